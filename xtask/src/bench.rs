@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: builds the benchmarks, optimised, and passes the rest of the line to them.
+//! `cargo xtask bench`: builds the benchmarks, optimised, and passes the remaining arguments to
+//! them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,10 +10,10 @@ use anyhow::{Context as _, Result};
 use crate::context::Context;
 use crate::process::cargo;
 
-/// The workspace of the benchmarks, from the root.
+/// The workspace of the benchmarks, relative to the root.
 const FOLDER: &str = "bench";
 
-/// Which benchmark `cargo xtask bench` runs.
+/// The choice of a benchmark for `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `overload`, `--help`
@@ -25,13 +26,13 @@ pub(crate) struct Args {
     pub(crate) words: Vec<OsString>,
 }
 
-/// Runs a benchmark to its end; returns whether it ended well.
+/// Runs a benchmark to its end; returns whether it succeeded.
 ///
 /// Only the benchmark writes to standard output: it may be JSON.
 ///
 /// # Errors
 ///
-/// When the workspace cannot be read or cargo cannot be started.
+/// Returns an error if the workspace cannot be read or cargo cannot be started.
 pub(crate) fn run(which: &Args) -> Result<bool> {
     let context = Context::load()?;
     let mut run = in_bench(&context, &["run", "--release", "--quiet", "--"]);
@@ -39,7 +40,7 @@ pub(crate) fn run(which: &Args) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Cargo, in the workspace of the benchmarks.
+/// A cargo command in the workspace of the benchmarks.
 pub(crate) fn in_bench(context: &Context, arguments: &[&str]) -> Command {
     let mut command = cargo(context, arguments);
     command.current_dir(folder(context));

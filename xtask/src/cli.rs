@@ -10,7 +10,7 @@ use crate::{bench, steps};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -28,26 +28,27 @@ pub(crate) enum Command {
     ///
     /// The benchmarks are a workspace of their own, in `bench/`: its README.md says how they measure.
     Bench(bench::Args),
-    /// Count what the structure of the code is judged by: lines, types, circles of imports, public methods
+    /// Count measures of the code's structure: lines, types, circles of imports, public methods
     Count,
 }
 
-/// Which steps `cargo xtask test` runs.
+/// The choice of steps for `cargo xtask test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Run the long steps too: licences, advisories, the model checker and the longer property tests
+    /// Also run the long steps: licences, advisories, the model checker and the longer property
+    /// tests
     ///
     /// The first run installs cargo-deny below the target directory, which takes some minutes.
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Run this step and no other; may be given several times
+    /// Run only this step; may be repeated
     #[arg(long, value_name = "STEP", value_parser = step_names(), conflicts_with = "all")]
     pub(crate) only: Vec<String>,
 }
 
 impl TestArgs {
-    /// Why a step is left out, or `None` when it runs.
+    /// Why a step is left out; `None` if it runs.
     pub(crate) fn left_out(&self, name: &str, when: When) -> Option<&'static str> {
         if !self.only.is_empty() {
             return (!self.only.iter().any(|only| only == name)).then_some("not asked for");

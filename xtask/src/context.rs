@@ -1,4 +1,4 @@
-//! The data for every step: where the workspace is, its members, and the count of tests.
+//! The data of every step: the folder of the workspace, its members, and the count of tests.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use cargo_metadata::{Metadata, MetadataCommand};
 
 use crate::tally::Tally;
 
-/// Made once, before the first step.
+/// Created once, before the first step.
 pub(crate) struct Context {
     /// The members of the workspace, as reported by cargo, without their dependencies.
     pub(crate) metadata: Metadata,
-    /// What the tests of this run have reported so far; `None` until a step has run tests.
+    /// The results of the tests of this run so far; `None` until a step has run tests.
     pub(crate) tally: Option<Tally>,
 }
 
@@ -20,7 +20,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// When cargo cannot be run or a manifest cannot be read.
+    /// Returns an error if cargo cannot be run or a manifest cannot be read.
     pub(crate) fn load() -> Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"))
@@ -35,7 +35,7 @@ impl Context {
         self.metadata.workspace_root.as_std_path()
     }
 
-    /// Where tools are installed that no toolchain contains; as temporary as a build.
+    /// The folder for tools that are not part of a toolchain; it is as temporary as a build.
     pub(crate) fn tools(&self) -> PathBuf {
         self.metadata.target_directory.as_std_path().join("tools")
     }

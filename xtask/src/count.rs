@@ -17,7 +17,7 @@ const DECIDERS: &[&str] = &["Limiter", "KeyedLimiter", "Under", "Gate", "SharedG
 /// Prints all measures.
 ///
 /// # Errors
-/// When the workspace cannot be read.
+/// Returns an error if the workspace cannot be read.
 pub(crate) fn run() -> Result<bool> {
     let context = Context::load()?;
     let files = tree::read(context.root())?;
@@ -69,12 +69,12 @@ fn code_lines(text: &str) -> usize {
     own.filter(is_code).count()
 }
 
-/// Whether tests begin on this line, which are at the end of a file.
+/// Whether tests, which are at the end of a file, begin on this line.
 fn is_test_module(line: &str) -> bool {
     line == "#[cfg(test)]" || line.starts_with("#[cfg(all(test,")
 }
 
-/// The names found in all files.
+/// The names in all files.
 #[derive(Default)]
 struct Found {
     /// The names of types, each with the files that define it.
@@ -129,7 +129,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// The most files each of which imports all others of them, directly or by others.
+/// The largest set of files in which each imports all others, directly or by others.
 fn largest_circle(imports: &[Import]) -> usize {
     let mut reached: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
     for import in imports {

@@ -13,13 +13,13 @@ use crate::tree::SourceFile;
 /// The path of a module inside its crate; empty for the crate's root.
 pub(crate) type Module = Vec<String>;
 
-/// One module names an item of another.
+/// A module that names an item of another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Import {
     pub(crate) from: Module,
     /// The module whose file has the item, or re-exports it.
     pub(crate) to: Module,
-    /// What is imported, as a path from the root of the crate.
+    /// The imported item, as a path from the root of the crate.
     pub(crate) item: String,
     pub(crate) line: usize,
 }
@@ -79,10 +79,10 @@ fn of_file<'a>(
 struct Reader<'a> {
     modules: &'a BTreeSet<Module>,
     file: &'a Module,
-    /// The module that is read now: the file's own, or one inside of it.
+    /// The module that is being read: the file's own, or one inside of it.
     at: Module,
     imports: Vec<Import>,
-    /// The modules that are for tests only.
+    /// The modules that are only for tests.
     for_tests: Vec<Module>,
 }
 
@@ -98,8 +98,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The path from the crate's root; `None` for one that leads out of the crate, or stays in
-    /// scope.
+    /// The path from the crate's root; `None` if it leads out of the crate, or stays in scope.
     fn path_from_root(&self, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -214,7 +213,7 @@ fn quote_of(attribute: &Attribute) -> String {
     }
 }
 
-/// The attributes of an item; none for a kind of item that no test has.
+/// The attributes of an item; none for a kind of item that a test cannot have.
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,

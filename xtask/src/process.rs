@@ -1,4 +1,4 @@
-//! Runs other programs: shows the command before, passes their output on.
+//! Runs other programs: prints the command before, and passes their output on.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -11,18 +11,18 @@ use crate::context::Context;
 use crate::step::Outcome;
 use crate::tally::Tally;
 
-/// Cargo, the one that runs this program, at the root of the workspace.
+/// The cargo that runs this program, at the root of the workspace.
 pub(crate) fn cargo(context: &Context, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(context.root());
     command
 }
 
-/// Runs a command to its end; returns whether it ended well.
+/// Runs a command to its end; returns whether it succeeded.
 ///
 /// # Errors
 ///
-/// When the program cannot be started.
+/// Returns an error if the program cannot be started.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     announce(command);
     let status = command.status().with_context(|| cannot_start(command))?;
@@ -33,7 +33,7 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
 ///
 /// # Errors
 ///
-/// When the program cannot be started.
+/// Returns an error if the program cannot be started.
 pub(crate) fn run_as_step(command: &mut Command) -> Result<Outcome> {
     announce(command);
     let status = command.status().with_context(|| cannot_start(command))?;
@@ -46,7 +46,7 @@ pub(crate) fn run_as_step(command: &mut Command) -> Result<Outcome> {
 ///
 /// # Errors
 ///
-/// When the program cannot be started, or its output cannot be read or passed on.
+/// Returns an error if the program cannot be started, or its output cannot be read or passed on.
 pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally) -> Result<Outcome> {
     announce(command);
     let mut child =
@@ -58,7 +58,7 @@ pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally) -> Result<Outc
     Ok(outcome(command, status))
 }
 
-/// Whether a command ends well, without output, for instance when asked for its version.
+/// Whether a command succeeds, without output, for example a request for its version.
 pub(crate) fn answers(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
@@ -95,7 +95,7 @@ fn cannot_start(command: &Command) -> String {
     format!("can not start `{}`", line(command))
 }
 
-/// The command as typed in a shell, with its environment.
+/// The command as a line of a shell, with its environment.
 fn line(command: &Command) -> String {
     let set = command.get_envs().filter_map(|(name, value)| {
         Some(format!("{}={:?}", name.to_string_lossy(), value?.to_string_lossy()))

@@ -15,7 +15,7 @@ use crate::summary::{self, Row};
 ///
 /// # Errors
 ///
-/// When the workspace cannot be read at all, so that no step could run.
+/// Returns an error if the workspace cannot be read at all, so that no step could run.
 pub(crate) fn test(which: &TestArgs) -> Result<bool> {
     let mut context = Context::load()?;
     let rows: Vec<Row> = steps::LIST.iter().map(|step| row(step, which, &mut context)).collect();

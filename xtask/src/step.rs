@@ -8,7 +8,7 @@ use crate::context::Context;
 pub(crate) struct Step {
     /// One lower-case word, the name for `--only`.
     pub(crate) name: &'static str,
-    /// What it checks, in half a line; shown as its heading and in the help.
+    /// The purpose of the step, as a short phrase for its heading and the help.
     pub(crate) what: &'static str,
     /// Whether it always runs.
     pub(crate) when: When,

@@ -6,9 +6,9 @@ use crate::step::Outcome;
 
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// How long it took, if it began.
+    /// The result of the step.
     pub(crate) outcome: Outcome,
-    /// How long it took, if it was begun.
+    /// The time of the step, if it ran.
     pub(crate) took: Option<Duration>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     std::iter::once(heading).chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-/// The word for how a step ended, and its remark.
+/// The word for the result of a step, and its remark.
 pub(crate) fn words(outcome: &Outcome) -> (&'static str, &str) {
     match outcome {
         Outcome::Passed(remark) => ("ok", remark),

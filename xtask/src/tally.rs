@@ -13,7 +13,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes the next piece of output; pieces can end anywhere, also within a line.
+    /// Takes the next piece of output; pieces can end anywhere, even within a line.
     pub(crate) fn feed(&mut self, output: &[u8]) {
         for &byte in output {
             if byte == b'\n' {
@@ -24,7 +24,7 @@ impl Tally {
         }
     }
 
-    /// Notes that a test run ended badly.
+    /// Notes that a test run failed.
     ///
     /// Code that does not compile, or a test program that aborts, fails without a result line. It
     /// counts as one failure, so that the total never hides it.

@@ -24,7 +24,7 @@ impl SourceFile {
 ///
 /// # Errors
 ///
-/// When a folder or file cannot be read, or is not UTF-8.
+/// Returns an error if a folder or file cannot be read, or is not UTF-8.
 pub(crate) fn read(root: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     walk(root, root, &mut files)?;

@@ -1,9 +1,10 @@
-//! What every store of Tidegate is held to: naive models, case tables, seeded traffic.
+//! The standards that every store of Tidegate is tested against: naive models, case tables, seeded
+//! traffic.
 //!
-//! - [`model`] decides from the definitions, with the full history and exact arithmetic. It is
-//!   slow on purpose and shares no code with what it judges.
-//! - [`cases`] reads the text tables that stand beside each algorithm.
-//! - [`threads`] runs work on threads that begin together.
+//! - [`model`] decides from the definitions, with the full history and exact arithmetic. It is slow
+//!   on purpose and shares no code with the stores.
+//! - [`cases`] reads the text tables in each algorithm's folder.
+//! - [`threads`] runs work on threads that start together.
 //! - [`traffic`] makes random rules and traces; the same seed makes the same traffic for ever.
 //!
 //! ```

@@ -1,19 +1,19 @@
-//! Threads that begin together, and how far a test is to go.
+//! Threads that start together, and how long a test is to run.
 
 use std::sync::Barrier;
 use std::thread;
 
 use crate::traffic::Rng;
 
-/// Whether many more cases are asked for (`TIDEGATE_LONG`).
+/// Whether many more cases are requested (`TIDEGATE_LONG`).
 pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }
 
-/// Runs `work` on so many threads that begin together, each with its number and a generator.
+/// Runs `work` on this many threads that start together, each with its number and a generator.
 ///
 /// # Panics
-/// When the work of a thread does.
+/// Panics if the work of a thread does.
 pub fn together(threads: u64, work: impl Fn(u64, &mut Rng) + Sync) {
     let start = Barrier::new(usize::try_from(threads).unwrap_or(usize::MAX));
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What the definitions leave open, as the models settle it.
+//! Cases that the definitions leave open, as the models settle them.
 
 use testkit::model::{AlgorithmKind, Model, Policy};
 
@@ -11,7 +11,7 @@ fn ten_per_second(algorithm: AlgorithmKind) -> Policy {
     policy
 }
 
-/// The tokens it lacks count as taken at its birth, so a clock behind it is held to it.
+/// The missing tokens count as taken at its creation, so a clock behind that time is clamped to it.
 #[test]
 fn a_bucket_that_starts_part_full_is_not_waited_for_from_behind_its_birth() {
     let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
@@ -51,7 +51,7 @@ fn a_refund_of_nothing_and_a_change_of_nothing_leave_nothing_used() {
     }
 }
 
-/// So that a limiter with nothing used may be dropped: a new one would decide the same.
+/// So a limiter with nothing used may be dropped: a new one would decide the same.
 #[test]
 fn an_anchored_window_emptied_by_a_refund_is_as_good_as_none() {
     let mut policy = ten_per_second(AlgorithmKind::FixedWindow);
@@ -63,7 +63,7 @@ fn an_anchored_window_emptied_by_a_refund_is_as_good_as_none() {
     assert_eq!(model.step(500 * MS, 1).reset_after_us, S);
 }
 
-/// What was used stays used, and settles, by way of a limit of 0 with a window or without.
+/// Used units stay used, and can be settled, through a limit of 0 with or without a window.
 #[test]
 fn a_limit_of_0_keeps_what_was_used() {
     for algorithm in AlgorithmKind::ALL {
@@ -77,14 +77,14 @@ fn a_limit_of_0_keeps_what_was_used() {
             assert_eq!(model.used(0), 9, "{}", algorithm.name());
             assert_eq!(model.step(0, 1).retry_after_us, None, "{}", algorithm.name());
             model.amend(0, policy.clone());
-            let left = policy.limit_figure() - 9;
+            let left = policy.decision_limit() - 9;
             assert_eq!(model.peek(0, 0).remaining, left, "{}", algorithm.name());
         }
     }
 }
 
-/// Time passes under a limit of 0: units leave by the window, where there is one; at a rate of 0 per
-/// window nothing drains, and it is told as there until the last instant.
+/// Time passes under a limit of 0: units leave with the window, if there is one; at a rate of 0 per
+/// window nothing drains, and `reset_after` is the time until the last instant.
 #[test]
 fn units_leave_a_window_of_limit_0_but_no_level_and_not_without_a_window() {
     for algorithm in AlgorithmKind::ALL {
@@ -101,7 +101,7 @@ fn units_leave_a_window_of_limit_0_but_no_level_and_not_without_a_window() {
     }
 }
 
-/// A store may have dropped it, so it must make no difference whether it did.
+/// A store may have dropped the limiter, so that must make no difference.
 #[test]
 fn what_comes_after_a_limit_of_0_with_nothing_used_begins_as_new() {
     let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
@@ -114,8 +114,8 @@ fn what_comes_after_a_limit_of_0_with_nothing_used_begins_as_new() {
     }
 }
 
-/// It is the same with a bucket that had filled up before: nothing of it is used, so it may have been
-/// dropped. With a part used its level is kept.
+/// The same holds for a bucket that had filled up before: nothing of it is used, so it may have
+/// been dropped. A partly used bucket keeps its level.
 #[test]
 fn a_bucket_that_had_filled_up_begins_with_initial_again_after_a_limit_of_0() {
     let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
@@ -145,7 +145,7 @@ fn a_clock_a_little_back_waits_for_what_it_lacks_as_well() {
     assert_eq!(model.step(S - 300 * MS, 1).delay_us, admitted.delay_us);
 }
 
-/// A look at a limiter that does not exist shows it as new, and does not create it.
+/// A look at a limiter that does not exist shows a fresh one, and does not create it.
 #[test]
 fn a_look_creates_nothing() {
     let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
@@ -156,7 +156,7 @@ fn a_look_creates_nothing() {
     assert_eq!(model.step(S, 0).remaining, 3);
 }
 
-/// The fresh limiter starts with `initial` and owes what was used besides.
+/// The fresh limiter starts with `initial` and also owes the units used before.
 #[test]
 fn a_limiter_begun_anew_by_a_change_starts_with_initial() {
     let mut model = Model::new(ten_per_second(AlgorithmKind::SlidingLog));

@@ -1,4 +1,4 @@
-//! Tables are read as written, and what can not be meant is refused at its line.
+//! Tables are read as written, and invalid ones are refused with the line.
 
 #![allow(clippy::unwrap_used, reason = "a table that is not read is a test that fails")]
 

@@ -5,7 +5,7 @@
 use testkit::cases::{Case, Step, Verb, parse};
 use testkit::model::{AlgorithmKind, Expected, Model};
 
-/// Where the tables are; change the paths when a table moves beside its algorithm.
+/// The paths of the tables, in their algorithms' folders.
 const TABLES: [(AlgorithmKind, &str); 7] = [
     (
         AlgorithmKind::FixedWindow,
@@ -66,7 +66,7 @@ fn every_request_of_a_table_is_answered() {
     }
 }
 
-/// What is wrong with a case, a line for each figure.
+/// The errors of a case, one line for each value.
 fn run(algorithm: AlgorithmKind, case: &Case) -> Vec<String> {
     let mut model = Model::new(case.policy().unwrap());
     let mut wrong = Vec::new();
@@ -90,9 +90,9 @@ fn apply(model: &mut Model, step: &Step) -> Option<Expected> {
         Verb::Refund(units) => model.refund(at_us, *units),
         Verb::Settle { reserved, actual } => model.settle(at_us, *reserved, *actual),
         Verb::Reset => model.reset(),
-        Verb::Amend(words) => {
+        Verb::Amend(fields) => {
             let mut policy = model.policy().clone();
-            policy.apply_words(words).unwrap();
+            policy.apply_fields(fields).unwrap();
             model.amend(at_us, policy);
         }
     }

@@ -35,7 +35,7 @@ fn two_hundred_on_each_side_of_a_minute() {
     }
 }
 
-/// Units of each bucket are told apart by their size, so the sum says which buckets count.
+/// Units of each bucket differ in size, so the sum shows which buckets count.
 #[test]
 fn a_decision_at_180_adds_four_buckets_of_25() {
     let mut policy = Policy::new(AlgorithmKind::SlidingWindow, 100_000, 100 * MS);
@@ -55,7 +55,7 @@ fn a_unit_at_27_lies_in_the_bucket_that_began_at_20() {
     assert_eq!(model.step(27 * MS, 1).reset_after_us, (20 + 40 - 27) * MS);
 }
 
-/// A caller that asks whenever it was told to, which is as often as tokens come.
+/// A caller that comes back after each `retry_after`, which is as often as tokens come.
 #[test]
 fn a_bucket_of_seven_per_second_saturated_over_a_closed_day() {
     let day_us = 86_400 * S;

@@ -1,14 +1,14 @@
-//! The verbs of every algorithm.
+//! The traits of an algorithm: its verbs, and how a store packs, scripts and amends its states.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
+use crate::field::Field;
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 
 /// How small the states of an algorithm can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub enum Packing {
     /// Two words, the first of 63 bits.
     Two,
     /// States that cannot be packed.
-    Whole,
+    Unpacked,
 }
 
 /// How long a store of packed states can run: 2^48 microseconds, nearly nine years.
 pub const HORIZON: Micros = Micros::from_micros(1 << 48);
 
-/// The bits of a packed state's first word; the one above them is the store's.
+/// The bits of a packed state's first word; a store uses the bit above them.
 pub(crate) const WORD_BITS: u32 = 63;
 
 /// The verbs and the values of one algorithm, with the checked parameters of one rule.
@@ -32,11 +32,11 @@ pub(crate) const WORD_BITS: u32 = 63;
 /// `at` is always the instant that [`Decide::advance`] returned for the state, never a raw clock
 /// reading. Costs are at least 1; a cost of 0 never reaches an algorithm.
 pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
-    /// What the limiter of one key remembers.
+    /// The state of one key's limiter.
     type State: Clone + fmt::Debug + PartialEq + Send + 'static;
 
     /// The optional fields of a [`Spec`] that this algorithm understands.
-    const WORDS: &'static [Word];
+    const FIELDS: &'static [Field];
 
     /// Whether admitted requests are held for their [`delay`](Decide::delay) and leave in order.
     const IS_QUEUE: bool = false;
@@ -45,15 +45,15 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// that it can be compared with other algorithms.
     fn fit(_spec: &mut Spec, _limit: u64, _window: Micros) {}
 
-    /// Builds the rule, with the checks that only this algorithm can make; `limit` may be 0, every
-    /// number is in range.
+    /// Builds the rule and makes the checks that only this algorithm can make. `limit` may be 0;
+    /// every number is in its range.
     ///
     /// A spec that is valid with some limit is valid with a limit of 0: setting it closes the gate
     /// and needs no other field changed. Every cost is then [`Verdict::Never`], and units in use
     /// leave as the algorithm defines.
     ///
     /// # Errors
-    /// The combinations of fields that are impossible.
+    /// Returns the combinations of fields that are impossible.
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors>;
 
     /// The state of a limiter that begins at `now`.
@@ -62,11 +62,13 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Whether `cost` would be admitted at `at`.
     fn decide(&self, state: &Self::State, at: Timestamp, cost: u64) -> Verdict;
 
-    /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest value.
+    /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest
+    /// value.
     fn take(&self, state: &mut Self::State, at: Timestamp, cost: u64);
 
-    /// Takes `cost` units like [`Decide::take`], in the memory that the state has. A state that would have
-    /// to grow keeps its times more coarsely instead, and admits no sooner for it.
+    /// Takes `cost` units like [`Decide::take`] without allocating memory. A state that would have
+    /// to grow keeps its times more coarsely instead, and later admits nothing sooner because of
+    /// that.
     fn take_in_place(&self, state: &mut Self::State, at: Timestamp, cost: u64) {
         self.take(state, at, cost);
     }
@@ -76,22 +78,22 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         true
     }
 
-    /// Gives `units` back, to no fewer than none used. The algorithm chooses which units come back
-    /// first: the oldest where each has a time of its own, those that weigh most in a weighted
-    /// count. Units that no longer count are not given back.
+    /// Gives `units` back, at most as many as are used. The algorithm chooses which units come back
+    /// first: the oldest if each has a time of its own, the heaviest in a weighted count. Units
+    /// that no longer count are not given back.
     fn give_back(&self, state: &mut Self::State, at: Timestamp, units: u64);
 
     /// The window W: how far the clock may step back before the state moves with it.
     fn window(&self) -> Micros;
 
-    /// The time in which as many units as the limit, all taken at one instant, have left; `None`
-    /// where units leave one after another at the rate, debts too.
+    /// The time in which `limit` units, all taken at one instant, have left; `None` if units leave
+    /// one after another at the rate, debts too.
     fn lap(&self) -> Option<Micros> {
         Some(self.window())
     }
 
-    /// When the last unit was taken: the epoch before the first, the time of birth for a limiter
-    /// that began with units in use.
+    /// When the last unit was taken: the epoch before the first unit, the time of creation for a
+    /// limiter that began with units in use.
     fn last(&self, state: &Self::State) -> Timestamp;
 
     /// Moves the state's times back so that they end at `to`, which is before [`Decide::last`].
@@ -154,10 +156,10 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
 
     /// Moves time forward; returns the instant that counts for a clock that reads `now`.
     ///
-    /// The one place that clamps a clock gone backward. A reading before the last unit counts as the
-    /// time of that unit; one earlier by more than the window first moves the state's times so that
-    /// they end at the reading. So nobody waits longer because of a step, and no step grants more
-    /// than one fill.
+    /// This is the only place that handles a clock that stepped backward. A reading before the last
+    /// unit counts as the time of that unit. If it is earlier by more than the window, the state's
+    /// times are first moved back to end at the reading. So no step makes anybody wait longer, and
+    /// no step grants more than one fill.
     #[inline]
     fn advance(&self, state: &mut Self::State, now: Timestamp) -> Timestamp {
         let last = self.last(state);
@@ -178,23 +180,23 @@ pub trait Pack: Decide {
     /// steps back (a packed state does not keep the time of its last unit). Called once, when a
     /// store is built.
     ///
-    /// Every state that the limit can lead to fits. A debt may not: [`Pack::pack`] stops it at the
-    /// largest value that fits, and what is cut off would come back as a credit. Such debts come
-    /// only from taking beyond the limit, as a settled reservation does, and from carrying over a
-    /// state of another rule. The store guards against it: it unpacks what it packed, and keeps a
-    /// state whole if the two differ.
+    /// Every state within the limit fits. A debt may not fit: [`Pack::pack`] stops it at the
+    /// largest value that does, and the rest would come back as a credit. Such debts come only from
+    /// taking beyond the limit, as a settled reservation does, and from carrying over a state of
+    /// another rule. The store checks for them: it unpacks the packed state, and does not pack it
+    /// if the two differ.
     fn packing(&self) -> Packing {
-        Packing::Whole
+        Packing::Unpacked
     }
 
-    /// The state in words; all zero for one that is idle. `base` is an instant before every state,
-    /// by no more than [`HORIZON`]. A debt too large for the words is cut off: see
+    /// Packs the state into words; all zero is an idle state. `base` is an instant before every
+    /// state, by at most [`HORIZON`]. A debt too large for the words is cut off: see
     /// [`Pack::packing`].
     fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
         [0; 2]
     }
 
-    /// The state that was packed with the same `base`; all zero is an idle limiter.
+    /// Unpacks a state that was packed with the same `base`; all zero is an idle limiter.
     fn unpack(&self, base: Timestamp, _words: [u64; 2]) -> Self::State {
         self.fresh(base)
     }
@@ -205,8 +207,8 @@ pub trait Scripted: Decide {
     /// The script that decides in place of this code in a store that runs scripts.
     const SCRIPT: Script;
 
-    /// The parameters of the rule that a script keeps in front of a state: limit, window, and two
-    /// of the algorithm's own. From them it knows whether the rule has changed, and how to read the
+    /// The parameters of the rule that a script stores in front of a state: limit, window, and two
+    /// that the algorithm chooses. They show whether the rule has changed, and how to read the
     /// state.
     fn parameters(&self) -> [u64; 4];
 
@@ -219,29 +221,29 @@ pub trait Scripted: Decide {
         Self::SCRIPT
     }
 
-    /// Most bytes of one value that a store holds for one key, where that can be too many for it,
-    /// without debts; else 0.
+    /// The largest size in bytes of one stored value, not counting debts, if it can be too large
+    /// for a store; else 0.
     fn most_stored_bytes(&self) -> u64 {
         0
     }
 
-    /// The script's arguments about `cost`, in the order in which its first paragraph reads them.
+    /// The script's arguments for `cost`, in the order in which its `@rule` paragraph reads them.
     fn script_args(&self, cost: u64) -> Vec<i64>;
 
-    /// Decodes the state that a script returned; `None` for numbers that are no state.
-    fn recalled(&self, words: &[u64]) -> Option<Self::State>;
+    /// Decodes the state that a script returned; `None` if the numbers are not a state.
+    fn decode_state(&self, numbers: &[u64]) -> Option<Self::State>;
 }
 
-/// What becomes of states when their rule changes.
+/// How a state is carried over when its rule changes.
 pub trait Amend: Decide {
     /// Whether a state of `old` has the same meaning under this rule, except for how much is
-    /// allowed. Where it does not, what was used is taken again.
+    /// allowed. If not, the used units are taken again.
     fn same_shape(&self, _old: &Self) -> bool {
         false
     }
 
-    /// Turns a state of `old`, which has the same shape, into a state of this rule; what was used
-    /// stays used.
+    /// Turns a state of `old`, which has the same shape, into a state of this rule; used units stay
+    /// used.
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
 }
 

@@ -1,14 +1,14 @@
-//! The list of algorithms. Whatever handles all of them (configuration, stores, replay, plots,
+//! The list of algorithms. Code that handles all of them (configuration, stores, replay, plots,
 //! benchmarks, guides) iterates this list; a new algorithm is its folder and one line here.
 
 use core::fmt;
 
 use crate::algorithm::{Decide, Scripted};
 use crate::error::RuleErrors;
+use crate::field::Field;
 use crate::rule::Visitor;
 use crate::spec::Spec;
 use crate::time::Micros;
-use crate::word::Word;
 
 mod closed;
 mod fixed_window;
@@ -34,12 +34,12 @@ macro_rules! beside {
 }
 
 macro_rules! algorithms {
-    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$algorithm:ident, $says:literal, also $also:expr;)+) => {
+    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$algorithm:ident, $summary:literal, also $also:expr;)+) => {
         /// The algorithms, by their names in a configuration.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum AlgorithmKind {
-            $(#[doc = $says] $variant,)+
+            $(#[doc = $summary] $variant,)+
         }
 
         impl AlgorithmKind {
@@ -52,15 +52,9 @@ macro_rules! algorithms {
                 match self { $(Self::$variant => stringify!($name),)+ }
             }
 
-            /// A description in one line.
-            #[must_use]
-            pub const fn says(self) -> &'static str {
-                match self { $(Self::$variant => $says,)+ }
-            }
-
             /// Other names for it; hints understand them, and a configuration does not accept them.
             #[must_use]
-            pub const fn also(self) -> &'static [&'static str] {
+            pub const fn other_names(self) -> &'static [&'static str] {
                 match self { $(Self::$variant => &$also,)+ }
             }
 
@@ -83,7 +77,7 @@ macro_rules! algorithms {
                 None
             }
 
-            /// The table of worked examples, as text, that every store is held to.
+            /// Its table of worked examples, as text; every store must pass them.
             #[must_use]
             pub const fn cases(self) -> &'static str {
                 match self { $(Self::$variant => include_str!(beside!($folder, $name, ".txt")),)+ }
@@ -102,8 +96,8 @@ macro_rules! algorithms {
 
             /// The optional fields it understands.
             #[must_use]
-            pub const fn words(self) -> &'static [Word] {
-                match self { $(Self::$variant => $folder::$algorithm::WORDS,)+ }
+            pub const fn fields(self) -> &'static [Field] {
+                match self { $(Self::$variant => $folder::$algorithm::FIELDS,)+ }
             }
         }
 

@@ -1,4 +1,4 @@
-//! A limiter's answer: yes, no, or never; and the values that come with it.
+//! The decision of a limiter: yes, no, or never, and its values.
 
 use crate::time::Micros;
 
@@ -7,9 +7,9 @@ use crate::time::Micros;
 pub enum Verdict {
     /// The request may go on; its cost has been (or may be) taken.
     Allow,
-    /// Not now. The same cost fits at some later time.
+    /// The request is refused now; the same cost fits at some later time.
     Deny,
-    /// The cost can never fit: it is larger than an idle limiter admits.
+    /// The cost can never fit, because it is larger than an idle limiter admits.
     Never,
 }
 
@@ -21,7 +21,7 @@ impl Verdict {
     }
 }
 
-/// A verdict with its wait.
+/// A verdict with its delay or wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The request may go on, after being held for `delay` (zero except for a shaping queue).
@@ -29,7 +29,7 @@ pub enum Outcome {
         /// How long the admitted request must be held before it runs.
         delay: Micros,
     },
-    /// Not now.
+    /// The request is refused now.
     Deny {
         /// Least wait after which the same cost would be admitted if nothing else arrived.
         retry_after: Micros,
@@ -38,14 +38,14 @@ pub enum Outcome {
     Never,
 }
 
-/// One answer with its values, as of the instant it was given.
+/// The decision about one request, with its values as of that instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// Yes with its delay, no with its wait, or never.
+    /// Whether the request may go on, with its delay or wait.
     pub outcome: Outcome,
     /// The limit N; the capacity of a bucket; capacity + 1 for a queue.
     pub limit: u64,
-    /// Unit-cost requests that would be admitted at this instant, after this decision.
+    /// Unit-cost requests that would still be admitted at this instant, after this decision.
     pub remaining: u64,
     /// Least wait after which the limiter is idle if nothing else arrived.
     pub reset_after: Micros,
@@ -62,13 +62,13 @@ impl Decision {
         }
     }
 
-    /// True when the request may go on.
+    /// True if the request may go on.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         self.verdict().is_allowed()
     }
 
-    /// The wait before the same cost fits: zero when allowed, `None` when it never does.
+    /// The wait until the same cost fits: zero if allowed, `None` if it never fits.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Micros> {
         match self.outcome {
@@ -78,7 +78,7 @@ impl Decision {
         }
     }
 
-    /// How long an admitted request must be held; zero when it was not admitted.
+    /// How long an admitted request must be held; zero if it was not admitted.
     #[must_use]
     pub const fn delay(&self) -> Micros {
         match self.outcome {

@@ -1,4 +1,4 @@
-//! Why a rule is refused: every error of it, each with what was expected.
+//! The errors of a rule, each with what was expected.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::algorithms::AlgorithmKind;
+use crate::field::Field;
 use crate::time::Micros;
-use crate::word::Word;
 
 /// One error in the fields of a rule. Its text says what was expected and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,21 +16,21 @@ pub enum RuleError {
     /// A required field is missing.
     Missing {
         /// The field.
-        word: Word,
+        field: Field,
     },
     /// A number or length outside the range of the field.
     OutOfRange {
         /// The field.
-        word: Word,
-        /// What was given, as text.
+        field: Field,
+        /// The given value, as text.
         given: String,
-        /// What is allowed, as text.
+        /// The allowed values, as text.
         expected: String,
     },
     /// A field that the algorithm of the rule does not have.
     Meaningless {
         /// The field.
-        word: Word,
+        field: Field,
         /// The algorithm it was given to.
         algorithm: AlgorithmKind,
     },
@@ -56,7 +56,7 @@ pub enum RuleError {
         bytes: u64,
         /// The cap, in bytes.
         max_memory: u64,
-        /// A resolution at which it would fit.
+        /// A resolution at which the state would fit.
         resolution: Micros,
     },
 }
@@ -64,14 +64,14 @@ pub enum RuleError {
 impl RuleError {
     /// The field that the error is about, so that a reader of a file can find its line.
     #[must_use]
-    pub const fn word(&self) -> Word {
+    pub const fn field(&self) -> Field {
         match self {
-            Self::Missing { word }
-            | Self::OutOfRange { word, .. }
-            | Self::Meaningless { word, .. } => *word,
-            Self::Indivisible { .. } => Word::Buckets,
-            Self::TooSlow { .. } => Word::Capacity,
-            Self::TooLarge { .. } => Word::Resolution,
+            Self::Missing { field }
+            | Self::OutOfRange { field, .. }
+            | Self::Meaningless { field, .. } => *field,
+            Self::Indivisible { .. } => Field::Buckets,
+            Self::TooSlow { .. } => Field::Capacity,
+            Self::TooLarge { .. } => Field::Resolution,
         }
     }
 }
@@ -79,13 +79,15 @@ impl RuleError {
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing { word } => write!(f, "`{word}` is missing: expected {}", word.expects()),
-            Self::OutOfRange { word, given, expected } => {
-                write!(f, "`{word}` is {given}: expected {expected}")
+            Self::Missing { field } => {
+                write!(f, "`{field}` is missing: expected {}", field.expects())
             }
-            Self::Meaningless { word, algorithm } => {
-                write!(f, "`{word}` means nothing to `{algorithm}`: only ")?;
-                let having = AlgorithmKind::ALL.iter().filter(|a| a.words().contains(word));
+            Self::OutOfRange { field, given, expected } => {
+                write!(f, "`{field}` is {given}: expected {expected}")
+            }
+            Self::Meaningless { field, algorithm } => {
+                write!(f, "`{field}` means nothing to `{algorithm}`: only ")?;
+                let having = AlgorithmKind::ALL.iter().filter(|a| a.fields().contains(field));
                 for (i, algorithm) in having.enumerate() {
                     write!(f, "{}`{algorithm}`", if i == 0 { "" } else { ", " })?;
                 }
@@ -146,6 +148,10 @@ impl fmt::Display for RuleErrors {
 impl core::error::Error for RuleErrors {}
 
 /// The error of a value outside the range of its field.
-pub(crate) fn out_of_range(word: Word, given: impl fmt::Display) -> RuleError {
-    RuleError::OutOfRange { word, given: format!("{given}"), expected: word.expects().to_string() }
+pub(crate) fn out_of_range(field: Field, given: impl fmt::Display) -> RuleError {
+    RuleError::OutOfRange {
+        field,
+        given: format!("{given}"),
+        expected: field.expects().to_string(),
+    }
 }

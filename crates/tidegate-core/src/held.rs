@@ -1,42 +1,42 @@
 //! One atomic step over one limiter or several.
 //!
-//! A step is: *advance* (time passes), *decide* (reads the state, and by its type cannot change
-//! it), *take* (commits what was decided), *report* (works out the values of the decision, only
-//! when needed). Several rules on one request are: advance all, decide all, then take all. The
-//! store that runs a step keeps the states of all its rules locked from beginning to end.
+//! A step *advances* each state (time passes), *decides* (reads the state, and by its type cannot
+//! change it), *takes* (commits the decision), and *reports* (computes the values of the decision,
+//! only if they are needed). With several rules on one request it advances all, decides all, then
+//! takes all. The store keeps the states of all rules locked during the whole step.
 
 use alloc::boxed::Box;
 
 use crate::algorithm::Algorithm;
 use crate::decision::{Decision, Outcome, Verdict};
-use crate::script::Told;
+use crate::script::ScriptReply;
 use crate::time::{Micros, Timestamp};
 
 /// One limiter held during one step: an algorithm, the slot of its key, and a cost.
 ///
-/// An empty slot is a limiter that does not exist yet; it begins inside the step.
+/// An empty slot is a limiter that does not exist yet; the step creates it.
 #[derive(Debug)]
 pub struct Held<'a, R: Algorithm> {
     algorithm: &'a R,
     slot: &'a mut Option<R::State>,
     cost: u64,
     enforced: bool,
-    /// Whether the cost is usage that a caller reports: it is taken whatever the decision, and the
-    /// decision is whether one unit more would be admitted.
+    /// Whether the cost is usage that a caller reports: it is taken whatever the decision, which is
+    /// about one unit more.
     is_usage: bool,
     /// Whether the state must not grow, because there is no memory for it.
     in_place: bool,
-    /// What the clock reads.
+    /// The time that the clock shows.
     now: Timestamp,
-    /// The instant that counts: `now`, or the time of the last unit where the clock is slightly
-    /// behind it.
+    /// The instant that counts: `now`, or the time of the last unit if the clock is slightly behind
+    /// it.
     at: Timestamp,
     verdict: Verdict,
     taken: bool,
 }
 
 impl<'a, R: Algorithm> Held<'a, R> {
-    /// Holds the limiter in `slot` for a request of `cost` units.
+    /// Prepares a step of the limiter in `slot` for a request of `cost` units.
     pub const fn new(algorithm: &'a R, slot: &'a mut Option<R::State>, cost: u64) -> Self {
         Self {
             algorithm,
@@ -66,13 +66,13 @@ impl<'a, R: Algorithm> Held<'a, R> {
         self
     }
 
-    /// The limiter as a step that ran elsewhere left it, its state in `slot`, to work out its
-    /// values.
+    /// A limiter after a step that ran elsewhere, with its state in `slot`, to compute the values
+    /// of the decision.
     pub(crate) const fn after(
         algorithm: &'a R,
         slot: &'a mut Option<R::State>,
         cost: u64,
-        reply: &Told,
+        reply: &ScriptReply,
     ) -> Self {
         Self {
             now: reply.now,
@@ -83,8 +83,8 @@ impl<'a, R: Algorithm> Held<'a, R> {
         }
     }
 
-    /// Forbids the state to grow, for want of memory: units are then kept more coarsely, and
-    /// nothing is admitted sooner for it.
+    /// Forbids the state to grow, because there is no memory: units are then kept more coarsely,
+    /// and nothing is admitted sooner because of that.
     #[must_use]
     pub const fn in_place(mut self) -> Self {
         self.in_place = true;
@@ -101,7 +101,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
         verdict
     }
 
-    /// The decision that [`Held::ask`] would take, without any change of the state.
+    /// Returns the decision that [`Held::ask`] would make, without any change of the state.
     pub fn peek(&mut self, now: Timestamp) -> Decision {
         let begins = self.slot.is_none();
         self.advance(now);
@@ -113,13 +113,13 @@ impl<'a, R: Algorithm> Held<'a, R> {
         decision
     }
 
-    /// Gives the cost back, to no fewer than none used.
+    /// Gives the cost back, at most as many units as are used.
     pub fn refund(&mut self, now: Timestamp) {
         self.give_back_units(now, self.cost);
     }
 
-    /// Settles a reservation of `reserved` units that cost `actual` in the end: gives the
-    /// difference back, or takes it even into debt.
+    /// Settles a reservation of `reserved` units with the `actual` cost: gives the surplus back, or
+    /// takes the rest, even into debt.
     pub fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
         if actual > reserved {
             self.advanced(now);
@@ -129,16 +129,15 @@ impl<'a, R: Algorithm> Held<'a, R> {
         }
     }
 
-    /// Takes the cost as usage that a caller reports, even into debt. From then on the decision is
-    /// how the limiter stands: allowed where one unit more would be admitted, else denied until one
-    /// is.
+    /// Takes the cost as usage that a caller reports, even into debt. The decision is then about
+    /// one unit more.
     pub fn take_reported(&mut self, now: Timestamp) {
         self.is_usage = true;
         self.settle(now, 0, self.cost);
     }
 
-    /// Carries the state over from `old`, the limiter's rule until now, to the rule held. What was
-    /// used stays used, also by way of a limit of 0.
+    /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
+    /// also by way of a limit of 0.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
         let Some(mut state) = self.slot.take() else {
             return;
@@ -155,8 +154,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
         }
     }
 
-    /// Carries over `state`, of another algorithm until now: what counts as used there counts as
-    /// taken now.
+    /// Carries over `state` of another algorithm: units in use there count as taken now.
     pub fn carry_over<Old: Algorithm>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
         let at = old.advance(&mut state, now);
         if !leaves_nothing(old, &state, at) {
@@ -200,8 +198,8 @@ impl<'a, R: Algorithm> Held<'a, R> {
         *self.slot = Some(state);
     }
 
-    /// The values of the decision. A caller counts a wait on the clock that was read; where that
-    /// clock is behind the instant that counts, the difference is added to the wait.
+    /// The values of the decision. A caller measures waits on the clock that was read; if that
+    /// clock is behind the instant that counts, the difference is added to the waits.
     fn report_of(&self, state: &R::State) -> Decision {
         let (algorithm, at, behind) = (self.algorithm, self.at, self.at.since(self.now));
         let taken = if self.taken { self.cost } else { 0 };
@@ -241,9 +239,9 @@ fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> boo
     old.limit() == 0 && old.is_idle(state, at)
 }
 
-/// The verbs of a held limiter, whatever its algorithm: what a step over several rules needs.
+/// The verbs that a step over several rules needs, whatever the algorithms.
 pub trait Verbs {
-    /// Moves time forward; creates a limiter that did not exist.
+    /// Moves time forward; creates a limiter that does not exist yet.
     fn advance(&mut self, now: Timestamp);
     /// Decides without any change of the state.
     fn decide(&mut self) -> Verdict;
@@ -251,7 +249,7 @@ pub trait Verbs {
     fn verdict(&self) -> Verdict;
     /// Takes the cost that was admitted.
     fn take(&mut self);
-    /// Gives the cost back, to no fewer than none used.
+    /// Gives the cost back, at most as many units as are used.
     fn give_back(&mut self);
     /// The decision with its values, as of the end of the step.
     fn report(&self) -> Decision;
@@ -301,18 +299,17 @@ impl<R: Algorithm> Verbs for Held<'_, R> {
     }
 }
 
-/// Returns whether all limiters that are enforced would admit at `now`; changes none.
-///
-/// A shadow rule never refuses.
+/// Returns whether all enforced limiters would admit the request at `now`; changes nothing.
 pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
     held.iter_mut().for_each(|one| one.advance(now));
     held.iter_mut().fold(true, |all, one| all & (one.decide().is_allowed() | !one.is_enforced()))
 }
 
-/// One atomic step over several limiters: all that are enforced must admit, else none is charged.
+/// Runs one atomic step over several limiters: all enforced ones must admit the request, else none
+/// is charged.
 ///
-/// A shadow rule never refuses; it is charged, like the others, when the request goes on and it
-/// would have admitted it itself. Returns whether the request goes on.
+/// A rule in shadow mode never refuses. Like the others it is charged if the request goes on and
+/// the rule itself admits it. Returns whether the request goes on.
 pub fn decide_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
     let goes_on = look_at_all(held, now);
     if goes_on {

@@ -1,6 +1,6 @@
--- The level that buckets and queue share, beside level.rs: what was left when the last unit was added, as
--- the microseconds it takes to drain at n/w, and parts of 1/n. Where nothing drains (n = 0) it is kept in
--- units, and time is worth none.
+-- The level that buckets and queues share (see level.rs): how long it took to drain when the last unit was
+-- added, in microseconds at the rate n/w and parts of 1/n. If nothing drains (n = 0), the level is kept in
+-- units, and time does not change it.
 
 -- @rewind
 
@@ -24,7 +24,7 @@ if level_us > LAST then level_us, level_part = LAST, 0 end
 last = at
 
 -- @undo
--- What has drained since may have found nothing else to drain, and is not given back.
+-- Time that has drained since then may have found nothing else to drain, so it is not given back.
 if n > 0 and at > since then cost_us = cost_us - (at - since) end
 if cost_us < 0 then cost = 0 end
 
@@ -64,7 +64,7 @@ else
   rest = left_part % n2
   left_us, left_part = left_us + (left_part - rest) / n2, rest
 end
--- It is kept as of the last unit; an empty one stays so at any reading of the clock.
+-- The level is kept as of the last unit; an empty one stays empty at any reading of the clock.
 if n2 > 0 and (left_us > 0 or left_part > 0) then left_us = left_us + at - last end
 if left_us > LAST then left_us, left_part = LAST, 0 end
 v = pack('<c33ddd', head2, left_us, left_part, last)

@@ -1,10 +1,10 @@
 //! A level that drains at N/W, kept as the moment when it will be empty.
 //!
-//! The token bucket's missing tokens, the leaky bucket's water and the queue's waiting work are the
-//! same thing. With N/W reduced to n/w, one unit takes w/n microseconds to drain; in *grains* of
-//! 1/n microsecond every moment that can occur is a whole number, so nothing is ever rounded. A
-//! grain count fits 128 bits for every rule that is not refused (2^53 us x 10^9 < 2^83), with room
-//! for debts.
+//! The missing tokens of a token bucket, the water in a leaky bucket and the waiting work in a
+//! queue are the same quantity. With N/W reduced to n/w, one unit takes w/n microseconds to drain.
+//! In *grains* of 1/n microsecond every possible moment is a whole number, so nothing is ever
+//! rounded. The grains of every valid rule fit 128 bits (2^53 us x 10^9 < 2^83), with room for
+//! debts.
 //!
 //! At a limit of 0 nothing drains: a grain is then a unit, and an instant counts as 0 grains.
 
@@ -14,7 +14,7 @@ use crate::algorithm::{HORIZON, Packing, WORD_BITS};
 use crate::error::RuleError;
 use crate::time::{Micros, Timestamp};
 
-/// A bucket may take at most this long to fill: 2^53 microseconds.
+/// The longest time in which a bucket may fill: 2^53 microseconds.
 const LONGEST_FILL_US: u64 = 1 << 53;
 
 const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
@@ -45,7 +45,8 @@ impl Rate {
         units as u128 * self.w as u128
     }
 
-    /// Whole microseconds that `grains` take to drain, rounded up; without end where nothing drains.
+    /// Whole microseconds that `grains` take to drain, rounded up; [`Micros::MAX`] if nothing
+    /// drains.
     pub(crate) fn wait(self, grains: u128) -> Micros {
         match u128::from(self.n) {
             0 if grains == 0 => Micros::ZERO,
@@ -54,14 +55,14 @@ impl Rate {
         }
     }
 
-    /// The wait until `grains` have drained, from `at` on; where nothing drains, the time until the
+    /// The wait until `grains` have drained, from `at` on; if nothing drains, the time until the
     /// last instant.
     pub(crate) fn wait_from(self, at: Timestamp, grains: u128) -> Micros {
         if self.n == 0 && grains > 0 { at.until_the_last() } else { self.wait(grains) }
     }
 
-    /// A length in whole microseconds and in grains that are less than one, as scripts return it;
-    /// where nothing drains, in grains alone. Stops at 2^53.
+    /// Splits a length into whole microseconds and remaining grains, as scripts return it; if
+    /// nothing drains, into grains alone. It stops at 2^53.
     pub(crate) fn split(self, grains: u128) -> [i64; 2] {
         let n = u128::from(self.n).max(1);
         match i64::try_from(grains / n) {
@@ -70,8 +71,8 @@ impl Rate {
         }
     }
 
-    /// The arguments of a level's script: the rate, the cost, what may be left in the level for the
-    /// cost to fit (-1 when it never fits), and what is in it at the start.
+    /// The arguments of a level's script: the rate, the cost, how much may be left in the level for
+    /// the cost to fit (-1 if it never fits), and how much is in it at the start.
     pub(crate) fn script_args(self, cost: u64, room_for: Option<u64>, at_start: u64) -> Vec<i64> {
         let [cost_us, cost_part] = self.split(self.grains(cost));
         let [most_us, most_part] = room_for.map_or([-1, 0], |units| self.split(self.grains(units)));
@@ -80,8 +81,8 @@ impl Rate {
         [n, w, cost_us, cost_part, most_us, most_part, start_us, start_part].to_vec()
     }
 
-    /// Returns a capacity whose time to fill can be represented, or the error. Where nothing drains
-    /// there is none.
+    /// Returns the capacity if its time to fill can be represented, or else the error; 0 if nothing
+    /// drains.
     pub(crate) fn check_capacity(self, capacity: u64) -> Result<u64, RuleError> {
         if self.n == 0 {
             return Ok(0);
@@ -106,7 +107,7 @@ impl Rate {
         at.as_micros() as u128 * self.n as u128
     }
 
-    /// The same units under another rate, never fewer: `grains` of `old` in grains of this rate.
+    /// The same units at this rate, rounded up: `grains` of `old` as grains of this rate.
     fn convert(self, old: Self, grains: u128) -> u128 {
         let (whole, part) = (grains / old.w as u128, grains % old.w as u128);
         let part = (part * self.w as u128).div_ceil(old.w as u128);
@@ -115,10 +116,10 @@ impl Rate {
 }
 
 impl Level {
-    /// A level that was never added to.
+    /// A level that nothing was ever added to.
     pub(crate) const EMPTY: Self = Self { empty_at: 0, last: Timestamp::EPOCH };
 
-    /// How a level of at most `most` grains can be packed: as the grains from `base` to its end.
+    /// How a level of at most `most` grains can be packed, as the grains from `base` to its end.
     pub(crate) fn packing(rate: Rate, most: u128) -> Packing {
         let last_end = u128::from(HORIZON.as_micros()) * rate.n as u128 + most;
         if last_end < 1 << WORD_BITS { Packing::One } else { Packing::Two }
@@ -130,7 +131,7 @@ impl Level {
         let grains = self.left(rate, base);
         match packing {
             Packing::One => [u64::try_from(grains).unwrap_or(u64::MAX).min(LARGEST_WORD), 0],
-            Packing::Two | Packing::Whole => {
+            Packing::Two | Packing::Unpacked => {
                 let high = u64::try_from(grains >> WORD_BITS).unwrap_or(u64::MAX);
                 [grains as u64 & LARGEST_WORD, high]
             }
@@ -158,7 +159,7 @@ impl Level {
         self.empty_at.saturating_sub(rate.instant(at))
     }
 
-    /// Adds what `units` take to drain.
+    /// Adds the grains of `units`.
     #[inline]
     pub(crate) fn add(&mut self, rate: Rate, at: Timestamp, units: u64) {
         let from = self.empty_at.max(rate.instant(at));
@@ -166,7 +167,7 @@ impl Level {
         self.last = at;
     }
 
-    /// Removes `units`, down to empty.
+    /// Removes `units`, at most until the level is empty.
     pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
         let left = self.left(rate, at);
         if left > 0 {
@@ -174,10 +175,10 @@ impl Level {
         }
     }
 
-    /// Decodes the level that a script returned: what was left when the last unit was added, in
-    /// whole microseconds and grains; and when that was.
-    pub(crate) fn recalled(rate: Rate, words: &[u64]) -> Option<Self> {
-        let [us, part, last] = *words else { return None };
+    /// Decodes the level that a script returned: the microseconds and grains left when the last
+    /// unit was added, and the time of that unit.
+    pub(crate) fn decode_state(rate: Rate, numbers: &[u64]) -> Option<Self> {
+        let [us, part, last] = *numbers else { return None };
         let (left, last) =
             (u128::from(us) * u128::from(rate.n.max(1)), Timestamp::from_micros(last));
         Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last })

@@ -1,12 +1,12 @@
-//! The definition of every limiter.
+//! The algorithms of every limiter, as pure functions of a rule, a state and a time.
 //!
-//! This crate is pure: it reads no clock, does no IO, holds no floating-point number, allocates
-//! only for states that grow, and contains no unsafe code. Time is an argument ([`Timestamp`],
-//! integer microseconds); a limiter is a checked [`Rule`], built from a [`Spec`], and a state that
-//! a few verbs change ([`Algorithm`]).
+//! This crate reads no clock, does no IO, uses no floating-point numbers and no unsafe code, and
+//! allocates only for states that grow. Time is an argument ([`Timestamp`], integer microseconds).
+//! A limiter is a checked [`Rule`], built from a [`Spec`], and a state that a few verbs change
+//! ([`Algorithm`]).
 //!
-//! Every store of the project (memory, shared, replay) runs these same verbs, so a decision is the
-//! same wherever it is taken.
+//! Every store of the project (memory, shared, replay) runs these same verbs, so all of them decide
+//! alike.
 //!
 //! ```
 //! use tidegate_core::{AlgorithmKind, Held, Micros, Algorithm, Rule, Spec, Timestamp, Verdict, Visitor};
@@ -38,6 +38,7 @@ mod algorithm;
 mod algorithms;
 mod decision;
 mod error;
+mod field;
 mod held;
 mod level;
 mod rule;
@@ -45,7 +46,6 @@ mod script;
 mod scripted;
 mod spec;
 mod time;
-mod word;
 
 pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Pack, Packing, Scripted};
 pub use algorithms::{
@@ -54,9 +54,9 @@ pub use algorithms::{
 };
 pub use decision::{Decision, Outcome, Verdict};
 pub use error::{RuleError, RuleErrors};
+pub use field::Field;
 pub use held::{Held, Verbs, decide_all, look_at_all};
 pub use rule::{Rule, Visitor};
-pub use script::{Question, Script, Told};
+pub use script::{Script, ScriptInput, ScriptReply};
 pub use spec::{Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Spec};
 pub use time::{Micros, Timestamp};
-pub use word::Word;

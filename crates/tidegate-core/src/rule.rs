@@ -45,20 +45,20 @@ impl Rule {
         &self.spec
     }
 
-    /// True when the rule admits everything and counts nothing.
+    /// True if the rule admits everything and counts nothing.
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {
         self.algorithm.is_none()
     }
 
-    /// The most units that any interval of length W can admit (for a queue: can see leave) when no
+    /// The most units that any interval of length W can admit (for a queue: can see leave) if no
     /// request costs more than `largest_cost`; `None` when the rule is unlimited.
     #[must_use]
     pub fn bound(&self, largest_cost: u64) -> Option<u64> {
         self.visit(Bound { largest_cost })
     }
 
-    /// Hands the rule's algorithm, with its type, to `visitor`; `None` when the rule is unlimited.
+    /// Passes the rule's algorithm, with its type, to `visitor`; `None` if the rule is unlimited.
     pub fn visit<V: Visitor>(&self, visitor: V) -> Option<V::Out> {
         self.algorithm.as_ref().map(|algorithm| algorithm.visit(visitor))
     }

@@ -1,46 +1,46 @@
-//! The data that an algorithm and its script exchange.
+//! The input and the reply of a script, for one limiter.
 
 use alloc::vec::Vec;
 
 use crate::decision::Verdict;
 use crate::time::Timestamp;
 
-/// The script of an algorithm, as text beside the algorithm's own code, in the paragraphs of the algorithm's verbs.
+/// The Lua script of an algorithm: a text of named paragraphs, one for each verb or part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
     /// The number of the algorithm in a stored state; never reused for another one.
     pub kind: u8,
-    /// The algorithm's folder.
+    /// The name of the algorithm's folder.
     pub name: &'static str,
-    /// The paragraphs, each behind a line `-- @name`.
+    /// The paragraphs; a line `-- @name` precedes each.
     pub text: &'static str,
-    /// The number of integers that a state begins with; counters of 32 bits may follow.
-    pub numbers: usize,
+    /// The number of integers at the beginning of a state; counters of 32 bits may follow them.
+    pub state_integers: usize,
 }
 
-/// A script's arguments for one limiter.
+/// The input of a script for one limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ScriptInput {
     /// The algorithm's script.
     pub script: Script,
-    /// The parameters that a stored state carries of its rule: limit, window, and two of the
-    /// algorithm's own.
-    pub figures: [u64; 4],
-    /// The algorithm's arguments about the rule and the cost; -1 stands for an impossible one.
-    pub words: Vec<i64>,
+    /// The parameters of the rule, which a stored state carries: limit, window, and two that the
+    /// algorithm chooses.
+    pub parameters: [u64; 4],
+    /// The arguments that follow from the rule and the cost; -1 stands for an impossible value.
+    pub args: Vec<i64>,
 }
 
 /// A script's reply for one limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The reading of the clock.
+pub struct ScriptReply {
+    /// The time that the clock showed.
     pub now: Timestamp,
     /// The instant that counts.
     pub at: Timestamp,
-    /// The verdict; a step that only gives back or settles decides nothing, and allows.
+    /// The verdict; [`Verdict::Allow`] for a step that only gives units back or settles.
     pub verdict: Verdict,
     /// Whether the cost was taken.
     pub taken: bool,
     /// The integers of the state, then its counters.
-    pub words: Vec<u64>,
+    pub state: Vec<u64>,
 }

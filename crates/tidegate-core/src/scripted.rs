@@ -1,5 +1,5 @@
-//! A rule whose script decides inside a store: the algorithm works out the values of a decision
-//! from the state that the script returned.
+//! Rules that a script decides inside a store. From the state that the script returns, the
+//! algorithm computes the values of the decision.
 
 use core::iter;
 
@@ -8,29 +8,29 @@ use crate::algorithms::AlgorithmKind;
 use crate::decision::Decision;
 use crate::held::{Held, Verbs};
 use crate::rule::{Rule, Visitor};
-use crate::script::{Question, Told};
+use crate::script::{ScriptInput, ScriptReply};
 use crate::spec::Spec;
 use crate::time::Micros;
 
 impl Rule {
-    /// The arguments of the rule's script for a request of `cost` units; `None` when the rule is
+    /// The input of the rule's script for a request of `cost` units; `None` if the rule is
     /// unlimited.
     #[must_use]
-    pub fn question(&self, cost: u64) -> Option<Question> {
-        self.visit(Ask { cost })
+    pub fn script_input(&self, cost: u64) -> Option<ScriptInput> {
+        self.visit(Input { cost })
     }
 
-    /// The rule whose states carry this `kind` of script and these parameters; `None` where there
-    /// is none. Where an algorithm has several names, it gets this rule's.
+    /// The rule whose states carry this `kind` of script and these parameters; `None` if there is
+    /// none. If an algorithm has several names, the result has the name of this rule.
     ///
     /// ```
     /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
     ///
     /// let leaky = Rule::new(Spec::new(AlgorithmKind::LeakyBucket, 5, Micros::from_secs(1)))?;
     /// let log = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 9, Micros::from_secs(60)))?;
-    /// let question = log.question(0).expect("it has a limit");
-    /// let rebuilt = leaky.of_parameters(question.script.kind, question.figures).expect("there is one");
-    /// assert_eq!(rebuilt.question(1), log.question(1));
+    /// let input = log.script_input(0).expect("it has a limit");
+    /// let rebuilt = leaky.of_parameters(input.script.kind, input.parameters).expect("there is one");
+    /// assert_eq!(rebuilt.script_input(1), log.script_input(1));
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]
@@ -46,42 +46,42 @@ impl Rule {
                 algorithm.restore_fields(kind, parameters, &mut spec);
             }
             let rule = Self::new(spec).ok()?;
-            let question = rule.question(0)?;
-            ((question.script.kind, question.figures) == (kind, parameters)).then_some(rule)
+            let input = rule.script_input(0)?;
+            ((input.script.kind, input.parameters) == (kind, parameters)).then_some(rule)
         })
     }
 
-    /// Most bytes of one value that a store holds for one key of the rule, where that can be too
-    /// many for a store: for a log in one string. Else 0.
+    /// The largest size in bytes of one stored value of the rule, if it can be too large for a
+    /// store (a log in one string); else 0.
     #[must_use]
     pub fn most_stored_bytes(&self) -> u64 {
         self.visit(Stored).unwrap_or(0)
     }
 
-    /// The decision about a request of `cost` units, worked out by the algorithm from the reply of
-    /// the rule's script; `None` when the rule is unlimited or the reply holds no state.
+    /// The decision about a request of `cost` units, computed from the reply of the rule's script;
+    /// `None` if the rule is unlimited or the reply holds no state.
     ///
     /// ```
-    /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp, Told, Verdict};
+    /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp, ScriptReply, Verdict};
     ///
     /// let rule = Rule::new(Spec::new(AlgorithmKind::FixedWindow, 5, Micros::from_secs(1)))?;
     /// let at = Timestamp::from_micros(300_000);
     /// // The window ends at one second; 5 units are in it.
-    /// let words = vec![1_000_000, 5, 300_000];
-    /// let told = Told { now: at, at, verdict: Verdict::Deny, taken: false, words };
-    /// let decision = rule.decision(1, &told).expect("three words are a state");
+    /// let state = vec![1_000_000, 5, 300_000];
+    /// let reply = ScriptReply { now: at, at, verdict: Verdict::Deny, taken: false, state };
+    /// let decision = rule.decision(1, &reply).expect("three integers are a state");
     /// assert_eq!(decision.retry_after(), Some(Micros::from_millis(700)));
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn decision(&self, cost: u64, reply: &Told) -> Option<Decision> {
+    pub fn decision(&self, cost: u64, reply: &ScriptReply) -> Option<Decision> {
         self.visit(Report { cost, reply, is_usage: false })?
     }
 
-    /// The decision about usage that was reported, however much: how the limiter stands with what
-    /// was taken. The verdict is worked out here as well, because such a script decides nothing.
+    /// The decision after usage was reported, about one unit more. The verdict is computed here as
+    /// well, because a script that takes reported usage decides nothing.
     #[must_use]
-    pub fn standing(&self, reply: &Told) -> Option<Decision> {
+    pub fn standing(&self, reply: &ScriptReply) -> Option<Decision> {
         self.visit(Report { cost: 0, reply, is_usage: true })?
     }
 }
@@ -96,25 +96,25 @@ impl Visitor for Stored {
     }
 }
 
-struct Ask {
+struct Input {
     cost: u64,
 }
 
-impl Visitor for Ask {
-    type Out = Question;
+impl Visitor for Input {
+    type Out = ScriptInput;
 
-    fn visit<R: Algorithm>(self, algorithm: &R) -> Question {
-        Question {
+    fn visit<R: Algorithm>(self, algorithm: &R) -> ScriptInput {
+        ScriptInput {
             script: algorithm.script(),
-            figures: algorithm.parameters(),
-            words: algorithm.script_args(self.cost),
+            parameters: algorithm.parameters(),
+            args: algorithm.script_args(self.cost),
         }
     }
 }
 
 struct Report<'a> {
     cost: u64,
-    reply: &'a Told,
+    reply: &'a ScriptReply,
     is_usage: bool,
 }
 
@@ -122,7 +122,7 @@ impl Visitor for Report<'_> {
     type Out = Option<Decision>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Decision> {
-        let mut slot = Some(algorithm.recalled(&self.reply.words)?);
+        let mut slot = Some(algorithm.decode_state(&self.reply.state)?);
         let held = Held::after(algorithm, &mut slot, self.cost, self.reply);
         if !self.is_usage {
             return Some(held.report());

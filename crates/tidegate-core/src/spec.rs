@@ -4,21 +4,21 @@ use alloc::vec::Vec;
 
 use crate::algorithms::AlgorithmKind;
 use crate::error::{RuleError, out_of_range};
+use crate::field::Field;
 use crate::time::Micros;
-use crate::word::Word;
 
 /// The largest limit, capacity or initial level: 10^9 units.
 pub const MAX_LIMIT: u64 = 1_000_000_000;
-/// The largest cost that can be admitted; larger ones are answered
+/// The largest cost that can be admitted; the verdict on larger ones is
 /// [`Never`](crate::Verdict::Never).
 pub const MAX_COST: u64 = MAX_LIMIT;
 /// The shortest window: one millisecond.
 pub const MIN_WINDOW: Micros = Micros::from_millis(1);
 /// The longest window: 366 days.
 pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
-/// The most buckets a sliding window may be cut into.
+/// The largest number of buckets of a sliding window.
 pub(crate) const MAX_BUCKETS: u64 = 1_000;
-/// Most bytes that one key of a log takes by default: 64 MiB.
+/// The default memory limit of one key of a log: 64 MiB.
 pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
 pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 
@@ -27,7 +27,7 @@ pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 pub enum Limit {
     /// Everything is admitted and nothing is counted; written -1.
     Unlimited,
-    /// This many units per window; 0 denies every cost of one or more as long as it stands.
+    /// This many units per window; 0 denies every cost of one or more while it is in force.
     Units(u64),
 }
 
@@ -59,41 +59,41 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Spec {
-    /// Which algorithm decides.
+    /// The algorithm that decides.
     pub algorithm: AlgorithmKind,
     /// N, units per window.
     pub limit: Limit,
-    /// W. May be left out only where the limit is unlimited or 0.
+    /// W. It is optional only if the limit is unlimited or 0.
     pub window: Option<Micros>,
-    /// `sliding_window`: into how many buckets the window is cut (default 10).
+    /// `sliding_window`: number of buckets of the window (default 10).
     pub buckets: Option<u64>,
     /// `sliding_window`: also count the bucket that has left only in part (default false).
     pub strict: Option<bool>,
     /// `fixed_window`: where a window begins (default the Unix epoch).
     pub anchor: Option<Anchor>,
-    /// Buckets and queue: most units held at once (default the limit).
+    /// Buckets and queue: the largest level (default the limit).
     pub capacity: Option<u64>,
     /// `token_bucket`: tokens at the start (default the capacity).
     pub initial: Option<u64>,
-    /// `sliding_log`: how coarsely times are kept (default one microsecond).
+    /// `sliding_log`: the resolution of its times (default one microsecond).
     pub resolution: Option<Micros>,
     /// `sliding_log`: how a store that runs scripts keeps it (default one string).
     pub layout: Option<Layout>,
-    /// `sliding_log`, `sliding_window`: most bytes that the states of all keys may take together,
-    /// and so of any one of them. By default a store has its own value, and one key of a log may
+    /// `sliding_log`, `sliding_window`: the largest memory in bytes of the states of all keys
+    /// together, and so of any one. By default a store has its own value, and one key of a log may
     /// take up to 64 MiB.
     pub max_memory: Option<u64>,
 }
 
 impl Spec {
-    /// `limit` units per `window`, every other field at its default.
+    /// `limit` units per `window`, with every other field at its default.
     #[must_use]
     pub const fn new(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
         Self::bare(algorithm, Limit::Units(limit), Some(window))
     }
 
-    /// `limit` units per `window`, other fields set so that all algorithms can be compared: fewer
-    /// buckets where ten do not divide the window, a coarser log where the limit is large.
+    /// `limit` units per `window`, with other fields set so that all algorithms can be compared:
+    /// fewer buckets if ten do not divide the window, a coarser log if the limit is large.
     #[must_use]
     pub fn fitting(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
         let mut spec = Self::new(algorithm, limit, window);
@@ -101,8 +101,8 @@ impl Spec {
         spec
     }
 
-    /// A rule that admits everything and counts nothing. Its algorithm is the one it uses once it
-    /// is given a limit; as a plan, any is valid.
+    /// A rule that admits everything and counts nothing. Its algorithm is the one it uses when it
+    /// is later given a limit; as a plan, any algorithm is valid.
     #[must_use]
     pub const fn unlimited(algorithm: AlgorithmKind) -> Self {
         Self::bare(algorithm, Limit::Unlimited, None)
@@ -125,55 +125,55 @@ impl Spec {
     }
 
     /// The optional fields that were given.
-    fn given(&self) -> impl Iterator<Item = Word> {
+    fn given(&self) -> impl Iterator<Item = Field> {
         [
-            self.buckets.map(|_| Word::Buckets),
-            self.strict.map(|_| Word::Strict),
-            self.anchor.map(|_| Word::Anchor),
-            self.capacity.map(|_| Word::Capacity),
-            self.initial.map(|_| Word::Initial),
-            self.resolution.map(|_| Word::Resolution),
-            self.layout.map(|_| Word::Layout),
-            self.max_memory.map(|_| Word::MaxMemory),
+            self.buckets.map(|_| Field::Buckets),
+            self.strict.map(|_| Field::Strict),
+            self.anchor.map(|_| Field::Anchor),
+            self.capacity.map(|_| Field::Capacity),
+            self.initial.map(|_| Field::Initial),
+            self.resolution.map(|_| Field::Resolution),
+            self.layout.map(|_| Field::Layout),
+            self.max_memory.map(|_| Field::MaxMemory),
         ]
         .into_iter()
         .flatten()
     }
 
-    /// The errors of single fields, whatever the algorithm.
+    /// The errors of single fields, for any algorithm.
     pub(crate) fn mistakes(&self) -> Vec<RuleError> {
         let mut found = Vec::new();
-        let mut check = |word: Word, given: Option<u64>, least: u64, most: u64| {
+        let mut check = |field: Field, given: Option<u64>, least: u64, most: u64| {
             if let Some(given) = given.filter(|given| !(least..=most).contains(given)) {
-                found.push(out_of_range(word, given));
+                found.push(out_of_range(field, given));
             }
         };
         if let Limit::Units(limit) = self.limit {
-            check(Word::Limit, Some(limit), 0, MAX_LIMIT);
+            check(Field::Limit, Some(limit), 0, MAX_LIMIT);
         }
-        check(Word::Buckets, self.buckets, 1, MAX_BUCKETS);
-        check(Word::Capacity, self.capacity, self.algorithm.least_capacity(), MAX_LIMIT);
-        check(Word::Initial, self.initial, 0, MAX_LIMIT);
-        check(Word::MaxMemory, self.max_memory, 1024, MAX_MAX_MEMORY);
+        check(Field::Buckets, self.buckets, 1, MAX_BUCKETS);
+        check(Field::Capacity, self.capacity, self.algorithm.least_capacity(), MAX_LIMIT);
+        check(Field::Initial, self.initial, 0, MAX_LIMIT);
+        check(Field::MaxMemory, self.max_memory, 1024, MAX_MAX_MEMORY);
         match self.window {
             Some(window) if !(MIN_WINDOW..=MAX_WINDOW).contains(&window) => {
-                found.push(out_of_range(Word::Window, window));
+                found.push(out_of_range(Field::Window, window));
             }
             None if !matches!(self.limit, Limit::Unlimited | Limit::Units(0)) => {
-                found.push(RuleError::Missing { word: Word::Window });
+                found.push(RuleError::Missing { field: Field::Window });
             }
             _ => {}
         }
         let finest = Micros::from_micros(1);
         let coarsest = self.window.unwrap_or(MAX_WINDOW);
         if let Some(resolution) = self.resolution.filter(|r| !(finest..=coarsest).contains(r)) {
-            found.push(out_of_range(Word::Resolution, resolution));
+            found.push(out_of_range(Field::Resolution, resolution));
         }
-        let known = self.algorithm.words();
+        let known = self.algorithm.fields();
         found.extend(
             self.given()
-                .filter(|word| !known.contains(word))
-                .map(|word| RuleError::Meaningless { word, algorithm: self.algorithm }),
+                .filter(|field| !known.contains(field))
+                .map(|field| RuleError::Meaningless { field, algorithm: self.algorithm }),
         );
         found
     }

@@ -31,23 +31,23 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// The time from `earlier` to this instant; zero if this is not later.
     #[must_use]
     #[inline]
     pub const fn since(self, earlier: Self) -> Micros {
         Micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant, `by` later. Can lie beyond [`Timestamp::MAX`], for example as the end of the
-    /// window that holds the last instant; stops at 2^64 - 1 microseconds.
+    /// This instant, `by` later. The result can lie beyond [`Timestamp::MAX`], for example as the
+    /// end of the window that holds the last instant; it stops at 2^64 - 1 microseconds.
     #[must_use]
     #[inline]
     pub const fn plus(self, by: Micros) -> Self {
         Self(self.0.saturating_add(by.0))
     }
 
-    /// How long until [`Timestamp::MAX`], at least one microsecond: the wait for something that
-    /// comes at no instant.
+    /// The time until [`Timestamp::MAX`], at least one microsecond: a wait for something that never
+    /// happens.
     pub(crate) fn until_the_last(self) -> Micros {
         Self::MAX.since(self).max(Micros(1))
     }

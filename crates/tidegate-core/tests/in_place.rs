@@ -1,4 +1,4 @@
-//! A log that has no memory to grow: coarser, and never over its limit.
+//! A log that has no memory to grow keeps coarser times, and never exceeds its limit.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
@@ -17,8 +17,8 @@ struct Walk<'a>(&'a Asked);
 impl Visitor for Walk<'_> {
     type Out = ();
 
-    /// Whatever is taken in place, no window holds more than the limit, nothing grows, and after an idle
-    /// window all is as new.
+    /// Whatever is taken in place, no window holds more than the limit, nothing grows, and after an
+    /// idle window the limiter is idle.
     fn visit<R: Algorithm>(self, algorithm: &R) {
         let (mut slot, mut now_us) = (None, 0_u64);
         let (mut inside, mut units) = (VecDeque::<(u64, u64)>::new(), 0);

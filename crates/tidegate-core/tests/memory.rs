@@ -1,7 +1,7 @@
-//! What the state of one key holds on the heap, counted byte by byte by the allocator itself.
+//! The heap memory of one key's state, counted byte by byte by the allocator itself.
 //!
-//! A mark is set, a limiter works, and the peak above the mark is read: growth, and whatever is held
-//! for a moment while something grows, is in it.
+//! A test sets a mark, a limiter works, and the test reads the peak above the mark. So growth
+//! counts, and so does memory that is held only while something grows.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,13 +23,13 @@ static HEAP: PeakAlloc = PeakAlloc;
 const SECOND_US: u64 = 1_000_000;
 const KIB: usize = 1_024;
 
-/// Tests of this file take turns: what one allocates, the others would count.
+/// The tests of this file take turns, because each would count the allocations of the others.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most bytes held at once while `work` runs, beyond those held before.
+/// The peak of bytes held while `work` runs, beyond those held before.
 fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();
@@ -37,8 +37,8 @@ fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (done, HEAP.peak_usage().saturating_sub(before))
 }
 
-/// The least of several peaks: the harness reports on a thread of its own, and may hold a few bytes
-/// of text meanwhile.
+/// The least of several peaks: the test harness runs on a thread of its own, and may hold a few
+/// bytes of text meanwhile.
 fn least_peak_of<T>(mut work: impl FnMut() -> T) -> usize {
     (0..20).map(|_| peak_of(&mut work).1).min().unwrap_or_default()
 }
@@ -47,13 +47,14 @@ fn log(limit: u64, resolution_us: u64) -> Policy {
     Policy { resolution_us, ..Policy::new(AlgorithmKind::SlidingLog, limit, SECOND_US) }
 }
 
-/// Asks for a unit at every microsecond from `from_us` for a second; how many were admitted.
+/// Asks for a unit at every microsecond from `from_us` for a second; returns how many were
+/// admitted.
 fn saturate(limiter: &mut dyn Limiter, from_us: u64) -> u64 {
     let ask = |at_us| u64::from(limiter.step(at_us, 1).allowed);
     (from_us..from_us + SECOND_US).map(ask).sum()
 }
 
-/// A new limiter, saturated for two seconds on end, and its peak.
+/// A new limiter that was saturated for two seconds, and its peak.
 fn peak_of_two_saturated_seconds(policy: &Policy) -> usize {
     let (_, bytes) = peak_of(|| {
         let mut limiter = common::limiter(policy);
@@ -81,7 +82,8 @@ fn a_million_per_second_at_a_microsecond_takes_less_than_17_mb() {
     assert!(bytes >= 16_000_000, "{bytes}: was every unit held?");
 }
 
-/// What a rule counts against `max_memory` is what is held, but for one chunk and the list of chunks.
+/// The memory that a rule counts against `max_memory` is the memory held, except one chunk and the
+/// list of chunks.
 #[test]
 fn the_state_holds_what_the_rule_was_told_it_would() {
     let _turn = turn();
@@ -92,7 +94,7 @@ fn the_state_holds_what_the_rule_was_told_it_would() {
     }
 }
 
-/// A full log is not looked through: a refusal allocates nothing, whatever N.
+/// A full log is not searched: a refusal allocates nothing, whatever N.
 #[test]
 fn a_refusal_allocates_nothing() {
     let _turn = turn();
@@ -109,8 +111,8 @@ fn a_refusal_allocates_nothing() {
     }
 }
 
-/// At saturation each unit that comes drops one that has left: the entries stay as many as they are,
-/// and no verdict touches more than the ends of the log, however long it is.
+/// At saturation each new unit drops one that has left: the number of entries does not change, and
+/// no verdict touches more than the ends of the log, however long it is.
 #[test]
 fn a_saturated_log_neither_grows_nor_moves_however_long_it_is() {
     let _turn = turn();
@@ -143,7 +145,8 @@ fn ten_thousand_units(limiter: &mut dyn Limiter, at_us: &mut u64, every_us: u64)
     })
 }
 
-/// Costs are not entries: a unit or a thousand million of them in one request take the same.
+/// Costs are not entries: one unit and a thousand million of them in one request take the same
+/// memory.
 #[test]
 fn an_entry_holds_any_number_of_units() {
     let _turn = turn();
@@ -168,7 +171,7 @@ fn only_the_log_and_the_buckets_of_a_window_are_on_the_heap() {
             }
             limiter
         });
-        // What the test runner allocates on its own threads meanwhile is counted too.
+        // Allocations of the test runner on its own threads are counted too.
         let bytes = full.saturating_sub(empty);
         match algorithm {
             AlgorithmKind::SlidingLog => assert!(bytes >= 16_000, "{bytes}"),

@@ -1,4 +1,4 @@
-//! Random walks: every algorithm beside its naive model, every figure of every answer.
+//! Random walks: every algorithm beside its naive model, every value of every answer.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as far.
 
@@ -75,12 +75,12 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
     }
 }
 
-/// Often the same shape with another limit, also 0; sometimes no window either, sometimes another rule
-/// altogether.
+/// Often the same shape with another limit, or a limit of 0; sometimes without a window, sometimes
+/// another rule.
 fn changed(rng: &mut Rng, policy: &Policy) -> Policy {
     if rng.chance(30) {
         let algorithm = rng.pick(AlgorithmKind::ALL);
-        if !one_room(policy.algorithm, algorithm) {
+        if !one_algorithm(policy.algorithm, algorithm) {
             return traffic::policy(rng, algorithm);
         }
     }
@@ -101,9 +101,9 @@ fn changed(rng: &mut Rng, policy: &Policy) -> Policy {
     if common::rule(&next).is_ok() { next } else { policy.clone() }
 }
 
-/// Token and leaky bucket are one algorithm, which keeps fractions of units when its name
-/// changes, and two to the models, which round them up.
-fn one_room(a: AlgorithmKind, b: AlgorithmKind) -> bool {
+/// Token and leaky bucket are one algorithm, which keeps fractions of units when its name changes;
+/// the models have two, which round them up.
+fn one_algorithm(a: AlgorithmKind, b: AlgorithmKind) -> bool {
     let bucket =
         |algorithm| matches!(algorithm, AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket);
     a != b && bucket(a) && bucket(b)

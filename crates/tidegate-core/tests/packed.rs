@@ -1,5 +1,5 @@
-//! States packed into a word or two: nothing is lost on the way, and a reading of the clock that was
-//! overtaken before the state was had lets nobody through that a later one would have stopped.
+//! States packed into one or two words: packing loses nothing, and a reading of the clock that
+//! others overtook admits nobody whom a later reading would refuse.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -10,12 +10,12 @@ use tidegate_core::{Algorithm, MAX_LIMIT, Packing, Timestamp, Verdict, Visitor};
 
 /// A limiter that is packed after every step, as a store keeps it.
 trait Packed {
-    /// Decides and takes; whether it was admitted.
+    /// Decides and takes; returns whether the cost was admitted.
     fn ask(&mut self, at_us: u64, cost: u64) -> bool;
     fn refund(&mut self, at_us: u64, units: u64);
     /// Unit costs that fit, and the wait until it is idle.
     fn figures(&self, at_us: u64) -> (u64, u64);
-    /// The wait until a cost that is denied fits; `None` for one that is not.
+    /// The wait until a denied cost fits; `None` if it is not denied.
     fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64>;
     /// Whether a cost would be admitted.
     fn would_admit(&self, at_us: u64, cost: u64) -> bool;
@@ -32,7 +32,7 @@ impl<R: Algorithm> Of<R> {
         self.algorithm.unpack(self.base, self.words)
     }
 
-    /// Packs, and holds the words to what is promised of them.
+    /// Packs the state, and checks the promises about the words.
     fn store(&mut self, state: &R::State) {
         self.words = self.algorithm.pack(self.base, state);
         assert!(self.words[0] < 1 << 63, "the highest bit is the store's");
@@ -81,7 +81,7 @@ impl<R: Algorithm> Packed for Of<R> {
     }
 }
 
-/// A packed limiter whose words count from the first reading; `None` where it can not be packed.
+/// A packed limiter whose words count from the first reading; `None` if it cannot be packed.
 struct New(Timestamp);
 
 impl Visitor for New {
@@ -89,14 +89,14 @@ impl Visitor for New {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let packed = Of { algorithm: algorithm.clone(), base: self.0, words: [0; 2] };
-        (algorithm.packing() != Packing::Whole).then(|| Box::new(packed) as Box<dyn Packed>)
+        (algorithm.packing() != Packing::Unpacked).then(|| Box::new(packed) as Box<dyn Packed>)
     }
 }
 
 /// No store of packed states runs for longer than this.
 const HORIZON_US: u64 = 1 << 48;
 
-/// Walks random policies, those that can be packed, each with a trace of its own.
+/// Walks random policies that can be packed, each with a trace of its own.
 fn walk(mut step: impl FnMut(&mut Rng, &mut Walker, u64, u64)) {
     let policies = if std::env::var_os("TIDEGATE_LONG").is_some() { 3_000 } else { 300 };
     let (mut steps, mut packed) = (0, 0);
@@ -126,7 +126,7 @@ fn walk(mut step: impl FnMut(&mut Rng, &mut Walker, u64, u64)) {
 struct Walker {
     limiter: Box<dyn Packed>,
     model: Model,
-    /// What the words count from: no reading is older.
+    /// The base of the words: no reading is older.
     base_us: u64,
     /// When the last unit was taken.
     last_us: u64,
@@ -135,7 +135,7 @@ struct Walker {
 }
 
 impl Walker {
-    /// Both stand as they should at `at_us`.
+    /// Compares the limiter with its model at `at_us`.
     fn compare(&mut self, at_us: u64) {
         let (seen, want) = (self.limiter.figures(at_us), self.model.peek(at_us, 1));
         let want = (want.remaining, want.reset_after_us);
@@ -158,9 +158,10 @@ fn what_is_packed_after_every_step_decides_as_the_models() {
     });
 }
 
-/// A thread reads the clock, is held up, and has the state only after others took units of it at later
-/// times. What it is admitted counts as of the last of them, at the earliest: the model, which is asked
-/// at that time, must admit it too. The other way round a late reader may be refused too much.
+/// A thread reads the clock, is delayed, and gets the state only after others took units of it at
+/// later times. Units that it is admitted count as of the last of those times, at the earliest: the
+/// model, asked at that time, must admit them too. The other way round a late reader may be refused
+/// too much.
 #[test]
 fn a_reading_that_was_overtaken_admits_nothing_that_a_later_one_would_refuse() {
     walk(|rng, walker, at_us, cost| {
@@ -180,8 +181,8 @@ fn a_reading_that_was_overtaken_admits_nothing_that_a_later_one_would_refuse() {
     });
 }
 
-/// A thread whose reading was overtaken waits from that reading on: it is told long enough a wait, and not
-/// a microsecond more; and after the wait until it is idle nothing is used.
+/// A thread whose reading was overtaken waits from that reading on: its wait is long enough, and
+/// not a microsecond longer; and after the wait until the limiter is idle nothing is used.
 #[test]
 fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_told() {
     let (mut waits, mut overtaken) = (0, 0);
@@ -205,8 +206,8 @@ fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_told()
     assert!(waits > 10_000 && overtaken > 1_000, "{waits} waits, {overtaken} overtaken");
 }
 
-/// Takes a thousand million units while closed, and gives them back, packed after each; the units that
-/// are in use then.
+/// Takes a thousand million units while closed, and gives them back, packed after each step; then
+/// takes the units in use.
 struct Closed;
 
 impl Visitor for Closed {
@@ -225,11 +226,12 @@ impl Visitor for Closed {
         let left = algorithm.used(&packed.state(), at);
         algorithm.give_back(&mut state, at, 1);
         packed.store(&state);
-        (algorithm.packing() != Packing::Whole).then_some((taken, left, packed.words))
+        (algorithm.packing() != Packing::Unpacked).then_some((taken, left, packed.words))
     }
 }
 
-/// What was used under the largest limit there may be is not cut down to what a limit of 0 could use.
+/// Units used under the largest possible limit are not cut down to the number that a limit of 0
+/// could use.
 #[test]
 fn a_packed_limit_of_0_keeps_whatever_was_used() {
     let mut packed = 0;

@@ -2,7 +2,7 @@
 //!
 //! Memory is bounded however many keys there are: each algorithm keeps at most as many limiters as
 //! any rule does ([`RuleSpec::max_keys`], a million), and all of them together watch windows in
-//! [`WORST_BYTES`](crate::report::WORST_BYTES). The table reports where that was not enough.
+//! [`WORST_BYTES`](crate::report::WORST_BYTES). The table reports it if that was not enough.
 
 use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
@@ -28,11 +28,12 @@ struct Run {
 }
 
 impl Comparison {
-    /// Every algorithm with `limit` units per `window`: one limiter for each combination of the `key`
-    /// entries' values, or one for all without any. A picture counts in `bins`.
+    /// Creates limiters of every algorithm with `limit` units per `window`: one for each
+    /// combination of the values of the `key` entries, or one for all if there are none. A picture
+    /// counts in `bins`.
     ///
     /// # Errors
-    /// When the limit or the window is invalid.
+    /// Returns an error if the limit or the window is invalid.
     pub fn new(
         limit: u64,
         window: Micros,
@@ -57,7 +58,8 @@ impl Comparison {
         }
     }
 
-    /// A line for each algorithm: what it admitted and refused, its fullest window beside its bound.
+    /// A line for each algorithm: what it admitted and refused, and its fullest window beside its
+    /// bound.
     #[must_use]
     pub fn table(&self) -> String {
         let header =

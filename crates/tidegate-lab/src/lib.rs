@@ -1,7 +1,8 @@
-//! What a policy would have done: traces, replay, comparison and pictures.
+//! Traces of requests, and the decisions that a policy would have made over them: replay,
+//! comparison and pictures.
 //!
-//! A recorded trace ([`trace`]) is decided by the same engine that decides live requests
-//! ([`replay`]), counted for a person ([`report`]), compared across algorithms ([`compare`]) and
+//! The engine that decides live requests decides a recorded trace ([`trace`], [`replay`]). The
+//! results are counted for a person ([`report`]), compared across algorithms ([`compare`]) and
 //! drawn ([`plot`]).
 
 pub mod compare;

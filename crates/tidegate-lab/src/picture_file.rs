@@ -5,11 +5,11 @@ use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Where a picture will be written.
+/// The file that a picture will be written to.
 ///
 /// [`PictureFile::at`] checks that it can be written and leaves nothing behind;
-/// [`PictureFile::write`] writes a file beside it and renames that, so that nobody ever sees half a
-/// picture and an older one stays when writing fails.
+/// [`PictureFile::write`] writes a file beside it and renames that. So nobody ever sees half a
+/// picture, and an older one stays if writing fails.
 ///
 /// ```no_run
 /// let file = tidegate_lab::PictureFile::at("refused.svg")?;
@@ -30,8 +30,8 @@ impl PictureFile {
     /// Checks that a picture can be written to `path`.
     ///
     /// # Errors
-    /// When the name does not end in `.svg`, when the path is something other than a writable file,
-    /// or when the folder does not exist or accepts no new file.
+    /// Returns an error if the name does not end in `.svg`, if the path is something other than a
+    /// writable file, or if the folder does not exist or accepts no new file.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, PictureError> {
         let asked = path.into();
         match Self::find(&asked) {
@@ -43,7 +43,7 @@ impl PictureFile {
     /// Writes the picture.
     ///
     /// # Errors
-    /// When writing fails nevertheless; an older picture then stays.
+    /// Returns an error if writing fails nevertheless; an older picture then stays.
     pub fn write(&self, svg: &str) -> Result<(), PictureError> {
         let failed = |error| PictureError { asked: self.asked.clone(), why: Why::Failed(error) };
         self.replace(svg).map_err(failed)

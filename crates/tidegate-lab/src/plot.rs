@@ -26,7 +26,7 @@ pub const MAX_LANES: usize = 64;
 /// One picture: lanes that share a time axis and a scale.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// The headline. Cut with an ellipsis where it is too long for the page.
+    /// The headline; cut with an ellipsis if it is too long for the page.
     pub title: String,
     /// A smaller line below the headline; may be empty.
     pub subtitle: String,
@@ -41,7 +41,7 @@ pub struct Timeline {
     pub lanes: Vec<Lane>,
 }
 
-/// One strip of a picture: what one algorithm or one rule did.
+/// One strip of a picture: the results of one algorithm or one rule.
 ///
 /// All series of all lanes hold one count per bin, at most [`MAX_BINS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,8 +67,9 @@ pub struct Lane {
 ///
 /// # Errors
 ///
-/// [`PlotError`] when the series differ in length, the bin is zero wide, there are more lanes or
-/// bins than a picture holds, or the last bin would end after the last microsecond there is.
+/// Returns a [`PlotError`] if the series differ in length, the bin is zero wide, there are more
+/// lanes or bins than a picture holds, or the last bin would end after the last possible
+/// microsecond.
 ///
 /// # Examples
 ///

@@ -1,4 +1,5 @@
-//! Replay: the decisions a policy would have taken over a trace, by the engine that takes them live.
+//! Replay: the decisions that a policy would have made over a trace, by the engine that makes them
+//! live.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay without any limiter yet.
+    /// Creates a replay without any limiter yet.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self { gate: Gate::with_clock(policy, Timestamp::EPOCH) }
@@ -25,7 +26,7 @@ impl Replay {
         self.gate.policy()
     }
 
-    /// Decides one request at the time it carries.
+    /// Decides one request at its recorded time.
     pub fn decide(&self, event: &Event) -> Answer<'_> {
         let entries: Vec<_> =
             event.descriptor.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

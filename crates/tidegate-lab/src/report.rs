@@ -1,4 +1,5 @@
-//! The report of a replay for a person: how many were refused, who, and how near the bound it came.
+//! The report of a replay for a person: how many requests were refused, whose, and how near each
+//! window came to its bound.
 //!
 //! Memory is bounded however many keys there are. The units admitted to each key within a window
 //! are kept in [`WORST_BYTES`] over all rules (or, in a comparison, all algorithms): about four
@@ -31,8 +32,8 @@ pub use table::{limit_text, span_text, table};
 pub use variant_report::VariantReport;
 pub use worst::Worst;
 
-/// Most bytes held to find the fullest windows, over all rules of a report or all algorithms of a
-/// comparison: 256 MiB.
+/// The most bytes used to find the fullest windows, over all rules of a report or all algorithms of
+/// a comparison: 256 MiB.
 pub const WORST_BYTES: usize = 256 << 20;
 
 /// The number of keys of a rule whose refusals are counted at a time; a key with more than this
@@ -71,7 +72,7 @@ impl Report {
         Self::within(policy, Memory { names: NAMES, worst_bytes })
     }
 
-    /// One of `reports` that share the memory of one, and keep no names.
+    /// One of `reports` that share the memory of one, without names.
     pub(crate) fn one_of(reports: usize, policy: &Policy) -> Self {
         let worst_bytes = WORST_BYTES / (reports * policy.rules().len()).max(1);
         Self::within(policy, Memory { names: 0, worst_bytes })
@@ -108,7 +109,7 @@ impl Report {
         }
     }
 
-    /// How many requests there were, and when.
+    /// The number of requests, and their time span.
     #[must_use]
     pub fn headline(&self) -> String {
         match self.first_at_us {

@@ -13,7 +13,7 @@ use crate::policy;
 use crate::sample_request::SampleRequest;
 
 pub(crate) struct Banner<'a> {
-    /// The address of each listener; `None` where it is off.
+    /// The address of each listener; `None` if it is off.
     pub(crate) public: Option<SocketAddr>,
     pub(crate) grpc: Option<SocketAddr>,
     pub(crate) resp: Option<SocketAddr>,

@@ -24,17 +24,17 @@ impl Failure {
         Self { message: message.to_string(), code: 2 }
     }
 
-    /// The reader of standard output went away and has read enough: no message, exit code 0.
+    /// The reader of standard output went away, which is not an error: no message, exit code 0.
     pub(crate) const fn nobody_reads() -> Self {
         Self { message: String::new(), code: 0 }
     }
 
-    /// Prints it on standard error; if even that cannot be written, nobody is left to read it.
+    /// Prints the message on standard error; if that fails, nobody is there to read it.
     pub(crate) fn report(&self) -> ExitCode {
         self.report_to(|message| drop(writeln!(std::io::stderr(), "{message}")))
     }
 
-    /// Hands the message to `write`, if there is one.
+    /// Passes the message to `write`, if there is one.
     pub(crate) fn report_to(&self, write: impl FnOnce(&str)) -> ExitCode {
         if !self.message.is_empty() {
             write(&printable::text(&self.message));

@@ -3,32 +3,32 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Handles besides the connections of clients: listeners, the store, files.
+/// Handles that do not belong to clients' connections: listeners, the store, files.
 const BESIDES: u64 = 64;
 /// Handles that a runtime needs to wait for its connections, and to be woken.
 const OF_A_RUNTIME: u64 = 4;
-/// Connections reserved for operators, where there are few handles.
+/// Connections reserved for operators if there are few handles.
 const OF_OPERATORS: u64 = 8;
 
-/// Raises the limit of this process to the most it may have.
+/// Raises the limit of this process to its maximum.
 pub(crate) fn raise() {
     let had = getrlimit(Resource::Nofile);
     // If it is refused, the present limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: had.maximum, maximum: had.maximum });
 }
 
-/// Most connections of each listener, such that all of them together leave handles for the rest of
-/// the process.
+/// The largest number of connections of each listener such that all together leave handles for the
+/// rest of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// Of each listener for clients.
+    /// For each listener for clients.
     pub(crate) clients: u32,
-    /// Of the listener for operators.
+    /// For the listener for operators.
     pub(crate) operators: u32,
 }
 
 impl Shares {
-    /// The shares of `clients` listeners for clients, and of one for operators where `operators` is
+    /// The shares of `clients` listeners for clients, and of one for operators if `operators` is
     /// true; each has at most `most` connections.
     pub(crate) fn of(most: u32, clients: usize, operators: bool, runtimes: usize) -> Self {
         let besides = BESIDES + OF_A_RUNTIME * runtimes as u64;

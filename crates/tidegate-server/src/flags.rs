@@ -10,10 +10,10 @@ pub(crate) fn of(answer: &Answer<'_>) -> [(&'static str, bool); 4] {
         ("unlimited", answer.is_unlimited()),
         // The store did not decide.
         ("degraded", answer.is_degraded()),
-        // A rule had no room for the key, which shared the overflow limiter, or was refused for
-        // want of room.
+        // There was no room for the key of a rule, which shared the overflow limiter or was
+        // refused.
         ("overflow", answer.is_overflow()),
-        // There was more load than the store decides in time.
+        // The load was more than the store decides in time.
         ("overloaded", answer.is_overloaded()),
     ]
 }

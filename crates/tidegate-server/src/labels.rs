@@ -1,4 +1,4 @@
-//! The names of settings in a configuration, for showing them again.
+//! The names of settings in a configuration, for output.
 
 use tidegate::{Anchor, Layout, Mode, OnFull, OnStoreError, Usage};
 
@@ -18,7 +18,7 @@ pub(crate) const fn on_full(on_full: OnFull) -> &'static str {
     }
 }
 
-/// How a rule learns the usage of a request.
+/// The source of a request's usage.
 pub(crate) const fn usage(usage: Usage) -> &'static str {
     match usage {
         Usage::Requested => "requested",
@@ -26,7 +26,7 @@ pub(crate) const fn usage(usage: Usage) -> &'static str {
     }
 }
 
-/// What a rule does while a shared store is unavailable.
+/// The decision of a rule while a shared store is unavailable.
 pub(crate) const fn on_store_error(on_store_error: OnStoreError) -> &'static str {
     match on_store_error {
         OnStoreError::Open => "open",

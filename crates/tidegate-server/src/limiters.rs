@@ -15,23 +15,23 @@ use crate::stop::Stop;
 
 /// All limiters of the policy in force.
 ///
-/// Futures of a store are boxed: otherwise a decision in memory would be as large a future, and be
-/// moved as such by its callers.
+/// Futures of a store are boxed; otherwise a decision in memory would be as large a future, and
+/// would be moved as such.
 #[derive(Debug)]
 pub(crate) struct Limiters {
     store: Store,
-    /// Whether there is a rule that lets requests wait.
+    /// Whether a rule lets requests wait.
     lets_wait: bool,
-    /// When requests must stop waiting; always there except in tests.
+    /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the
-    /// answer waits; a client that goes away meanwhile takes nothing.
+    /// Decide, and take if all rules admit. If the rules that refuse let a request wait, the answer
+    /// waits; a client that goes away meanwhile takes nothing.
     Check,
-    /// The answer of a check if nothing could wait; takes nothing.
+    /// Return the answer of a check that does not wait; take nothing.
     Peek,
 }
 
@@ -42,10 +42,10 @@ enum Store {
 }
 
 impl Limiters {
-    /// Limiters in the store that the policy names, else in this process.
+    /// Limiters in the store that the policy names, or else in this process.
     ///
     /// # Errors
-    /// The rules cannot live in the store.
+    /// Returns an error if the rules cannot be kept in the store.
     pub(crate) fn of(policy: Policy) -> Result<Self, Failure> {
         match policy.store().cloned() {
             None => Ok(Self::here(Gate::new(policy))),
@@ -85,7 +85,7 @@ impl Limiters {
         }
     }
 
-    /// Returns once requests must stop waiting, because the process stops.
+    /// Returns when requests must stop waiting, because the process stops.
     pub(crate) async fn closing(&self) {
         match self.stop.clone() {
             Some(mut stop) => stop.refusing().await,
@@ -100,8 +100,8 @@ impl Limiters {
         }
     }
 
-    /// Resolves when the first request can be decided as well as any; an unavailable store is not
-    /// waited for.
+    /// Resolves when the first request can be decided as quickly as later ones; does not wait for
+    /// an unavailable store.
     pub(crate) async fn ready(&self) {
         if let Store::Shared(gate) = &self.store {
             // The error has been logged.
@@ -119,9 +119,9 @@ impl Limiters {
         }
     }
 
-    /// Decides and takes; a request that may wait does, and gets its current answer when the
-    /// process stops. A request that cannot wait is asked once and never dropped: a store might
-    /// have decided it already.
+    /// Decides and takes. A request that may wait does, and gets its current answer when the
+    /// process stops. A request that cannot wait is run to its end, because a store might have
+    /// decided it already.
     pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
         if let Some(answer) = self.try_check(request) {
             return answer;
@@ -149,7 +149,7 @@ impl Limiters {
         }
     }
 
-    /// Decides and takes, where that needs no waiting, neither for a limiter nor for the store.
+    /// Decides and takes if that needs no waiting, neither for a limiter nor for the store.
     #[inline]
     pub(crate) fn try_check(&self, request: &Request<'_>) -> Option<Answer<'_>> {
         match &self.store {
@@ -158,7 +158,7 @@ impl Limiters {
         }
     }
 
-    /// Checks or peeks, where that needs no waiting.
+    /// Checks or peeks if that needs no waiting.
     pub(crate) fn try_answer(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
         match (verb, &self.store) {
             (Verb::Check, _) => self.try_check(request),
@@ -233,7 +233,7 @@ fn log(event: StoreEvent<'_>) {
                 "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
                  minute, however often; the level debug names the key)"
             );
-            // It contains values chosen by callers.
+            // It contains values that callers choose.
             tracing::debug!(key = %String::from_utf8_lossy(key), "a key that the store did not decide about");
         }
         StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),

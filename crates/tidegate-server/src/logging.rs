@@ -1,4 +1,4 @@
-//! Structured logs on standard error, a line for each event. Logging never waits for a reader.
+//! Structured logs on standard error, one line for each event. Logging never waits for a reader.
 
 mod often;
 mod queue;
@@ -18,27 +18,27 @@ use crate::failure::Failure;
 use often::Often;
 use queue::Queue;
 
-/// How a line is written.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
     Text,
-    /// For machines: one JSON object a line.
+    /// For machines: one JSON object per line.
     Json,
 }
 
 /// The least severe event that is logged.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Level {
-    /// Nothing at all.
+    /// Nothing.
     Off,
-    /// What went wrong.
+    /// Failures.
     Error,
-    /// What an operator should look at.
+    /// Events that an operator should look at.
     Warn,
-    /// Starting, stopping, and what becomes of the store.
+    /// Start, stop, and changes of the store.
     Info,
-    /// Every request as well; all of them take the slower path through hyper then.
+    /// Every request as well; all requests then take the slower path through hyper.
     Debug,
     /// Everything.
     Trace,
@@ -57,7 +57,7 @@ impl From<Level> for LevelFilter {
     }
 }
 
-/// The log of this process, as long as it runs. Dropping it waits for the last lines to be written, a second at most.
+/// The log of this process. Dropping it waits for the last lines to be written, a second at most.
 #[derive(Debug)]
 pub(crate) struct Log {
     queue: Queue,
@@ -65,11 +65,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Begins to log, including panics. Dependencies are logged from `error` upward, at `debug`
+    /// Starts logging, including panics. Dependencies are logged from `error` upward, at `debug`
     /// from `warn`, at `trace` all of them.
     ///
     /// # Errors
-    /// When the system starts no thread.
+    /// Returns an error if the system starts no thread.
     pub(crate) fn begin(format: Format, level: Level) -> Result<Self, Failure> {
         let ours = LevelFilter::from(level);
         let theirs = match level {
@@ -98,14 +98,14 @@ impl Log {
     }
 
     /// Logs how many events of each kind were withheld since the last call.
-    pub(crate) fn tell_of_withheld(&self) {
+    pub(crate) fn log_withheld(&self) {
         for (place, times) in self.often.withheld() {
             tracing::warn!(place, times, "an event came too often to be logged each time");
         }
     }
 
     /// Writes a text of several lines.
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn write_text(&self, text: &str) {
         self.queue.put(format!("{text}\n").into_bytes().into());
     }
 }

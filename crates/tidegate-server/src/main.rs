@@ -25,8 +25,8 @@ mod stop;
 
 use std::process::ExitCode;
 
-/// Over a store, a request is allocated on a listener's thread and freed on the store's, and its
-/// reply the other way round: with the system's allocator that takes a third of a listener's time.
+/// With a store, a request is allocated on a listener's thread and freed on the store's, and its
+/// reply the other way round; with the system's allocator that takes a third of a listener's time.
 /// Tests count allocations with an allocator of their own.
 #[cfg(not(test))]
 #[global_allocator]

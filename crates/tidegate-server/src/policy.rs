@@ -13,7 +13,7 @@ const EXAMPLE: &str = include_str!("../example.toml");
 /// The rules of a file.
 ///
 /// # Errors
-/// Its errors, the first of them if there are many.
+/// Returns its errors, the first of them if there are many.
 pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
     config::load(file).map_err(|found| Failure::configuration(mistakes::printed(&found)))
 }
@@ -21,7 +21,7 @@ pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
 /// The built-in rules.
 ///
 /// # Errors
-/// No error is known: a test reads the rules.
+/// No error is known, because a test reads the rules.
 pub(crate) fn example() -> Result<Policy, Failure> {
     config::parse("the built-in example", EXAMPLE).map_err(Failure::configuration)
 }

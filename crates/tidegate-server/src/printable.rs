@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The text with every character escaped that a terminal would obey, line feeds and tabs excepted.
+/// The text with every character escaped that a terminal would interpret, except line feeds and
+/// tabs.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     escaped(text, |c| obeyed(c) && c != '\n' && c != '\t')
 }
@@ -12,8 +13,8 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |c| obeyed(c) && c != '\t')
 }
 
-/// Whether a terminal obeys a character instead of showing it: control characters, and those that
-/// change the direction of text.
+/// Whether a terminal interprets a character instead of showing it: control characters, and those
+/// that change the direction of text.
 fn obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,4 +1,4 @@
-//! Whether a decision can really be taken: the health check of every listener.
+//! The health check of every listener: makes a test decision.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::sample_request::SampleRequest;
 /// The result of a check; `None` while it is under way.
 type Found = Option<bool>;
 
-/// Checks a limiter now and then, one check at a time, for all probes meanwhile: checks that hang
-/// do not pile up, and no probe waits behind others.
+/// Checks the limiters now and then. One check at a time serves all probes meanwhile: checks that
+/// hang do not pile up, and no probe waits behind others.
 pub(crate) struct Probe {
     limiters: Arc<Limiters>,
     sample: SampleRequest,
@@ -33,19 +33,19 @@ impl Probe {
         Self { limiters, sample, within, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
-    /// Whether the limiters answer correctly: a cost of 0 is always allowed, except where usage is
-    /// reported. `None` where no answer came in time.
+    /// Whether the limiters decide correctly: a cost of 0 is always allowed, unless usage is
+    /// reported. `None` if no decision came in time.
     ///
     /// The check takes the locks of a real decision, on a thread that may wait for them, and leaves
-    /// no trace: it begins no limiter and takes nothing.
+    /// no trace: it creates no limiter and takes nothing.
     pub(crate) async fn is_answered(&self) -> Option<bool> {
         let mut found = self.under_way();
         let found = timeout(self.within, found.wait_for(Option::is_some)).await.ok()?;
-        // A check ends without a result only by a panic.
+        // A check ends without a result only if it panics.
         Some(found.is_ok_and(|found| *found == Some(true)))
     }
 
-    /// The check that is under way, else a new one.
+    /// The check that is under way, or a new one.
     fn under_way(&self) -> watch::Receiver<Found> {
         let mut last = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = last.has_changed().is_ok() && last.borrow().is_none();
@@ -55,7 +55,7 @@ impl Probe {
         last.clone()
     }
 
-    /// While it is held no check ends.
+    /// While the result is held, no check ends.
     #[cfg(test)]
     pub(crate) fn hang(&self) -> watch::Sender<Found> {
         let (hangs, look) = watch::channel(None);
@@ -64,7 +64,7 @@ impl Probe {
     }
 }
 
-/// Begins a check.
+/// Starts a check.
 fn begin(limiters: Arc<Limiters>, sample: SampleRequest) -> watch::Receiver<Found> {
     let (finish, found) = watch::channel(None);
     let runtime = Handle::current();

@@ -1,4 +1,4 @@
-//! Counts of events that clients can cause without end, logged once a minute.
+//! Counts of events that clients can cause without bound, logged once a minute.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Reports<'_> {
     }
 
     fn report(&self) {
-        self.log.tell_of_withheld();
+        self.log.log_withheld();
         let refused = |secret: &Option<Secret>| secret.as_ref().map_or(0, Secret::refused);
         let (clients, admin) = (refused(&self.clients), refused(&self.admin));
         if clients + admin > 0 {

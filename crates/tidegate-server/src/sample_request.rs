@@ -1,11 +1,11 @@
-//! A request that matches a given rule: for the line to paste at start, and for the health probe.
+//! A request that matches a given rule, for the command printed at start and for the health check.
 
 use serde::Serialize;
 use tidegate::{Mode, Policy, PolicyRule, Request};
 
 use crate::ordered_map::OrderedMap;
 
-/// The value of an entry where any will do.
+/// The value of an entry if any value will do.
 const ANY: &str = "demo";
 
 /// The domain and the entries of a descriptor.
@@ -30,7 +30,8 @@ impl SampleRequest {
         }
     }
 
-    /// The entries of `when`, then the other entries of `key`, which also satisfies `exact`.
+    /// A request with the entries of `when`, then the other entries of `key`, which also satisfies
+    /// `exact`.
     fn meeting(rule: &PolicyRule) -> Self {
         let spec = rule.spec();
         let when = spec.when.iter();

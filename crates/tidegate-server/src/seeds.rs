@@ -11,8 +11,8 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     files.map(|file| fs::read(file.unwrap().path()).unwrap()).collect()
 }
 
-/// Judges each seed, each prefix of it, and it with one byte replaced by each of `others`; returns
-/// how many of the last there were.
+/// Judges each seed, each prefix of it, and the seed with one byte replaced by each of `others`;
+/// returns how many of the last there were.
 pub(crate) fn judge_near(seeds: &[Vec<u8>], others: &[u8], judge: impl Fn(&[u8])) -> usize {
     let mut judged = 0;
     for seed in seeds {

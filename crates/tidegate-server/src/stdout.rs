@@ -5,11 +5,11 @@ use std::io::{ErrorKind, Write};
 use crate::failure::Failure;
 use crate::printable;
 
-/// Prints a text immediately, without control characters. A reader that went away has read enough:
-/// that is no failure.
+/// Prints a text immediately, without control characters. If the reader went away, that is not a
+/// failure.
 ///
 /// # Errors
-/// Any other error of writing.
+/// Returns any other error of writing.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(printable::text(text).as_bytes()).and_then(|()| stdout.flush());

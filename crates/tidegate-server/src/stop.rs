@@ -1,4 +1,5 @@
-//! The phases of stopping: first drain, then end all waits, and at a second request end now.
+//! The phases of stopping: drain, then end all waits; a second request ends the process
+//! immediately.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ impl Stop {
     /// begins.
     ///
     /// # Errors
-    /// When the system does not let the process listen for signals.
+    /// Returns an error if the system does not let the process listen for signals.
     pub(crate) fn on_signals(patience: Duration) -> Result<Self, Failure> {
         let mut signals = signals::Signals::listen()
             .map_err(|error| Failure::new(format!("can not listen for signals: {error}")))?;
@@ -58,17 +59,17 @@ impl Stop {
         *self.0.borrow() >= Phase::Refusing
     }
 
-    /// Returns once the process drains; immediately from then on.
+    /// Returns when the process drains; immediately from then on.
     pub(crate) async fn draining(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Draining).await;
     }
 
-    /// Returns once requests must stop waiting: the rest of the time is for answering them.
+    /// Returns when requests must stop waiting; the rest of the time is for answering them.
     pub(crate) async fn refusing(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Refusing).await;
     }
 
-    /// Returns once the process was asked to stop a second time.
+    /// Returns when the process was asked to stop a second time.
     pub(crate) async fn ending(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Ending).await;
     }

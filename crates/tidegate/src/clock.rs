@@ -1,7 +1,7 @@
-//! Clocks: the one module that reads the time and waits for it.
+//! Clocks, which read the time and wait for it. No other module does.
 
 mod manual;
-mod noting;
+mod recording;
 mod sleep;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -15,18 +15,18 @@ use tidegate_core::Timestamp;
 #[cfg(feature = "tokio")]
 pub use self::tokio::TokioClock;
 pub use manual::ManualClock;
-pub(crate) use noting::Noting;
+pub(crate) use recording::RecordingClock;
 pub use sleep::Sleep;
 pub(crate) use unpark::unparks_this_thread;
 
-/// Where a gate or a limiter reads the time.
+/// The source of time of a gate or a limiter.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
     /// Whether no reading is ever before one that any thread has seen, and all are within nine
-    /// years of the first. Limiters are then packed into a word or two each, without the time of
-    /// their last unit; under a clock that may step back (the default) they are kept whole.
+    /// years of the first. Limiters are then packed into one or two words each, without the time of
+    /// their last unit. Under a clock that may step back (the default) they are not packed.
     fn never_steps_back(&self) -> bool {
         false
     }
@@ -34,15 +34,15 @@ pub trait Clock: Send + Sync {
 
 /// A clock that a task can wait for, without blocking its thread.
 ///
-/// [`ManualClock`] implements it, for tests; so do, with the feature `tokio`, [`SystemClock`] and
-/// [`TokioClock`], inside a tokio runtime. For any other runtime, implement it over that runtime's
-/// timer.
+/// [`ManualClock`] implements it for tests; with the feature `tokio`, [`SystemClock`] and
+/// [`TokioClock`] do, inside a tokio runtime. For any other runtime, implement it over that
+/// runtime's timer.
 #[diagnostic::on_unimplemented(
     note = "with the feature `tokio` of tidegate, `SystemClock` and `TokioClock` are timers"
 )]
 pub trait Timer: Clock {
     /// Resolves when this clock reads `at` or later; immediately if it already does. It may resolve
-    /// late, and slightly early: the caller reads the clock again and waits on. Dropping it ends
+    /// late, and slightly early: the caller then reads the clock and waits again. Dropping it ends
     /// the wait.
     fn sleep_until(&self, at: Timestamp) -> Sleep;
 }
@@ -54,14 +54,14 @@ pub trait Park: Clock {
     fn park_until(&self, at: Timestamp);
 }
 
-/// A reading of a clock that was taken before anything was locked, and the clock.
+/// A clock, and its reading from before anything was locked.
 ///
-/// A limiter whose state is packed never goes back in time, so the early reading is good enough for
-/// it. One whose state is kept whole reads the clock under its lock: a reading that another step
-/// overtook would look like a clock gone backward.
+/// A limiter with a packed state never goes back in time, so the early reading is good enough for
+/// it. Any other limiter reads the clock under its lock: a reading that another step overtook would
+/// look like a clock gone backward.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
-    /// [`Reading::NOT_YET`] where no limiter is expected to want it.
+    /// [`Reading::NOT_YET`] if no limiter is expected to want it.
     early: Timestamp,
     clock: &'a dyn Clock,
 }
@@ -81,8 +81,8 @@ impl<'a> Reading<'a> {
         Self { early: if wants { clock.now() } else { Self::NOT_YET }, clock }
     }
 
-    /// Splits it into two parts, which travel in registers where the whole would not; for a limiter
-    /// that was asked whether it wants the first.
+    /// Splits it into two parts, which are passed in registers while the whole would not be; for a
+    /// limiter that wants the first.
     #[inline]
     pub(crate) const fn apart(self) -> (Timestamp, &'a dyn Clock) {
         (self.early, self.clock)
@@ -111,15 +111,16 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A clock that always reads the same: the time a recorded request carries.
+/// A clock that always returns the same time, that of a recorded request.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self
     }
 }
 
-/// The wall time when it was made, moved on by the processor's calibrated counter (or the system's
-/// monotonic clock where there is none): it never steps back, whatever happens to the wall clock.
+/// The wall time of its creation, advanced by the processor's calibrated counter (or by the
+/// system's monotonic clock if there is none). It never steps back, whatever happens to the wall
+/// clock.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,

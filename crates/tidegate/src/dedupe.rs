@@ -1,4 +1,4 @@
-//! A request with an id: what makes it the same request, and for how long.
+//! Requests with an id: what identifies a request, and how long its answer is remembered.
 
 mod cache;
 
@@ -12,7 +12,7 @@ use crate::rules::{Policy, RuleSpec};
 use crate::step::Met;
 pub(crate) use cache::DedupeCache;
 
-/// A request that takes once, however many times it is asked.
+/// The identity of a request that takes units only once, however often it is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdempotencyKey {
     fingerprint: Fingerprint,
@@ -20,7 +20,8 @@ pub(crate) struct IdempotencyKey {
     time: Micros,
 }
 
-/// The request of an id with these limiters; `None` where none of their rules remembers.
+/// The identity of a request with this id and these limiters; `None` if none of their rules
+/// remembers answers.
 pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Met]) -> Option<IdempotencyKey> {
     let time = time(policy, met)?;
     let order = order_of(met);
@@ -57,15 +58,16 @@ fn order_of(met: &[Met]) -> InlineList<usize> {
 }
 
 /// How long the answer to a request with these limiters is remembered: for the longest `dedupe` of
-/// the rules that it takes from. Rules in shadow mode count only where no other does. A request
-/// that takes nothing is not remembered.
+/// the rules that it takes from. Rules in shadow mode count only if no other does. A request that
+/// takes nothing is not remembered.
 pub(crate) fn time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
     let any_enforced = met.iter().any(Met::takes_enforced);
     let counts = |met: &&Met<K>| met.takes_enforced() || !any_enforced && met.cost > 0;
     met.iter().filter(counts).filter_map(|met| spec(policy, met)?.dedupe).max()
 }
 
-/// The shortest `dedupe` of the enforced rules that it takes from; `None` where one of them has none.
+/// The shortest `dedupe` of the enforced rules that the request takes from; `None` if one of them
+/// has none.
 #[cfg(feature = "redis")]
 pub(crate) fn least_time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
     let enforced = met.iter().filter(|met| met.takes_enforced());

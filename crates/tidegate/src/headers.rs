@@ -1,16 +1,16 @@
 //! An answer as HTTP header fields.
 //!
-//! Two families, both for rules that are enforced: `X-RateLimit-*`, which most clients parse,
+//! Two families describe rules that are enforced: `X-RateLimit-*`, which most clients parse,
 //! describes the reported rule; `RateLimit-Policy` and `RateLimit` (IETF
 //! draft-ietf-httpapi-ratelimit-headers, structured fields) list all rules that matched.
-//! `Retry-After` comes with a refusal that will pass. All waits are whole seconds, rounded up: no
-//! client comes back too early.
+//! `Retry-After` comes with a refusal that will pass. All waits are whole seconds, rounded up, so
+//! that no client comes back too early.
 //!
-//! A rule that several descriptors of one request match under different keys is one item of
+//! If several descriptors of one request match a rule under different keys, the rule is one item of
 //! `RateLimit-Policy`, and in `RateLimit` one item for each key, distinguished by `pk`, the draft's
 //! partition key: `:MQ==:` is `1`, the first of these keys in the order of the descriptors,
-//! `:Mg==:` is `2`, the second. The number says nothing of the key itself, and holds for one answer
-//! only. A name that occurs once has no `pk`.
+//! `:Mg==:` is `2`, the second. The number reveals nothing about the key itself, and is valid for
+//! one answer only. A name that occurs once has no `pk`.
 
 use std::cmp::Reverse;
 
@@ -23,8 +23,8 @@ use crate::inline_list::InlineList;
 
 /// The header fields of an answer, names in their usual spelling.
 ///
-/// Nothing for an unlimited answer. On a refusal `RateLimit` has a time (`t`) only for the rules
-/// that refuse, so that `Retry-After` is never before any `t`.
+/// An unlimited answer has none. In a refusal `RateLimit` has a time (`t`) only for the rules that
+/// refuse, so that `Retry-After` is never before any `t`.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp, headers};
@@ -32,8 +32,8 @@ use crate::inline_list::InlineList;
 /// let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(60)));
 /// let gate = Gate::with_clock(Policy::new(vec![rule])?, Timestamp::from_micros(90_000_000));
 /// let descriptors = [Descriptor::new(&[])];
-/// let told = headers::of(&gate.check(&Request::new("default", &descriptors)));
-/// assert_eq!(told, [
+/// let fields = headers::of(&gate.check(&Request::new("default", &descriptors)));
+/// assert_eq!(fields, [
 ///     ("X-RateLimit-Limit", "2".to_owned()),
 ///     ("X-RateLimit-Remaining", "1".to_owned()),
 ///     ("X-RateLimit-Reset", "120".to_owned()),
@@ -88,8 +88,8 @@ const MOST_FIELDS: usize = 6;
 /// Typical bytes of a list of one or two rules.
 const USUAL_BYTES: usize = 64;
 
-/// The status that goes with an answer: 200 yes, 429 no, 422 never, 503 when it is refused only because
-/// the store was unavailable or overloaded.
+/// The status of an answer: 200 for yes, 429 for no, 422 for never, 503 if it is refused only
+/// because the store was unavailable or overloaded.
 #[must_use]
 pub fn status(answer: &Answer<'_>) -> u16 {
     match (answer.is_allowed(), answer.is_never()) {
@@ -100,15 +100,15 @@ pub fn status(answer: &Answer<'_>) -> u16 {
     }
 }
 
-/// When the reported limiter is idle: Unix seconds, rounded up.
+/// The time when the reported limiter is idle, in Unix seconds, rounded up.
 fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
     let at = answer.at().plus(reported.decision().reset_after);
     Micros::from_micros(at.as_micros()).as_secs_ceil()
 }
 
-/// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the
-/// time it takes to fill, so that q/w is its rate whatever its capacity. Each name occurs once:
-/// where overrides give several keys of a rule different values, those of the key that holds least.
+/// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is its capacity and w the
+/// time it takes to fill, so that q/w is its rate. Each name occurs once; if overrides give several
+/// keys of a rule different values, those of the smallest capacity are shown.
 fn policies(by_rule: &[Matched<'_>], list: &mut String) {
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         let Some(matched) = keys.iter().min_by_key(|matched| strictness(matched)) else { continue };
@@ -120,8 +120,8 @@ fn policies(by_rule: &[Matched<'_>], list: &mut String) {
     }
 }
 
-/// `"name";r=50;t=30`: r units left; t seconds until the cost of a refused request fits, else until all units are
-/// there again.
+/// `"name";r=50;t=30`: r units left; t seconds until the cost of a refused request fits, else until
+/// the limiter is idle.
 fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         for (number, matched) in (1_usize..).zip(keys) {
@@ -139,7 +139,7 @@ fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
     }
 }
 
-/// Begins an item. No character in the name of a rule has to be escaped between quotes.
+/// Begins an item. The name of a rule contains no character that has to be escaped between quotes.
 fn item(list: &mut String, matched: &Matched<'_>) {
     if !list.is_empty() {
         list.push_str(", ");
@@ -161,7 +161,7 @@ fn same_rule(one: &Matched<'_>, other: &Matched<'_>) -> bool {
     one.rule().name() == other.rule().name()
 }
 
-/// A sort key: less is stricter.
+/// A sort key; a smaller one is stricter.
 fn strictness(matched: &Matched<'_>) -> (u64, Reverse<Option<u64>>) {
     (matched.decision().limit, Reverse(seconds_to_fill(matched)))
 }

@@ -1,10 +1,11 @@
-//! Lists that take no memory of their own while they are as short as they mostly are.
+//! Lists that need no allocation while they are as short as usual.
 
 use smallvec::SmallVec;
 
-/// How many need none. A step over several limiters allocates anyway, to hold them all.
+/// How many items need no allocation. A step over several limiters allocates anyway, to hold them
+/// all.
 const AT_HAND: usize = 1;
 
-/// Limiters that a request meets, and what came of each: a request that meets one is decided without
-/// any allocation.
+/// The limiters of a request, or their results: a request with one limiter is decided without an
+/// allocation.
 pub(crate) type InlineList<T> = SmallVec<[T; AT_HAND]>;

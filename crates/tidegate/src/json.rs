@@ -1,4 +1,4 @@
-//! A decision as JSON: the same bytes wherever one is written.
+//! A decision as JSON, with the same bytes wherever it is written.
 
 mod decision_line;
 mod object;

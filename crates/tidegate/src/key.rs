@@ -1,4 +1,4 @@
-//! What a limiter is known by in memory: a keyed fingerprint of its key, never the key itself.
+//! Keyed fingerprints, which identify limiters in memory in place of their keys.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -6,34 +6,34 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// 96 bits of a keyed 128-bit hash. Of a million keys, two share one with odds of 2^-57.
 ///
-/// Never zero, so that zero can stand for an empty place.
+/// Never zero, because zero marks an empty slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(u128);
 
 impl Fingerprint {
-    /// Bits kept: three fingerprints and three states fill a cache line.
+    /// The bits that are kept: three fingerprints and three states fill a cache line.
     const MASK: u128 = (1 << 96) - 1;
-    /// The fingerprint of what has no key.
+    /// The fingerprint for limiters without a key.
     pub(crate) const FIRST: Self = Self(1);
 
     const fn new(hash: u128) -> Self {
         Self(if hash & Self::MASK == 0 { 1 } else { hash & Self::MASK })
     }
 
-    /// The three words it is stored as.
+    /// The three words in which it is stored.
     pub(crate) const fn words(self) -> [u32; 3] {
         [self.0 as u32, (self.0 >> 32) as u32, (self.0 >> 64) as u32]
     }
 
-    /// The fingerprint of three stored words; `None` for an empty place.
+    /// The fingerprint of three stored words; `None` for an empty slot.
     pub(crate) const fn from_words([a, b, c]: [u32; 3]) -> Option<Self> {
         let all = a as u128 | (b as u128) << 32 | (c as u128) << 64;
         if all == 0 { None } else { Some(Self(all)) }
     }
 }
 
-/// The secret that fingerprints are made with: another for each store, so that nobody outside can
-/// choose keys that collide.
+/// The secret of fingerprints, different for each store, so that nobody outside can choose keys
+/// that collide.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed(SipHasher13);
 
@@ -49,15 +49,15 @@ impl Seed {
         self.of_written(|hasher| hasher.write(key))
     }
 
-    /// The fingerprint of what is written into a hasher.
+    /// The fingerprint of the bytes that `write` passes to a hasher.
     pub(crate) fn of_written(&self, write: impl FnOnce(&mut SipHasher13)) -> Fingerprint {
         let mut hasher = self.0;
         write(&mut hasher);
         Fingerprint::new(hasher.finish128().as_u128())
     }
 
-    /// The fingerprint of a key in parts, each behind its length: `["a|b", "c"]` and `["a", "b|c"]`
-    /// stay apart whatever bytes they hold.
+    /// The fingerprint of a key in parts, each preceded by its length, so that `["a|b", "c"]` and
+    /// `["a", "b|c"]` differ, whatever bytes they contain.
     pub(crate) fn of_parts<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {
         self.of_written(|hasher| {
             for part in parts {

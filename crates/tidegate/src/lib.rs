@@ -25,28 +25,28 @@
 //! # Ok::<(), tidegate::PolicyErrors>(())
 //! ```
 //!
-//! | to … | there is |
+//! | task | API |
 //! |---|---|
-//! | decide by rules, several at once | [`Gate`], of a [`Policy`] of [`RuleSpec`]s |
-//! | limit one thing, or each key alike | [`Limiter`], [`KeyedLimiter`] |
+//! | decide by several rules together | [`Gate`], with a [`Policy`] of [`RuleSpec`]s |
+//! | limit one thing, or every key alike | [`Limiter`], [`KeyedLimiter`] |
 //! | give each key its own limit | [`KeyedLimiter::with_plans`], [`Under`], [`Gate::with_plans`], [`Descriptor::limit`] |
-//! | let the excess wait its turn | `acquire` and `acquire_blocking` of each of these |
-//! | hand work out at an even pace | [`Shaper`], [`ShapingQueue`] |
-//! | limit what is in flight | [`Concurrency`], [`KeyedConcurrency`] |
-//! | know what passed, failed, and how fast | [`Statistics`], [`Resources`]; of each rule, [`RuleStatistics`] |
-//! | be told of every decision | [`Observer`] |
-//! | decide in tests, or in the past | [`ManualClock`]; any [`Timestamp`] is a clock |
+//! | let requests above a limit wait in order | `acquire` and `acquire_blocking` of each of these |
+//! | pass work on at an even pace | [`Shaper`], [`ShapingQueue`] |
+//! | limit the work in flight | [`Concurrency`], [`KeyedConcurrency`] |
+//! | count what passed and failed, and how fast | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`] |
+//! | observe every decision | [`Observer`] |
+//! | decide in tests, or at a past time | [`ManualClock`]; any [`Timestamp`] is a clock |
 //!
-//! Limits are written as a [`Spec`] and checked as a [`Rule`], which plans are made of; a [`RuleSpec`] says whom
-//! they hold for, and is a [`PolicyRule`] once its policy is checked. Features add a layer (`tower`), a shared
+//! A limit is written as a [`Spec`] and checked as a [`Rule`], which is also what a plan is. A [`RuleSpec`] adds whom
+//! the limit is for, and becomes a [`PolicyRule`] when its policy is checked. Features add a layer (`tower`), a shared
 //! store (`redis`), rules from TOML (`config`) and more; the README lists them.
 
-/// The examples of the README, which must compile and hold; one is about the layer.
+/// The examples of the README, as tests; one uses the layer.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// The examples of the page about waiting, which must compile and hold.
+/// The examples of the page about waiting, as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/waiting.md")]
 mod waiting {}
@@ -105,7 +105,7 @@ pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{
-    AlgorithmKind, Anchor, Decision, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW,
-    Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
+    AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
+    MIN_WINDOW, Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, guides,
 };
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

@@ -1,4 +1,4 @@
-//! Limiters used by themselves: one for all, here, or one for each key (keyed.rs).
+//! Limiters without a gate: [`Limiter`] for one limit here, [`KeyedLimiter`] for one limit per key.
 
 mod amend;
 mod ban;
@@ -25,7 +25,7 @@ pub use key::{Key, Under};
 pub use keyed::KeyedLimiter;
 pub use reservation::Reservation;
 
-/// One limiter, without any key. Share it by reference; every verb is exact under any concurrency.
+/// One limiter, without keys. Share it by reference; every verb is exact under any concurrency.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
@@ -40,33 +40,33 @@ pub use reservation::Reservation;
 /// ```
 #[derive(Debug)]
 pub struct Limiter<C = SystemClock> {
-    /// `None` when built unlimited.
+    /// `None` if the limiter was built unlimited.
     cell: Option<Box<dyn Cell>>,
-    /// What decides once the rule was changed.
+    /// The cell that decides after the rule was changed.
     replacement: Arc<Replacement<dyn Cell>>,
     pub(crate) clock: C,
-    /// Who waits.
+    /// The waiters.
     pub(crate) queues: Queues<()>,
     pub(crate) max_waiters: usize,
-    /// Whether the clock is read before the cell is held.
+    /// Whether the clock is read before the cell is locked.
     early: bool,
 }
 
 impl Limiter {
-    /// A limiter as new, by the system's clock.
+    /// Creates a limiter that uses the system's clock.
     ///
     /// # Errors
-    /// All that is wrong with the words of the rule.
+    /// Returns every invalid field of the spec.
     pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
         Self::with_clock(spec, SystemClock::new())
     }
 }
 
 impl<C: Clock> Limiter<C> {
-    /// A limiter as new, by `clock`.
+    /// Creates a limiter that uses `clock`.
     ///
     /// # Errors
-    /// All that is wrong with the words of the rule.
+    /// Returns every invalid field of the spec.
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
         let base = clock.never_steps_back().then(|| clock.now());
         let replacement = Replacement::none_yet();
@@ -76,30 +76,32 @@ impl<C: Clock> Limiter<C> {
         Ok(Self { cell, replacement, clock, queues, max_waiters, early })
     }
 
-    /// Takes `cost` units if they fit now; works out no figures.
+    /// Takes `cost` units if they fit now. Faster than [`Limiter::check`], because it computes no
+    /// other value of a decision.
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
-        let admitted = self.admits_at_once(&self.clock, cost);
+        let admitted = self.admits_fast(&self.clock, cost);
         admitted.unwrap_or_else(|| self.call(cost).step(Step::Decide).verdict.is_allowed())
     }
 
-    /// Takes `cost` units if they fit now and nobody waits for them, and returns the decision. An unlimited
-    /// limiter returns the largest figures there are.
+    /// Takes `cost` units if they fit now and nobody waits for them, and returns the decision. An
+    /// unlimited limiter returns the largest possible values.
     pub fn check(&self, cost: u64) -> Decision {
         self.call(cost).step(Step::Ask).or_unlimited()
     }
 
-    /// What [`Limiter::check`] would answer, taking nothing.
+    /// Returns the decision that [`Limiter::check`] would return, and takes nothing.
     pub fn peek(&self, cost: u64) -> Decision {
         self.call(cost).step(Step::Peek).or_unlimited()
     }
 
-    /// Gives `units` back, to no fewer than none used; returns how the limiter stands then.
+    /// Gives `units` back, at most as many as are used; returns the state of the limiter afterwards
+    /// as a decision.
     pub fn refund(&self, units: u64) -> Decision {
         self.call(units).step(Step::Refund).or_unlimited()
     }
 
-    /// Makes it as good as new.
+    /// Resets the limiter: nothing counts as used.
     pub fn reset(&self) {
         match &self.cell {
             Some(cell) => cell.forget(),
@@ -108,16 +110,16 @@ impl<C: Clock> Limiter<C> {
         self.queues.wake(&());
     }
 
-    /// [`Limiter::admits`] by its own clock as `clock` reads it; `None` where somebody waits, or it was built
-    /// unlimited.
+    /// [`Limiter::admits`] with a reading of `clock`; `None` if somebody waits or the limiter was
+    /// built unlimited.
     #[inline]
-    fn admits_at_once<T: Clock>(&self, clock: &T, cost: u64) -> Option<bool> {
+    fn admits_fast<T: Clock>(&self, clock: &T, cost: u64) -> Option<bool> {
         let cell = self.cell.as_ref().filter(|_| self.queues.are_idle())?;
         let (early, clock) = Reading::if_wanted(self.early, clock).apart();
         Some(cell.admits(cost, early, clock))
     }
 
-    /// The call of a verb about so many units.
+    /// A call that takes or returns `cost` units.
     #[inline]
     pub(crate) const fn call(&self, cost: u64) -> Call<'_, (), &Self> {
         Call::new(&self.queues, (), self.max_waiters, self, cost)

@@ -12,12 +12,12 @@ use crate::request::Request;
 
 /// An observer of every decision of a [`Gate`](crate::Gate): for metrics, logs and alarms.
 ///
-/// It is called once for each request that was decided, after the decision and outside of all
-/// locks, on the caller's thread, which gets its answer when it returns: so it should be quick.
-/// Calls for concurrent decisions are concurrent, and in any order. A panic in it reaches the
-/// caller: the decision stands, and units that were taken stay taken.
+/// It is called once for each decided request, after the decision and outside of all locks, on the
+/// caller's thread. The caller gets its answer when this returns, so it should be quick. Calls for
+/// concurrent decisions are concurrent, and in any order. A panic in it reaches the caller: the
+/// decision stands, and units that were taken stay taken.
 ///
-/// It is also called for a request that is asked again under its id, whose answer [is
+/// It is also called for a request that is repeated under its id, whose answer [is
 /// repeated](Answer::is_repeated): nothing was decided then, and nothing taken.
 ///
 /// A function is an observer as well:
@@ -41,7 +41,7 @@ use crate::request::Request;
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 pub trait Observer: Send + Sync {
-    /// A request was decided; `answer` is about to be returned to its caller.
+    /// Called when a request was decided, before `answer` is returned to the caller.
     fn decided(&self, request: &Request<'_>, answer: &Answer<'_>);
 }
 
@@ -65,7 +65,7 @@ impl Observers {
         self.0.is_empty()
     }
 
-    /// Notifies all of them, in the order in which they were added.
+    /// Notifies all observers, in the order in which they were added.
     #[inline]
     pub(crate) fn tell(&self, request: &Request<'_>, answer: &Answer<'_>) {
         self.0.iter().for_each(|observer| observer.decided(request, answer));

@@ -1,4 +1,4 @@
-//! What a caller asks about: a domain and descriptors, each an ordered list of entries with a cost.
+//! Requests: a domain and descriptors, each an ordered list of entries with a cost.
 
 mod id;
 mod limit;
@@ -11,7 +11,7 @@ pub use limit::OwnLimit;
 #[cfg(feature = "redis")]
 pub(crate) use origin::Origin;
 
-/// One thing a request is about: entries such as `("channel", "alipay")`, in order, and a cost.
+/// The subject of a request: entries such as `("channel", "alipay")`, in order, and a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor<'a> {
     entries: &'a [(&'a str, &'a str)],
@@ -26,33 +26,33 @@ impl<'a> Descriptor<'a> {
         Self { entries, cost: 1, limit: None }
     }
 
-    /// The same at another cost: 0 takes nothing, is always allowed, and only reports.
+    /// Sets the cost: 0 takes nothing, is always allowed, and only reports.
     #[must_use]
     pub const fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
     }
 
-    /// The same with figures of its own, for the rules that look at them: see [`OwnLimit`].
+    /// Adds a limit of its own, for the rules that use it: see [`OwnLimit`].
     #[must_use]
     pub const fn limit(mut self, own: &'a OwnLimit) -> Self {
         self.limit = Some(own);
         self
     }
 
-    /// The figures that it brings along, if any.
+    /// Its own limit, if it has one.
     #[must_use]
     pub const fn own_limit(&self) -> Option<&'a OwnLimit> {
         self.limit
     }
 
-    /// Its entries, in order.
+    /// The entries, in order.
     #[must_use]
     pub const fn entries(&self) -> &'a [(&'a str, &'a str)] {
         self.entries
     }
 
-    /// Units the request takes from each limiter this descriptor meets.
+    /// Units that the request takes from each limiter of this descriptor.
     #[must_use]
     pub const fn units(&self) -> u64 {
         self.cost
@@ -65,7 +65,7 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// One question to the gate: every rule that matches any of the descriptors must admit.
+/// A request to the gate: every rule that matches any of the descriptors must admit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     domain: &'a str,
@@ -76,27 +76,27 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The domain of rules that say none.
+    /// The domain of rules without one.
     pub const DEFAULT_DOMAIN: &'static str = "default";
 
-    /// A request in `domain` about all of `descriptors`.
+    /// A request in `domain` with all of `descriptors`.
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
         Self { domain, descriptors, max_wait: Micros::MAX, id: None, source: 0 }
     }
 
-    /// The same, but not to wait for longer than this: zero is not at all.
+    /// Sets the longest wait; zero means not to wait.
     ///
-    /// It only ever shortens what rules allow ([`OnExcess`](crate::OnExcess)): where they reject,
-    /// nothing waits. A wait that can not end in time is refused at once. What is admitted with a
-    /// `delay`, by a `leaky_queue`, is admitted: the delay is no wait for a decision.
+    /// It only shortens the wait that rules allow ([`OnExcess`](crate::OnExcess)): if they reject,
+    /// nothing waits. A request whose wait cannot end in time is refused immediately. The `delay`
+    /// of a request that a `leaky_queue` admits is not such a wait.
     #[must_use]
     pub const fn max_wait(mut self, wait: Micros) -> Self {
         self.max_wait = wait;
         self
     }
 
-    /// The longest it may wait, if rules let it.
+    /// The longest time it may wait, if rules let it.
     #[must_use]
     pub const fn longest_wait(&self) -> Micros {
         self.max_wait
@@ -108,7 +108,7 @@ impl<'a> Request<'a> {
         self.domain
     }
 
-    /// What it is about.
+    /// The descriptors.
     #[must_use]
     pub const fn descriptors(&self) -> &'a [Descriptor<'a>] {
         self.descriptors
@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
 
 /// The entries of a descriptor, read from an object such as `{"channel": "alipay"}` in its own order.
 ///
-/// A name given twice is an error, as is a value that is not text.
+/// A repeated name is an error, as is a value that is not text.
 ///
 /// ```
 /// let read: Result<tidegate::OrderedEntries, _> = serde_json::from_str(r#"{"b": "1", "a": "2"}"#);
@@ -134,7 +134,7 @@ mod ordered {
     use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
     impl OrderedEntries {
-        /// The entries as a [`Descriptor`](super::Descriptor) wants them.
+        /// The entries in the form of a [`Descriptor`](super::Descriptor).
         #[must_use]
         pub fn as_pairs(&self) -> Vec<(&str, &str)> {
             self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()

@@ -1,4 +1,4 @@
-//! Files of passwords, tokens, keys and certificates: read within a bound of size and of time.
+//! Files of passwords, tokens, keys and certificates, read within bounds of size and time.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,24 +9,25 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Larger files hold no secret: 1 MiB.
+/// The largest secret file: 1 MiB.
 const MOST_BYTES: u64 = 1 << 20;
-/// How long a file may take.
+/// The longest time of one read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads of files that took too long and have not ended.
 static HANGING: Mutex<Option<HashMap<PathBuf, JoinHandle<()>>>> = Mutex::new(None);
 
-/// Reads a file that holds a secret or certificates: 1 MiB of it at most, within ten seconds.
+/// Reads a file of a secret or certificates: at most 1 MiB, within ten seconds.
 ///
-/// A pipe is read to its end, as a shell makes one for `<(command)`. A path that hangs, such as a pipe to which
-/// nobody writes or a file of a dead server, costs a thread that waits for it; as long as that thread waits,
-/// the path is not read again.
+/// A pipe, such as a shell makes for `<(command)`, is read to its end. A path that hangs, such as a
+/// pipe without a writer or a file of a dead server, costs a waiting thread; as long as that thread
+/// waits, the path is not read again.
 ///
-/// This blocks: call it where a thread may wait.
+/// This blocks: call it on a thread that may wait.
 ///
 /// # Errors
-/// The file can not be read, is larger, or took too long; or an earlier read of this path hangs.
+/// Returns an error if the file cannot be read, is larger, or took too long; or if an earlier read
+/// of this path hangs.
 pub fn read_secret_file(path: &Path) -> io::Result<Vec<u8>> {
     read_within(path, PATIENCE)
 }
@@ -109,7 +110,7 @@ mod tests {
         let moment = Duration::from_millis(1);
         assert_eq!(read_within(&pipe, moment).unwrap_err().kind(), ErrorKind::TimedOut);
         assert_eq!(read_secret_file(&pipe).unwrap_err().kind(), ErrorKind::WouldBlock);
-        // A writer comes and goes: the hanging read ends.
+        // The writer opens and closes the pipe, and the hanging read ends.
         drop(fs::OpenOptions::new().write(true).open(&pipe).unwrap());
         while hangs(&pipe) {
             thread::yield_now();

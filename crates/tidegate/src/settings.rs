@@ -1,4 +1,4 @@
-//! Where a shared store is, and how long, how often and under which keys it is asked.
+//! The settings of a shared store: its address, deadline, bounds and keys.
 
 mod secret;
 mod url;
@@ -13,28 +13,28 @@ pub use secret::Secret;
 pub(crate) use url::Form;
 pub use url::{StoreUrl, StoreUrlError};
 
-/// How long one decision may take unless said otherwise.
+/// The default for the time of one decision.
 const DEFAULT_TIMEOUT: Micros = Micros::from_millis(10);
-/// The longest that a decision may be let take.
+/// The longest possible time of one decision.
 const MOST_TIMEOUT: Micros = Micros::from_secs(60);
-/// What `timeout` may be.
+/// The valid values of `timeout`.
 pub(crate) const TIMEOUT_EXPECTED: &str = "a length of time such as \"10ms\", from 1ms to 1m";
-/// Requests under way at once unless said otherwise.
+/// The default for requests under way.
 const DEFAULT_IN_FLIGHT: usize = 4_096;
-/// The most requests that may be let be under way.
+/// The largest possible number of requests under way.
 const MOST_IN_FLIGHT: usize = 1_000_000;
-/// What `max_in_flight` may be.
+/// The valid values of `max_in_flight`.
 pub(crate) const IN_FLIGHT_EXPECTED: &str = "a whole number from 1 to 1000000";
-/// The most nodes that may share a limit.
+/// The largest possible number of nodes.
 const MOST_NODES: u64 = 1_000_000;
-/// What `nodes` may be.
+/// The valid values of `nodes`.
 pub(crate) const NODES_EXPECTED: &str =
     "the number of nodes that share the store, from 1 to 1000000";
-/// What `key_prefix` may be.
+/// The valid values of `key_prefix`.
 const PREFIX_EXPECTED: &str =
     "1 to 64 visible characters of ASCII without `{` and `}`, such as \"tidegate:\"";
 
-/// A shared store: its address, and how it is asked.
+/// A shared store: its address, and how it is used.
 ///
 /// ```
 /// use tidegate::{Micros, StoreSettings};
@@ -47,31 +47,32 @@ const PREFIX_EXPECTED: &str =
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreSettings {
-    /// Where it is.
+    /// The address.
     pub url: StoreUrl,
     /// The user, in place of the one in the URL.
     pub username: Option<String>,
-    /// The password, in place of the one in the URL; looked up anew for each connection.
+    /// The password, in place of the one in the URL; it is read again for each connection.
     pub password: Option<Secret>,
-    /// A file of certificates, PEM, to trust in place of the system's; only with TLS.
+    /// A PEM file of certificates to trust in place of the system's; only with TLS.
     pub tls_roots: Option<PathBuf>,
-    /// Longest that one decision takes, 1 ms to one minute: after it the rules' own `on_store_error`
-    /// decides (default 10 ms).
+    /// The longest time of one decision, 1 ms to one minute; after it the rules' own
+    /// `on_store_error` decides (default 10 ms).
     pub timeout: Micros,
-    /// Begins every key: 1 to 64 visible characters of ASCII without braces (default `tidegate:`).
+    /// The beginning of every key: 1 to 64 visible ASCII characters without braces (default
+    /// `tidegate:`).
     pub key_prefix: String,
-    /// Most limiters that calls under way decide at each server of the store, from 1 to a million (default 4,096).
-    /// How many there are adapts to what the server answers in time. 16 times as many requests may wait; for what comes
-    /// beyond them the store is overloaded.
+    /// The most limiters in calls under way at each server of the store, from 1 to a million
+    /// (default 4,096). The actual number adapts to how many the server answers in time. 16 times
+    /// as many requests may wait; beyond them the store counts as overloaded.
     pub max_in_flight: usize,
-    /// How many nodes share the store, from 1 to a million: each enforces so small a share of a limit where it
-    /// decides without the store. `None`, the default, is as many as were last seen there: each node is listed
-    /// under `key_prefix`, while it lives.
+    /// How many nodes share the store, from 1 to a million; this sets each node's share of a limit
+    /// while it decides without the store. `None`, the default, uses the number of nodes last seen
+    /// in the store: each live node is listed under `key_prefix`.
     pub nodes: Option<u64>,
 }
 
 impl StoreSettings {
-    /// A store at `url`, everything else at its default.
+    /// A store at `url`, with every other setting at its default.
     #[must_use]
     pub fn new(url: StoreUrl) -> Self {
         Self {
@@ -86,7 +87,7 @@ impl StoreSettings {
         }
     }
 
-    /// All that is wrong with what was set; nothing when all is well.
+    /// Returns every invalid setting.
     #[must_use]
     pub fn mistakes(&self) -> Vec<SettingsError> {
         let checks = [
@@ -101,7 +102,7 @@ impl StoreSettings {
     }
 }
 
-/// What a `tls_roots` needs.
+/// The condition for `tls_roots`.
 const ROOTS_EXPECTED: &str = "it only with a URL that asks for TLS, such as \"rediss://…\"";
 
 fn is_timeout(timeout: Micros) -> bool {
@@ -121,7 +122,7 @@ fn is_nodes(nodes: u64) -> bool {
     (1..=MOST_NODES).contains(&nodes)
 }
 
-/// A setting of the store that can not be.
+/// An invalid setting of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingsError {
     word: &'static str,
@@ -129,13 +130,13 @@ pub struct SettingsError {
 }
 
 impl SettingsError {
-    /// The setting.
+    /// The name of the setting.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         self.word
     }
 
-    /// What it may be.
+    /// The valid values.
     #[must_use]
     pub const fn expected(&self) -> &'static str {
         self.expected

@@ -36,8 +36,8 @@ pub use refused::{Refusal, Refused};
 /// ([`run`](Shaper::run)), each never before its slot.
 ///
 /// It is a handle: clones share one queue, and each can push and receive. Several receivers share
-/// the items, each of which goes to one of them; all that wait are woken for each item, so a few
-/// are meant, not thousands. A receiver that is dropped while it waits takes nothing with it.
+/// the items, each of which goes to one of them. Each item wakes all of them, so use a few, not
+/// thousands. A receiver that is dropped while it waits loses no item.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Micros, Shaper, Spec};
@@ -53,7 +53,7 @@ pub use refused::{Refusal, Refused};
 /// });
 /// mails.push("to ada")?;
 /// mails.push("to bob")?; // leaves a millisecond later
-/// mails.close(); // what is in line still leaves, then the worker ends
+/// mails.close(); // queued items still leave, then the worker ends
 /// assert_eq!(worker.join().ok(), Some(vec!["to ada", "to bob"]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -62,10 +62,10 @@ pub struct Shaper<T, C = SystemClock> {
 }
 
 impl<T> Shaper<T> {
-    /// An empty queue by the system's clock.
+    /// Creates an empty queue that uses the system's clock.
     ///
     /// # Errors
-    /// When `spec` is not a `leaky_queue`, is unlimited, or has invalid fields.
+    /// Returns an error if `spec` is not a `leaky_queue`, is unlimited, or has invalid fields.
     pub fn new(spec: Spec) -> Result<Self, ShaperError> {
         Self::with_clock(spec, SystemClock::new())
     }
@@ -130,7 +130,7 @@ impl<T, C: Clock> Shaper<T, C> {
     }
 
     /// Takes the first item if it is due; never waits.
-    #[must_use = "an item that is due has left the line"]
+    #[must_use = "an item that is due has left the queue"]
     pub fn try_next(&self) -> Next<T> {
         self.shared.change(ShapingQueue::poll)
     }
@@ -147,7 +147,7 @@ impl<T, C: Clock> Shaper<T, C> {
         self.shared.change(|queue, _| queue.close_now())
     }
 
-    /// Whether it was closed.
+    /// Whether the queue was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.look(ShapingQueue::is_closed)
@@ -173,7 +173,7 @@ impl<T, C> Clone for Shaper<T, C> {
     }
 }
 
-/// The number of queued items, without the items.
+/// Shows the number of queued items, without the items.
 impl<T, C: Clock> fmt::Debug for Shaper<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Shaper");

@@ -12,8 +12,8 @@
 //!                                                the second at now holds 70 - 55 = 15
 //! ```
 //!
-//! Nothing is set to zero while others count: no count is lost, and none is in two half seconds. A
-//! count that comes late is in the current half second, because that is where the total grows.
+//! Nothing is set to zero while others count, so no count is lost, and none is in two half seconds.
+//! A late count goes to the current half second, because that is where the total grows.
 
 mod borrowed;
 mod entry;

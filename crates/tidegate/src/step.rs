@@ -1,4 +1,4 @@
-//! What is asked of a store, and what it answers: the words that all stores have in common.
+//! Steps: what a store is asked to do with the limiters of a request, and its reply.
 
 mod ask;
 mod op;

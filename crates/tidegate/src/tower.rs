@@ -4,15 +4,16 @@
 //! [`RateLimitLayer::new`] refuses requests above a limit, [`RateLimitLayer::waiting`] lets them
 //! wait as the rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
 //! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] use a limiter for each caller.
-//! All of them hold a request that a `leaky_queue` admits until its slot. They ask about a list of
-//! [`Entries`], each read by an extractor ([`Extract`]); by default about `ip`, `method` and `path`
-//! of the request, the entries of an access log, so that the same rules serve and replay.
+//! All of them hold a request that a `leaky_queue` admits until its slot. Each request is described
+//! by a list of [`Entries`], each read by an extractor ([`Extract`]). The default entries are the
+//! `ip`, `method` and `path` of the request, as in an access log, so that the same rules serve and
+//! replay.
 //!
 //! A refusal is `429 Too Many Requests` (422 where the cost can never fit) as
 //! `application/problem+json`, or the response of [`RateLimitLayer::on_refused`]; a gRPC call gets
-//! `RESOURCE_EXHAUSTED` with `RetryInfo`. Where the gate is a `SharedGate` and a rule refuses for
-//! want of the store, it is `503 Service Unavailable`, or `UNAVAILABLE`. All responses carry the
-//! header fields of [`headers`](crate::headers).
+//! `RESOURCE_EXHAUSTED` with `RetryInfo`. If the gate is a `SharedGate` and a rule refuses because
+//! the store did not decide, it is `503 Service Unavailable`, or `UNAVAILABLE`. All responses carry
+//! the header fields of [`headers`](crate::headers).
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Waiting: first come, first served, for each limiter; bounded, and cancel-safe.
+//! Waiting for limiters: in order of arrival, bounded, and safe to cancel.
 //!
-//! A waiter stands in a *queue* in front of one limiter ([`queues`]). It is promised nothing: the head of a queue
-//! takes its units when they are there, so a waiter that leaves leaves no trace, and all behind it move up. A
-//! [`waiter`] is a state machine without a clock and without a runtime; [`acquire`] lets a task or a thread wait
-//! for it. What it waits for is [`waitable`]: one limiter, the limiter of a key, all limiters of a request, or
-//! permits.
+//! A waiter stands in a *queue* in front of one limiter ([`queues`]). It has no reservation: the
+//! head of a queue takes its units when they are available, so a waiter that leaves changes
+//! nothing, and those behind it move up. A [`waiter`] is a state machine without a clock and
+//! without a runtime; [`acquire`] lets a task or a thread wait for it. A [`waitable`] is what the
+//! waiter needs to pass: one limiter, the limiter of a key, all limiters of a request, or permits.
 
 mod acquire;
 mod concurrency;
@@ -36,5 +36,5 @@ pub(crate) use waitable::refuse_behind;
 pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};
 pub(crate) use waiter::Waiter;
 
-/// Most that wait for one limiter unless it is said otherwise.
+/// The default for the most waiters of one limiter.
 pub(crate) const DEFAULT_MAX_WAITERS: usize = 1_024;

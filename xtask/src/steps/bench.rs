@@ -1,4 +1,4 @@
-//! The bench step: the workspace of the benchmarks is kept as well as the main one.
+//! The bench step: checks the workspace of the benchmarks like the main one.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ const FORMAT: &[&str] = &["fmt", "--check", "--", "-l"];
 const LINT: &[&str] = &["clippy", "--all-targets", "--locked", "--", "-D", "warnings"];
 const TEST: &[&str] = &["test", "--locked"];
 
-/// Checks and tests it, without measuring. The first run builds every peer.
+/// Checks and tests the workspace, without measuring. The first run builds every peer.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     components::need(context, "fmt", "rustfmt")?;
     components::need(context, "clippy", "clippy")?;

@@ -1,4 +1,4 @@
-//! The clippy step: no lint anywhere, tests and benchmarks included.
+//! The clippy step: no lint anywhere, including tests and benchmarks.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Parts of the toolchain that a step needs and a minimal installation may lack.
+//! Components of the toolchain that a step needs and a minimal installation may lack.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::process::{answers, cargo, succeeds};
 ///
 /// # Errors
 ///
-/// When the component is missing and cannot be added; the message says what to do.
+/// Returns an error if the component is missing and cannot be added; the message says what to do.
 pub(super) fn need(context: &Context, subcommand: &str, component: &str) -> Result<()> {
     let works = || answers(&mut cargo(context, &[subcommand, "--version"]));
     let add = || {

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::process::{answers, cargo, run_as_step, succeeds};
 use crate::step::Outcome;
 
-/// Pinned, so that a new release cannot change what passes.
+/// Pinned, so that a new release cannot change the results.
 const VERSION: &str = "0.20.2";
 
 /// Checks licences, banned and doubled crates, and sources, all without a network.
@@ -20,7 +20,8 @@ pub(super) fn policy(context: &mut Context) -> Result<Outcome> {
 
 /// Checks for known vulnerabilities, if the advisory database can be fetched.
 ///
-/// If it cannot, nothing was learned about the dependencies: that is neither a pass nor a failure.
+/// If it cannot be fetched, nothing is known about the dependencies: that is neither a pass nor a
+/// failure.
 pub(super) fn advisories(context: &mut Context) -> Result<Outcome> {
     let tool = installed(context)?;
     if !succeeds(&mut deny(&tool, context, &["fetch", "db"]))? {

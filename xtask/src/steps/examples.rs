@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::process::{cargo, run_as_step};
 use crate::step::Outcome;
 
-/// With the flags of the tests, so that nothing is built twice.
+/// The flags of the tests, so that nothing is built twice.
 const BUILD: &[&str] =
     &["build", "--workspace", "--all-features", "--locked", "--examples", "--profile", "test"];
 
@@ -37,7 +37,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::from_failures(&failed))
 }
 
-/// Where the build puts an example.
+/// The path at which the build puts an example.
 fn program(target: &Utf8Path, example: &str) -> Utf8PathBuf {
     target.join("debug/examples").join(format!("{example}{}", std::env::consts::EXE_SUFFIX))
 }
@@ -48,7 +48,7 @@ fn ends_well(run: &mut Command) -> Result<bool> {
     Ok(ended.status.success())
 }
 
-/// The first lines of a text, and how many follow.
+/// The first lines of a text, and the number of lines after them.
 fn beginning(text: &str) -> String {
     let mut shown: String = text.split_inclusive('\n').take(SHOWN_LINES).collect();
     let left = text.lines().count().saturating_sub(SHOWN_LINES);
@@ -63,7 +63,7 @@ fn examples(package: &Package) -> impl Iterator<Item = &str> {
     examples.map(|target| target.name.as_str())
 }
 
-/// With all features, so that nothing is built twice.
+/// All features are needed here, so that nothing is built twice.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
-//! The features step: every library builds without features, and with each feature alone; and so do
-//! the models.
+//! The features step: every library builds without features, and with each feature alone; the
+//! models build as well.
 
 use std::thread;
 
@@ -10,10 +10,10 @@ use crate::context::Context;
 use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
-/// Checked without features even while they have none.
+/// Libraries that are checked without features even if they have none.
 const LIBRARIES: &[&str] = &["tidegate-core", "tidegate"];
 
-/// Checks one build after another, and continues after a failure; the models, in a target folder of
+/// Runs one build after another, and continues after a failure; the models, in a target folder of
 /// their own, are checked at the same time.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let context = &*context;
@@ -43,7 +43,7 @@ fn failed_builds(context: &Context) -> Result<Vec<String>> {
     Ok(failed)
 }
 
-/// The builds of a package: `None` is the one without features.
+/// The builds of a package; `None` is the one without features.
 fn builds<'a>(name: &str, features: impl Iterator<Item = &'a String>) -> Vec<Option<&'a str>> {
     let mut builds: Vec<_> = features.map(|feature| Some(feature.as_str())).collect();
     if builds.is_empty() && !LIBRARIES.contains(&name) {

@@ -1,4 +1,4 @@
-//! The fuzz step: the targets build. They include files of the server, which do not know them.
+//! The fuzz step: the targets build. They include files of the server, which do not refer to them.
 
 use anyhow::Result;
 

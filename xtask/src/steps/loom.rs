@@ -16,13 +16,13 @@ const TEST: &[&str] =
 const CHECK: &[&str] =
     &["check", "--locked", "--package", "tidegate", "--lib", "--profile", "test"];
 
-/// Builds with the model checker's primitives in place of the standard library's, in a target
-/// folder of its own: the flag is part of every build, and would invalidate all others.
+/// Builds with the model checker's primitives instead of the standard library's, in a target folder
+/// of its own: the flag is part of every build, and would invalidate all others.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     tests::counted(&mut of_models(context, TEST), context)
 }
 
-/// Checks that the models build, which is quick: they run only when asked for.
+/// Checks that the models build, which is quick; they run only on request.
 pub(super) fn builds(context: &Context) -> Result<bool> {
     succeeds(&mut of_models(context, CHECK))
 }

@@ -17,7 +17,7 @@ mod valkey;
 
 use crate::step::{Step, When};
 
-/// The steps, in the order in which they run: the quick and frequent failures first.
+/// The steps, in the order in which they run: quick and frequent failures come first.
 pub(crate) const LIST: &[Step] = &[
     Step {
         name: "format",

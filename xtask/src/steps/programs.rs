@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::context::Context;
 use crate::process::{answers, succeeds};
 
-/// A program, the argument that shows that it is there, and its Debian package.
+/// A program, the argument that shows that it is installed, and its Debian package.
 struct Program {
     name: &'static str,
     answers_to: &'static str,
@@ -33,11 +33,11 @@ const ENVOY: &str = "1.40.0";
 const PIP: Program =
     Program { name: "python3 -m pip", answers_to: "--version", package: "python3-pip" };
 
-/// Makes sure that all are there, adding packages with apt-get and pip if necessary.
+/// Makes sure that all are installed, with apt-get and pip if necessary.
 ///
 /// # Errors
 ///
-/// When one is missing and cannot be added; the message says what to do.
+/// Returns an error if one is missing and cannot be added; the message says what to do.
 pub(super) fn need_all(context: &Context) -> Result<()> {
     need_envoy(&context.tools())?;
     NEEDED.iter().try_for_each(|program| {
@@ -81,7 +81,7 @@ fn envoy(tools: &Path) -> PathBuf {
     folder(tools).join("envoy/_bin/envoy")
 }
 
-/// As root, or by a sudo without a password.
+/// Installs a package as root, or with a sudo that needs no password.
 fn add(package: &str) -> bool {
     let apt_get = |before: &[&str], arguments: &[&str]| {
         let words: Vec<_> = before.iter().chain(&["apt-get"]).chain(arguments).copied().collect();

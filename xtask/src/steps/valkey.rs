@@ -1,4 +1,4 @@
-//! The valkey step: everything that is tested over Redis, once more over Valkey where the system has it.
+//! The valkey step: runs all tests over Redis again over Valkey, if the system has it.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::step::Outcome;
 /// The server that tests start instead of `redis-server`.
 const SERVER: &str = "valkey-server";
 
-/// The tests that start a store, for each crate that has some.
+/// The tests that start a store, by crate.
 const SUITES: &[&[&str]] = &[
     &["--package", "tidegate", "--test", "scripts", "--test", "stores"],
     &["--package", "tidegate", "--test", "conformance", "--", "redis", "cluster"],

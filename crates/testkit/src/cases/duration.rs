@@ -1,4 +1,4 @@
-//! Durations as tables write them.
+//! Durations as written in tables.
 
 const UNITS: [(&str, u64); 6] = [
     ("us", 1),
@@ -9,10 +9,10 @@ const UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000_000),
 ];
 
-/// Reads an integer with a unit (`250ms`, `1_000us`, `366d`) or a bare `0`, in microseconds.
+/// Reads an integer with a unit (`250ms`, `1_000us`, `366d`), or a bare `0`, in microseconds.
 ///
 /// # Errors
-/// Says what was read and what was expected.
+/// Returns the text that was read, and what was expected.
 ///
 /// ```
 /// assert_eq!(testkit::cases::parse_duration_us("90s"), Ok(90_000_000));
@@ -33,7 +33,7 @@ pub fn parse_duration_us(text: &str) -> Result<u64, String> {
     number.checked_mul(us).ok_or_else(|| refuse("too long, expected less than 2^64 us"))
 }
 
-/// Reads a count of units; digits may be grouped with `_`.
+/// Reads a number of units; digits may be grouped with `_`.
 pub(super) fn parse_count(text: &str) -> Result<u64, String> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
     let all_digits = digits.chars().all(|c| c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What a row expects, and how it is held against a decision.
+//! The expectation of a row, and its comparison with a decision.
 
 use crate::model::Expected;
 
@@ -14,7 +14,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The answer a decision amounts to.
+    /// The answer of a decision.
     pub fn of(decision: &Expected) -> Self {
         match (decision.allowed, decision.retry_after_us) {
             (true, _) => Self::Yes,
@@ -24,7 +24,7 @@ impl Answer {
     }
 }
 
-/// The columns of a row; `None` where the row has `*`.
+/// The columns of a row; `None` for `*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
     /// Yes, no or never.
@@ -33,14 +33,14 @@ pub struct Expect {
     pub remaining: Option<u64>,
     /// Least wait; the inner `None` is never.
     pub retry_after_us: Option<Option<u64>>,
-    /// Least wait until as good as new.
+    /// Least wait until the limiter is idle.
     pub reset_after_us: Option<u64>,
     /// How long an admitted request is held.
     pub delay_us: Option<u64>,
 }
 
 impl Expect {
-    /// Each column that differs from the decision, as a line of text; empty when all agree.
+    /// The columns that differ from the decision, as lines of text; empty if all agree.
     pub fn differences(&self, decision: &Expected) -> Vec<String> {
         let columns = [
             differs("answer", self.answer, Answer::of(decision)),

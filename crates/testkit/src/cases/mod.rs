@@ -1,4 +1,4 @@
-//! Case tables: a rule, and what it must answer at which time, in text a reader can check by hand.
+//! Case tables: a rule and the answers it must give, in text that can be checked by hand.
 //!
 //! ```text
 //! # The worked example everyone knows.
@@ -14,17 +14,17 @@
 //! ```
 //!
 //! - `ask` is a cost, or one of the verbs shown. Only a cost and `peek` have answers.
-//! - `answer` is `yes`, `no` or `never`; `remaining` is a number; the rest are durations, `-` in
-//!   `retry_after` for never. `*` in any column: not checked.
+//! - `answer` is `yes`, `no` or `never`; `remaining` is a number; the rest are durations, with `-`
+//!   in `retry_after` for never. A `*` in any column is not checked.
 //! - A duration is an integer with `us`, `ms`, `s`, `m`, `h` or `d`, or a bare `0`. Digits may be
 //!   grouped with `_`. Times are since the Unix epoch, and may go backward.
-//! - `#` at the start of a line, or after a space, begins a comment. Empty lines mean nothing.
+//! - `#` at the start of a line, or after a space, begins a comment. Empty lines are ignored.
 
 mod duration;
 mod expect;
+mod fields;
 mod parse;
 mod row;
-mod words;
 
 pub use duration::parse_duration_us;
 pub use expect::{Answer, Expect};
@@ -33,13 +33,13 @@ pub use parse::{ParseError, parse};
 /// One table: a rule and its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What the case shows.
+    /// The behaviour that the case shows.
     pub title: String,
     /// Line of the title, from 1.
     pub line: usize,
-    /// The words of the rule, as `(key, value)`, in the order written.
+    /// The fields of the rule, as `(key, value)`, in the order written.
     pub rule: Vec<(String, String)>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -48,22 +48,22 @@ pub struct Case {
 pub struct Step {
     /// Line of the row, from 1.
     pub line: usize,
-    /// When, in microseconds since the epoch.
+    /// The time, in microseconds since the epoch.
     pub at_us: u64,
-    /// What is asked or done.
+    /// The verb of the step.
     pub verb: Verb,
-    /// What must be answered; `None` when the row says nothing.
+    /// The expected answer; `None` if the row has none.
     pub expect: Option<Expect>,
 }
 
-/// What a row asks or does.
+/// The verb of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// A request of that cost.
+    /// A request with this cost.
     Ask(u64),
-    /// A look at what a request of that cost would get; the figures count nothing as taken.
+    /// A look at the answer to a request with this cost, which takes nothing.
     Peek(u64),
-    /// That many units given back.
+    /// This number of units is given back.
     Refund(u64),
     /// The end of a reservation.
     Settle {
@@ -72,8 +72,8 @@ pub enum Verb {
         /// Units that were needed.
         actual: u64,
     },
-    /// Everything forgotten.
+    /// The limiter is reset.
     Reset,
-    /// Words of the rule that change; the others stay.
+    /// Fields of the rule that change; the others stay.
     Amend(Vec<(String, String)>),
 }

@@ -1,18 +1,18 @@
-//! A file of tables, line by line.
+//! Parses a file of tables, line by line.
 
-use super::row::{parse_row, parse_words};
+use super::row::{parse_fields, parse_row};
 use super::{Case, Step};
 use std::fmt;
 
 const HEADER: [&str; 8] =
     ["at", "ask", "|", "answer", "remaining", "retry_after", "reset_after", "delay"];
 
-/// Where a file of tables cannot be read, and why.
+/// Why a file of tables is invalid, with the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// Line, from 1.
     pub line: usize,
-    /// What was expected there.
+    /// The error, and what was expected.
     pub message: String,
 }
 
@@ -27,8 +27,8 @@ impl std::error::Error for ParseError {}
 /// Reads every case of a file.
 ///
 /// # Errors
-/// At the first line that is not understood, and at a case without a rule or without steps: a
-/// case that checks nothing is a mistake.
+/// Returns an error at the first invalid line, and at a case without a rule or without steps,
+/// because a case that checks nothing is a mistake.
 ///
 /// ```
 /// let text = "case one a second\n\
@@ -74,7 +74,7 @@ impl Reader {
         } else if text.contains('|') {
             return Err(format!("expected the header `{}` before the first row", HEADER.join(" ")));
         } else {
-            extend(&mut case.rule, parse_words(text)?)?;
+            extend(&mut case.rule, parse_fields(text)?)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One row: when and what, and after the bar what is answered.
+//! Parses one row: the time and the verb, and after the bar the expected answer.
 
 use super::duration::{parse_count, parse_duration_us};
 use super::{Answer, Expect, Step, Verb};
@@ -22,8 +22,8 @@ pub(super) fn parse_row(line: usize, text: &str) -> Result<Step, String> {
 }
 
 fn parse_verb(text: &str) -> Result<Verb, String> {
-    if let Some(words) = text.strip_prefix("amend ") {
-        return Ok(Verb::Amend(parse_words(words)?));
+    if let Some(fields) = text.strip_prefix("amend ") {
+        return Ok(Verb::Amend(parse_fields(fields)?));
     }
     match text.split_whitespace().collect::<Vec<_>>()[..] {
         ["peek", cost] => Ok(Verb::Peek(parse_count(cost)?)),
@@ -40,22 +40,22 @@ fn parse_verb(text: &str) -> Result<Verb, String> {
     }
 }
 
-/// Reads `key = value, key = value`; a key stands once.
-pub(super) fn parse_words(text: &str) -> Result<Vec<(String, String)>, String> {
-    let mut words: Vec<(String, String)> = Vec::new();
+/// Reads `key = value, key = value`; no key may occur twice.
+pub(super) fn parse_fields(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut fields: Vec<(String, String)> = Vec::new();
     for part in text.split(',') {
         let pair = part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
         match pair {
             Some((key, value)) if !key.is_empty() && !value.is_empty() => {
-                if words.iter().any(|(known, _)| known == key) {
+                if fields.iter().any(|(known, _)| known == key) {
                     return Err(format!("`{key}` is given twice"));
                 }
-                words.push((key.into(), value.into()));
+                fields.push((key.into(), value.into()));
             }
             _ => return Err(format!("`{}` is not `key = value`", part.trim())),
         }
     }
-    Ok(words)
+    Ok(fields)
 }
 
 fn parse_expect(columns: &[&str]) -> Result<Option<Expect>, String> {
@@ -95,7 +95,7 @@ fn parse_retry(text: &str) -> Result<Option<u64>, String> {
     if text == "-" { Ok(None) } else { parse_duration_us(text).map(Some) }
 }
 
-/// Refuses a row that contradicts itself and so could never be met.
+/// Refuses a row that contradicts itself, and so could never be satisfied.
 fn agreeing(expect: Expect) -> Result<Expect, String> {
     match (expect.answer, expect.retry_after_us) {
         (Some(Answer::Yes), Some(retry)) if retry != Some(0) => {

@@ -1,14 +1,13 @@
-//! A rule that changes while its limiter lives: never a credit, never a reset.
+//! A rule that changes while its limiter exists: never a credit, never a reset.
 
 use super::{AlgorithmKind, Model, Policy};
 
 impl Model {
     /// Puts another rule in force at `at_us`.
     ///
-    /// When only limit, capacity or `initial` differ, what was used stays used exactly. When
-    /// anything else does, the units used, rounded up, count as taken now in a fresh limiter of
-    /// the new rule. A limit of 0 is a limit like any other; what comes after one under which
-    /// nothing is used begins as new.
+    /// If only limit, capacity or `initial` differ, used units stay used exactly. Otherwise the
+    /// used units, rounded up, count as taken now in a fresh limiter of the new rule. A limit of 0
+    /// is a limit like any other; a rule after one under which nothing is used starts fresh.
     pub fn amend(&mut self, at_us: u64, policy: Policy) {
         let t = self.now(at_us);
         let used = i128::from(self.used(at_us));
@@ -19,12 +18,12 @@ impl Model {
         } else if frame(&old) == frame(&self.policy) {
             state.amend(t, &self.policy);
         } else {
-            self.begin_anew(t, used);
+            self.start_fresh(t, used);
         }
     }
 
-    /// A fresh limiter, born at `t`, that owes what the old one had used.
-    pub(super) fn begin_anew(&mut self, t: i128, used: i128) {
+    /// A fresh limiter, created at `t`, that owes the units that the old one had used.
+    pub(super) fn start_fresh(&mut self, t: i128, used: i128) {
         self.reset();
         self.born(t);
         if used > 0 {
@@ -33,8 +32,8 @@ impl Model {
     }
 }
 
-/// What must be equal for the history of one rule to mean the same under another; without a window it
-/// is nothing but units.
+/// The fields that must be equal for the history of one rule to be valid under another; `None`
+/// without a window, where the history is only a number of units.
 fn frame(policy: &Policy) -> Option<(AlgorithmKind, [u64; 5])> {
     let own = |algorithm, word| {
         if policy.algorithm == algorithm { word } else { 0 }

@@ -1,9 +1,8 @@
-//! A limit of 0 without a window, whatever the algorithm: nothing is admitted, and with no window to
-//! leave by, what is used stays.
+//! A limit of 0 without a window, for any algorithm: nothing is admitted, and used units stay.
 
 use super::{Policy, meaning::Meaning, rate::until_the_last_instant};
 
-/// Units that stay used.
+/// Units that stay in use.
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
     used: i128,

@@ -1,7 +1,7 @@
 //! `fixed_window`: at most N units in each window of length W.
 //!
-//! Windows are aligned to the epoch, or begin at the first unit taken after the last one ended.
-//! A window whose units were all returned is as good as none.
+//! Windows are aligned to the epoch, or begin at the first unit taken after the last one ended. A
+//! window whose units were all returned counts as none.
 
 use super::{Policy, history::History, meaning::Meaning};
 
@@ -24,7 +24,8 @@ impl FixedWindow {
         }
     }
 
-    /// Start of the window `t` lies in, or of the one a unit taken at `t` would begin.
+    /// The start of the window that contains `t`, or of the one that a unit taken at `t` would
+    /// begin.
     fn start(&self, t: i128) -> i128 {
         if !self.anchored {
             return t - t.rem_euclid(self.window);

@@ -1,4 +1,4 @@
-//! Every unit ever taken, as (place, units): the place is a time, a tick, a bucket or a window.
+//! Every unit ever taken, as (place, units). A place is a time, a tick, a bucket or a window.
 
 /// Units by place, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,8 @@ impl History {
         self.entries.iter().filter(|(place, _)| counts(*place)).map(|(_, units)| units).sum()
     }
 
-    /// Returns units from the places that count, oldest first; what is left over comes back.
+    /// Gives back units from the places that count, oldest first; returns the units that were not
+    /// found.
     pub(super) fn give_back(&mut self, units: i128, counts: impl Fn(i128) -> bool) -> i128 {
         let mut left = units;
         for (_, held) in self.entries.iter_mut().filter(|(place, _)| counts(*place)) {

@@ -16,14 +16,14 @@ pub(super) struct LeakyBucket {
 
 impl LeakyBucket {
     pub(super) fn fresh(policy: &Policy) -> Self {
-        Self { rate: Rate::of(policy), capacity: policy.limit_figure().into(), water: 0, at: 0 }
+        Self { rate: Rate::of(policy), capacity: policy.decision_limit().into(), water: 0, at: 0 }
     }
 
     fn water(&self, t: i128) -> i128 {
         (self.water - (t - self.at) * self.rate.n).max(0)
     }
 
-    /// Water above what leaves room for `cost`.
+    /// The water above the level at which `cost` fits.
     fn excess(&self, t: i128, cost: i128) -> i128 {
         self.water(t) + cost * self.rate.w - self.capacity * self.rate.w
     }
@@ -71,7 +71,7 @@ impl Meaning for LeakyBucket {
         self.water = self.rate.convert(self.water(t), rate);
         self.at = if self.water > 0 { t } else { 0 };
         self.rate = rate;
-        self.capacity = policy.limit_figure().into();
+        self.capacity = policy.decision_limit().into();
     }
 
     fn boxed(&self) -> Box<dyn Meaning> {

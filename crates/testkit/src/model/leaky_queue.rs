@@ -1,13 +1,14 @@
-//! `leaky_queue`: slots W/N apart; what is admitted leaves at the next free one.
+//! `leaky_queue`: slots W/N apart; an admitted request leaves at the next free one.
 //!
-//! A request of cost c takes c slots, and is admitted when the last of them is at most
-//! `capacity` slots away; at a limit of 0 there is not even the slot of who finds it idle. Times here are exact, in n-ths of a microsecond, so slots are w apart.
+//! A request of cost c takes c slots, and is admitted if the last of them is at most `capacity`
+//! slots away; at a limit of 0 there is no slot, not even in an idle queue. Times here are exact,
+//! in n-ths of a microsecond, so slots are w apart.
 
 use super::{Policy, meaning::Meaning, rate::Rate, rate::ceil_div};
 
-/// The capacity; -1 at a limit of 0, which serves nobody.
+/// The capacity; -1 at a limit of 0, under which nothing leaves.
 fn places_behind_the_first(policy: &Policy) -> i128 {
-    i128::from(policy.limit_figure()) - 1
+    i128::from(policy.decision_limit()) - 1
 }
 
 /// The next free slot.
@@ -42,7 +43,7 @@ impl Meaning for LeakyQueue {
         self.excess(t, cost) <= 0
     }
 
-    /// The one that leaves next, and one more for each whole slot still free behind it.
+    /// One unit that leaves next, and one more for each whole free slot behind it.
     fn remaining(&self, t: i128) -> i128 {
         let slack = self.capacity * self.rate.w - self.wait(t);
         if slack < 0 { 0 } else { slack / self.rate.w + 1 }

@@ -1,4 +1,4 @@
-//! A limiter that is waited for in turn: a queue of requests that is played out.
+//! A queue of requests that wait for one limiter, played through naively.
 
 use std::collections::VecDeque;
 
@@ -9,9 +9,9 @@ use super::{Model, Policy};
 pub enum End {
     /// It runs at this time.
     Runs(u64),
-    /// It is refused, with the time it would have taken; none is never.
+    /// It is refused, with the wait it would have had; `None` is never.
     Refused(Option<u64>),
-    /// It left before.
+    /// It left before it was admitted.
     Left,
 }
 
@@ -21,41 +21,42 @@ struct Waiter {
     cost: u64,
 }
 
-/// A limiter as its definition has it, and those before it in their order; time jumps from one admission to the next.
+/// A limiter by its definition, and the requests in front of it in their order; time jumps from one
+/// admission to the next.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What is waited for.
+    /// The limiter.
     pub model: Model,
     /// The time.
     pub now_us: u64,
-    /// Whether the time for which a queue holds what it admitted is part of the wait.
+    /// Whether the delay of an admitted request counts as part of its wait.
     pub delay_is_waiting: bool,
     line: VecDeque<Waiter>,
-    /// When the last one was admitted.
+    /// When the last request was admitted.
     admitted_us: u64,
-    /// What came of each request; none for one that waits.
+    /// The end of each request; `None` while it waits.
     pub ends: Vec<Option<End>>,
 }
 
 impl Line {
-    /// A limiter that nobody has asked yet.
+    /// A fresh limiter.
     pub fn new(policy: Policy, now_us: u64) -> Self {
         let (model, line, ends) = (Model::new(policy), VecDeque::new(), Vec::new());
         Self { model, now_us, delay_is_waiting: true, line, admitted_us: now_us, ends }
     }
 
-    /// How many wait.
+    /// The number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.line.len()
     }
 
-    /// When the head goes, if it ever does.
+    /// When the head is admitted, if ever.
     fn next_us(&mut self) -> Option<u64> {
         let head = self.line.front()?;
         Some(self.now_us + self.model.peek(self.now_us, head.cost).retry_after_us?)
     }
 
-    /// Lets all go whose time comes up to `until_us`.
+    /// Admits all requests whose time comes up to `until_us`.
     pub fn pass(&mut self, until_us: u64) {
         while let Some(at) = self.next_us().filter(|at| *at <= until_us) {
             self.now_us = at;
@@ -68,7 +69,7 @@ impl Line {
         self.now_us = until_us;
     }
 
-    /// One arrives; it stays in the line if it could run in time should nobody leave.
+    /// Adds a request. It stays in the queue if it could run in time provided that nobody leaves.
     pub fn arrive(&mut self, cost: u64, max_wait_us: u64) {
         let waiter = Waiter { number: self.ends.len(), cost };
         self.ends.push(None);
@@ -77,7 +78,7 @@ impl Line {
         future.pass(u64::MAX >> 12);
         let taken = match future.ends[waiter.number] {
             Some(End::Runs(at)) if self.delay_is_waiting => at - self.now_us,
-            // It stood last in the line.
+            // It was the last in the queue.
             Some(End::Runs(_)) => future.admitted_us - self.now_us,
             _ => return self.ends[waiter.number] = Some(End::Refused(None)),
         };
@@ -90,7 +91,7 @@ impl Line {
         }
     }
 
-    /// One leaves; those behind it move up.
+    /// Removes a request; those behind it move up.
     pub fn leave(&mut self, number: usize) {
         let before = self.line.len();
         self.line.retain(|waiter| waiter.number != number);

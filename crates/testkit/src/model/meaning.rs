@@ -1,9 +1,9 @@
-//! The definition that each algorithm gives of itself.
+//! The definition of one algorithm.
 
 use super::Policy;
 use std::fmt::Debug;
 
-/// One algorithm's definition over its own history. Times are microseconds and never before the
+/// One algorithm's definition over its full history. Times are microseconds and never before the
 /// last unit taken; costs are 1 or more; at a limit of 0 none is admitted.
 pub(super) trait Meaning: Debug {
     /// Units used at `t`, rounded up.
@@ -12,23 +12,23 @@ pub(super) trait Meaning: Debug {
     fn admits(&self, t: i128, cost: i128) -> bool;
     /// Unit-cost requests admitted at `t`; below 0 in debt.
     fn remaining(&self, t: i128) -> i128;
-    /// Least wait until `cost` is admitted, which it is not at `t`; `None` when never.
+    /// Least wait until `cost`, which is not admitted at `t`, is admitted; `None` for never.
     fn retry_after(&self, t: i128, cost: i128) -> Option<i128>;
     /// Least wait until nothing is used.
     fn reset_after(&self, t: i128) -> i128;
-    /// How long what is admitted at `t` is held.
+    /// The delay of a request that is admitted at `t`.
     fn delay(&self, _t: i128) -> i128 {
         0
     }
     /// Takes units, admitted or not.
     fn charge(&mut self, t: i128, units: i128);
-    /// Gives units back, to no fewer than none used.
+    /// Gives units back, at most as many as are used.
     fn refund(&mut self, t: i128, units: i128);
-    /// Moves every time so that what ended at `last` ends at `t`.
+    /// Moves every time back, so that times that ended at `last` end at `t`.
     fn move_back(&mut self, last: i128, t: i128);
     /// Takes over another limit, capacity or `initial`; what is used at `t` stays used.
     fn amend(&mut self, t: i128, policy: &Policy);
-    /// A copy behind a new box.
+    /// A boxed copy.
     fn boxed(&self) -> Box<dyn Meaning>;
 }
 

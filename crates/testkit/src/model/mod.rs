@@ -1,8 +1,8 @@
 //! Naive models: one file per algorithm, each deciding from its definition.
 //!
-//! Times and units are `i128`, levels are exact fractions, and nothing is ever forgotten, so a
-//! step costs O(history). Figures are exact while `limit * time` and `capacity * window` stay
-//! below 2^126, and reported figures stop at `u64::MAX`.
+//! Times and units are `i128`, levels are exact fractions, and nothing is ever forgotten, so a step
+//! costs O(history). Values are exact while `limit * time` and `capacity * window` stay below
+//! 2^126, and reported values stop at `u64::MAX`.
 
 mod amend;
 mod closed;
@@ -36,9 +36,9 @@ use {
 
 /// One limiter, decided naively.
 ///
-/// Its clock is the `at_us` of each verb. A reading before the last unit taken counts as that
-/// time; one before it by more than the window first moves the whole state back. Every verb does
-/// so, also the ones that only look.
+/// Its clock is the `at_us` of each verb. A reading before the last unit taken counts as that time;
+/// a reading before it by more than the window first moves the whole state back. Every verb does
+/// so, even one that only looks.
 #[derive(Clone, Debug)]
 pub struct Model {
     policy: Policy,
@@ -57,9 +57,10 @@ impl Model {
         &self.policy
     }
 
-    /// A request: decides and, when allowed, charges `cost` units. Cost 0 is always allowed.
+    /// Decides a request and, if it is allowed, charges `cost` units. A cost of 0 is always
+    /// allowed.
     ///
-    /// The limiter is born here, whatever the outcome.
+    /// This creates the limiter, whatever the outcome.
     pub fn step(&mut self, at_us: u64, cost: u64) -> Expected {
         let t = self.now(at_us);
         let behind = t - i128::from(at_us);
@@ -72,10 +73,11 @@ impl Model {
         Expected { delay_us: before.delay_us, ..self.look(t, behind, 0) }
     }
 
-    /// A request to a limiter whose usage is reported. Cost 0 asks for one unit and takes nothing; any
-    /// other is taken, admitted or not, and answered as one unit would be that came behind it.
+    /// Decides a request to a limiter whose usage is reported. A cost of 0 asks for one unit and
+    /// takes nothing; any other cost is taken, admitted or not, and the answer is that to one unit
+    /// after it.
     ///
-    /// The limiter is born here, whatever the outcome.
+    /// This creates the limiter, whatever the outcome.
     pub fn reported(&mut self, at_us: u64, cost: u64) -> Expected {
         let t = self.now(at_us);
         self.born(t);
@@ -85,14 +87,14 @@ impl Model {
         Expected { delay_us: 0, ..self.look(t, t - i128::from(at_us), 1) }
     }
 
-    /// The answer a request would get, with the figures as they stand now: nothing is taken, so
-    /// `remaining` and `reset_after_us` do not count `cost`.
+    /// The answer to a request now, without taking anything: `remaining` and `reset_after_us` do
+    /// not count `cost`.
     pub fn peek(&mut self, at_us: u64, cost: u64) -> Expected {
         let t = self.now(at_us);
         self.look(t, t - i128::from(at_us), cost)
     }
 
-    /// Gives `units` back, to no fewer than none used.
+    /// Gives `units` back, at most as many as are used.
     pub fn refund(&mut self, at_us: u64, units: u64) {
         let t = self.now(at_us);
         if let Some(state) = &mut self.state {
@@ -100,8 +102,7 @@ impl Model {
         }
     }
 
-    /// Ends a reservation: returns what was not needed, or takes what was needed beyond it, even
-    /// into debt.
+    /// Ends a reservation: gives surplus units back, or takes missing ones, even into debt.
     pub fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
         if actual <= reserved {
             return self.refund(at_us, reserved - actual);
@@ -110,20 +111,20 @@ impl Model {
         self.charge(t, i128::from(actual - reserved));
     }
 
-    /// Units used at this instant, a part of a unit counting as a whole one.
+    /// Units used at this instant, rounded up.
     pub fn used(&mut self, at_us: u64) -> u64 {
         let t = self.now(at_us);
-        expected::figure(self.seen(t).used(t))
+        expected::value(self.seen(t).used(t))
     }
 
-    /// Forgets everything, the last time too: the next step is a first step.
+    /// Resets the limiter, including its last time: the next step is a first step.
     pub fn reset(&mut self) {
         self.state = None;
         self.last = None;
     }
 
-    /// The limiter's own time for a reading of the clock: never before the last unit taken,
-    /// unless the clock fell by more than a window, when the state moves to it.
+    /// The limiter's own time for a reading of the clock: never before the last unit taken, unless
+    /// the clock fell by more than a window, which moves the state to it.
     fn now(&mut self, at_us: u64) -> i128 {
         let t = i128::from(at_us);
         let Some(last) = self.last else { return t };
@@ -137,7 +138,7 @@ impl Model {
         t
     }
 
-    /// The state as it would be seen at `t`: as new when there is none.
+    /// The state as seen at `t`; a fresh one if there is none.
     fn seen(&self, t: i128) -> Box<dyn Meaning> {
         self.state.clone().unwrap_or_else(|| fresh(&self.policy, t))
     }
@@ -146,8 +147,8 @@ impl Model {
         Expected::look(self.seen(t).as_ref(), &self.policy, t, behind, cost)
     }
 
-    /// The state, created at `t` when there is none. A bucket that starts part full counts as
-    /// used at its birth, so that a clock stepping behind it makes nobody wait for it.
+    /// The state, created at `t` if there is none. A bucket that starts part full counts as used at
+    /// its creation, so that a clock that steps behind it makes nobody wait for it.
     fn born(&mut self, t: i128) -> &mut dyn Meaning {
         let (policy, last) = (&self.policy, &mut self.last);
         self.state
@@ -159,7 +160,7 @@ impl Model {
             .as_mut()
     }
 
-    /// Takes units without asking.
+    /// Takes units, admitted or not.
     fn charge(&mut self, t: i128, units: i128) {
         self.born(t).charge(t, units);
         self.last = Some(t);

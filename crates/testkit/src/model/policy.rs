@@ -1,4 +1,4 @@
-//! The rule a model decides by.
+//! The rule of a model.
 
 /// The algorithms that have a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ impl AlgorithmKind {
         Self::LeakyQueue,
     ];
 
-    /// The name a rule gives it.
+    /// The name in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::FixedWindow => "fixed_window",
@@ -55,32 +55,33 @@ impl AlgorithmKind {
     }
 }
 
-/// A rule: `limit` units per `window_us`. Words that are not the algorithm's own are ignored.
+/// A rule: `limit` units per `window_us`. Fields that the algorithm does not have are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What decides.
+    /// The algorithm.
     pub algorithm: AlgorithmKind,
     /// N, units per window; 0 denies everything.
     pub limit: u64,
-    /// W in microseconds, at least 1; 0 where none is given, which only a limit of 0 may.
+    /// W in microseconds, at least 1; 0 if there is none, which only a limit of 0 allows.
     pub window_us: u64,
     /// B of a sliding window; divides the window.
     pub buckets: u64,
-    /// A sliding window that also counts the bucket only partly out.
+    /// Whether a sliding window also counts the bucket that has left only in part.
     pub strict: bool,
-    /// A fixed window that begins at the first unit taken, instead of aligned to the epoch.
+    /// Whether a fixed window begins at the first unit taken, instead of being aligned to the
+    /// epoch.
     pub anchor_first_request: bool,
-    /// Room of a bucket, places of a queue; the limit when not given.
+    /// The capacity of a bucket or queue; by default the limit.
     pub capacity: Option<u64>,
-    /// Tokens a token bucket starts with; full when not given.
+    /// The tokens that a token bucket starts with; by default it is full.
     pub initial: Option<u64>,
-    /// Tick of a sliding log, at least 1.
+    /// The tick of a sliding log, at least 1.
     pub resolution_us: u64,
 }
 
 impl Policy {
-    /// A rule with the default of every other word: 10 buckets, not strict, aligned, capacity as
-    /// the limit, starting full, resolution 1 us.
+    /// A rule with the default of every other field: 10 buckets, not strict, aligned, the limit as
+    /// capacity, starting full, resolution 1 us.
     pub fn new(algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Self {
         Self {
             algorithm,
@@ -100,15 +101,15 @@ impl Policy {
         self.capacity.unwrap_or(self.limit)
     }
 
-    /// How far the clock may step back before the state moves with it: W, or the longest there may be
-    /// where none is given.
+    /// How far the clock may step back before the state moves with it: W, or the longest possible
+    /// window if there is none.
     pub(super) fn clock_window(&self) -> i128 {
         const LONGEST_US: u64 = 366 * 86_400_000_000;
         i128::from(if self.window_us == 0 { LONGEST_US } else { self.window_us })
     }
 
-    /// What a decision reports as its limit, which is also the highest cost ever admitted.
-    pub fn limit_figure(&self) -> u64 {
+    /// The `limit` of a decision, which is also the highest cost ever admitted.
+    pub fn decision_limit(&self) -> u64 {
         match self.algorithm {
             _ if self.limit == 0 => 0,
             AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket => self.capacity(),

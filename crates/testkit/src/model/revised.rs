@@ -1,8 +1,9 @@
-//! Two sets of values at once: those of the newest revision that has taken a unit decide, whoever asks.
+//! One limiter under two sets of values: those of the newest revision that has taken a unit decide,
+//! for every node.
 
 use super::{Expected, Model, Policy};
 
-/// One limiter that nodes with different values ask about.
+/// One limiter that nodes with different values use.
 #[derive(Clone, Debug)]
 pub struct Revised {
     model: Model,
@@ -13,7 +14,7 @@ pub struct Revised {
 }
 
 impl Revised {
-    /// A limiter that nobody has asked about.
+    /// A limiter that was never used.
     pub fn new(policy: &Policy) -> Self {
         Self { model: Model::new(policy.clone()), revision: None, changes: 0 }
     }
@@ -30,9 +31,10 @@ impl Revised {
 
     /// A request of `cost` units, 1 or more, to a node whose values are `policy`, of `revision`.
     ///
-    /// Values that are not newer than those in force do not decide. Newer ones do, of what is used as it stands; or,
-    /// where that refuses, as though they had been in force since the last unit, when everything counts as taken
-    /// then: no more than their limit, and what was in debt before. They come in force with what is taken.
+    /// Values that are not newer than those in force do not decide. Newer ones do, about the used
+    /// units as they stand; or, if that refuses, as though they had been in force since the last
+    /// unit: everything then counts as taken at that time, up to their limit, plus an existing
+    /// debt. They come in force with the units they admit.
     pub fn step(&mut self, at_us: u64, revision: u64, policy: &Policy, cost: u64) -> Expected {
         let in_force = self.revision.is_some_and(|known| known >= revision);
         if self.revision.is_none() {
@@ -71,14 +73,14 @@ impl Revised {
         if let Some(last) = self.model.last {
             let at_us = u64::try_from(last).unwrap_or_default();
             let used = self.model.clone().used(at_us);
-            let debt = used.saturating_sub(self.policy().limit_figure());
-            model.begin_anew(last, i128::from(used.min(policy.limit_figure() + debt)));
+            let debt = used.saturating_sub(self.policy().decision_limit());
+            model.start_fresh(last, i128::from(used.min(policy.decision_limit() + debt)));
         }
         model
     }
 }
 
-/// The least wait that admits, which does from there on; `most` where none below it does.
+/// The least wait after which a request is admitted, and stays so; `most` if none below it will do.
 fn least(most: u64, admits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, most);
     while low < high {

@@ -28,7 +28,7 @@ impl SlidingWindow {
         t.div_euclid(self.width)
     }
 
-    /// The first microsecond at which a bucket counts no more.
+    /// The first microsecond at which a bucket no longer counts.
     fn leaves_at(&self, bucket: i128) -> i128 {
         (bucket + self.span) * self.width
     }

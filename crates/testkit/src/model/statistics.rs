@@ -1,28 +1,28 @@
-//! Statistics: everything that was counted, in a list; each window counts it through.
+//! Statistics as a list of everything that was counted; each window adds it up again.
 
 /// The length of a bucket.
 const BUCKET_US: u64 = 500_000;
 
-/// What was counted in one window.
+/// The counts of one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct Counts {
     /// Units admitted.
     pub pass: u64,
     /// Units refused.
     pub block: u64,
     /// Requests that ended with an error.
     pub exception: u64,
-    /// Requests that ended well.
+    /// Requests that succeeded.
     pub success: u64,
-    /// Their response times, added up.
+    /// The sum of their response times.
     pub rt_sum_us: u64,
     /// The least of their response times.
     pub rt_min_us: Option<u64>,
-    /// Units borrowed from a bucket to come.
+    /// Units borrowed from a later bucket.
     pub occupied: u64,
 }
 
-/// One thing that was counted.
+/// One counted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Units admitted.
@@ -31,15 +31,15 @@ pub enum What {
     Block(u64),
     /// Requests that ended with an error.
     Exception(u64),
-    /// A request that ended well, and its response time.
+    /// A request that succeeded, and its response time.
     Success(u64),
-    /// Units borrowed from a bucket to come.
+    /// Units borrowed from a later bucket.
     Occupied(u64),
 }
 
-/// The statistics of one resource, nothing forgotten.
+/// The statistics of one resource; nothing is ever dropped.
 ///
-/// Time is the latest time that any verb was told, by the half second: an earlier one counts as in the
+/// The latest time that any verb was given, in half seconds: an earlier time counts as in the
 /// current half second.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
@@ -48,14 +48,15 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts one thing.
+    /// Counts one event.
     pub fn count(&mut self, at_us: u64, what: What) {
         let bucket = self.now(at_us);
         self.counted.push((bucket, what));
     }
 
-    /// The wait for a place for `units`: in the current bucket or the first of the next two where no
-    /// second that holds it passes more than `limit`, with at most `most` units in buckets to come.
+    /// The wait for a place for `units`: in the current bucket or the first of the next two in
+    /// which no second that contains it passes more than `limit`, with at most `most` units in
+    /// later buckets.
     pub fn occupy(&mut self, at_us: u64, units: u64, limit: u64, most: u64) -> Option<u64> {
         let current = self.now(at_us);
         if units == 0 {
@@ -78,24 +79,24 @@ impl Statistics {
     }
 
     /// The last second: two buckets.
-    pub fn second(&mut self, at_us: u64) -> Figures {
+    pub fn second(&mut self, at_us: u64) -> Counts {
         let current = self.now(at_us);
-        self.figures(|bucket| bucket == current || bucket == current - 1)
+        self.counts_in(|bucket| bucket == current || bucket == current - 1)
     }
 
-    /// The last minute: sixty seconds of the clock, the current one counted in.
-    pub fn minute(&mut self, at_us: u64) -> Figures {
+    /// The last minute: sixty seconds of the clock, including the current one.
+    pub fn minute(&mut self, at_us: u64) -> Counts {
         let second = self.now(at_us).div_euclid(2);
-        self.figures(|bucket| (second - 59..=second).contains(&bucket.div_euclid(2)))
+        self.counts_in(|bucket| (second - 59..=second).contains(&bucket.div_euclid(2)))
     }
 
     /// Each second of the last minute, oldest first, with the time it began.
-    pub fn seconds(&mut self, at_us: u64) -> Vec<(u64, Figures)> {
+    pub fn seconds(&mut self, at_us: u64) -> Vec<(u64, Counts)> {
         let newest = self.now(at_us).div_euclid(2);
         let from_epoch = (newest - 59..=newest).filter_map(|second| u64::try_from(second).ok());
         let each = |second: u64| {
             let of_it = |bucket: i64| bucket.div_euclid(2) == second.cast_signed();
-            (second * 2 * BUCKET_US, self.figures(of_it))
+            (second * 2 * BUCKET_US, self.counts_in(of_it))
         };
         from_epoch.map(each).collect()
     }
@@ -115,19 +116,19 @@ impl Statistics {
         self.counted.iter().map(units).sum()
     }
 
-    /// What was counted in some buckets, of those that have begun.
-    fn figures(&self, counts: impl Fn(i64) -> bool) -> Figures {
-        let mut figures = Figures::default();
+    /// The counts of those buckets that have begun.
+    fn counts_in(&self, includes: impl Fn(i64) -> bool) -> Counts {
+        let mut counts = Counts::default();
         for (bucket, what) in &self.counted {
-            if *bucket <= self.current && counts(*bucket) {
-                figures.add(*what);
+            if *bucket <= self.current && includes(*bucket) {
+                counts.add(*what);
             }
         }
-        figures
+        counts
     }
 }
 
-impl Figures {
+impl Counts {
     fn add(&mut self, what: What) {
         match what {
             What::Pass(units) => self.pass += units,

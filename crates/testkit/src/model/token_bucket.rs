@@ -16,7 +16,7 @@ pub(super) struct TokenBucket {
 
 impl TokenBucket {
     pub(super) fn fresh(policy: &Policy, t: i128) -> Self {
-        let (rate, capacity) = (Rate::of(policy), policy.limit_figure());
+        let (rate, capacity) = (Rate::of(policy), policy.decision_limit());
         let initial = policy.initial.unwrap_or(capacity).min(capacity);
         Self {
             rate,
@@ -34,7 +34,7 @@ impl TokenBucket {
         self.full().min(self.level + (t - self.at) * self.rate.n)
     }
 
-    /// What is missing to a full bucket.
+    /// The tokens that are missing to a full bucket.
     fn missing(&self, t: i128) -> i128 {
         self.full() - self.level(t)
     }
@@ -82,7 +82,7 @@ impl Meaning for TokenBucket {
         let rate = Rate::of(policy);
         let missing = self.rate.convert(self.missing(t), rate);
         self.rate = rate;
-        self.capacity = i128::from(policy.limit_figure());
+        self.capacity = i128::from(policy.decision_limit());
         self.level = self.full() - missing;
         self.at = if missing > 0 { t } else { 0 };
     }

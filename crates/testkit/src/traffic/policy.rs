@@ -1,11 +1,11 @@
-//! Random rules: mostly small and awkward, sometimes at the edges of what a rule may say.
+//! Random rules: mostly small and awkward, sometimes at the edges of what a rule allows.
 
 use super::Rng;
 use crate::model::{AlgorithmKind, Policy};
 
 const MS: u64 = 1_000;
 const DAY: u64 = 86_400_000 * MS;
-/// The longest time to fill a rule may have.
+/// The longest time in which a rule may fill.
 const FILL_MAX_US: u128 = 1 << 53;
 
 /// A rule of that algorithm: limit 0 to 10^9, window 1 ms to 366 days.
@@ -74,10 +74,10 @@ fn capacity(rng: &mut Rng, policy: &Policy) -> u64 {
     rng.pick([n, n, 1, 5, 2 * n, n / 2, any]).clamp(1, capacity_max(n, policy.window_us))
 }
 
-/// The largest capacity a rule may have.
+/// The largest capacity of a rule.
 const LIMIT_MAX: u64 = 1_000_000_000;
 
-/// The most that fills, with one place to spare, within the longest time allowed.
+/// The largest capacity that fills, with one place to spare, within the longest time.
 fn capacity_max(limit: u64, window_us: u64) -> u64 {
     let most = FILL_MAX_US * u128::from(limit) / u128::from(window_us);
     u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(2).clamp(1, LIMIT_MAX)

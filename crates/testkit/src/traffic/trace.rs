@@ -6,9 +6,9 @@ use crate::model::Policy;
 
 const MS: u64 = 1_000;
 const HOUR: u64 = 3_600_000 * MS;
-/// A time of our days, on a whole hour.
+/// A present-day time, on a whole hour.
 const TODAY_US: u64 = 1_700_000_000_000_000 / HOUR * HOUR;
-/// No trace goes beyond, so that times and waits stay below 2^53 us.
+/// No trace goes beyond this time, so that times and waits stay below 2^53 us.
 const END_US: u64 = 1 << 52;
 
 /// Requests as `(at_us, cost)`, the clock never going backward.
@@ -19,8 +19,8 @@ pub fn trace(rng: &mut Rng, policy: &Policy, len: usize) -> Vec<(u64, u64)> {
     walk(rng, policy, len, forward)
 }
 
-/// As [`trace`], but now and then the clock steps backward: by a microsecond, by part of a
-/// window, by several windows, or all the way to 0.
+/// Like [`trace`], but sometimes the clock steps backward: by a microsecond, by part of a window,
+/// by several windows, or all the way to 0.
 pub fn jumpy_trace(rng: &mut Rng, policy: &Policy, len: usize) -> Vec<(u64, u64)> {
     walk(rng, policy, len, |rng, policy, at_us| {
         if rng.chance(12) { backward(rng, policy, at_us) } else { forward(rng, policy, at_us) }
@@ -54,7 +54,8 @@ fn forward(rng: &mut Rng, policy: &Policy, at_us: u64) -> u64 {
     }
 }
 
-/// Some way on, and often exactly to the start or the last microsecond of a window, bucket or tick.
+/// Some time later, and often exactly at the start or the last microsecond of a window, bucket or
+/// tick.
 fn landing(rng: &mut Rng, policy: &Policy, at_us: u64) -> u64 {
     let on = at_us + policy.window_us / rng.pick([1, 1, 2, 4, 10]);
     let step = rng.pick([
@@ -81,7 +82,7 @@ fn backward(rng: &mut Rng, policy: &Policy, at_us: u64) -> u64 {
 }
 
 fn cost(rng: &mut Rng, policy: &Policy) -> u64 {
-    let most = policy.limit_figure();
+    let most = policy.decision_limit();
     match rng.below(100) {
         0..55 => 1,
         55..63 => 2,

@@ -1,10 +1,11 @@
-//! The models keep the bounds they are known by.
+//! The models keep the bounds of the definitions.
 
 use crate::{STEPS, answers, for_many_policies, would};
 use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic;
 
-/// Units the rule may admit within an interval of length W, with debt and clocks left aside.
+/// Units that the rule may admit within an interval of length W, without debt and steps of the
+/// clock.
 fn bound(policy: &Policy) -> u64 {
     let n = policy.limit;
     match policy.algorithm {
@@ -14,7 +15,7 @@ fn bound(policy: &Policy) -> u64 {
         | AlgorithmKind::SlidingWindow
         | AlgorithmKind::SlidingCounter => 2 * n,
         AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket | AlgorithmKind::LeakyQueue => {
-            policy.limit_figure() + n
+            policy.decision_limit() + n
         }
     }
 }
@@ -45,7 +46,7 @@ fn no_interval_of_a_window_admits_more_than_the_bound() {
 #[test]
 fn nobody_waits_longer_because_the_clock_stepped_back() {
     for_many_policies(16, |rng, policy| {
-        let fill = u128::from(policy.limit_figure()) * u128::from(policy.window_us);
+        let fill = u128::from(policy.decision_limit()) * u128::from(policy.window_us);
         let fill_us = u64::try_from(fill.div_ceil(u128::from(policy.limit.max(1)))).unwrap();
         let longest_us = match policy.algorithm {
             _ if policy.algorithm.has_capacity() => fill_us + 1,

@@ -1,14 +1,14 @@
-//! What must hold of the models for any traffic.
+//! Properties that hold for the models under any traffic.
 
 mod bounds;
-mod figures;
 mod same;
+mod values;
 mod verbs;
 
 use testkit::model::{AlgorithmKind, Expected, Model, Policy};
 use testkit::traffic::{self, Rng};
 
-/// Rules tried of each algorithm.
+/// Random rules of each algorithm.
 const POLICIES: usize = 60;
 /// Requests made under each rule.
 const STEPS: usize = 150;

@@ -1,4 +1,4 @@
-//! Giving back, taking more and changing the rule do just that.
+//! Refunds, debts and changes of the rule have exactly their defined effect.
 
 use crate::for_many_answers;
 use testkit::model::{AlgorithmKind, Policy};

@@ -1,4 +1,4 @@
--- The room of a limit of 0 without a window: units that never leave, and when the last was taken.
+-- The algorithm of a limit of 0 without a window: units that never leave, and the time of the last one.
 
 -- @rule
 local head, stamp, cost = unpack('<c22c11d', arg)

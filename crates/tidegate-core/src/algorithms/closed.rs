@@ -1,22 +1,22 @@
-//! The algorithm of a limit of 0 without a window, whatever the algorithm: every cost of one or more is
-//! refused for ever, and what is used stays.
+//! The algorithm of a limit of 0 without a window: it refuses every cost of one or more, and used
+//! units stay.
 
 use alloc::vec::Vec;
 
 use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
+use crate::field::Field;
 use crate::script::Script;
 use crate::spec::{MAX_WINDOW, Spec};
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 
-/// Admits nothing, and keeps what was used under the rule before for the rule that comes after: never
-/// a credit.
+/// Admits nothing, and keeps used units while it is in force, so that a change of rules gives no
+/// credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
-/// Units that never leave, and when the last of them was taken.
+/// Units that never leave, and the time of the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     used: u64,
@@ -28,7 +28,7 @@ const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
 
 impl Decide for Closed {
     type State = State;
-    const WORDS: &'static [Word] = &[];
+    const FIELDS: &'static [Field] = &[];
 
     fn build(_spec: &Spec, _limit: u64, _window: Micros) -> Result<Self, RuleErrors> {
         Ok(Self)
@@ -110,7 +110,7 @@ impl Pack for Closed {
 
 impl Scripted for Closed {
     const SCRIPT: Script =
-        Script { kind: 7, name: "closed", text: include_str!("closed.lua"), numbers: 2 };
+        Script { kind: 7, name: "closed", text: include_str!("closed.lua"), state_integers: 2 };
 
     fn parameters(&self) -> [u64; 4] {
         [0; 4]
@@ -120,8 +120,8 @@ impl Scripted for Closed {
         Vec::new()
     }
 
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let [used, last] = *words else { return None };
+    fn decode_state(&self, numbers: &[u64]) -> Option<State> {
+        let [used, last] = *numbers else { return None };
         Some(State { used, last: Timestamp::from_micros(last) })
     }
 }

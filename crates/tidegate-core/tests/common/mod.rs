@@ -1,4 +1,4 @@
-//! A limiter of any algorithm behind the verbs that the models have, so that the two can be compared.
+//! A limiter of any algorithm behind the verbs of the models, so that the two can be compared.
 #![allow(
     unreachable_pub,
     dead_code,
@@ -16,7 +16,7 @@ use tidegate_core::{
     Timestamp, Verbs, Visitor,
 };
 
-/// What a test does to a limiter, whatever its algorithm.
+/// The verbs that a test uses, whatever the algorithm.
 pub trait Limiter {
     fn step(&mut self, at_us: u64, cost: u64) -> Expected;
     fn peek(&mut self, at_us: u64, cost: u64) -> Expected;
@@ -24,12 +24,12 @@ pub trait Limiter {
     fn settle(&mut self, at_us: u64, reserved: u64, actual: u64);
     fn amend(self: Box<Self>, at_us: u64, policy: &Policy) -> Box<dyn Limiter>;
     fn reset(&mut self);
-    /// Forgets the state if that may change nothing; answers whether it did.
+    /// Drops the state if that would change nothing; returns whether it did.
     fn forget_if_new(&mut self, at_us: u64) -> bool;
     fn bound(&self, largest_cost: u64) -> u64;
 }
 
-/// The limiter of a policy, not begun yet.
+/// The limiter of a policy, which does not exist yet.
 pub fn limiter(policy: &Policy) -> Box<dyn Limiter> {
     let rule = rule(policy).unwrap_or_else(|errors| panic!("{policy:?}: {errors}"));
     rule.visit(New).expect("no policy of the models is unlimited")
@@ -51,7 +51,7 @@ pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
         }
         model::AlgorithmKind::SlidingLog => {
             spec.resolution = Some(Micros::from_micros(policy.resolution_us));
-            // The models' logs of a thousand million units stay small, as most requests are.
+            // The models' logs of a thousand million units stay small, like most requests.
             spec.max_memory = Some(1 << 40);
         }
         model::AlgorithmKind::TokenBucket => {
@@ -65,7 +65,7 @@ pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
     Rule::new(spec)
 }
 
-/// Runs a verb of a case table; the decision where the verb gives one.
+/// Runs a verb of a case table; returns the decision if the verb has one.
 pub fn run(
     mut limiter: Box<dyn Limiter>,
     policy: &mut Policy,
@@ -87,8 +87,8 @@ pub fn run(
             limiter.reset();
             None
         }
-        Verb::Amend(words) => {
-            policy.apply_words(words).expect("words of a rule");
+        Verb::Amend(fields) => {
+            policy.apply_fields(fields).expect("fields of a rule");
             return (limiter.amend(at_us, policy), None);
         }
     };

@@ -3,7 +3,7 @@
 use crate::{HOUR, SECOND, burst, common, limiter};
 use testkit::model::{AlgorithmKind, Policy};
 
-/// A changed limit was ignored by keys that already existed, until they expired.
+/// Keys that already existed ignored a changed limit until they expired.
 #[test]
 fn a_changed_limit_is_ignored_by_keys_that_already_exist() {
     for algorithm in AlgorithmKind::ALL {
@@ -16,7 +16,7 @@ fn a_changed_limit_is_ignored_by_keys_that_already_exist() {
     }
 }
 
-/// A change that mints credit: each reload filled every bucket.
+/// A change minted credit: each reload filled every bucket.
 #[test]
 fn a_change_that_mints_credit() {
     for from in AlgorithmKind::ALL {
@@ -50,8 +50,9 @@ fn closing_the_gate_and_opening_it_mints_credit() {
     }
 }
 
-/// A bucket with `initial` that has filled up holds nothing used, so a store may forget it while it is
-/// closed: what opens begins with `initial` either way. One with a part used keeps its level.
+/// A bucket with `initial` that has filled up has nothing in use, so a store may drop it while it
+/// is closed: the opened limiter starts with `initial` either way. A partly used bucket keeps its
+/// level.
 #[test]
 fn a_full_bucket_with_initial_begins_again_after_a_limit_of_0_forgotten_or_not() {
     let open = |limit| Policy {
@@ -83,7 +84,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_0_forgotten_or_not()
     }
 }
 
-/// A higher limit for a moment, then the old one again: nothing is left of it.
+/// A higher limit for a moment, then the old one again: no credit is left.
 #[test]
 fn a_limit_raised_for_a_moment_leaves_nothing_behind() {
     for algorithm in AlgorithmKind::ALL {
@@ -113,7 +114,7 @@ fn a_refund_beyond_what_was_taken_mints_credit() {
     }
 }
 
-/// What a request turned out to cost beyond its reservation was forgotten at the limit.
+/// The cost of a request beyond its reservation was forgotten at the limit.
 #[test]
 fn a_debt_is_forgotten() {
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
@@ -125,7 +126,7 @@ fn a_debt_is_forgotten() {
     }
 }
 
-/// A gigantic rate of one public command overflowed and killed the task that decides.
+/// A gigantic rate in one public command overflowed and killed the task that decides.
 #[test]
 fn two_thousand_million_per_nine_quintillion_seconds_is_refused_not_run() {
     for algorithm in AlgorithmKind::ALL {

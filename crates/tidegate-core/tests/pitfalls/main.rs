@@ -1,6 +1,6 @@
-//! Mistakes found in released limiters, each a test of its name: what it says must not happen here.
+//! Mistakes found in released limiters, each as a test with its name. None of them may happen here.
 //!
-//! The ones that need several keys, several limits or several threads are tests of the engine.
+//! Mistakes that need several keys, limits or threads are tests of the engine.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,13 +27,13 @@ fn limiter(algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Box<dyn Limi
     common::limiter(&Policy::new(algorithm, limit, window_us))
 }
 
-/// A new token bucket, or one that is named otherwise, of that capacity.
+/// A new token bucket, or one under another name, of that capacity.
 fn bucket(algorithm: AlgorithmKind, limit: u64, window_us: u64, capacity: u64) -> Box<dyn Limiter> {
     let policy = Policy::new(algorithm, limit, window_us);
     common::limiter(&Policy { capacity: Some(capacity), ..policy })
 }
 
-/// Units admitted when one is asked for at each of the times.
+/// Units admitted when one is asked for at each of these times.
 fn admitted(limiter: &mut dyn Limiter, times_us: impl IntoIterator<Item = u64>) -> u64 {
     times_us.into_iter().map(|at_us| u64::from(limiter.step(at_us, 1).allowed)).sum()
 }
@@ -43,7 +43,7 @@ fn every(step_us: u64, from_us: u64, to_us: u64) -> impl Iterator<Item = u64> {
     (0..=(to_us - from_us) / step_us).map(move |step| from_us + step * step_us)
 }
 
-/// Units admitted at one instant, asked for one by one until one is refused.
+/// Units admitted at one instant, one by one until one is refused.
 fn burst(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
     (0..1_000_000).take_while(|_| limiter.step(at_us, 1).allowed).count() as u64
 }

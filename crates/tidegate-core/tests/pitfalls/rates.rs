@@ -1,4 +1,4 @@
-//! Rates that came out wrong: rounded intervals, wrapped products, lost remainders.
+//! Wrong rates: rounded intervals, wrapped products, lost remainders.
 
 use crate::{BUCKETS, HOUR, MS, SECOND, admitted, bucket, burst, every, limiter};
 use testkit::model::{AlgorithmKind, Policy};
@@ -103,7 +103,8 @@ fn a_rate_of_0_meant_infinite() {
     }
 }
 
-/// What flowed in while idle was added to the full bucket: capacity 10 gave 17 in one go.
+/// Tokens that flowed in while idle were added to the full bucket: a capacity of 10 gave 17
+/// together.
 #[test]
 fn idle_then_burst_capacity_10_gives_10() {
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
@@ -117,7 +118,7 @@ fn idle_then_burst_capacity_10_gives_10() {
     }
 }
 
-/// 7 per second over a closed day: what is there at once and what flows in, to the unit.
+/// 7 per second over a closed day: the initial tokens and those that flow in, to the unit.
 #[test]
 fn seven_per_second_over_a_closed_day_is_7_and_604800() {
     const DAY: u64 = 24 * HOUR;
@@ -138,7 +139,7 @@ fn seven_per_second_over_a_closed_day_is_7_and_604800() {
     }
 }
 
-/// A leak that began only once something had leaked never began.
+/// A leak that started only after something had leaked never started.
 #[test]
 fn a_leak_that_stops_for_good_when_nothing_has_leaked_yet() {
     for algorithm in BUCKETS {
@@ -153,7 +154,7 @@ fn a_leak_that_stops_for_good_when_nothing_has_leaked_yet() {
     }
 }
 
-/// `per_second(n)` that means one per n seconds.
+/// `per_second(n)` meant one per n seconds.
 #[test]
 fn per_second_of_n_that_means_one_per_n_seconds() {
     for algorithm in AlgorithmKind::ALL {

@@ -1,4 +1,4 @@
-//! Clocks: read too early, not in order, apart, or gone backward.
+//! Clocks: read too early, out of order, different, or gone backward.
 
 use crate::{BUCKETS, HOUR, MS, SECOND, admitted, bucket, burst, every, limiter};
 use testkit::model::AlgorithmKind;
@@ -28,7 +28,7 @@ fn clocks_50_ms_apart_that_each_write_their_own_now() {
     assert!((100..=110).contains(&got), "{got}");
 }
 
-/// The same for every other algorithm: the later clock counts, and the earlier one mints nothing.
+/// With any other algorithm the later clock counts as well, and the earlier one mints nothing.
 #[test]
 fn clocks_50_ms_apart_in_any_algorithm() {
     for algorithm in AlgorithmKind::ALL {
@@ -68,7 +68,7 @@ fn a_small_step_back_took_tokens_away() {
     }
 }
 
-/// Waits were told from the time of the last unit to callers whose clock was still behind it.
+/// Waits were counted from the time of the last unit for callers whose clock was still behind it.
 #[test]
 fn a_retry_after_that_is_too_early_after_a_small_step_back() {
     for algorithm in AlgorithmKind::ALL {
@@ -82,7 +82,7 @@ fn a_retry_after_that_is_too_early_after_a_small_step_back() {
     }
 }
 
-/// Whole seconds: `retry_after` was 0 while denied, and callers came back at once.
+/// In whole seconds `retry_after` was 0 while denied, and callers came back immediately.
 #[test]
 fn retry_after_of_0_while_denied() {
     for algorithm in AlgorithmKind::ALL {

@@ -42,7 +42,8 @@ fn count_up_to_the_limit_before_adding_admits_one_more() {
     }
 }
 
-/// `<` here and `<=` there: at the edge the unit had left for the check and not for the figures.
+/// `<` in one place and `<=` in another: at the edge the unit had left for the check, but not for
+/// the values.
 #[test]
 fn the_edge_differs_between_check_and_expiry() {
     let mut log = limiter(AlgorithmKind::SlidingLog, 1, SECOND);
@@ -71,7 +72,7 @@ fn a_window_under_a_second_expires_at_once() {
     }
 }
 
-/// Milliseconds given where seconds were meant: keys were kept a thousand times too long.
+/// Milliseconds were given instead of seconds: keys were kept a thousand times too long.
 #[test]
 fn a_limiter_is_kept_a_thousand_times_too_long() {
     for algorithm in AlgorithmKind::ALL {
@@ -83,7 +84,7 @@ fn a_limiter_is_kept_a_thousand_times_too_long() {
     }
 }
 
-/// A log trimmed only when a request is admitted: full once, it was full for ever.
+/// A log was trimmed only when a request was admitted: once full, it stayed full for ever.
 #[test]
 fn a_log_trimmed_only_when_a_request_is_admitted() {
     let mut log = limiter(AlgorithmKind::SlidingLog, 5, SECOND);
@@ -92,7 +93,7 @@ fn a_log_trimmed_only_when_a_request_is_admitted() {
     assert_eq!(admitted(log.as_mut(), asked), 18 * 5, "five in each second after the first");
 }
 
-/// Refused requests that still count: whoever keeps asking is never let in again.
+/// Refused requests still counted: a caller that kept asking was never admitted again.
 #[test]
 fn refused_requests_still_count() {
     for algorithm in AlgorithmKind::ALL {
@@ -102,8 +103,8 @@ fn refused_requests_still_count() {
     }
 }
 
-/// Bucketed windows sold as exact: 200 within 521 ms at 100 per second. They may, and their bound
-/// says so; what says exactly 100 admits exactly 100.
+/// Bucketed windows were sold as exact: 200 within 521 ms at 100 per second. They may do that, and
+/// their bound says so; an algorithm that promises exactly 100 admits exactly 100.
 #[test]
 fn bucketed_windows_sold_as_exact() {
     let within_521_ms = |policy: &Policy| {
@@ -119,7 +120,7 @@ fn bucketed_windows_sold_as_exact() {
     assert_eq!(within_521_ms(&per_second(AlgorithmKind::SlidingLog)), (100, 100));
 }
 
-/// The reset of a fixed window that forgets to count the request that caused it.
+/// The reset of a fixed window forgot to count the request that caused it.
 #[test]
 fn the_reset_forgets_the_request_that_caused_it() {
     for algorithm in WINDOWS {

@@ -1,4 +1,4 @@
-//! A changed rule: what was used stays used. Never a credit, never a reset.
+//! A changed rule: used units stay used. Never a credit, never a reset.
 
 use crate::common::{self, Limiter};
 use crate::greedy::{arrivals, grab, most_within};
@@ -7,7 +7,7 @@ use crate::{STEPS, for_many_policies};
 use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::{self, Rng};
 
-/// A limiter after some traffic, and when the last of it came.
+/// A limiter after some traffic, and the time of the last request.
 fn after_traffic(rng: &mut Rng, policy: &Policy) -> (Box<dyn Limiter>, u64) {
     let mut limiter = common::limiter(policy);
     let requests = traffic::trace(rng, policy, 30);
@@ -18,7 +18,7 @@ fn after_traffic(rng: &mut Rng, policy: &Policy) -> (Box<dyn Limiter>, u64) {
     (limiter, at_us)
 }
 
-/// Units in use; without debts that is what lacks from the limit.
+/// Units in use; without debts that is what is missing to the limit.
 fn used(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
     let now = limiter.peek(at_us, 0);
     now.limit - now.remaining
@@ -34,7 +34,7 @@ fn limited(policy: Policy) -> Policy {
     Policy { limit: policy.limit.max(1), ..policy }
 }
 
-/// The same rule with another limit, and for a bucket another capacity.
+/// The rule with another limit, and for a bucket another capacity.
 fn another_limit(rng: &mut Rng, old: &Policy) -> Policy {
     let limit = rng.between(1, 2 * old.limit.min(400_000_000));
     let capacity = old.capacity.map(|capacity| rng.between(1, 2 * capacity.clamp(1, 400_000_000)));
@@ -61,7 +61,7 @@ fn what_was_used_stays_used_under_any_other_rule() {
         let (mut limiter, at_us) = after_traffic(rng, old);
         let used = used(limiter.as_mut(), at_us);
         let left = limiter.amend(at_us, new).peek(at_us, 0).remaining;
-        assert_eq!(left, new.limit_figure().saturating_sub(used), "{old:?} {new:?}");
+        assert_eq!(left, new.decision_limit().saturating_sub(used), "{old:?} {new:?}");
     });
 }
 
@@ -82,7 +82,7 @@ fn a_higher_limit_adds_the_difference_and_a_lower_one_leaves_debt() {
     });
 }
 
-/// Any interval of length W across the change holds no more than the larger of each figure allows.
+/// Any interval of length W across the change holds no more than the larger of each value allows.
 #[test]
 fn no_interval_across_a_change_of_limit_holds_more_than_the_larger_rule_allows() {
     for_many_changes(903, another_limit, |rng, old, new| {
@@ -97,12 +97,14 @@ fn no_interval_across_a_change_of_limit_holds_more_than_the_larger_rule_allows()
             change_at = change_at.wrapping_sub(1);
             got.extend(grab(rng, limiter.as_mut(), at_us, cost));
         }
-        // A queue admits like a bucket of its places; what leaves it has its own test.
-        let larger = |figure: fn(&Policy) -> u64| figure(old).max(figure(new));
+        // A queue admits like a bucket with its capacity; its departures have a test of their own.
+        let larger = |value: fn(&Policy) -> u64| value(old).max(value(new));
         let bound = match old.algorithm {
             AlgorithmKind::SlidingLog => larger(|p| p.limit),
             AlgorithmKind::SlidingWindow if old.strict => larger(|p| p.limit),
-            _ if old.algorithm.has_capacity() => larger(Policy::limit_figure) + larger(|p| p.limit),
+            _ if old.algorithm.has_capacity() => {
+                larger(Policy::decision_limit) + larger(|p| p.limit)
+            }
             _ => 2 * larger(|p| p.limit),
         };
         let most = most_within(&arrivals(&got), old.window_us);
@@ -110,12 +112,12 @@ fn no_interval_across_a_change_of_limit_holds_more_than_the_larger_rule_allows()
     });
 }
 
-/// Another algorithm or window: what was used counts as taken at the change.
+/// With another algorithm or window, used units count as taken at the change.
 #[test]
 fn a_changed_shape_counts_what_was_used_as_taken_now() {
     let any = |rng: &mut Rng, _: &Policy| any_rule(rng);
     for_many_changes(904, any, |rng, old, new| {
-        if old.algorithm == new.algorithm || one_room(old.algorithm, new.algorithm) {
+        if old.algorithm == new.algorithm || one_algorithm(old.algorithm, new.algorithm) {
             return;
         }
         let (mut limiter, from_us) = after_traffic(rng, old);
@@ -128,7 +130,7 @@ fn a_changed_shape_counts_what_was_used_as_taken_now() {
             events.extend(grab(rng, limiter.as_mut(), at_us, cost).map(|one| (at_us, one.cost)));
         }
         let bound = match new.algorithm {
-            AlgorithmKind::LeakyQueue => new.limit_figure() + new.limit,
+            AlgorithmKind::LeakyQueue => new.decision_limit() + new.limit,
             _ => limiter.bound(1),
         };
         let most = most_within(&events, new.window_us);
@@ -136,8 +138,8 @@ fn a_changed_shape_counts_what_was_used_as_taken_now() {
     });
 }
 
-/// Token and leaky bucket are one algorithm, and the state of the one is a state of the other.
-fn one_room(a: AlgorithmKind, b: AlgorithmKind) -> bool {
+/// Token and leaky bucket are one algorithm, and a state of one is a state of the other.
+fn one_algorithm(a: AlgorithmKind, b: AlgorithmKind) -> bool {
     let bucket =
         |algorithm| matches!(algorithm, AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket);
     bucket(a) && bucket(b)
@@ -169,7 +171,7 @@ fn changing_a_rule_to_itself_changes_nothing() {
     });
 }
 
-/// A limit of 0 for a moment, with a window or without: whatever is carried over is carried back.
+/// A limit of 0 for a moment, with or without a window: whatever is carried over is carried back.
 #[test]
 fn closing_and_opening_again_gives_nothing_back() {
     for_many_policies(907, 2 * MANY, |rng, policy| {
@@ -203,14 +205,15 @@ fn while_closed_a_window_empties_and_a_level_stays() {
         let used = used(limiter.as_mut(), from_us);
         let at_us = from_us + rng.below(3 * policy.window_us);
         let want =
-            if level { policy.limit_figure() - used } else { limiter.peek(at_us, 0).remaining };
+            if level { policy.decision_limit() - used } else { limiter.peek(at_us, 0).remaining };
         let closed = limiter.amend(from_us, &Policy { limit: 0, ..policy.clone() });
         let mut opened = closed.amend(at_us, &policy);
         assert_eq!(opened.peek(at_us, 0).remaining, want, "{policy:?}");
     });
 }
 
-/// What was used when the gate closed comes back by a refund and grows by a debt, also while closed.
+/// Units that were used when the gate closed come back by a refund and grow by a debt, also while
+/// it is closed.
 #[test]
 fn a_reservation_is_settled_while_closed() {
     for_many_policies(909, MANY, |rng, policy| {
@@ -219,7 +222,7 @@ fn a_reservation_is_settled_while_closed() {
             return; // a unit of the window before counts less than a unit
         }
         let (mut limiter, at_us) = (common::limiter(&policy), 7 * policy.window_us);
-        let reserved = rng.between(1, policy.limit_figure());
+        let reserved = rng.between(1, policy.decision_limit());
         assert!(limiter.step(at_us, reserved).allowed);
         let window_us = policy.window_us * rng.below(2);
         let mut closed = limiter.amend(at_us, &Policy { limit: 0, window_us, ..policy.clone() });
@@ -227,11 +230,11 @@ fn a_reservation_is_settled_while_closed() {
         closed.settle(at_us, reserved, actual);
         assert_eq!(closed.peek(at_us, 0).reset_after_us == 0, actual == 0, "{policy:?}");
         let left = closed.amend(at_us, &policy).peek(at_us, 0).remaining;
-        assert_eq!(left, policy.limit_figure().saturating_sub(actual), "{policy:?}");
+        assert_eq!(left, policy.decision_limit().saturating_sub(actual), "{policy:?}");
     });
 }
 
-/// Nothing is to be kept for a limiter under which nothing is used, so a table may drop it.
+/// A limiter under which nothing is used needs no state, so a table may drop it.
 #[test]
 fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
     for_many_policies(910, MANY, |rng, policy| {
@@ -247,7 +250,7 @@ fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
     });
 }
 
-/// A rule that is sound stays so with a limit of 0 and no other word changed.
+/// A valid rule stays valid with a limit of 0 and no other field changed.
 #[test]
 fn any_sound_rule_can_be_closed() {
     for_many_policies(911, 2 * MANY, |_, policy| {

@@ -1,4 +1,4 @@
-//! No interval of length W admits more than the bound that the rule tells.
+//! No interval of length W admits more than the bound that the rule reports.
 
 use std::collections::HashMap;
 
@@ -23,12 +23,12 @@ fn no_interval_of_a_window_admits_more_than_the_bound() {
     });
 }
 
-/// The bounds of the definitions, told apart from those the algorithms tell.
+/// The bounds of the definitions, computed apart from those of the algorithms.
 #[test]
 fn the_bound_of_a_rule_is_the_one_of_its_definition() {
     for_many_policies(102, RULES, |rng, policy| {
         let Policy { limit, algorithm, .. } = policy;
-        let largest = rng.between(1, policy.limit_figure().max(1));
+        let largest = rng.between(1, policy.decision_limit().max(1));
         let by_definition = match algorithm {
             _ if limit == 0 => 0,
             AlgorithmKind::SlidingLog => limit,
@@ -55,7 +55,7 @@ fn an_aligned_window_holds_no_more_than_the_limit() {
     });
 }
 
-/// Windows follow one another, each beginning at the first unit after the last ended.
+/// Windows follow one another; each begins at the first unit after the last one ended.
 #[test]
 fn a_window_that_begins_at_its_first_unit_holds_no_more_than_the_limit() {
     for_many_of(AlgorithmKind::FixedWindow, 104, RULES, &mut |rng, mut policy| {
@@ -83,7 +83,8 @@ fn a_window_less_one_bucket_holds_no_more_than_the_limit() {
     });
 }
 
-/// capacity + N holds of W; of any length, a bucket gives its capacity and what flows in meanwhile.
+/// capacity + N is the bound for W; over any length, a bucket gives its capacity and the tokens
+/// that flow in.
 #[test]
 fn a_bucket_gives_no_more_than_its_capacity_and_the_rate_over_any_length_of_time() {
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {

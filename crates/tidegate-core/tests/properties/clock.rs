@@ -6,9 +6,9 @@ use crate::{MANY, STEPS, for_many_of, for_many_policies};
 use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::{self, Rng};
 
-/// The longest that a cost which fits can have to wait with a clock that only goes forward.
+/// The longest wait of a cost that fits, with a clock that only goes forward.
 fn longest_wait_us(policy: &Policy) -> u64 {
-    let places = u128::from(policy.limit_figure()) * u128::from(policy.window_us);
+    let places = u128::from(policy.decision_limit()) * u128::from(policy.window_us);
     let fill_us = places.div_ceil(u128::from(policy.limit.max(1)));
     match policy.algorithm {
         _ if policy.algorithm.has_capacity() => u64::try_from(fill_us).unwrap(),
@@ -19,7 +19,8 @@ fn longest_wait_us(policy: &Policy) -> u64 {
     }
 }
 
-/// Whatever the clock did before, W longer than ever without a step is enough.
+/// Whatever the clock did before, a time that is W longer than the longest wait is enough if no
+/// further step happens.
 #[test]
 fn nobody_waits_longer_than_a_window_because_of_a_step() {
     for_many_policies(701, 2 * MANY, |rng, policy| {
@@ -35,7 +36,7 @@ fn nobody_waits_longer_than_a_window_because_of_a_step() {
         let (at_us, _) = *traffic::jumpy_trace(rng, &policy, STEPS).last().unwrap();
         limiter.step(at_us, 1);
         assert!(
-            limiter.peek(at_us + longest_us, policy.limit_figure()).allowed,
+            limiter.peek(at_us + longest_us, policy.decision_limit()).allowed,
             "at {at_us}: {policy:?}"
         );
     });
@@ -59,7 +60,7 @@ fn exhaust(limiter: &mut dyn Limiter, at_us: u64) {
     assert!(limiter.step(at_us, all).allowed);
 }
 
-/// Real time, what the clock makes of it, and how often it has stepped.
+/// Real time, the reading of the clock, and how often it has stepped.
 struct Wall {
     real_us: u64,
     reads_us: u64,
@@ -84,9 +85,9 @@ impl Wall {
     }
 }
 
-/// Of any real interval of length W: the bound, and one fill for each step within it. Where the
+/// Over any real interval of length W: the bound, and one fill for each step within it. If the
 /// bound itself comes from an edge of the clock (a window, a bucket of it), a step moves the edges,
-/// and what is between two steps keeps the bound by itself.
+/// and the interval between two steps keeps the bound by itself.
 #[test]
 fn no_step_grants_more_than_one_fill() {
     for_many_policies(702, 2 * MANY, |rng, policy| {
@@ -102,13 +103,13 @@ fn no_step_grants_more_than_one_fill() {
     });
 }
 
-/// What an interval of length W may hold, and what each step may add to it.
+/// How much an interval of length W may hold, and how much each step may add.
 fn allowance(policy: &Policy) -> (u64, u64) {
-    let (limit, fill) = (policy.limit, policy.limit_figure());
+    let (limit, fill) = (policy.limit, policy.decision_limit());
     match policy.algorithm {
         AlgorithmKind::SlidingLog => (limit, limit),
         AlgorithmKind::SlidingWindow if policy.strict => (limit, limit),
-        // A queue's bound tells what leaves; what it admits is a bucket's.
+        // A queue's bound is about departures; what it admits is a bucket's.
         _ if policy.algorithm.has_capacity() => (fill + limit, fill),
         _ => (2 * limit, 2 * limit),
     }
@@ -129,23 +130,23 @@ fn assert_fills(policy: &Policy, taken: &[(u64, u64, u64)]) {
     }
 }
 
-/// However the clock steps, what can be had at once is one fill at most, and a step of the clock
-/// after which nothing is asked has granted nothing yet.
+/// However the clock steps, at most one fill is available at any reading, and a step of the clock
+/// after which nothing was asked has granted nothing yet.
 #[test]
 fn at_any_reading_no_more_than_one_fill_is_there() {
     for_many_policies(704, MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
         for (at_us, cost) in traffic::jumpy_trace(rng, &policy, STEPS) {
             let there = limiter.peek(at_us, 1).remaining;
-            assert!(there <= policy.limit_figure(), "{there}: {policy:?}");
-            assert!(!limiter.peek(at_us, policy.limit_figure() + 1).allowed, "{policy:?}");
+            assert!(there <= policy.decision_limit(), "{there}: {policy:?}");
+            assert!(!limiter.peek(at_us, policy.decision_limit() + 1).allowed, "{policy:?}");
             limiter.step(at_us, cost);
         }
     });
 }
 
-/// What was used up before a step back is used up after it, unless the parts of a window that were
-/// weighed are weighed anew.
+/// Units used up before a step back are used up after it, unless the weighted parts of a window are
+/// weighted again.
 #[test]
 fn a_step_back_alone_gives_nothing() {
     for_many_policies(703, 2 * MANY, |rng, policy| {
@@ -154,14 +155,15 @@ fn a_step_back_alone_gives_nothing() {
         }
         let at_us = 30 * policy.window_us + rng.below(policy.window_us);
         let mut limiter = common::limiter(&policy);
-        limiter.step(at_us, rng.between(1, policy.limit_figure()));
+        limiter.step(at_us, rng.between(1, policy.decision_limit()));
         let before = limiter.peek(at_us, 1).remaining;
         let back_us = at_us.saturating_sub(rng.below(29 * policy.window_us));
         assert_eq!(limiter.peek(back_us, 1).remaining, before, "{back_us}: {policy:?}");
     });
 }
 
-/// The wait is counted on the clock that was read: what that lacks of the last unit is waited for too.
+/// The wait is counted on the clock that was read, and includes the time by which that is behind
+/// the last unit.
 #[test]
 fn after_a_step_back_the_wait_told_is_enough_and_not_a_microsecond_too_much() {
     let mut waits = 0;
@@ -171,7 +173,7 @@ fn after_a_step_back_the_wait_told_is_enough_and_not_a_microsecond_too_much() {
             limiter.step(at_us, cost);
             let back_us = rng.pick([1, policy.window_us / 3, policy.window_us]);
             let reads_us = at_us.saturating_sub(rng.between(0, back_us));
-            let any = rng.between(1, policy.limit_figure().max(1));
+            let any = rng.between(1, policy.decision_limit().max(1));
             let told = limiter.peek(reads_us, any);
             if let Some(wait_us @ 1..) = told.retry_after_us {
                 waits += u64::from(reads_us < at_us);
@@ -187,7 +189,7 @@ fn after_a_step_back_the_wait_told_is_enough_and_not_a_microsecond_too_much() {
     assert!(waits > 10_000, "only {waits} waits after a step back: the property says little");
 }
 
-/// Just after that wait nothing is used.
+/// Nothing is used after exactly that wait.
 fn assert_resets(limiter: &mut dyn Limiter, reads_us: u64, reset_us: u64) {
     assert_eq!(limiter.peek(reads_us + reset_us, 0).reset_after_us, 0);
     if reset_us > 0 {

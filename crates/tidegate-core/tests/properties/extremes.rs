@@ -5,7 +5,7 @@ use crate::{END_US, MANY, for_many_policies, policy};
 use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::Rng;
 
-/// Any number at all, the edges of what fits more often.
+/// Any number, the edges of valid ranges more often.
 fn any(rng: &mut Rng) -> u64 {
     let uniform = rng.next_u64();
     let near = rng.skewed(u64::MAX);
@@ -64,13 +64,14 @@ fn next(rng: &mut Rng, old: &Policy) -> Policy {
     policy(rng, algorithm)
 }
 
-/// Whatever has happened to it, a limiter keeps its limit afterwards.
+/// Whatever has happened, a limiter keeps its limit afterwards.
 fn settles(rng: &mut Rng, policy: &Policy, mut limiter: Box<dyn Limiter>) {
     let at_us = any(rng);
-    assert!(at_one_instant(limiter.as_mut(), at_us) <= policy.limit_figure(), "{policy:?}");
+    assert!(at_one_instant(limiter.as_mut(), at_us) <= policy.decision_limit(), "{policy:?}");
 }
 
-/// What can be had at one instant: all that is said to be there, then as much again, then units.
+/// The units available at one instant: all that are reported, then as much again, then single
+/// units.
 fn at_one_instant(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
     let mut got = 0;
     for _ in 0..4 {
@@ -90,7 +91,7 @@ fn no_instant_admits_more_than_the_limit_not_even_the_last() {
         let at_us = any(rng);
         let mut limiter = common::limiter(&policy);
         let got = at_one_instant(limiter.as_mut(), at_us);
-        assert!(got <= policy.limit_figure(), "{got} at {at_us}: {policy:?}");
+        assert!(got <= policy.decision_limit(), "{got} at {at_us}: {policy:?}");
     });
 }
 
@@ -101,13 +102,13 @@ fn a_debt_without_end_leaves_the_limit_in_force() {
         limiter.step(5, 1);
         limiter.settle(5, rng.below(2), u64::MAX);
         assert!(!limiter.step(5, 1).allowed, "{policy:?}");
-        assert!(!limiter.step(5, policy.limit_figure().max(1)).allowed, "{policy:?}");
+        assert!(!limiter.step(5, policy.decision_limit().max(1)).allowed, "{policy:?}");
         let later_us = 5 + 3 * policy.window_us;
         let got = at_one_instant(limiter.as_mut(), later_us);
-        assert!(got <= policy.limit_figure(), "{got}: {policy:?}");
-        // All of the debt is gone with the window, and the limit is not.
+        assert!(got <= policy.decision_limit(), "{got}: {policy:?}");
+        // All of the debt is gone with the window, but the limit is not.
         if !policy.algorithm.has_capacity() {
-            assert_eq!(got, policy.limit_figure(), "{policy:?}");
+            assert_eq!(got, policy.decision_limit(), "{policy:?}");
         }
     });
 }
@@ -116,8 +117,8 @@ fn a_debt_without_end_leaves_the_limit_in_force() {
 fn costs_too_large_ever_to_fit_are_told_so() {
     for_many_policies(804, MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
-        for cost in [policy.limit_figure() + 1, 1 << 32, (1 << 63) + 1, u64::MAX] {
-            let cost = cost.max(policy.limit_figure() + 1);
+        for cost in [policy.decision_limit() + 1, 1 << 32, (1 << 63) + 1, u64::MAX] {
+            let cost = cost.max(policy.decision_limit() + 1);
             let answer = limiter.step(any(rng), cost);
             assert!(!answer.allowed && answer.retry_after_us.is_none(), "{cost}: {policy:?}");
         }

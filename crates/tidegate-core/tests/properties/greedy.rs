@@ -1,10 +1,10 @@
-//! Traffic that wants all it can get, and the most units that any interval of it holds.
+//! Traffic that takes everything it can get, and the most units in any interval of it.
 
 use crate::common::{self, Limiter};
 use testkit::model::Policy;
 use testkit::traffic::{self, Rng};
 
-/// One admitted request: when it came, how long it is held, and what it took.
+/// One admitted request: its time, its delay, and its units.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub(crate) at_us: u64,
@@ -12,14 +12,15 @@ pub(crate) struct Admitted {
     pub(crate) cost: u64,
 }
 
-/// What greedy callers get out of a new limiter of the rule, at the times of a random trace.
+/// The units that greedy callers get from a new limiter of the rule, at the times of a random
+/// trace.
 pub(crate) fn greedy(rng: &mut Rng, policy: &Policy, steps: usize) -> Vec<Admitted> {
     let times = traffic::trace(rng, policy, steps);
     let mut limiter = common::limiter(policy);
     times.iter().filter_map(|(at_us, cost)| grab(rng, limiter.as_mut(), *at_us, *cost)).collect()
 }
 
-/// Takes all there is, or a part of it, or asks for what the trace says.
+/// Takes everything, or a part of it, or asks for the cost of the trace.
 pub(crate) fn grab(
     rng: &mut Rng,
     limiter: &mut dyn Limiter,
@@ -37,12 +38,12 @@ pub(crate) fn grab(
     answer.allowed.then_some(Admitted { at_us, delay_us: answer.delay_us, cost })
 }
 
-/// Units that come, in time order, as `(at_us, units)`.
+/// Arrivals in order of time, as `(at_us, units)`.
 pub(crate) fn arrivals(admitted: &[Admitted]) -> Vec<(u64, u64)> {
     admitted.iter().map(|one| (one.at_us, one.cost)).collect()
 }
 
-/// Units that leave, in time order.
+/// Departures in order of time.
 pub(crate) fn departures(admitted: &[Admitted]) -> Vec<(u64, u64)> {
     admitted.iter().map(|one| (one.at_us + one.delay_us, one.cost)).collect()
 }

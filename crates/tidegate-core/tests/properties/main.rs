@@ -1,4 +1,4 @@
-//! What must hold of every algorithm, whatever the rule and whatever the traffic.
+//! Properties that hold for every algorithm, whatever the rule and the traffic.
 //!
 //! Each property is a seeded loop over random rules and traces, so a failure is a seed anyone can
 //! repeat. `TIDEGATE_LONG=1` tries twenty times as many.
@@ -15,19 +15,19 @@ mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 mod extremes;
-mod figures;
 mod greedy;
 mod neutral;
 mod queue;
 mod reached;
 mod refused_rules;
 mod same;
+mod values;
 
 use common::Limiter;
 use testkit::model::{AlgorithmKind, Expected, Policy};
 use testkit::traffic::{self, Rng};
 
-/// Rules tried of each algorithm, in a property that costs little.
+/// Random rules of each algorithm, in a property that costs little.
 const MANY: u64 = 150;
 /// Requests made under each rule.
 const STEPS: usize = 120;
@@ -39,7 +39,7 @@ fn for_many_policies(seed: u64, count: u64, mut check: impl FnMut(&mut Rng, Poli
     }
 }
 
-/// The same for one algorithm.
+/// Calls `check` with `count` random rules of one algorithm.
 fn for_many_of(
     algorithm: AlgorithmKind,
     seed: u64,
@@ -57,7 +57,7 @@ fn times_as_many(count: u64) -> u64 {
     if std::env::var_os("TIDEGATE_LONG").is_some() { 20 * count } else { count }
 }
 
-/// A random rule; now and then a queue without places, which serves only who finds it idle.
+/// A random rule; sometimes a queue of capacity 0, which admits a request only when it is idle.
 fn policy(rng: &mut Rng, algorithm: AlgorithmKind) -> Policy {
     let mut policy = traffic::policy(rng, algorithm);
     if algorithm == AlgorithmKind::LeakyQueue && rng.chance(10) {
@@ -77,7 +77,7 @@ fn for_many_answers(seed: u64, mut check: impl FnMut(&mut dyn Limiter, u64, u64,
     });
 }
 
-/// What a new limiter of the rule answers to the requests.
+/// The answers of a new limiter of the rule to these requests.
 fn answers(policy: &Policy, requests: &[(u64, u64)]) -> Vec<Expected> {
     let mut limiter = common::limiter(policy);
     requests.iter().map(|(at_us, cost)| limiter.step(*at_us, *cost)).collect()

@@ -1,6 +1,7 @@
-//! What changes nothing: refusals, looks, costs of 0, and forgetting what is idle.
+//! Operations that change nothing: refusals, looks, costs of 0, and dropping an idle state.
 //!
-//! The clocks here go forward: a reading far in the past moves the state, whatever verb brings it.
+//! The clocks here go forward, because a reading far in the past moves the state, whatever the
+//! verb.
 
 use crate::{MANY, STEPS, answers, common, for_many_policies};
 use testkit::traffic;
@@ -63,7 +64,8 @@ fn a_look_tells_what_the_request_is_then_told() {
     });
 }
 
-/// But for the birth of a bucket that starts with fewer tokens, which is why all begin alike here.
+/// The creation of a bucket that starts with fewer tokens is an exception, so all limiters are
+/// created first here.
 #[test]
 fn a_cost_of_nothing_is_always_admitted_and_changes_nothing() {
     for_many_policies(405, MANY, |rng, policy| {

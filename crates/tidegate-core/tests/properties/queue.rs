@@ -27,7 +27,7 @@ fn a_queue_lets_each_request_leave_at_the_next_free_slot() {
     });
 }
 
-/// Told times are rounded up to the microsecond, so two of them may stand up to one closer.
+/// Times in replies are rounded up to the microsecond, so two of them may stand up to one closer.
 #[test]
 fn units_leave_a_queue_in_order_and_a_slot_apart() {
     for_many_of(AlgorithmKind::LeakyQueue, 302, RULES, &mut |rng, policy| {

@@ -1,11 +1,11 @@
-//! The bounds are not idle talk: traffic that knows the rule reaches them.
+//! The bounds are exact: traffic that knows the rule reaches them.
 
 use crate::{common, for_many_of};
 use testkit::model::{AlgorithmKind, Policy};
 
 const RULES: u64 = 200;
 
-/// What is taken when each `(at_us, cost)` is asked for in turn; all must be admitted.
+/// The units taken when each `(at_us, cost)` is asked for in turn; all must be admitted.
 fn all_admitted(policy: &Policy, requests: &[(u64, u64)]) -> u64 {
     let mut limiter = common::limiter(policy);
     for (at_us, cost) in requests {
@@ -45,7 +45,7 @@ fn a_window_that_begins_at_its_first_unit_is_made_to_admit_one_less_than_twice_t
     });
 }
 
-/// The last microsecond of a bucket, and the first in which it counts no more.
+/// The last microsecond of a bucket, and the first in which it no longer counts.
 #[test]
 fn a_sliding_window_is_made_to_admit_twice_the_limit_unless_it_is_strict() {
     for_rules_of(AlgorithmKind::SlidingWindow, 203, |policy| {
@@ -74,7 +74,7 @@ fn strict_windows_and_logs_admit_the_whole_limit_at_once() {
     });
 }
 
-/// All at the end of one window; at the end of the next nearly nothing of it counts any more.
+/// All units at the end of one window; at the end of the next nearly nothing of them counts.
 #[test]
 fn a_sliding_counter_is_made_to_admit_one_less_than_twice_the_limit() {
     for_rules_of(AlgorithmKind::SlidingCounter, 206, |policy| {

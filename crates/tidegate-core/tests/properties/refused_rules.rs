@@ -1,12 +1,12 @@
-//! Rules that are refused say what was expected, and doing what they say helps.
+//! The errors of invalid rules say what was expected, and following them helps.
 
-use tidegate_core::{AlgorithmKind, Limit, MAX_WINDOW, Micros, Rule, RuleError, Spec, Word};
+use tidegate_core::{AlgorithmKind, Field, Limit, MAX_WINDOW, Micros, Rule, RuleError, Spec};
 
 fn errors(spec: Spec) -> Vec<RuleError> {
     Rule::new(spec).map_or_else(|errors| errors.iter().cloned().collect(), |_| Vec::new())
 }
 
-/// The text of the only mistake.
+/// The text of the only error.
 fn text(spec: Spec) -> String {
     let errors = errors(spec);
     assert_eq!(errors.len(), 1, "{errors:?}");
@@ -157,21 +157,24 @@ fn a_resolution_is_from_a_microsecond_to_the_window() {
 #[test]
 fn a_word_that_means_nothing_to_the_algorithm_is_refused_with_those_it_is_for() {
     for algorithm in AlgorithmKind::ALL {
-        for word in [Word::Buckets, Word::Strict, Word::Capacity, Word::Initial, Word::MaxMemory] {
+        for field in
+            [Field::Buckets, Field::Strict, Field::Capacity, Field::Initial, Field::MaxMemory]
+        {
             let mut spec = per_second(*algorithm, 10);
-            match word {
-                Word::Buckets => spec.buckets = Some(5),
-                Word::Strict => spec.strict = Some(true),
-                Word::Capacity => spec.capacity = Some(5),
-                Word::Initial => spec.initial = Some(5),
+            match field {
+                Field::Buckets => spec.buckets = Some(5),
+                Field::Strict => spec.strict = Some(true),
+                Field::Capacity => spec.capacity = Some(5),
+                Field::Initial => spec.initial = Some(5),
                 _ => spec.max_memory = Some(2048),
             }
-            if algorithm.words().contains(&word) {
-                assert!(errors(spec).is_empty(), "{algorithm} {word}");
+            if algorithm.fields().contains(&field) {
+                assert!(errors(spec).is_empty(), "{algorithm} {field}");
             } else {
                 let said = text(spec);
-                assert!(said.contains(&format!("`{word}` means nothing to `{algorithm}`")));
-                let owner = AlgorithmKind::ALL.iter().find(|a| a.words().contains(&word)).unwrap();
+                assert!(said.contains(&format!("`{field}` means nothing to `{algorithm}`")));
+                let owner =
+                    AlgorithmKind::ALL.iter().find(|a| a.fields().contains(&field)).unwrap();
                 assert!(said.contains(&format!("`{owner}`")), "{said}");
             }
         }
@@ -184,8 +187,8 @@ fn every_mistake_is_told_at_once() {
     spec.window = Some(Micros::ZERO);
     spec.buckets = Some(0);
     spec.initial = Some(3);
-    let words: Vec<_> = errors(spec).iter().map(RuleError::word).collect();
-    for word in [Word::Limit, Word::Window, Word::Buckets, Word::Initial] {
-        assert!(words.contains(&word), "{word}: {words:?}");
+    let fields: Vec<_> = errors(spec).iter().map(RuleError::field).collect();
+    for field in [Field::Limit, Field::Window, Field::Buckets, Field::Initial] {
+        assert!(fields.contains(&field), "{field}: {fields:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the definitions call the same decides the same, to the last figure.
+//! Algorithms that the definitions call equal decide the same, to the last value.
 
 use std::collections::VecDeque;
 

@@ -11,11 +11,12 @@ pub(super) const DAY: u64 = 24 * HOUR;
 /// A number of bins that reads well on a page: each is a few pixels wide.
 pub const TARGET_BINS: usize = 200;
 
-/// Fewer bins than this make blocks instead of a course in time; a short trace gets room.
+/// Fewer bins than this look like blocks instead of a course in time, so a short trace gets empty
+/// ones.
 const FEWEST_BINS: usize = 24;
 
-/// Equal bins side by side: bin `i` holds `start_us + i * bin_us` and what follows, up to, and
-/// without, the beginning of the next.
+/// Equal bins side by side: bin `i` holds times from `start_us + i * bin_us` up to, but without,
+/// the beginning of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bins {
     /// When the first bin begins: a multiple of `bin_us`, in microseconds since the epoch.
@@ -31,9 +32,9 @@ impl Bins {
     /// in at most `target` bins (clamped to 1..=[`MAX_BINS`]; [`TARGET_BINS`] is a good one).
     ///
     /// Edges are multiples of the bin, so they coincide with those of aligned windows. A very short
-    /// stretch gets empty bins after it. `last_us` before `first_us` counts as `first_us`. A
-    /// queue's departures may end long after the arrivals: cover them as well, or leave the late
-    /// ones out and mention it in the lane's note.
+    /// span gets empty bins after it. `last_us` before `first_us` counts as `first_us`. A queue's
+    /// departures may end long after the arrivals: cover them as well, or leave the late ones out
+    /// and mention it in the lane's note.
     ///
     /// ```
     /// use tidegate_lab::plot::Bins;
@@ -50,7 +51,7 @@ impl Bins {
         Self { start_us: first_us / bin_us * bin_us, bin_us, count }.within_time(used)
     }
 
-    /// Removes the added bins where they would end after the last microsecond.
+    /// Removes the added bins that would end after the last microsecond.
     fn within_time(self, used: usize) -> Self {
         let end = u128::from(self.start_us) + u128::from(self.bin_us) * self.count as u128;
         let count = if end > u128::from(u64::MAX) { used } else { self.count };
@@ -63,8 +64,8 @@ impl Bins {
         usize::try_from(bin).ok().filter(|bin| *bin < self.count)
     }
 
-    /// Adds `n` to the count of the bin that holds `at_us`; false, and nothing added, when no bin
-    /// does or `counts` is too short. Counts stay at the highest value instead of wrapping.
+    /// Adds `n` to the count of the bin that holds `at_us`; returns false, and adds nothing, if no
+    /// bin does or `counts` is too short. Counts stay at the highest value instead of wrapping.
     pub fn add(&self, counts: &mut [u64], at_us: u64, n: u64) -> bool {
         let Some(count) = self.index(at_us).and_then(|bin| counts.get_mut(bin)) else {
             return false;
@@ -78,7 +79,7 @@ impl Bins {
         vec![0; self.count]
     }
 
-    /// How many of `times_us` fall into each bin; those outside of all are left out.
+    /// How many of `times_us` fall into each bin; those outside of all bins are left out.
     pub fn tally(&self, times_us: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut counts = self.zeros();
         for at_us in times_us {
@@ -88,9 +89,9 @@ impl Bins {
     }
 }
 
-/// The finest round width, in microseconds, that divides `span_us` into at most `target` bins
-/// (0 counts as 1). Round are 1, 2, 5 times a power of ten up to a second; 1, 2, 5, 10, 15, 30 s
-/// and min; 1, 2, 3, 6, 12 h; and 1, 2, 5 times a power of ten days.
+/// The finest round width, in microseconds, that divides `span_us` into at most `target` bins (0
+/// counts as 1). Round widths are 1, 2, 5 times a power of ten up to a second; 1, 2, 5, 10, 15, 30
+/// s and min; 1, 2, 3, 6, 12 h; and 1, 2, 5 times a power of ten days.
 ///
 /// ```
 /// use tidegate_lab::plot::bin_width;

@@ -33,7 +33,7 @@ pub enum PlotError {
         /// How many there are.
         found: usize,
     },
-    /// The plotting library failed; no timeline is known that causes it.
+    /// The plotting library failed; no timeline is known to cause that.
     Drawing {
         /// Its message.
         reason: String,

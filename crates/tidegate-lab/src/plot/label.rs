@@ -13,7 +13,7 @@ pub fn count_label(n: u64) -> String {
     wide_count_label(u128::from(n))
 }
 
-/// As [`count_label`]; a bar of two series may be higher than the largest count.
+/// Like [`count_label`]; a bar of two series may be higher than the largest count.
 pub(super) fn wide_count_label(n: u128) -> String {
     let mut scaled = n as f64;
     let mut letters = ["", "k", "M", "G", "T", "P", "E"].into_iter();
@@ -64,7 +64,7 @@ fn to_three_digits(n: u64) -> u64 {
     rounded_to(n, 10_u64.pow(digits.saturating_sub(3)))
 }
 
-/// The nearest multiple, the higher one of two.
+/// The nearest multiple; the higher one if both are equally near.
 fn rounded_to(n: u64, step: u64) -> u64 {
     n.saturating_add(step / 2) / step * step
 }
@@ -86,7 +86,7 @@ fn in_two_units(length_us: u64) -> String {
     }
 }
 
-/// What the value axis counts: `requests per second`, `requests per 500 ms`.
+/// The title of the value axis: `requests per second`, `requests per 500 ms`.
 pub(super) fn rate_title(bin_us: u64) -> String {
     match in_largest_unit(bin_us) {
         (1, "day") => "requests per day".into(),

@@ -12,13 +12,13 @@ use super::label::wide_count_label;
 use super::style::{ADMITTED, AXIS, Face, GREY, GRID, INK, REFUSED, REFUSED_LINE};
 use super::time_axis::TimeAxis;
 
-/// Time after the start of the picture in microseconds, and requests.
+/// Microseconds after the start of the picture, and requests.
 type Plane = Cartesian2d<WithKeyPoints<RangedCoordu64>, RangedCoordu128>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Plane>;
 
 /// The part of the left margin that holds the labels of the value axis.
 const VALUES: i32 = 50;
-/// Above each lane, for its heading.
+/// The space above each lane for its heading.
 pub(super) const HEADING: i32 = 38;
 const HEADING_GAP: i32 = 12;
 
@@ -32,7 +32,7 @@ pub(super) struct Scale {
     axis: TimeAxis,
     /// The round value that no bar and no point exceeds.
     top: u128,
-    /// Of a lane, in pixels.
+    /// The height of a lane, in pixels.
     pub(super) height: i32,
 }
 
@@ -49,7 +49,7 @@ impl Scale {
         }
     }
 
-    /// `n`, raised where it would be too low to show: one request shows beside a million.
+    /// `n`, raised if it would be too low to show: one request is visible beside a million.
     fn drawn(&self, n: u128) -> u128 {
         if n == 0 { 0 } else { n.max(self.top * 2 / self.height as u128) }
     }
@@ -99,7 +99,8 @@ pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i
     Ok(())
 }
 
-/// The title with the note beside it; a long title yields to the note down to two fifths.
+/// The title with the note beside it; a long title is cut down to two fifths to make room for the
+/// note.
 fn draw_heading(area: &Area<'_>, lane: &Lane) -> Done {
     let quiet = highest(lane) == 0 && lane.note.is_empty();
     let note = if quiet { "no requests" } else { &lane.note };
@@ -127,7 +128,8 @@ fn draw_mesh(chart: &mut Chart<'_>, scale: &Scale) -> Done {
     Ok(mesh.x_label_formatter(&at).y_label_formatter(&count).draw()?)
 }
 
-/// One area for each run of bins that are not empty, outlined above `floor` (zero where it ends).
+/// One area for each run of bins that are not empty, outlined above `floor` (zero where `floor`
+/// ends).
 fn draw_bars(
     chart: &mut Chart<'_>,
     bin_us: u64,
@@ -151,7 +153,7 @@ fn draw_bars(
     Ok(())
 }
 
-/// Along `counts` in steps, the first of them that of bin `from`.
+/// The steps of `counts`, the first of them in bin `from`.
 fn steps(from: u64, counts: &[u128], bin_us: u64) -> Vec<(u64, u128)> {
     let edges = |(bin, n): (u64, &u128)| [(bin * bin_us, *n), ((bin + 1) * bin_us, *n)];
     (from..).zip(counts).flat_map(edges).collect()

@@ -12,9 +12,9 @@ use super::lane::{HEADING, Scale, draw_lane};
 use super::style::{ADMITTED, Face, GREY, INK, REFUSED, REFUSED_LINE, with_title};
 use super::{Lane, Timeline};
 
-/// Above the first lane, for the legend.
+/// The space above the first lane, for the legend.
 const LEGEND: i32 = 24;
-/// Below the last lane, for the time axis and the edge of the page.
+/// The space below the last lane, for the time axis and the edge of the page.
 const FOOT: i32 = 46;
 const BOTTOM: i32 = 16;
 

@@ -7,12 +7,12 @@ pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);
 pub(super) const GREY: RGBColor = RGBColor(0x5f, 0x67, 0x73);
 pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 pub(super) const AXIS: RGBColor = RGBColor(0x8a, 0x92, 0x9c);
-/// Mid grey where there is no colour; refused requests are then pale in a dark outline.
+/// Mid grey if there is no colour; refused requests are then pale in a dark outline.
 pub(super) const ADMITTED: RGBColor = RGBColor(0x4a, 0x86, 0xb4);
 pub(super) const REFUSED: RGBColor = RGBColor(0xf9, 0xcf, 0xb0);
 pub(super) const REFUSED_LINE: RGBColor = RGBColor(0xc2, 0x41, 0x0c);
 
-/// plotters sets a text smaller than the size it is given, by this factor.
+/// The factor by which plotters sets a text smaller than the given size.
 const EM_PER_SIZE: f64 = 1.24;
 
 /// The font of a text; the size is in pixels.

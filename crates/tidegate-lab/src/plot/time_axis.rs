@@ -18,7 +18,8 @@ const TICKS_APART: i32 = 60;
 pub(super) struct TimeAxis {
     extent: Extent,
     step_us: u64,
-    /// By the calendar, not counted from zero. Never past the calendar's last year.
+    /// Whether labels follow the calendar instead of counting from zero; never past the calendar's
+    /// last year.
     wall: bool,
 }
 
@@ -86,7 +87,7 @@ impl TimeAxis {
         }
     }
 
-    /// As many decimals of a second as the multiples of the step have.
+    /// As many decimals of a second as the multiples of the step need.
     fn decimals(&self) -> String {
         let enough = |kept: &u32| self.step_us.is_multiple_of(SECOND / 10_u64.pow(*kept));
         match (0..6).find(enough).unwrap_or(6) {

@@ -17,7 +17,7 @@ impl Fingerprint {
         Self(words)
     }
 
-    /// A part of it that chooses a chain of a table.
+    /// A part of the fingerprint that chooses a chain of a table.
     pub(super) const fn hash(self) -> usize {
         self.0[0] as usize
     }
@@ -33,7 +33,8 @@ impl Seed {
         Self(SipHasher13::new_with_keys(a, b))
     }
 
-    /// The fingerprint of a key in parts, each after its length: `a|b`, `c` and `a`, `b|c` differ.
+    /// The fingerprint of a key in parts, each preceded by its length, so that `a|b`, `c` and `a`,
+    /// `b|c` differ.
     pub(super) fn of<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {
         let mut hasher = self.0;
         for part in parts {

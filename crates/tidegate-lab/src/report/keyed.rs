@@ -33,7 +33,7 @@ const FREE: Entry = Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Keyed {
     entries: Vec<Entry>,
-    /// Where each chain begins; a power of two of them.
+    /// The beginning of each chain; their number is a power of two.
     chains: Vec<u32>,
     free: u32,
     earliest: u32,
@@ -104,7 +104,7 @@ impl Keyed {
         }
     }
 
-    /// Makes a free entry that of a new key, used last; `None` when there is none.
+    /// Turns a free entry into that of a new key, used last; `None` if there is none.
     pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
         let (index, chain) = (self.free, self.chain(key));
         let entry = self.entries.get_mut(index as usize)?;

@@ -1,16 +1,17 @@
 //! The keys refused most, in bounded memory: the Space-Saving summary of Metwally, Agrawal and El
 //! Abbadi ("Efficient computation of frequent and top-k elements in data streams", 2005).
 //!
-//! When all counters are in use, a new name takes over the counter of the name counted least, with
-//! its count, since the new name may have been counted before. So a count is never too low, and too
-//! high by at most the count it took over, which is never more than the average over all counters.
+//! If all counters are in use, a new name takes over the counter of the least-counted name, with
+//! its count, because the new name may have been counted before. So a count is never too low, and
+//! it is too high by at most the count it took over, which is never more than the average over all
+//! counters.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;
 
-/// Counts by name, of as many names at a time as there are counters.
+/// Counts by name, for as many names at a time as there are counters.
 ///
 /// With n counters every name counted more often than one time in n is among them.
 #[derive(Clone, Debug)]
@@ -38,13 +39,13 @@ pub struct Counted<'a> {
     pub name: &'a str,
     /// The least number of times it was counted.
     pub at_least: u64,
-    /// The largest number of times; the same where the count is exact.
+    /// The largest number of times; equal to the least if the count is exact.
     pub at_most: u64,
 }
 
 impl Most {
-    /// At most `most_names` counters: about 200 bytes each, at most about 700 for long names. With
-    /// none nothing is counted.
+    /// At most `most_names` counters, of about 200 bytes each, at most about 700 for long names.
+    /// Without counters nothing is counted.
     pub(super) fn new(most_names: u32) -> Self {
         Self {
             most_names: most_names as usize,
@@ -82,7 +83,7 @@ impl Most {
         self.most_names
     }
 
-    /// The `n` names that are known to be counted most, the largest first, equal ones by name.
+    /// The `n` names known to be counted most, the largest count first, equal ones by name.
     #[must_use]
     pub fn top(&self, n: usize) -> Vec<Counted<'_>> {
         let mut all: Vec<_> = self.counters.iter().map(Counter::counted).collect();

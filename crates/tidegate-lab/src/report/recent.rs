@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 
-/// When units were admitted, and how many.
+/// The time of an admission, and its units.
 type Pair = (u64, u64);
 
 const PAIR_BYTES: usize = size_of::<Pair>();
-/// Bytes that several pairs take besides themselves; the allocator adds about 16 to each of two
-/// parts.
+/// Bytes that several pairs take in addition to the pairs; the allocator adds about 16 to each of
+/// two parts.
 const MANY_BYTES: usize = size_of::<Many>() + 2 * 16;
 /// The capacity of the first allocation, in pairs.
 const FIRST_PAIRS: usize = 4;
 
-/// The admissions of one key that are still in the window. Most keys of a log with many have one
+/// The admissions of one key that are still in the window. Most keys of a large log have one
 /// admission in a window, so one is kept without memory of its own.
 #[derive(Clone, Debug)]
 pub(super) enum Recent {
-    /// One pair; none if its units are 0.
+    /// One pair; it is empty if its units are 0.
     One {
         units: u32,
         at_us: u64,
@@ -66,7 +66,7 @@ impl Recent {
         }
     }
 
-    /// Drops what has left the window `(at_us - window_us, at_us]`.
+    /// Drops admissions that have left the window `(at_us - window_us, at_us]`.
     pub(super) fn drop_left(&mut self, at_us: u64, window_us: u64) {
         let left = |then: u64| at_us.saturating_sub(then) >= window_us;
         match self {
@@ -84,7 +84,7 @@ impl Recent {
         }
     }
 
-    /// Adds units at a time that is not before any it has.
+    /// Adds units at a time that is not before any recorded one.
     pub(super) fn add(&mut self, at_us: u64, units: u64) {
         if self.stays_one(at_us, units) {
             let units = self.units().saturating_add(units);
@@ -118,7 +118,7 @@ impl Recent {
 }
 
 impl Many {
-    /// By how many pairs a full vector grows: a quarter more, which wastes less than doubling.
+    /// By how many pairs a full vector grows: a quarter, which wastes less than doubling.
     fn growth(&self, at_us: u64) -> usize {
         let joins = self.pairs.back().is_some_and(|(then, _)| *then == at_us);
         let full = self.pairs.len() == self.pairs.capacity();
@@ -138,7 +138,7 @@ impl Many {
         while self.pairs.front().is_some_and(|(then, _)| left(*then)) {
             self.drop_first();
         }
-        // After a burst long ago the memory is freed.
+        // Memory of a burst long ago is freed.
         if self.pairs.capacity() > 64 && self.pairs.len() < self.pairs.capacity() / 4 {
             self.pairs.shrink_to(2 * self.pairs.len());
         }

@@ -1,30 +1,30 @@
-//! A budget of bytes that several share: half of it is split evenly, so that each has room however
-//! late it comes, and the other half goes to those that come first.
+//! A budget of bytes that several users share. Half of it is split evenly, so that each has room
+//! however late it comes; the other half goes to those that come first.
 
-/// The sharers report how much each holds; this adds up.
+/// The users report how much each holds; this adds it up.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     total: usize,
-    /// The bytes that each sharer is sure of.
+    /// The bytes that each user is guaranteed.
     sure: usize,
-    /// The bytes that are held, and those reserved for sharers that hold less than they are sure
-    /// of.
+    /// The bytes that are held, and those reserved for users that hold less than they are
+    /// guaranteed.
     claimed: usize,
 }
 
 impl Room {
-    /// `total` bytes, for `sharers` who hold nothing yet.
+    /// `total` bytes for `sharers` users, which hold nothing yet.
     pub(super) fn new(total: usize, sharers: usize) -> Self {
         let sure = total / 2 / sharers.max(1);
         Self { total, sure, claimed: sure * sharers }
     }
 
-    /// The most that a sharer that holds `held` bytes may hold; for a single one it is everything.
+    /// The most that a user that holds `held` bytes may hold; for a single user it is everything.
     pub(super) fn for_one(&self, held: usize) -> usize {
         (self.total + held.max(self.sure)).saturating_sub(self.claimed)
     }
 
-    /// A sharer that held `before` bytes holds `now`.
+    /// Notes that a user that held `before` bytes holds `now`.
     pub(super) fn changed(&mut self, before: usize, now: usize) {
         self.claimed = self.claimed - before.max(self.sure) + now.max(self.sure);
     }

@@ -16,12 +16,11 @@ use crate::trace::Event;
 #[derive(Clone, Debug)]
 pub struct RuleReport {
     rule: PolicyRule,
-    /// Requests that it decided about.
+    /// The number of requests that it decided about.
     pub asked: u64,
-    /// Requests it refused, or would have refused were it not in shadow mode.
+    /// The requests that it refused, or would have refused were it not in shadow mode.
     pub refused: u64,
-    /// Decisions without room: the key shared the overflow limiter, or was refused for want of
-    /// room.
+    /// Decisions without room: the key shared the overflow limiter, or was refused.
     pub overflow: u64,
     /// The keys that it refused.
     pub refused_most: Most,
@@ -36,7 +35,7 @@ pub struct RuleReport {
 }
 
 impl RuleReport {
-    /// A report without counts, which takes no more memory than that.
+    /// A report without counts, which takes no further memory.
     pub(super) fn new(rule: &PolicyRule, memory: Memory) -> Self {
         Self {
             rule: rule.clone(),
@@ -149,7 +148,7 @@ impl RuleReport {
         self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note))
     }
 
-    /// The variant whose fullest window came nearest to its bound: of equal ones the first.
+    /// The variant whose fullest window came nearest to its bound; the first of equal ones.
     fn fullest(&self) -> &VariantReport {
         let order = |a: &&VariantReport, b: &&VariantReport| a.fullness().total_cmp(&b.fullness());
         self.variants().rev().max_by(order).unwrap_or(&self.own)

@@ -13,7 +13,7 @@ use crate::plot::duration_label;
 /// How many names are listed under "refused most".
 const TOP: usize = 5;
 
-/// The whole report: totals, a line for each rule and for each override that held for a request,
+/// The whole report: totals, a line for each rule and for each override that applied to a request,
 /// rules that ran out of room, and the keys refused most.
 #[must_use]
 pub fn table(report: &Report) -> String {
@@ -84,7 +84,7 @@ fn with_mode(rule: &RuleReport, variant: &VariantReport) -> String {
     }
 }
 
-/// Adds a sentence if keys found no room for limiters of their own.
+/// Adds a sentence if there was no room for limiters of some keys.
 pub(crate) fn overflow(text: &mut String, rule: &RuleReport) {
     if rule.overflow == 0 {
         return;
@@ -102,7 +102,7 @@ pub(crate) fn overflow(text: &mut String, rule: &RuleReport) {
     );
 }
 
-/// A rule that nothing matched may be a typo.
+/// Adds a sentence about a rule that nothing matched, which may be a typo.
 fn never_asked(text: &mut String, rule: &RuleReport) {
     if rule.asked == 0 && rule.rule().mode() != Mode::Off {
         let _ = writeln!(text, "\nNo request of this trace matched {}.", rule.rule().name());
@@ -209,7 +209,7 @@ pub(crate) fn grouped(n: u64) -> String {
     text
 }
 
-/// A percentage with one decimal, never 0.0 % for something nor 100.0 % for not all.
+/// A percentage with one decimal; never 0.0 % for more than nothing nor 100.0 % for less than all.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let permille =
         (u128::from(part) * 2_000 + u128::from(whole)).checked_div(2 * u128::from(whole));

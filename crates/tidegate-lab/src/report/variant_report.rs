@@ -1,4 +1,4 @@
-//! The counts of one variant of a rule: of its own values, or those of an override.
+//! The counts of one variant of a rule: its own values, or those of an override.
 
 use tidegate::{PolicyRule, Rule, Usage};
 
@@ -14,9 +14,9 @@ pub struct VariantReport {
     /// Whether its usage is reported, so that nothing bounds it.
     is_usage_reported: bool,
     matched: Option<String>,
-    /// Requests that it decided about.
+    /// The number of requests that it decided about.
     pub asked: u64,
-    /// Requests it refused, or would have refused were the rule not in shadow mode.
+    /// The requests that it refused, or would have refused were the rule not in shadow mode.
     pub refused: u64,
     /// The largest cost it admitted.
     pub largest_cost: u64,
@@ -61,15 +61,15 @@ impl VariantReport {
         bounded.bound(self.largest_cost)
     }
 
-    /// The units of the fullest window as text, with "at least" where memory ran out.
+    /// The units of the fullest window as text, with "at least" if memory ran out.
     #[must_use]
     pub fn fullest(&self) -> String {
         let at_least = if self.worst.forgotten() > 0 { "at least " } else { "" };
         format!("{at_least}{}", grouped(self.worst.units()))
     }
 
-    /// The units of the fullest window as a part of the bound: 1 when it reached it, 0 without a
-    /// bound.
+    /// The units of the fullest window as a part of the bound: 1 if it reached the bound, 0 without
+    /// a bound.
     pub(super) fn fullness(&self) -> f64 {
         self.bound().map_or(0.0, |bound| self.worst.units() as f64 / bound.max(1) as f64)
     }

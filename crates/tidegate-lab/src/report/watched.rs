@@ -1,7 +1,8 @@
 //! The units that every key was admitted within its last window, within a budget of bytes.
 //!
-//! A key whose last window has passed is dropped when a new one comes, which changes no sum. If that
-//! leaves no room, a key is forgotten before its time: of a few, the one with the fewest units.
+//! A key whose last window has passed is dropped when a new one comes, which changes no sum. If
+//! that leaves no room, another key is forgotten too early: the one with the fewest units among a
+//! few.
 
 use super::fingerprint::Fingerprint;
 use super::keyed::{Keyed, NOWHERE};
@@ -15,7 +16,7 @@ pub(super) struct Watched {
     window_us: u64,
     most_bytes: usize,
     keys: Keyed,
-    /// Bytes of memory that keys with several admissions own.
+    /// Bytes of memory of keys with several admissions.
     own_bytes: usize,
     cursor: usize,
     forgotten: u64,
@@ -92,8 +93,8 @@ impl Watched {
         }
     }
 
-    /// Drops keys that cannot be in any window from now on. Keys with departures still to come
-    /// stay, and those after them as well.
+    /// Drops keys that cannot be in any later window. Keys with departures still to come stay, and
+    /// so do those after them.
     fn drop_passed(&mut self, kept: u32, now_us: u64) {
         while self.keys.earliest() != kept && self.has_passed(self.keys.earliest(), now_us) {
             self.remove(self.keys.earliest());

@@ -1,4 +1,4 @@
-//! The fullest window that any one key saw, measured on what was admitted, in bounded memory.
+//! The fullest window of any one key, measured on what was admitted, in bounded memory.
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;
@@ -55,7 +55,7 @@ impl Worst {
         self.units
     }
 
-    /// Its key, the first 120 characters of a longer name, and when it ended.
+    /// Its key (the first 120 characters of a longer name), and when it ended.
     #[must_use]
     pub fn whose(&self) -> Option<(&str, u64)> {
         (self.units > 0).then_some((self.key.as_str(), self.ended_at_us))

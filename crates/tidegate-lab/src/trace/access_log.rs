@@ -75,7 +75,7 @@ fn is_address(word: &[u8]) -> bool {
     std::str::from_utf8(word).is_ok_and(|text| text.parse::<IpAddr>().is_ok())
 }
 
-/// Up to the next space, and the rest after that space.
+/// The text up to the next space, and the rest after that space.
 fn word(from: &[u8]) -> (&[u8], &[u8]) {
     let from = from.strip_prefix(b" ").unwrap_or(from);
     match memchr(b' ', from) {
@@ -116,7 +116,7 @@ fn check_size(size: &[u8]) -> Result<(), Reason> {
     Err("expected the size of the answer, a number or -, after the status".into())
 }
 
-/// The user agent in combined format, `None` where the line ends as common format does.
+/// The user agent in combined format; `None` if the line ends as in common format.
 fn user_agent(rest: &[u8]) -> Result<Option<&[u8]>, Reason> {
     if rest.trim_ascii().is_empty() {
         return Ok(None);

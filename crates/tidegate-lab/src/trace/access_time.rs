@@ -12,7 +12,7 @@ const MINUTE_BYTES: usize = 17;
 const ZONE_BYTES: usize = 6;
 const SECOND_US: i64 = 1_000_000;
 
-/// Reads times, and remembers the last minute: neighbours in a log mostly share it, and the
+/// Reads times, and remembers the last minute: neighbours in a log usually share it, and the
 /// calendar takes longer than the rest of a line.
 #[derive(Debug, Default)]
 pub(super) struct AccessTime {
@@ -66,7 +66,7 @@ fn second_of_minute(text: &[u8]) -> Option<i64> {
 
 /// The start of a minute in microseconds since the Unix epoch.
 fn calendar(minute: &[u8], zone: &[u8]) -> Option<i64> {
-    // The calendar reads leniently; the shape is checked here, so that what is cached is exact.
+    // The calendar is lenient, so the shape is checked here, and cached values are exact.
     let fits = |(byte, shape): (&u8, &u8)| match shape {
         b'0' => byte.is_ascii_digit(),
         b'a' => byte.is_ascii_alphabetic(),

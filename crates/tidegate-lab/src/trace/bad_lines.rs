@@ -29,10 +29,10 @@ pub struct BadLines {
 pub struct BadLine {
     /// Counted from 1, blank lines included.
     pub line_number: u64,
-    /// What is wrong with it, and what was expected.
+    /// The error, and what was expected.
     pub reason: String,
     /// The first 80 characters of the line; unprintable characters are escaped, so it is safe on a
-    /// terminal. Empty where damage to compressed data left nothing of it.
+    /// terminal. Empty if damage to compressed data left nothing of the line.
     pub excerpt: String,
 }
 

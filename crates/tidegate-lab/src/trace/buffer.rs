@@ -1,4 +1,4 @@
-//! Events in memory as records, until there are too many or no more come.
+//! Events in memory as records, until there are too many or the input ends.
 
 use super::event::LineEvent;
 use super::record;
@@ -35,7 +35,7 @@ impl Buffer {
         self.records.len() + self.positions.len() * size_of::<Position>()
     }
 
-    /// Forgets the events and keeps the memory for the next ones.
+    /// Drops the events and keeps the memory for the next ones.
     pub(super) fn clear(&mut self) {
         self.records.clear();
         self.positions.clear();

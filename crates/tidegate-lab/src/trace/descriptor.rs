@@ -77,7 +77,7 @@ fn first_duplicate<'e>(entries: &'e [Entry<'_>]) -> Option<&'e str> {
     entries.iter().map(|(name, _)| name.as_ref()).find(|name| !seen.insert(*name))
 }
 
-/// A string, borrowed where the text has it without escapes.
+/// A string, borrowed if the text has it without escapes.
 #[derive(Debug)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 

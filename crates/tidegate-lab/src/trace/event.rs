@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use tidegate::Request;
 
-/// The domain of an event that names none.
+/// The domain of an event without one.
 pub const DEFAULT_DOMAIN: &str = "default";
 
-/// The latest time an event may have, in microseconds since the Unix epoch (the year 2255): the
-/// largest integer that every JSON reader and every store keeps exactly.
+/// The latest time of an event, in microseconds since the Unix epoch (the year 2255): the largest
+/// integer that every JSON reader and every store keeps exactly.
 pub const AT_US_MAX: u64 = (1 << 53) - 1;
 
-/// The most units one event may cost.
+/// The largest cost of one event, in units.
 pub const COST_MAX: u64 = 1_000_000_000;
 
-/// One request: when it came, what it was, and how many units it asks for.
+/// One request: its time, its descriptor, and the units it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Event {
     /// Microseconds since the Unix epoch (or since any other zero the trace has), at most
@@ -40,7 +40,7 @@ impl Event {
     }
 }
 
-/// A name and its value, borrowed from the line where they have no escapes.
+/// A name and its value, borrowed from the line if they have no escapes.
 pub(super) type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// An event that borrows from its line, so that reading allocates little.

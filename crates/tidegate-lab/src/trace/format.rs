@@ -36,7 +36,7 @@ impl LineParser {
         }
     }
 
-    /// Before the format is known, a line that begins with no brace can be anything.
+    /// Before the format is known, a line that does not begin with a brace can be anything.
     fn with_format(&self, format: Format, reason: Reason) -> Reason {
         match (self.settled, format) {
             (None, Format::AccessLog) => {
@@ -47,7 +47,7 @@ impl LineParser {
     }
 }
 
-/// No client's address begins with a brace, and every JSON object does.
+/// A client's address never begins with a brace, and every JSON object does.
 fn looks_like(line: &[u8]) -> Format {
     match line.trim_ascii_start().first() {
         Some(b'{') => Format::Ndjson,

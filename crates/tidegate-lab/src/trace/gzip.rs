@@ -1,7 +1,7 @@
-//! Gzip, read so that all text before a cut or damage is returned.
+//! A gzip reader that returns all text before a cut or damage.
 //!
-//! The decoders of `flate2` return an error in place of the text of the same step, which can be
-//! many lines. Here the text is returned first, and the error after it.
+//! The decoders of `flate2` return an error instead of the text of the same step, which can be many
+//! lines. This reader returns the text first, and the error after it.
 
 use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -21,7 +21,7 @@ const RESERVED: u8 = 0xe0;
 /// The damage of the compressed data where reading stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Damage {
-    /// It ends in the middle of a member.
+    /// The data ends in the middle of a member.
     Ends,
     /// The data from here on is not gzip, or fails its checksum.
     Corrupt(&'static str),
@@ -60,7 +60,7 @@ enum Stage {
     Trailer,
     /// After a member: another one, zeros, or the end.
     Next,
-    /// In zeros, which fill up tapes and blocks; only more of them may follow.
+    /// Inside zeros, which fill up tapes and blocks; only more of them may follow.
     Padding,
     End,
 }

@@ -49,7 +49,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(if too_long { Line::TooLong(line) } else { Line::Whole(line) }))
     }
 
-    /// The part of the line during which [`Self::next`] met an error.
+    /// The part of the line during which [`Self::next`] returned an error.
     pub(super) fn cut_off(&self) -> &[u8] {
         &self.kept
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use std::io::BufReader;
 
-    /// Each line's length, negative where it was too long.
+    /// The length of each line, negative if it was too long.
     fn lengths(input: &[u8], buffer_bytes: usize) -> Vec<i64> {
         let mut lines = Lines::new(BufReader::with_capacity(buffer_bytes, input));
         let mut found = Vec::new();

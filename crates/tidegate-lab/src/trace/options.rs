@@ -1,4 +1,5 @@
-//! The options of reading: how much memory, where to spill, and who is notified of progress.
+//! The options of reading: the memory budget, the folder for temporary files, and the progress
+//! callback.
 
 use std::path::PathBuf;
 
@@ -10,13 +11,13 @@ const DEFAULT_BUDGET_BYTES: usize = 256 << 20;
 pub struct Progress {
     /// Bytes taken from the source so far, as stored (compressed if they are).
     pub bytes_read: u64,
-    /// The size of the file; `None` where it is not known, as for a pipe.
+    /// The size of the file; `None` if it is unknown, as for a pipe.
     pub bytes_total: Option<u64>,
     /// Good lines so far.
     pub events: u64,
 }
 
-/// The options of reading a trace. `Options::new()` suits nearly everybody.
+/// The options of reading a trace. `Options::new()` suits nearly every use.
 ///
 /// ```
 /// use tidegate_lab::trace::Options;

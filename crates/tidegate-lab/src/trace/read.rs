@@ -1,4 +1,4 @@
-//! From a source to events in order of time.
+//! Reads a source and returns its events in order of time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,8 +82,8 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Ends the trace at damage to the compressed data. The line in which it occurred is bad even
-    /// if it parses: it may be a part of the line that was written.
+    /// Ends the trace at damage to the compressed data. The damaged line is bad even if it parses,
+    /// because it may be only a part of the written line.
     fn cut(&mut self, lines_read: u64, damage: Damage, left: &[u8]) {
         let before = if lines_read == 1 { "line before it was" } else { "lines before it were" };
         let reason = format!("{damage}; {lines_read} {before} read");

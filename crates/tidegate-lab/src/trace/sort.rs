@@ -6,8 +6,8 @@
 //! logarithm of the input. At the end the remaining runs are merged, the newest 64 at a time, until
 //! one merge can read the rest.
 //!
-//! Runs stay in order of the input: only neighbours are merged, and among equal times a merge
-//! takes the earlier run first. So the whole is stable.
+//! Runs stay in order of the input: only neighbours are merged, and among equal times a merge takes
+//! the earlier run first. So the whole sort is stable.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::event::LineEvent;
 use super::merge::Merge;
 use super::run::{Run, RunWriter};
 
-/// How many runs one merge reads.
+/// The number of runs that one merge reads.
 pub(super) const FAN_IN: usize = 64;
 
 /// Accepts events in any order.

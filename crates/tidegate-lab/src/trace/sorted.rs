@@ -63,8 +63,8 @@ impl Sorted {
         &self.summary.bad_lines
     }
 
-    /// Whether compressed data was cut short or damaged, so that only the beginning of the trace is
-    /// there; the last of the bad lines reports where it ends.
+    /// Whether compressed data was cut short or damaged, so that only the beginning of the trace
+    /// was read; the last of the bad lines reports where it ends.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.summary.is_cut

@@ -1,4 +1,4 @@
-//! What the axes say, from a millisecond to centuries, and that their labels stay apart.
+//! The labels of the axes, from a millisecond to centuries, and the distances between them.
 
 #![expect(clippy::expect_used, reason = "helpers of tests may fail the test")]
 

@@ -1,4 +1,4 @@
-//! Where a picture goes: checked before, nothing left behind, whole or not at all.
+//! The file of a picture: checked before, nothing left behind, written in full or not at all.
 
 #![allow(clippy::unwrap_used)] // helpers of tests stop the test
 
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tidegate_lab::PictureFile;
 
-/// What a refusal says.
+/// The text of the error.
 fn refused(path: impl AsRef<Path>) -> String {
     let error = PictureFile::at(path.as_ref()).unwrap_err();
     let said = error.to_string();

@@ -1,5 +1,5 @@
-//! Whatever goes in, a picture or an error comes out: never a panic, never broken XML, and never
-//! a mark off the page.
+//! Any input gives a picture or an error: never a panic, never broken XML, and never a mark outside
+//! of the page.
 
 #![expect(clippy::expect_used, reason = "helpers of tests may fail the test")]
 

@@ -1,4 +1,4 @@
-//! Traces that do not come to their end: compressed data that is cut or corrupt, a source that fails.
+//! Traces that break off: compressed data that is cut or corrupt, and a source that fails.
 
 #![allow(clippy::unwrap_used)] // helpers of tests stop the test
 
@@ -14,7 +14,7 @@ fn read(bytes: impl Into<Vec<u8>>) -> Result<Sorted, TraceError> {
     trace::read(Source::from_reader("test", io::Cursor::new(bytes.into())), Options::new())
 }
 
-/// Compressed to the last byte of the text, but without what ends a gzip file.
+/// Compressed to the last byte of the text, but without the end of a gzip file.
 fn begun(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();
@@ -28,7 +28,7 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// How many events there are, and the one line that was bad.
+/// The number of events, and the one bad line.
 fn cut(bytes: impl Into<Vec<u8>>) -> (u64, BadLine) {
     let sorted = read(bytes).unwrap();
     let bad = sorted.bad_lines().clone();
@@ -50,7 +50,8 @@ fn a_gzip_trace_cut_short_loses_the_line_that_was_cut_and_no_other() {
 
 #[test]
 fn a_line_cut_in_half_is_bad_however_well_it_reads() {
-    // Cut within the size of the answer this is a line of an access log, and not the one written.
+    // Cut within the size of the answer this is still a line of an access log, but not the one
+    // written.
     let half = &LOG[..LOG.len() - 2];
     assert_eq!(read(half).unwrap().events(), 1);
     let (events, bad) = cut(begun(&format!("{LOG}\n{half}")));

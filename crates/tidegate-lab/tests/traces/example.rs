@@ -1,4 +1,4 @@
-//! The example log in `data/` is what its generator makes, and is read without a bad line.
+//! The example log in `data/` is the output of its generator, and has no bad line.
 
 #![allow(clippy::unwrap_used)] // helpers of tests stop the test
 

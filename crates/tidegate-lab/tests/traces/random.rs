@@ -1,4 +1,4 @@
-//! Random traces against a stable sort, and random bytes against nothing but good manners.
+//! Random traces compared with a stable sort, and random bytes, which must not cause a panic.
 
 #![allow(clippy::unwrap_used)] // helpers of tests stop the test
 
@@ -90,7 +90,7 @@ fn accounts_for_every_line(bytes: &[u8]) -> Result<(), TestCaseError> {
     let (events, bad) = match read(bytes, Options::new()) {
         Ok(sorted) => (sorted.events(), sorted.bad_lines().count),
         Err(TraceError::Unrecognised { bad_lines, .. }) => (0, bad_lines.count),
-        // By chance the bytes may begin as compressed data do.
+        // By chance the bytes may begin like compressed data.
         Err(TraceError::Read { .. } | TraceError::Compressed { .. }) => return Ok(()),
         Err(other) => return Err(TestCaseError::fail(other.to_string())),
     };

@@ -33,8 +33,8 @@ fn row(rule: &PolicyRule, is_shared: bool) -> [String; 8] {
     ]
 }
 
-/// Further fields that decide whether a request matches a rule, and what happens then, with the
-/// names of a configuration.
+/// Further fields that decide whether a request matches a rule, and its effect, with the names of a
+/// configuration.
 fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let overrides = match rule.overrides.len() {
         0 => None,
@@ -60,7 +60,7 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-/// Such as `100 per 1s`, with the capacity of a bucket or queue that has one of its own.
+/// The limit, such as `100 per 1s`, and the capacity of a bucket or queue if it differs.
 fn limit(spec: &Spec) -> String {
     let window = spec.window.map(|window| format!(" per {window}"));
     let capacity = spec.capacity.map(|units| format!(", capacity {units}"));

@@ -12,10 +12,10 @@ pub(super) enum Where {
     Off,
 }
 
-/// The port in examples where none was given.
+/// The port in an example if none was given.
 const USUAL_PORT: u16 = 8080;
 
-/// The address, or `off`; else the error.
+/// Returns the address, or `off`, or the error.
 pub(super) fn or_off(text: &str) -> Result<Where, String> {
     if text.eq_ignore_ascii_case("off") { Ok(Where::Off) } else { parse(text).map(Where::At) }
 }

@@ -14,29 +14,29 @@ use crate::listener::Bounds;
 /// The shortest and the longest time to close the listeners.
 const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
 
-/// What `serve` takes.
+/// The options of `serve`.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Bounds")]
 #[group(skip)]
 pub(super) struct Args {
-    /// Connections that each listener holds open at once, 1 to 1000000, by default 10000; fewer where the process may
+    /// Open connections of each listener, 1 to 1000000, by default 10000; fewer if the process may
     /// not open so many files. More wait in the queue of the system
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = connections)]
     max_connections: Option<u32>,
 
-    /// Threads that answer over HTTP and RESP, 1 to 1024; by default half as many as there are cores, for clients
-    /// and the network need the other half
+    /// Threads that answer over HTTP and RESP, 1 to 1024; by default half the number of cores,
+    /// because clients and the network need the other half
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     threads: Option<u16>,
 
-    /// Threads that answer over gRPC, 1 to 1024; by default as many as there are cores, for a call takes several
-    /// times as long as over HTTP or RESP. With a store there are none: the threads of the other listeners answer over gRPC
-    /// as well
+    /// Threads that answer over gRPC, 1 to 1024; by default the number of cores, because a call
+    /// takes several times as long as over HTTP or RESP. With a store there are none: the threads
+    /// of the other listeners also answer over gRPC
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     grpc_threads: Option<u16>,
 
-    /// How long requests under way have once the process is asked to stop, "100ms" to "10m"; those that still wait
-    /// for a limiter near its end are told that they may not go on
+    /// Time for requests under way after the process is asked to stop, "100ms" to "10m"; those that
+    /// still wait for a limiter near its end are refused
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = drain)]
     drain: Duration,
 }
@@ -69,7 +69,7 @@ fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// At least one.
+/// Half the cores, but at least one.
 const fn half_of(cores: NonZeroUsize) -> usize {
     cores.get().div_ceil(2)
 }

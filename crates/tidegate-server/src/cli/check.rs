@@ -1,4 +1,4 @@
-//! `tidegate check`: is a configuration sound?
+//! `tidegate check`: checks a configuration.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,16 +8,16 @@ use tidegate::SharedGate;
 use crate::failure::Failure;
 use crate::{policy, stdout};
 
-/// Check a configuration: exit code 0, or 2 with its mistakes on standard error
+/// Check a configuration: exit code 0, or 2 with its errors on standard error
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A store is not asked, and its password and certificates are not looked up: they may be elsewhere.
+    after_help = "The store is not contacted, and its password and certificates are not read: they may be on another machine.
 
 Example:
   tidegate check rules.toml && systemctl restart tidegate"
 )]
 pub(crate) struct Args {
-    /// The configuration, TOML
+    /// The configuration (TOML)
     file: PathBuf,
 }
 

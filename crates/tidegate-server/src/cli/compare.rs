@@ -29,10 +29,11 @@ pub(crate) struct Args {
     /// The trace; - reads standard input
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// One limiter for each value of this entry of the descriptor (may be given again); else one for all
+    /// One limiter for each value of this entry of the descriptor (may be repeated); by default one
+    /// for all
     #[arg(long, value_name = "ENTRY")]
     key: Vec<String>,
-    /// Also draw requests admitted and refused over time, one lane an algorithm, as SVG
+    /// Also draw requests admitted and refused over time as SVG, one lane per algorithm
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The decider of a replay: limiters in this process, or in a store.
+//! The decider of a replay: limiters in this process or in a store.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::policy;
 use crate::stop::Stop;
 
-/// Longest that one decision of a replay in a store may take.
+/// The longest time that one decision of a replay in a store may take.
 const PATIENCE: Micros = Micros::from_secs(10);
 
 /// Limiters that start fresh and use the time of the trace.
@@ -33,7 +33,7 @@ impl Decider {
     /// Limiters in the store at `store`, else in this process.
     ///
     /// # Errors
-    /// The store cannot be reached, or a rule cannot live in it.
+    /// Returns an error if the store cannot be reached, or a rule cannot be kept in it.
     pub(super) fn new(policy: Policy, store: Option<&StoreUrl>) -> Result<Self, Failure> {
         let Some(url) = store else { return Ok(Self::Here(Box::new(Replay::new(policy)))) };
         let mut settings = policy::settings_over(&policy, url.clone());
@@ -51,10 +51,10 @@ impl Decider {
         Ok(Self::Store(Box::new(InStore { replay, runtime, stop })))
     }
 
-    /// Decides one request at the time it carries.
+    /// Decides one request at its recorded time.
     ///
     /// # Errors
-    /// The store gave no answer, or the process is asked to stop.
+    /// Returns an error if the store did not reply, or the process is asked to stop.
     pub(super) fn decide(&mut self, event: &Event) -> Result<Answer<'_>, Failure> {
         let InStore { replay, runtime, stop } = match self {
             Self::Here(replay) => return Ok(replay.decide(event)),
@@ -74,11 +74,11 @@ impl Decider {
         })
     }
 
-    /// Removes the run's keys, however far the replay came: the run knows them, so no others are
-    /// looked at.
+    /// Removes the keys of this run, however far the replay came. The run knows them, so no other
+    /// keys are read.
     ///
     /// # Errors
-    /// The store gave no answer, and some keys of the run are still there.
+    /// Returns an error if the store did not reply; some keys of the run are then still there.
     pub(super) fn end(self) -> Result<(), Failure> {
         match self {
             Self::Here(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! The guards of the listeners, by flags or environment: TLS, client certificates, tokens.
+//! The protection of the listeners, by flags or environment: TLS, client certificates, tokens.
 //!
 //! A secret is in a file or in the environment, never on the command line, which every user of the machine
 //! can read.
@@ -18,12 +18,13 @@ use crate::listener::{Bounds, Options, Secret, Tls, TlsFiles};
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 
-/// What `serve` takes; every listener is guarded alike, but for the token of the admin listener.
+/// The options of `serve`. Every listener is protected alike, except for the token of the admin
+/// listener.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Who may ask")]
 #[group(skip)]
 pub(super) struct Args {
-    /// Encrypt every listener: the server's certificate and those behind it, PEM
+    /// Encrypt every listener, with the server's certificate followed by those of its issuers, PEM
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file("TIDEGATE_TLS_CERT"), requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -31,15 +32,17 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", value_parser = file("TIDEGATE_TLS_KEY"), requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Let in only clients with a certificate of these authorities, PEM
+    /// Accept only clients with a certificate of these authorities, PEM
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", value_parser = file("TIDEGATE_TLS_CLIENT_CA"), requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Answer only who knows a token of this file, one a line; or TIDEGATE_TOKEN, the token itself
+    /// Answer only clients with a token of this file, one per line; or TIDEGATE_TOKEN, the token
+    /// itself
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file("TIDEGATE_TOKEN_FILE"))]
     token_file: Option<PathBuf>,
 
-    /// The same for the admin listener, else it takes the tokens of the others; or TIDEGATE_ADMIN_TOKEN
+    /// Tokens of the admin listener, by default those of the other listeners; or
+    /// TIDEGATE_ADMIN_TOKEN
     #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file("TIDEGATE_ADMIN_TOKEN_FILE"))]
     admin_token_file: Option<PathBuf>,
 }
@@ -64,7 +67,7 @@ impl Args {
     /// Reads the files; every listener has these bounds.
     ///
     /// # Errors
-    /// The error of one of them.
+    /// Returns the first error of a file.
     pub(super) fn listener_options(&self, bounds: Bounds) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
         let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
@@ -78,7 +81,7 @@ impl Args {
         self.token_file.as_deref()
     }
 
-    /// Where the server's certificate is.
+    /// The path of the server's certificate.
     pub(super) fn certificate(&self) -> Option<&Path> {
         self.tls_cert.as_deref()
     }
@@ -134,8 +137,7 @@ fn mistake(said: String) -> Failure {
     Failure::configuration(format!("tidegate: {said}"))
 }
 
-/// Logs a warning when anybody who reaches a listener for clients is answered, and that may be
-/// many.
+/// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many.
 pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
@@ -146,7 +148,7 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
     }
 }
 
-/// Logs a warning when anybody who reaches the operators' listener can do what operators do.
+/// Logs a warning if anybody who reaches the operators' listener can use it.
 pub(super) fn warn_if_admin_open(at: SocketAddr, options: &Options) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(

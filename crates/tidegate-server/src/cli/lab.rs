@@ -1,5 +1,5 @@
-//! What `replay` and `compare` share: reading a trace with a progress bar, reporting bad lines,
-//! writing a picture.
+//! The common parts of `replay` and `compare`: reading a trace with a progress bar, reporting bad
+//! lines, writing a picture.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::printable;
 /// Events between two updates of the bar.
 const SHOWN_EVERY: u64 = 8_192;
 
-/// Reads a trace and puts it in order, with a bar on a terminal.
+/// Reads a trace and sorts it by time, with a bar on a terminal.
 pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
     let source = Source::open(trace).map_err(Failure::new)?;
     let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
@@ -31,7 +31,7 @@ pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
     Ok(sorted)
 }
 
-/// The exit code of a command that has reported on a trace: 1 where that was only its beginning,
+/// The exit code of a command that has reported on a trace: 1 if the trace was only a beginning,
 /// with a message on standard error.
 pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
     if !is_cut {
@@ -64,8 +64,8 @@ pub(super) fn bins(sorted: &Sorted) -> Bins {
     Bins::cover(sorted.first_at_us().unwrap_or(0), sorted.last_at_us().unwrap_or(0), TARGET_BINS)
 }
 
-/// The file of a picture, if one is asked for; checked before the trace is read, which may take
-/// long.
+/// The file of a picture, if one is requested; it is checked before the trace is read, which may
+/// take long.
 pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failure> {
     plot.map(PictureFile::at).transpose().map_err(|error| match error.is_usage() {
         true => Failure::configuration(format!("tidegate: {error}")),
@@ -78,7 +78,7 @@ pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failur
     file.write(&svg).map_err(Failure::new)
 }
 
-/// Reports bad lines, which are no failure: their count and the first of them.
+/// Reports bad lines, which are not a failure: their count and the first of them.
 fn report(bad: &BadLines) {
     if bad.count == 0 {
         return;

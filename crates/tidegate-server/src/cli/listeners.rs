@@ -1,4 +1,4 @@
-//! The listeners' addresses, bound before anything is announced; any listener may be off.
+//! The addresses of the listeners, bound before anything is announced; any listener may be off.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -8,14 +8,15 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::address::Where;
 use crate::failure::Failure;
 
-/// Connections that the system completes before the server accepts them. The system takes its own bound where
-/// that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before it tries again.
+/// Connections that the system completes before the server accepts them. The system uses its own
+/// bound if that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before
+/// it tries again.
 const BACKLOG: u32 = 4_096;
 
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) tcp: TcpListener,
-    /// The actual address: port 0 is any free one.
+    /// The actual address, also if the port was given as 0.
     pub(super) at: SocketAddr,
 }
 
@@ -72,11 +73,11 @@ fn usual_port(option: &str) -> u16 {
     }
 }
 
-/// Checks that all can be opened: two listeners cannot share a port, unless it is any free one, and
-/// at least one for clients, which are all but the last, must be open.
+/// Checks that all can be opened: two listeners cannot share a port, unless it is 0 (any free one),
+/// and at least one listener for clients (all but the last) must be open.
 ///
 /// # Errors
-/// Which option to change.
+/// Returns the option to change.
 pub(super) fn check(listeners: [(&str, Where); 4]) -> Result<(), Failure> {
     let [clients @ .., _operators] = &listeners;
     if clients.iter().all(|(_, address)| *address == Where::Off) {

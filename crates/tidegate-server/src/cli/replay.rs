@@ -1,4 +1,4 @@
-//! `tidegate replay`: what a policy would have done to a recorded trace.
+//! `tidegate replay`: the decisions that a policy would have made over a recorded trace.
 
 use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use super::lab;
 use crate::failure::Failure;
 use crate::{policy, stdout};
 
-/// Replay a trace against a policy: who would have been refused, and when
+/// Replay a trace against a policy: whose requests would have been refused, and when
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} a line, or an access
-log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
+    after_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or an
+access log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
 
-Nobody waits in a replay: what `on_excess` would let wait is refused. Decisions of rules in shadow are in the
-report, and not in the lines of ndjson. A damaged gzip file is reported as far as it can be read; the exit
-code is then 1.
+Requests do not wait in a replay: those that `on_excess` would let wait are refused. Decisions of rules in
+shadow mode are in the report, and not in the lines of ndjson. A damaged gzip file is reported as far as it
+can be read; the exit code is then 1.
 
 Examples:
   tidegate replay --config rules.toml --trace access.log.gz
@@ -30,30 +30,31 @@ Examples:
   zcat trace.ndjson.gz | tidegate replay --config rules.toml --trace - --format ndjson"
 )]
 pub(crate) struct Args {
-    /// The configuration, TOML
+    /// The configuration (TOML)
     #[arg(long)]
     config: PathBuf,
     /// The trace; - reads standard input
     #[arg(long)]
     trace: PathBuf,
-    /// What is printed: a report for a person, or one decision a line
+    /// Output: a report for a person, or one decision per line
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Decide in a store, under keys of this run's own, in place of in this process: redis://,
-    /// rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is asked, also where the
-    /// configuration names one; with it the rest of `[store]` holds (user, password, certificates)
+    /// Decide in this store, with keys of this run's own, instead of in this process: redis://,
+    /// rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is used, even
+    /// if the configuration names one; with it the rest of `[store]` applies (user, password,
+    /// certificates)
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
-    /// Also draw requests admitted and refused over time, one lane a rule, as SVG
+    /// Also draw requests admitted and refused over time as SVG, one lane per rule
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Requests, refused, who was refused most, the fullest window beside the bound
+    /// Requests, refusals, the keys refused most, and the fullest window beside the bound
     Table,
-    /// One JSON object a line, in order of time
+    /// One JSON object per line, in order of time
     Ndjson,
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         report.record(event, &answer);
         lines.print(&DecisionLine::from(&answer))
     });
-    // Also where the replay ended early; then its error is reported.
+    // This also runs if the replay ended early; then that error is reported.
     let ended = decider.end();
     decided.and(ended)?;
     lines.end()?;
@@ -93,10 +94,10 @@ fn named(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string())
 }
 
-/// Standard output for decisions, where they are asked for and still read.
+/// Standard output for decisions, if they are requested and still read.
 struct Lines {
     out: Option<BufWriter<StdoutLock<'static>>>,
-    /// The one that is being written.
+    /// The line that is being written.
     line: Vec<u8>,
 }
 
@@ -120,7 +121,7 @@ impl Lines {
         self.still_read(flushed)
     }
 
-    /// A reader that went away has read enough.
+    /// Ignores that a reader went away: it has read enough.
     fn still_read(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::nobody_reads()),

@@ -43,53 +43,53 @@ certificates again.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The rules, TOML; without it a few that are built in, to try things out
+    /// The configuration (TOML); by default a few built-in rules, to try things out
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Where limiters live that nodes share, in place of `[store] url`: redis://, rediss://, unix://,
+    /// URL of the store that nodes share, in place of `[store] url`: redis://, rediss://, unix://,
     /// redis+sentinel:// or redis+cluster://
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
 
-    /// Where checks are answered (IP:PORT; port 0 takes any free one), or `off`
+    /// Address for checks over HTTP (IP:PORT; port 0 takes any free one), or `off`
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address::or_off)]
     http: Where,
 
-    /// Where Envoy's rate limit service is answered, gRPC (IP:PORT), or `off`
+    /// Address of Envoy's rate limit service over gRPC (IP:PORT), or `off`
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address::or_off)]
     grpc: Where,
 
-    /// Header fields that the proxy is to add to responses, besides those it makes itself; several are joined by
-    /// commas
+    /// Header fields that the proxy adds to responses, in addition to its own; several are
+    /// separated by commas
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     grpc_headers: Vec<Family>,
 
-    /// What the proxy is told where the store is away and a rule is then closed
+    /// Answer to the proxy while the store is unavailable and a rule is then closed
     #[arg(long, value_name = "ANSWER", default_value = "over-limit")]
     grpc_unavailable: Unavailable,
 
-    /// Refuse calls over gRPC that give hits back (`is_negative_hits`): only operators refund
+    /// Refuse gRPC calls that give hits back (`is_negative_hits`), so that only operators refund
     #[arg(long)]
     no_grpc_refunds: bool,
 
-    /// Where Redis clients ask, RESP2 and RESP3 (IP:PORT), or `off`
+    /// Address for Redis clients, RESP2 and RESP3 (IP:PORT), or `off`
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380", value_parser = address::or_off)]
     resp: Where,
 
-    /// Refuse CL.THROTTLE, whose limits the calls carry: only the rules decide
+    /// Refuse CL.THROTTLE, whose limits come with the calls, so that only the rules decide
     #[arg(long)]
     no_cl_throttle: bool,
 
-    /// Where operators reset, refund and look at the rules (IP:PORT), or `off`
+    /// Address for operators, who reset, refund and read the rules (IP:PORT), or `off`
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = address::or_off)]
     admin: Where,
 
-    /// How log lines, on standard error, are written
+    /// Format of the log lines on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: Format,
 
-    /// The least weighty event that is logged
+    /// Least severe event that is logged
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: Level,
 
@@ -100,11 +100,11 @@ pub(crate) struct Args {
     guard: guard::Args,
 }
 
-/// Serves until a signal comes and what was under way is done.
+/// Serves until a signal comes and the requests under way are done.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
-    // Through the log, because standard error may not be read.
-    let failed = |failure: Failure| failure.report_to(|message| log.say(message));
+    // Errors go through the log, because standard error may not be read.
+    let failed = |failure: Failure| failure.report_to(|message| log.write_text(message));
     Ok(run_logged(args, &log).unwrap_or_else(failed))
 }
 
@@ -117,7 +117,7 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
         Some(url) => policy::over(policy, url.clone()),
         None => policy,
     };
-    // Each runtime takes some.
+    // Each runtime takes some file handles.
     fd_limit::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
     let for_grpc = runtimes_of_grpc(args, &policy)?;
@@ -127,9 +127,10 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Calls over gRPC keep more threads busy than checks at the other listeners, which would only be
-/// disturbed; and threads for gRPC are fastest apart. But decisions of a store wait on the runtime
-/// of its connections: passing each between two runtimes costs more than it saves.
+/// The runtimes of gRPC calls. They keep more threads busy than checks at the other listeners,
+/// which they would only disturb, and are fastest on threads of their own. But decisions of a store
+/// run on the runtime of its connections, and passing each between two runtimes costs more than it
+/// saves.
 fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failure> {
     let why_none = match args.grpc {
         Where::At(_) if policy.store().is_none() => {
@@ -218,7 +219,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
     Ok(())
 }
 
-/// Prints and logs the addresses and their services.
+/// Prints and logs the addresses of the listeners and their services.
 fn announce(
     args: &Args,
     open: &Open,
@@ -253,7 +254,7 @@ fn announce(
     Ok(())
 }
 
-/// Answers at every open listener until `stop`; returns how many connections had to be cut in the
+/// Answers at every open listener until `stop`; returns how many connections had to be cut at the
 /// end.
 async fn answer(
     args: &Args,

@@ -1,4 +1,4 @@
-//! The allocations of a decision, counted by an allocator, without HTTP/2 around it.
+//! The allocations of a decision without HTTP/2 around it, counted by an allocator.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::Choices;
 use super::decide::Decider;
 use crate::limiters::Limiters;
 
-/// The message: domain, descriptors, entries, name and value; the question: entries and
-/// descriptors; the answer: statuses, the name of the rule, the bytes.
+/// The message has domain, descriptors, entries, name and value; the question has entries and
+/// descriptors; the answer has statuses, the name of the rule, and the bytes.
 const OF_A_DECISION: u64 = 5 + 2 + 3;
 
 fn message() -> Bytes {

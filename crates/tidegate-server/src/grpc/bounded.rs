@@ -1,5 +1,5 @@
-//! Clients that do not read answers, or do not end messages: the bytes that the server keeps for
-//! them are bounded, and released.
+//! Clients that do not read answers, or do not end messages: tests that the server bounds and
+//! releases the bytes it keeps for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::testing::{
 };
 use crate::listener::Budget;
 
-/// Whether a call was refused for want of room.
+/// Whether a call was refused because there was no room for it.
 fn is_refused(head: &Response<Incoming>) -> bool {
     let status = head.headers().get("grpc-status").map(|status| status.as_bytes());
     assert!(matches!(status, None | Some(b"8")), "{head:?}");
@@ -37,8 +37,8 @@ async fn answers_that_nobody_reads_are_bounded() {
         (0..100).map(|_| called.send.send_request(call(DECIDES, ada("edge")))).collect();
     let heads: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
     let refused = heads.iter().filter(|head| is_refused(head)).count();
-    // 64 KiB are free, at somewhat over 6 KiB for each call; a refused call holds none for a
-    // moment.
+    // 64 KiB are free, and each call takes somewhat over 6 KiB. A refused call holds none soon
+    // afterwards.
     assert!((90..100).contains(&refused), "{refused}");
 }
 

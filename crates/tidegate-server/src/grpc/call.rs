@@ -1,4 +1,4 @@
-//! One call of one message each way: reads the message within bounds, and sends the answer.
+//! One unary call: reads the message within bounds, and sends the answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -13,7 +13,7 @@ use super::Bounds;
 use super::reply::{self, Reply};
 use crate::listener::{BadBody, Kept, answer_begins, read_body};
 
-/// A flag, and the length of the message.
+/// The length of a prefix: a flag, and the length of the message.
 pub(super) const PREFIX_BYTES: usize = 5;
 
 /// Answers a call with the result of `answer` for its message. A panic in it is an error of this
@@ -87,7 +87,7 @@ pub(super) async fn unpanicked<T>(
     call: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
     let mut call = pin!(call);
-    // The state it uses survives a panic anywhere in the server.
+    // The state that it uses survives a panic anywhere in the server.
     let polled = std::future::poll_fn(|cx| {
         catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))).unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");

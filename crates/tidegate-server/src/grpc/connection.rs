@@ -1,4 +1,4 @@
-//! One connection: HTTP/2, kept for as long as its client is there.
+//! One HTTP/2 connection, kept for as long as its client keeps it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::reply::{self, OF_A_CALL};
 use super::routes::Routes;
 use crate::listener::{Activity, Handler, Heads, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 
-/// Most calls that one connection may have under way.
+/// The largest number of calls under way on one connection.
 const STREAMS: u32 = 1024;
 /// Most bytes of the head of a call.
 const HEAD_BYTES: u32 = 16 << 10;
 
-/// Serves every connection by the same routes.
+/// Serves connections, all by the same routes.
 #[derive(Clone)]
 pub(super) struct Connections(pub(super) Arc<Routes>);
 
@@ -42,7 +42,7 @@ impl Handler for Connections {
 
     async fn serve(self, stream: Stream, shell: Shell) {
         let (activity, account) = (Arc::new(Activity::default()), Arc::clone(&shell.account));
-        let stream = stream.noting(Heads::new(Arc::clone(&activity)), &[]);
+        let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &[]);
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, activity) = (Arc::clone(&self.0), Arc::clone(&activity));
             let kept = account.take(OF_A_CALL);
@@ -60,7 +60,7 @@ impl Handler for Connections {
         let connection = builder(shell.bounds).serve_connection(TokioIo::new(stream), service);
         let ended = shell.run(connection, &activity, || true, |it| it.graceful_shutdown()).await;
         if let Err(error) = ended {
-            // It concerns only its client.
+            // A broken connection concerns only its client.
             tracing::debug!(%error, "a gRPC connection broke off");
         }
     }
@@ -94,7 +94,8 @@ mod tests {
         assert!(called.send.is_closed());
     }
 
-    /// It has been admitted, so only idleness ends it: pings are answered all the while.
+    /// The call has been admitted, so only idleness ends the connection; pings are answered
+    /// meanwhile.
     #[tokio::test]
     async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
         let short = Duration::from_secs(1);
@@ -129,7 +130,8 @@ mod tests {
         }
     }
 
-    /// Nothing else ends it within the test: pings are unanswered, but a minute is not over.
+    /// Nothing else ends the connection within the test: pings are unanswered, but for less than a
+    /// minute.
     #[tokio::test]
     async fn a_client_that_ends_no_head_does_not_keep_its_connection() {
         let bounds = Bounds { head: Duration::from_millis(50), ..Bounds::default() };
@@ -140,7 +142,7 @@ mod tests {
         assert!(ended.is_ok(), "still connected");
     }
 
-    /// Nothing else ends it within the test: it may be idle for an hour.
+    /// Nothing else ends the connection within the test: it may be idle for an hour.
     #[tokio::test]
     async fn a_client_that_answers_no_ping_does_not_keep_its_connection() {
         let (short, long) = (Duration::from_millis(50), Duration::from_secs(3600));

@@ -29,10 +29,10 @@ impl Decider {
     /// The answer to a message.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, for a refund where refunds are off; INVALID_ARGUMENT, for a message that
-    /// is invalid, asks nothing, or brings an impossible limit; UNAVAILABLE, where the store is
-    /// unavailable and only a refund was asked for, or a rule is closed and that is reported as an
-    /// error; and where the process stops before an admitted request may go on.
+    /// Returns PERMISSION_DENIED for a refund if refunds are disabled; INVALID_ARGUMENT for a
+    /// message that is invalid, asks for nothing, or has an impossible limit; UNAVAILABLE if the
+    /// store is unavailable and the call only refunds, if a closed rule is reported as an error,
+    /// and if the process stops before an admitted request may go on.
     pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
         let bytes = message;
@@ -59,7 +59,7 @@ impl Decider {
         Ok(self.response(&answer, &question))
     }
 
-    /// Refunds come first: the charges may need them.
+    /// Gives units back before it takes others, which may need them.
     async fn decide(
         &self,
         message: &RateLimitRequest,
@@ -110,7 +110,7 @@ fn undecided(overloaded: bool) -> Status {
     })
 }
 
-/// Metadata of an answer that the store did not decide: `degraded`, and `overloaded`.
+/// The metadata of an answer without the store: `degraded`, and `overloaded`.
 fn metadata(answer: &Answer<'_>) -> Option<Struct> {
     let flags = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
     let flags = flags.into_iter().filter(|(_, is)| *is);

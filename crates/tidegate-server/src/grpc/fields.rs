@@ -1,4 +1,4 @@
-//! The header fields that a caller gets through the proxy.
+//! The header fields that the proxy passes on to a caller.
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use tidegate::{Answer, headers};
@@ -6,7 +6,7 @@ use tidegate::{Answer, headers};
 /// A family of header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Family {
-    /// X-RateLimit-Limit, -Remaining and -Reset, as the HTTP listener tells them
+    /// X-RateLimit-Limit, -Remaining and -Reset, as on the HTTP listener
     XRatelimit,
     /// RateLimit-Policy and RateLimit of the IETF draft
     Ratelimit,
@@ -64,7 +64,7 @@ fn family(name: &str) -> Family {
 }
 
 fn field(name: &str, value: String) -> HeaderValue {
-    // HTTP/2 has no capitals.
+    // HTTP/2 names are in lower case.
     HeaderValue { key: name.to_ascii_lowercase(), value, raw_value: Vec::new() }
 }
 

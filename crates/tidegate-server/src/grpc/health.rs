@@ -1,4 +1,4 @@
-//! gRPC's health service: SERVING only if a decision can really be taken.
+//! gRPC's health service: SERVING only if a decision can be made.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Health for Asks {
         } else {
             let unknown = reply(ServingStatus::ServiceUnknown);
             tokio::spawn(async move {
-                // It never becomes known; the client has to end the call.
+                // The service never becomes known; the client has to end the call.
                 let _ = to.send(Ok(unknown)).await;
                 to.closed().await;
             });

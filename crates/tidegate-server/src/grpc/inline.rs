@@ -1,6 +1,7 @@
-//! Runs futures that are ready immediately in place; only those that must wait become tasks.
+//! Polls futures in place first, and spawns a task only for those that have to wait.
 //!
-//! A decision in memory waits for nothing. A task for each call would cost more than the decision.
+//! A decision in memory waits for nothing, and a task for each call would cost more than the
+//! decision.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -10,15 +11,15 @@ use hyper::rt::Executor;
 
 use crate::listener::{Watched, source};
 
-/// Polls once, and spawns a future that is not done; the task ends if its answer is not taken for
-/// this long.
+/// Polls a future once and spawns it if it is not done; the task ends if its answer is not taken
+/// for this long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inline(pub(super) Duration);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
     fn execute(&self, future: F) {
         let mut future = Watched::new(future, self.0);
-        // A task polls it again immediately, and leaves its own waker then.
+        // A task polls the future again immediately, and registers its own waker then.
         if Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
             tokio::spawn(source::carried(future));
         }

@@ -1,4 +1,4 @@
-//! Invariants of every message: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of the parser of messages, used by the fuzzer and, over its seeds, by the tests.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::multiplier;
 use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
 
-/// Rules that use the limits of descriptors, in the domain of the seed that brings one.
+/// Rules that use the limits of descriptors, in the domain of the seed that has one.
 static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
     let rule = |name: &str, algorithm| {
         let spec = Spec::new(algorithm, 5, Micros::from_secs(1));
@@ -22,7 +22,7 @@ static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
     Policy::new(rules).unwrap_or_default()
 });
 
-/// Panics where a message is misread.
+/// Panics if a message is misread.
 pub(crate) fn judge(sent: &[u8]) {
     let Ok(message) = RateLimitRequest::decode(sent) else { return };
     assert_eq!(multiplier::of(sent).len(), message.descriptors.len());
@@ -57,7 +57,7 @@ fn judge_question(message: &RateLimitRequest, question: &Question<'_>) {
     }
 }
 
-/// The entries as sent, in their order, at this cost.
+/// The entries are as sent, in order, with this cost.
 fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_>) {
     let entries = sent.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str()));
     assert!(asked.units() == cost && entries.eq(asked.entries().iter().copied()), "{asked:?}");

@@ -1,6 +1,6 @@
-//! Envoy's rate limit service, version 3, over gRPC; and beside it gRPC's health and reflection.
+//! Envoy's rate limit service, version 3, over gRPC, with gRPC's health and reflection.
 //!
-//! A call passes [`connection`] -> [`routes`] -> [`call`] (its message is read) -> [`decide`] ->
+//! A call passes [`connection`] -> [`routes`] -> [`call`] (reads its message) -> [`decide`] ->
 //! [`question`] (its charges and refunds) -> the gate -> [`status`] (of each descriptor) ->
 //! [`response`] (the bytes). Health and reflection are tonic's. The service itself uses HTTP/2
 //! without a framework, which would cost more than a decision.
@@ -38,7 +38,7 @@ use connection::Connections;
 pub(crate) use fields::{Family, Fields};
 use routes::Routes;
 
-/// The contents of the service's answers besides the decision.
+/// The options of the service's answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Choices {
     /// Header fields for the caller.
@@ -55,7 +55,7 @@ pub(crate) enum Unavailable {
     /// OVER_LIMIT: refused, whatever the proxy does when its rate limit service fails
     #[default]
     OverLimit,
-    /// The gRPC error UNAVAILABLE: the proxy does what it is told to do then (`failure_mode_deny`)
+    /// The gRPC error UNAVAILABLE: the proxy acts by its `failure_mode_deny`
     Error,
 }
 

@@ -1,7 +1,7 @@
-//! `unit_multiplier` of the limits that descriptors bring: the number of units in the window.
+//! `unit_multiplier` of the limits in descriptors: the number of units in the window.
 //!
 //! The crate of the messages has no field for it yet, and drops it; without it a window would be
-//! shorter than the client meant. So it is read from the bytes, as a number or as a message around
+//! shorter than the client meant. So it is read from the bytes, as a number or as a message with
 //! one.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -72,7 +72,7 @@ impl<'a> Iterator for Fields<'a> {
             }
             WireType::SixtyFourBit => self.take(8).map(|_| Value::Other)?,
             WireType::ThirtyTwoBit => self.take(4).map(|_| Value::Other)?,
-            // Neither a wanted field nor any of the protocol has this type.
+            // No wanted field has this type, and no field of the protocol does.
             WireType::StartGroup | WireType::EndGroup => {
                 skip_field(kind, number, &mut self.0, DecodeContext::default()).ok()?;
                 Value::Other

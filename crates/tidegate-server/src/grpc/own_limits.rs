@@ -1,4 +1,4 @@
-//! The limits that descriptors bring, for the rules that use them.
+//! The limits that descriptors supply, for the rules that use them.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
@@ -8,7 +8,7 @@ use tonic::Status;
 use super::multiplier;
 use super::unit::seconds_of;
 
-/// The limit that each descriptor brings; empty where no descriptor brings any.
+/// The limit of each descriptor; empty if no descriptor has one.
 #[derive(Debug, Default)]
 pub(super) struct OwnLimits(Vec<Option<OwnLimit>>);
 
@@ -16,8 +16,8 @@ impl OwnLimits {
     /// The limits in a message, whose bytes are `bytes`, for the rules of `policy`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: a rule that uses the limit cannot have it, or the store cannot hold it. A
-    /// limit that no rule uses is not checked.
+    /// Returns INVALID_ARGUMENT if a rule that uses the limit cannot have it, or the store cannot
+    /// hold it. A limit that no rule uses is not checked.
     pub(super) fn of(
         message: &RateLimitRequest,
         bytes: &[u8],
@@ -48,7 +48,7 @@ impl OwnLimits {
     }
 }
 
-/// The limit of one descriptor; `None` where no rule uses it.
+/// The limit of one descriptor; `None` if no rule uses it.
 fn own_limit(
     limit: &RateLimitOverride,
     multiplier: u64,

@@ -7,10 +7,10 @@ use tonic::Status;
 
 use super::own_limits::OwnLimits;
 
-/// Most descriptors of a request: the statuses can distinguish this many.
+/// The largest number of descriptors of a request: the statuses can distinguish this many.
 const MOST_DESCRIPTORS: usize = 63;
-/// Most entries of a descriptor, as over HTTP and RESP: each is compared with each, and rules
-/// search them.
+/// The largest number of entries of a descriptor, as over HTTP and RESP: each is compared with each
+/// other, and rules search them.
 const MOST_ENTRIES: usize = 64;
 /// Characters of a name that are shown in an error.
 const SHOWN: usize = 64;
@@ -22,8 +22,8 @@ impl<'a> Entries<'a> {
     /// The entries of a message, which must not be empty.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: there is no domain, no descriptor, or there are too many; or a descriptor
-    /// has too many entries, or two of one name, which rules cannot distinguish.
+    /// Returns INVALID_ARGUMENT if there is no domain, no descriptor, or there are too many; or if
+    /// a descriptor has too many entries, or two of one name, which rules cannot distinguish.
     pub(super) fn of(message: &'a RateLimitRequest) -> Result<Self, Status> {
         check(message)?;
         let entries = message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
@@ -32,7 +32,7 @@ impl<'a> Entries<'a> {
 }
 
 /// The two parts of a message. Each part has all descriptors, so that their indices are those of
-/// the message; descriptors outside of the part cost 0.
+/// the message; descriptors that do not belong to the part cost 0.
 pub(super) struct Question<'e> {
     /// The units to take.
     pub(super) charges: Vec<Descriptor<'e>>,
@@ -57,7 +57,7 @@ impl<'e> Question<'e> {
         question
     }
 
-    /// Adds the limits that descriptors bring.
+    /// Adds the limits of the descriptors.
     pub(super) fn under(mut self, own: &'e OwnLimits) -> Self {
         own.added_to(&mut self.charges);
         own.added_to(&mut self.refunds);
@@ -77,7 +77,8 @@ impl<'e> Question<'e> {
         }
     }
 
-    /// Whether there is anything to decide: a look, too, if nothing is given back.
+    /// Whether there is anything to decide. A question without charges still looks, unless it gives
+    /// units back.
     pub(super) fn asks(&self, message: &RateLimitRequest) -> bool {
         self.refunds.is_empty() || message.descriptors.iter().any(|d| !d.is_negative_hits)
     }

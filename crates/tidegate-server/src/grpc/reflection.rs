@@ -1,4 +1,4 @@
-//! gRPC's reflection, from which tools such as grpcurl learn the methods.
+//! gRPC's reflection, which tools such as grpcurl use to find the methods.
 
 use tonic_reflection::server::Builder;
 

@@ -11,7 +11,7 @@ use tonic::metadata::GRPC_CONTENT_TYPE;
 
 use crate::listener::{Kept, TOO_MUCH, UnderWay};
 
-/// Bytes of any call besides its message and its answer.
+/// Bytes of any call in addition to its message and its answer.
 pub(super) const OF_A_CALL: usize = 6 << 10;
 
 /// The frames still to be sent.
@@ -28,8 +28,8 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// Keeps a long answer under way until its end; others are done, except that the client has to
-    /// read them.
+    /// Counts a long answer as under way until its end; any other one is done, except that the
+    /// client has to read it.
     pub(super) fn under_way(self, under_way: Option<UnderWay>) -> Self {
         match self {
             Self::Tonic(body, Some((kept, _))) => Self::Tonic(body, Some((kept, under_way))),

@@ -1,8 +1,8 @@
-//! The bytes of a response, its prefix included.
+//! The bytes of a response, including its prefix.
 //!
 //! They are those of the crate's own messages, with the `unit_multiplier` after each
-//! `current_limit`, for which the crate has no field yet: by the rules of the encoding, repeated
-//! parts of one message are one message.
+//! `current_limit`, because the crate has no field for it yet. By the rules of the encoding,
+//! repeated parts of one message are one message.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
 use envoy_types::pb::google::protobuf::UInt32Value;
@@ -16,7 +16,7 @@ use super::status::StatusWithUnits;
 const STATUSES: u32 = 2;
 const CURRENT_LIMIT: u32 = 2;
 
-/// The field that a `current_limit` has beyond the crate's.
+/// The field of a `current_limit` that the crate lacks.
 #[derive(Clone, PartialEq, Message)]
 struct Multiplied {
     #[prost(message, optional, tag = "4")]

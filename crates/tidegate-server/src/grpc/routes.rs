@@ -37,7 +37,7 @@ impl Routes {
     }
 
     /// Answers a request that claims `kept` of its connection's account; calls `let_in` for an
-    /// authorized call. Health is answered to everybody: a prober often has no token.
+    /// authorized call. Health is answered to everybody, because a prober often has no token.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -47,7 +47,7 @@ impl Routes {
         if !call::is_grpc(request.method(), request.headers()) {
             return reply::not_grpc();
         }
-        let stranger = self.stranger(request.headers());
+        let stranger = self.unauthorized(request.headers());
         if stranger.is_none() {
             let_in();
         }
@@ -71,8 +71,8 @@ impl Routes {
         }
     }
 
-    /// The answer to a client without a token where one is needed.
-    fn stranger(&self, headers: &HeaderMap) -> Option<Status> {
+    /// The answer to a client that lacks the token, if one is needed.
+    fn unauthorized(&self, headers: &HeaderMap) -> Option<Status> {
         let secret = self.secret.as_ref()?;
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let expected =
@@ -89,7 +89,7 @@ mod tests {
     use tonic_health::pb::health_server::{Health, HealthServer};
     use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-    /// A check of health panics.
+    /// A health check that panics.
     struct Panics;
 
     #[tonic::async_trait]

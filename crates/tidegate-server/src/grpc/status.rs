@@ -1,4 +1,4 @@
-//! The status of each descriptor of a request: the part of its own rules in the answer.
+//! The status of each descriptor of a request: the part of the answer that concerns its rules.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
 
 use super::unit::{Rate, narrow};
 
-/// A status, and the field that its message lacks in the crate.
+/// A status, and the field that the crate's message lacks.
 #[derive(Debug, PartialEq)]
 pub(super) struct StatusWithUnits {
     pub(super) status: DescriptorStatus,
@@ -24,9 +24,9 @@ pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<Sta
     numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0)).collect()
 }
 
-/// The status of one descriptor: by the rule that refuses it for longest, else by the one that
-/// leaves it least. A descriptor without a cost is never over, except where usage is reported:
-/// there it looks.
+/// The status of one descriptor, by the rule that refuses it for longest, else by the one with the
+/// fewest remaining units. A descriptor without a cost is never over the limit, except with
+/// reported usage, where it is a look.
 fn one(answer: &Answer<'_>, number: usize, asks: bool) -> StatusWithUnits {
     let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
@@ -58,15 +58,15 @@ fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> StatusWit
     StatusWithUnits { status, multiplier: rate.multiplier }
 }
 
-/// No rule with a limit is enforced, or nothing is known of it while the store is unavailable.
+/// No rule with a limit is enforced, or the limits are unknown while the store is unavailable.
 fn unlimited() -> StatusWithUnits {
     let status =
         DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() };
     StatusWithUnits { status, multiplier: 1 }
 }
 
-/// The capacity of the limiter, in the time in which it fills: so the remaining units are never
-/// more.
+/// The capacity of the limiter per the time in which it fills, so that the remaining units never
+/// exceed it.
 fn rate(matched: &Matched<'_>) -> Rate {
     let spec = matched.figures().spec();
     let holds = matched.decision().limit;
@@ -82,8 +82,8 @@ fn wait(matched: &Matched<'_>) -> Micros {
     matched.decision().retry_after().unwrap_or(Micros::MAX)
 }
 
-/// Whole seconds, rounded up: the proxy reads no other, and rounding down would let callers come
-/// too early.
+/// Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers
+/// come too early.
 fn duration(wait: Micros) -> Duration {
     Duration { seconds: i64::try_from(wait.as_secs_ceil()).unwrap_or(i64::MAX), nanos: 0 }
 }

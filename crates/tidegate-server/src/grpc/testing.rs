@@ -34,10 +34,10 @@ pub(super) const WINDOW: u32 = 1 << 16;
 
 type Sent = BoxBody<Bytes, Infallible>;
 
-/// One connection, with the server that it needs.
+/// A connection and the server that it uses.
 pub(super) struct Called {
     pub(super) send: SendRequest<Sent>,
-    /// The client's side of it.
+    /// The client's side of the connection.
     pub(super) connection: JoinHandle<hyper::Result<()>>,
     _server: Server,
 }
@@ -89,7 +89,7 @@ pub(super) fn routes_to(limiters: Limiters, bounds: Bounds, secret: Option<Secre
     Routes::new(Arc::new(limiters), Choices::default(), secret, bounds)
 }
 
-/// Serves these routes, keeping no more bytes than the budget allows.
+/// Serves these routes, with a budget of bytes.
 pub(super) async fn served(routes: Routes, bounds: Bounds, budget: Arc<Budget>) -> Server {
     let options = Options { bounds, ..Options::default() };
     Server::of(Connections(Arc::new(routes)), options, budget).await
@@ -100,7 +100,7 @@ pub(super) async fn connected(routes: Routes, bounds: Bounds, window: u32) -> Ca
     connected_within(routes, bounds, Arc::default(), window).await
 }
 
-/// Such a connection, where the server keeps no more bytes than the budget allows.
+/// Like [`connected`], with a budget of bytes for the server.
 pub(super) async fn connected_within(
     routes: Routes,
     bounds: Bounds,

@@ -1,4 +1,4 @@
-//! Services of tonic (health, reflection) of any type: no decision passes here.
+//! Services of tonic (health, reflection) as one type; decisions do not pass through here.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::listener::Kept;
 
 type Answer = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 
-/// One of tonic's services, by its name.
+/// One of tonic's services, with its name.
 pub(super) struct TonicService {
     name: &'static str,
     call: Box<dyn Fn(Request<Incoming>) -> Answer + Send + Sync>,

@@ -15,7 +15,7 @@ const UNITS: [(Unit, u64); 7] = [
     (Unit::Second, 1),
 ];
 
-/// The length in seconds of a unit by its number, which is the same in questions and answers;
+/// The length in seconds of a unit by its number, which is the same in requests and responses;
 /// `None` for an unknown one.
 pub(super) fn seconds_of(unit: i32) -> Option<u64> {
     UNITS.iter().find(|(known, _)| i32::from(*known) == unit).map(|(_, length)| *length)
@@ -31,8 +31,9 @@ pub(super) struct Rate {
 
 impl Rate {
     /// `requests` in `window_us`, in the longest unit of which the window is a multiple. A window
-    /// shorter than a second becomes a rate per second, the requests rounded down; another one that
-    /// is not of whole seconds is rounded up: so the rate is never higher than the limit.
+    /// shorter than a second becomes a rate per second, with the requests rounded down. Any other
+    /// window that is not of whole seconds is rounded up. So the rate is never higher than the
+    /// limit.
     pub(super) fn new(requests: u64, window_us: u64) -> Self {
         let Some(requests) = per_second_at_least(requests, window_us) else {
             return Self::none(requests);
@@ -50,7 +51,7 @@ impl Rate {
     }
 }
 
-/// The requests of the window, or of a second where that is longer; `None` without a window.
+/// The requests of the window, or of a second if that is longer; `None` without a window.
 fn per_second_at_least(requests: u64, window_us: u64) -> Option<u64> {
     match window_us {
         0 => None,

@@ -32,8 +32,8 @@ pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Probl
     answer::json(&Reset { reset })
 }
 
-/// Gives the cost back; the values are those after it, and `allowed` is whether the cost would fit
-/// now.
+/// Gives the cost back; the values are those after it, and `allowed` shows whether the cost would
+/// fit now.
 pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
@@ -44,7 +44,8 @@ pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Prob
         .await
 }
 
-/// An operator's request is always run: accepting an id would promise that it is not repeated.
+/// Refuses an id, because an operator's request always runs, and accepting an id would promise that
+/// it is not repeated.
 fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
     if !question.names_an_id() {
         return Ok(());
@@ -55,8 +56,8 @@ fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
     Err(Problem::new(Kind::InvalidBody, detail))
 }
 
-/// The problem of a store that did not answer: whether the limiters were changed is not always
-/// known.
+/// The problem of a store that did not reply: it is not always known whether the limiters were
+/// changed.
 fn away(error: StoreError) -> Problem {
     let problem =
         Problem::new(Kind::Unavailable, format!("{error}; nothing may have been changed"));

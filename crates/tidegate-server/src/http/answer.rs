@@ -36,8 +36,8 @@ impl<'a> From<Matched<'a>> for Shadow<'a> {
     }
 }
 
-/// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is unavailable
-/// and a rule is then closed; with header fields.
+/// The answer to a check or a peek: 200 for yes, 429 for no, 422 for never, 503 if the store is
+/// unavailable and a rule is then closed; with header fields.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
     let mut response = values(answer)?;
     *response.status_mut() = status(answer)?;
@@ -67,8 +67,8 @@ pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Probl
     Ok(())
 }
 
-/// The answers to a batch, in its order. Their values contain what the status and header fields
-/// would say of one.
+/// The answers to a batch, in order. Their bodies contain what the status and header fields of a
+/// single answer would.
 pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
     body.push(b'[');
@@ -82,14 +82,15 @@ pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
     Ok(of_json(body))
 }
 
-/// The values alone, where nothing was asked that could be refused.
+/// The values alone, for a request that cannot be refused.
 pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     write(answer, &mut body)?;
     Ok(of_json(body))
 }
 
-/// A value as JSON, with status 200. It must not be cached: it is true for an instant.
+/// A value as JSON, with status 200. It must not be cached, because it is valid only for an
+/// instant.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
     serde_json::to_vec(value).map(of_json).map_err(|error| unwritable(&error))
 }
@@ -103,12 +104,12 @@ fn of_json(body: Vec<u8>) -> Response {
     response
 }
 
-/// Space for a body and for the header fields of one decision, so that neither grows while it is
-/// written.
+/// Initial space for a body and for the header fields of one decision, so that neither grows while
+/// it is written.
 const USUAL_BYTES: usize = 256;
 const USUAL_FIELDS: usize = 10;
 
-/// The usual names of fields as constants, which are not built again each time.
+/// The usual names of fields as constants, so that they are not parsed each time.
 pub(super) fn usual_field(name: &str) -> Option<&'static str> {
     Some(match name {
         "X-RateLimit-Limit" => "x-ratelimit-limit",

@@ -8,7 +8,7 @@ use crate::listener::{Secret, bearer};
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
-/// Lets a request through that has the secret, where there is one.
+/// Accepts a request that has the secret, or any request if there is none.
 pub(super) fn check(secret: Option<&Secret>, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(secret) = secret else { return Ok(()) };
     let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);

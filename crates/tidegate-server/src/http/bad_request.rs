@@ -1,5 +1,5 @@
-//! Answers requests that hyper's HTTP/1 parser refused: a problem with the reason, and then the
-//! end.
+//! Answers requests that hyper's HTTP/1 parser refused, with a problem that gives the reason, and
+//! ends the connection.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use super::problem::{Kind, Problem};
 use super::{Bounds, head};
 use crate::listener::Stream;
 
-/// Most bytes that are read, and dropped, after the answer: closing a connection with bytes unread
+/// Most bytes that are read and dropped after the answer. Closing a connection with bytes unread
 /// resets it, and its client might not see the answer.
 const READ_PAST: usize = 1 << 20;
-/// hyper's message about a body whose last coding is not chunks.
+/// hyper's message about a body whose last coding is not `chunked`.
 const UNKNOWN_CODING: &str = "invalid transfer-encoding";
-/// Bytes per read of these.
+/// Bytes of each such read.
 const FORGOTTEN_AT_ONCE: usize = 4 << 10;
 
 /// Answers in hyper's place; `reason` is its parser's message, `head_bytes` the most that it reads.

@@ -17,11 +17,11 @@ use super::problem::{Kind, Problem};
 use super::{Bounds, Request};
 use crate::listener::{BadBody, read_body};
 
-/// A body over the limit is still read up to a multiple of the limit, so that its sender, who often
-/// reads only after writing, sees the answer.
+/// Factor by which a body may exceed its limit and still be read to the end, so that its sender,
+/// who often reads only after writing, sees the answer.
 const READ_PAST: usize = 16;
 
-/// How long the body of a request that is refused without it is read.
+/// How long the body of a refused request is read.
 const PASSED_OVER: Duration = Duration::from_secs(1);
 
 pub(super) async fn read(request: Request, bounds: Bounds) -> Result<Bytes, Problem> {
@@ -55,9 +55,9 @@ pub(super) async fn read_held(
 }
 
 /// Reads and drops a body that is not needed, for a moment. An answer over HTTP/2 that comes before
-/// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are
-/// clients, curl 7.88 among them, that then drop the answer. A body that is too long, or is sent
-/// only when asked for, is not waited for. Meanwhile the request claims nothing of its connection.
+/// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and some clients,
+/// such as curl 7.88, then drop the answer. A body that is too long, or is sent only when asked
+/// for, is not waited for. Meanwhile the request claims nothing of its connection.
 pub(super) async fn pass_over(mut request: Request, bounds: Bounds) {
     if request.version() != Version::HTTP_2 || request.headers().contains_key(EXPECT) {
         return;
@@ -69,7 +69,7 @@ pub(super) async fn pass_over(mut request: Request, bounds: Bounds) {
     _ = within(bounds.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
 }
 
-/// Reads to the end of a body, or `most` bytes of it.
+/// Reads a body to its end, or `most` bytes of it.
 async fn drained(mut body: Incoming, most: usize) {
     let mut came = 0;
     while came <= most
@@ -80,7 +80,7 @@ async fn drained(mut body: Incoming, most: usize) {
     }
 }
 
-/// Waits up to `limit`. Most bodies come with their head, and are there at the second poll: for
+/// Waits up to `limit`. Most bodies come with their head, and are complete at the second poll: for
 /// those no timer is set.
 pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
@@ -90,7 +90,7 @@ pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) 
     }
 }
 
-/// The result of a future that is ready when it is polled twice, with a turn for others between.
+/// The result of a future that is ready within two polls, between which other tasks may run.
 pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let mut polled = false;
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -115,7 +115,7 @@ async fn collect(body: Incoming, bounds: Bounds, held: Option<&Held>) -> Result<
     })
 }
 
-/// The length of the body by its head.
+/// The length of the body, as declared in the head.
 fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -165,7 +165,7 @@ fn broken_off(error: &hyper::Error) -> Problem {
     Problem::new(Kind::InvalidBody, detail)
 }
 
-/// The innermost cause, which says the most.
+/// The innermost cause, which is the most precise.
 fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     while let Some(cause) = error.source() {
         error = cause;
@@ -180,12 +180,12 @@ mod tests {
 
     /// The answer of a server with these bounds to these bytes.
     async fn answer(bounds: Bounds, sent: &str) -> String {
-        let site = testing::site(move |request| async move {
+        let endpoint = testing::endpoint(move |request| async move {
             let read = read(request, bounds).await;
             let counted = |body: Bytes| Response::new(body.len().to_string().into());
             read.map_or_else(Problem::into_response, counted)
         });
-        testing::serve(site, bounds).await.exchange(sent).await
+        testing::serve(endpoint, bounds).await.exchange(sent).await
     }
 
     #[tokio::test]

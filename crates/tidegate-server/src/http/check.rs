@@ -10,7 +10,7 @@ use super::question::{Asked, Question};
 use super::{App, Request, Response};
 use crate::limiters::Verb;
 
-/// Most questions of one batch that are under way at a time.
+/// The largest number of questions of one batch that are under way at a time.
 const AT_ONCE: usize = 64;
 
 /// Answers one question with a decision, or a batch with as many, in the same order.
@@ -25,8 +25,8 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
     }
 }
 
-/// Asked in order, so decided in order; several at a time, so that a store is not waited for once
-/// for each, and not all, so that others get their turn.
+/// The questions are asked, and so decided, in order: several at a time, so that a batch does not
+/// wait for the store once per question, but not all, so that others get their turn.
 async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Response, Problem> {
     let asked: Vec<_> = questions.iter().map(|question| put(app, verb, question)).collect();
     let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;

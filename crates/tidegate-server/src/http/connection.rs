@@ -24,7 +24,7 @@ use crate::listener::{
 };
 
 /// The service that answers the requests of a connection; cloned for each of them.
-pub(super) trait Site: Clone + Send + Sync + 'static {
+pub(super) trait Endpoint: Clone + Send + Sync + 'static {
     /// The fast path before hyper, if there is one.
     fn fast_path(&self) -> Option<FastPath> {
         None
@@ -34,19 +34,20 @@ pub(super) trait Site: Clone + Send + Sync + 'static {
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
-/// Most requests that one HTTP/2 connection may have under way.
+/// The largest number of requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 100;
 /// Most bytes of an HTTP/2 head: a head between this and [`head::MOST_BYTES`] gets an answer with
 /// the reason.
 const HEAD_BYTES: u32 = 128 << 10;
-/// Most bytes of an HTTP/1.1 connection that wait in memory, and so of the head of a request.
+/// The largest number of bytes that an HTTP/1.1 connection buffers, and so of the head of a
+/// request.
 const BUFFER_BYTES: usize = head::MOST_BYTES;
 
 /// Speaks HTTP on the connections of a listener.
 #[derive(Clone)]
 pub(super) struct Http<S>(pub(super) S);
 
-impl<S: Site> Handler for Http<S> {
+impl<S: Endpoint> Handler for Http<S> {
     const PROTOCOLS: &'static [&'static [u8]] = &[b"h2", b"http/1.1"];
 
     async fn serve(self, mut stream: Stream, mut shell: Shell) {
@@ -63,19 +64,19 @@ impl<S: Site> Handler for Http<S> {
     }
 }
 
-/// Serves any request; `read` is what was read of it before.
-async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, shell: Shell) {
+/// Serves any request; `read` are the bytes that were already read.
+async fn by_hyper(stream: Stream, read: Bytes, endpoint: impl Endpoint, shell: Shell) {
     let (activity, bounds) = (Arc::new(Activity::default()), shell.bounds);
-    let stream = stream.noting(Heads::new(Arc::clone(&activity)), &read);
+    let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &read);
     let (stream, mut handed_over) = HyperIo::new(stream, read, Arc::clone(&activity), &shell);
     let state = ConnectionState::new(Arc::clone(&activity), Arc::clone(&shell.account));
     let builder = builder(bounds);
-    let connection = builder.serve_connection(TokioIo::new(stream), noting(state, site));
+    let connection = builder.serve_connection(TokioIo::new(stream), tracked(state, endpoint));
     // Over HTTP/1.1 the stream ends after the bytes that have arrived.
-    let may_leave = || activity.speaks_http_2();
-    let ended = shell.run(connection, &activity, may_leave, |it| it.graceful_shutdown()).await;
+    let can_shut_down = || activity.speaks_http_2();
+    let ended = shell.run(connection, &activity, can_shut_down, |it| it.graceful_shutdown()).await;
     if let Err(error) = &ended {
-        // It concerns only its client.
+        // A broken connection concerns only its client.
         tracing::debug!(%error, "a connection broke off");
     }
     if let Ok(refused) = handed_over.try_recv() {
@@ -89,7 +90,7 @@ fn builder(bounds: Bounds) -> Builder<WatchedTasks> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It would count idle time as well.
+        // hyper's own timeout would count idle time as well.
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES);
     builder
@@ -102,10 +103,11 @@ fn builder(bounds: Bounds) -> Builder<WatchedTasks> {
     builder
 }
 
-/// The site, noting the use of the connection and the bytes that it keeps.
-fn noting(
+/// The endpoint as a hyper service that also tracks the use of the connection and the bytes that it
+/// keeps.
+fn tracked(
     state: ConnectionState,
-    site: impl Site,
+    endpoint: impl Endpoint,
 ) -> impl Service<
     Request,
     Response = hyper::Response<Unread>,
@@ -113,7 +115,7 @@ fn noting(
     Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
     service_fn(move |mut request: Request| {
-        let (held, site) = (state.begin(), site.clone());
+        let (held, endpoint) = (state.begin(), endpoint.clone());
         let activity = Arc::clone(&state.activity);
         async move {
             let held = match held {
@@ -126,7 +128,7 @@ fn noting(
             if !request.body().is_end_stream() {
                 request.extensions_mut().insert(held.clone());
             }
-            let mut answer = site.answer(request).await;
+            let mut answer = endpoint.answer(request).await;
             if activity.is_last() && !activity.speaks_http_2() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -1,4 +1,4 @@
-//! The fast path: checks that arrive whole and need no wait, answered where they are read.
+//! The fast path: answers checks that arrive complete and need no wait, without hyper.
 //!
 //! hyper handles every request, at several times the cost of a decision. Nearly all requests are of
 //! one kind: `POST /v1/check` over HTTP/1.1, in one piece. They are answered here, with the same
@@ -28,12 +28,12 @@ use super::question::Question;
 use super::{App, body};
 use crate::listener::{Account, Patience, Remainder, Secret, Seen, Shell, Stream};
 use date::Date;
-use head::Came;
+use head::Found;
 use reply::Reply;
 
 /// Bytes per read.
 const ROOM: usize = 4 << 10;
-/// Bytes of answers after which they are written, and other connections get a turn.
+/// Bytes of answers after which they are written and other connections get a turn.
 const TURN_BYTES: usize = 64 << 10;
 
 /// Answers checks of one connection.
@@ -41,18 +41,18 @@ pub(super) struct FastPath {
     app: Arc<App>,
     secret: Option<Secret>,
     input: Vec<u8>,
-    /// How many bytes of it are answered.
+    /// How many bytes of the input are answered.
     start: usize,
     reply: Reply,
     date: Date,
-    /// Whether no more is read, so that the last answer announces the end.
+    /// Whether reading has ended, so that the last answer announces the end.
     is_ending: bool,
 }
 
-/// What to do after all requests that could be answered.
+/// The next step after all requests that could be answered.
 enum Next {
     Read,
-    /// More requests are there, but other connections come first.
+    /// More requests have arrived, but other connections come first.
     Yield,
     /// A request has begun to arrive.
     Partial,
@@ -60,7 +60,7 @@ enum Next {
 }
 
 impl FastPath {
-    /// The fast path, where decisions need no wait and are not logged one by one.
+    /// The fast path, if decisions need no wait and are not logged one by one.
     pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
         let here = app.limiters.shared().is_none();
         (here && !tracing::enabled!(tracing::Level::DEBUG)).then(|| Self {
@@ -75,10 +75,11 @@ impl FastPath {
     }
 
     /// Serves a connection while it sends such checks; returns the remaining bytes for hyper.
-    /// `None` where it has ended, was idle, or is asked to leave between two requests.
+    /// Returns `None` if the connection has ended, was idle, or is asked to end between two
+    /// requests.
     ///
     /// # Errors
-    /// The connection broke off.
+    /// Returns an error if the connection broke off.
     pub(super) async fn serve(
         mut self,
         stream: &mut Stream,
@@ -101,7 +102,7 @@ impl FastPath {
             match next {
                 Next::HandOver => return Ok(Some(self.into_unread())),
                 Next::Yield => tokio::task::yield_now().await,
-                // If the rest is not there now, it may come at any time.
+                // If the rest has not arrived now, it may come at any time.
                 Next::Partial => match body::soon(pin!(stream.read_buf(&mut self.input))).await {
                     Some(Ok(1..)) => {}
                     _ => return Ok(Some(self.into_unread())),
@@ -142,7 +143,7 @@ impl FastPath {
                 return Next::Yield;
             }
             match head::look(unread, self.secret.as_ref()) {
-                Came::Whole { body, end } => {
+                Found::Check { body, end } => {
                     self.reply.is_last = self.is_ending && unread.len() == end;
                     let body = self.start + body.start..self.start + body.end;
                     if !self.answer(body) {
@@ -150,18 +151,19 @@ impl FastPath {
                     }
                     self.start += end;
                 }
-                Came::Part => {
+                Found::Part => {
                     self.input.drain(..self.start);
                     self.start = 0;
                     self.input.reserve(ROOM);
                     return Next::Partial;
                 }
-                Came::Other => return Next::HandOver,
+                Found::Other => return Next::HandOver,
             }
         }
     }
 
-    /// Answers the check of a body; returns false where it is invalid, or has to wait.
+    /// Answers the check with this body; returns false if the body is invalid, or the request has
+    /// to wait.
     fn answer(&mut self, body: std::ops::Range<usize>) -> bool {
         let Self { app, input, reply, date, .. } = self;
         let Ok(question) = Question::parse(input.get(body).unwrap_or_default()) else {
@@ -174,7 +176,7 @@ impl FastPath {
                 Some(reply.decided(&answer, date.at(answer.at())))
             })
         }));
-        // The state it uses survives a panic anywhere in the server.
+        // The state that it uses survives a panic anywhere in the server.
         let problem = match decided {
             Ok(None) => return false,
             Ok(Some(Ok(()))) => return true,
@@ -186,8 +188,8 @@ impl FastPath {
         true
     }
 
-    /// Writes the answers; a client that does not read them is waited for no longer than an idle
-    /// one, and not at all where too much is unread.
+    /// Writes the answers. A client that does not read them gets no more time than an idle one, and
+    /// none if too many bytes are unread.
     async fn write(&mut self, stream: &mut Stream, account: &Arc<Account>) -> io::Result<()> {
         if self.reply.bytes.is_empty() {
             return Ok(());
@@ -212,7 +214,7 @@ impl FastPath {
         self.input.get(self.start..).unwrap_or_default()
     }
 
-    /// Returns the unanswered bytes, to be handed over.
+    /// Returns the unanswered bytes.
     fn into_unread(mut self) -> Bytes {
         self.input.drain(..self.start.min(self.input.len()));
         self.input.into()

@@ -13,7 +13,7 @@ pub(super) const MOST_BYTES: usize = 64 << 10;
 /// Most header fields; hyper's own bound on HTTP/1.1.
 const MOST_FIELDS: usize = 100;
 
-/// Refuses a head that HTTP/2 let through and HTTP/1.1 would not.
+/// Refuses a head that HTTP/2 accepts and HTTP/1.1 would not.
 pub(super) fn fits(request: &Request) -> Result<(), Problem> {
     let (bytes, fields) = (bytes(request), request.headers().len());
     if bytes <= MOST_BYTES && fields <= MOST_FIELDS {
@@ -26,8 +26,8 @@ pub(super) fn fits(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(Kind::HeadTooLarge, detail))
 }
 
-/// Refuses a request whose host is missing, repeated or invalid, or whose body is in a coding
-/// besides chunks.
+/// Refuses a request whose host is missing, repeated or invalid, or whose body has a coding other
+/// than `chunked`.
 pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -45,7 +45,7 @@ pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The problem of a body in a coding other than chunks.
+/// The problem of a body with a coding other than `chunked`.
 pub(super) fn unknown_coding() -> Problem {
     let detail = "the body is in a transfer coding that is not known here: expected `transfer-encoding: chunked`, \
                   or none and a content-length";

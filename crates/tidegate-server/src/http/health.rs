@@ -1,4 +1,4 @@
-//! `GET /healthz`: healthy only if a decision can really be taken.
+//! `GET /healthz`: healthy only if a decision can be made.
 
 use serde::Serialize;
 use tidegate::StoreCounts;
@@ -13,7 +13,7 @@ struct Health {
     store: Option<Store>,
 }
 
-/// Counts of requests to the store by their fate, since the start except for those under way.
+/// Numbers of requests to the store, since the start, by their outcome; and those under way.
 #[derive(Serialize)]
 struct Store {
     under_way: u64,
@@ -32,7 +32,7 @@ impl Store {
     }
 }
 
-/// 200 when a decision was taken in time, else 503.
+/// Answers 200 if a test decision was made in time, else 503.
 pub(super) async fn health(app: &App) -> Result<Response, Problem> {
     match app.probe.is_answered().await {
         Some(true) => answer::json(&Health { status: "ok", store: Store::of(app) }),

@@ -1,5 +1,5 @@
-//! The claims of a request on its connection, from its head until its client has the last byte of
-//! the answer.
+//! The claims of a request on the memory of its connection, from its head until its client has the
+//! last byte of the answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
 
 /// Most large requests of one connection that are answered at a time.
 pub(super) const LARGE_AT_ONCE: usize = 4;
-/// Bytes of a body from which a request counts as large, and its answer may be.
+/// Bytes of a body from which a request counts as large.
 const LARGE_BYTES: usize = 1 << 10;
 /// Bytes of any request besides its body and its answer.
 const OF_A_REQUEST: usize = 8 << 10;
@@ -34,7 +34,8 @@ impl ConnectionState {
     /// The claims of a new request.
     ///
     /// # Errors
-    /// The connection, or all connections, keep too much already.
+    /// Returns a problem if the connection, or all connections together, keep too many bytes
+    /// already.
     pub(super) fn begin(&self) -> Result<Held, Problem> {
         let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
         let under_way = Some(self.activity.begin());
@@ -73,7 +74,8 @@ impl Held {
     /// Claims the bytes of a part of the body.
     ///
     /// # Errors
-    /// The connection, or all connections, keep too much already.
+    /// Returns a problem if the connection, or all connections together, keep too many bytes
+    /// already.
     pub(super) fn keep(&self, bytes: usize) -> Result<(), Problem> {
         let fits = self.holdings().kept.as_mut().is_none_or(|kept| kept.add(bytes));
         if fits { Ok(()) } else { Err(too_much()) }
@@ -82,12 +84,13 @@ impl Held {
     /// Claims the bytes of a number of questions.
     ///
     /// # Errors
-    /// As [`Self::keep`].
+    /// Returns a problem as [`Self::keep`] does.
     pub(super) fn keep_questions(&self, questions: usize) -> Result<(), Problem> {
         self.keep(questions.saturating_mul(OF_A_QUESTION))
     }
 
-    /// Waits for the turn of a request with a body of `bytes`. Meanwhile it does not count as use.
+    /// Waits for the turn of a request with a body of `bytes`. The waiting request does not count
+    /// as use of the connection.
     pub(super) async fn turn(&self, bytes: usize) {
         if bytes <= LARGE_BYTES {
             return;
@@ -99,15 +102,15 @@ impl Held {
         holdings.permit = permit;
     }
 
-    /// Stops counting as under way, although a part of the request is still waited for.
+    /// Stops counting as under way, although a part of the request has not arrived.
     pub(super) fn stop_counting(&self) {
         let under_way = self.holdings().under_way.take();
-        // Outside of the lock: it may wake the connection.
+        // Dropped outside of the lock, because it may wake the connection.
         drop(under_way);
     }
 
-    /// Ends with an answer: returns it with the claims that last until it is read. An answer that
-    /// does not fit is replaced by a problem.
+    /// Ends the request with an answer: returns it with the claims that last until it is read. An
+    /// answer that does not fit is replaced by a problem.
     pub(super) fn answered(
         self,
         answer: Response,

@@ -1,14 +1,14 @@
-//! The stream under hyper: it holds back hyper's bare answer to unreadable requests, and for a
-//! while the end of the client's input.
+//! The stream under hyper. It withholds hyper's bare answer to unreadable requests, and for a while
+//! the end of the client's input.
 //!
-//! hyper takes the end of a client's input for the end of the client, and drops its requests. Many
-//! clients close their side as soon as they have asked. So the end is held back while a request is
-//! under way, for no longer than [`Bounds::half_closed`](crate::listener::Bounds): a client that is
-//! gone must not wait for a limiter for ever.
+//! hyper takes the end of a client's input for the end of the client, and drops its requests. But
+//! many clients close their side as soon as they have sent a request. So the end is withheld while
+//! a request is under way, for at most [`Bounds::half_closed`](crate::listener::Bounds): a client
+//! that is gone must not wait for a limiter for ever.
 //!
 //! hyper itself answers a head that its HTTP/1 parser refuses, with an empty body, as the last
 //! answer of the connection. The parser's reason is known only after hyper has ended. So that
-//! answer is held back, and instead of being shut down the stream is handed over to
+//! answer is withheld, and the stream is not shut down but handed over to
 //! [`bad_request`](super::bad_request), which writes a better one.
 
 use std::io::{self, IoSlice};
@@ -26,9 +26,9 @@ use tokio::time::{Sleep, sleep};
 use crate::listener::{Activity, Arrives, Remainder, Shell, Stream};
 use crate::stop::Stop;
 
-/// More than the bytes of the bare answer; longer writes are not examined.
+/// A bare answer is shorter than this; longer writes are not examined.
 const BARE_BYTES: usize = 256;
-/// More than the header fields of the bare answer.
+/// A bare answer has fewer header fields than this.
 const BARE_FIELDS: usize = 8;
 /// The statuses of answers by hyper itself.
 const STATUSES: [StatusCode; 3] = [
@@ -41,13 +41,13 @@ const STATUSES: [StatusCode; 3] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bare {
     pub(super) status: StatusCode,
-    /// Its `date` field, for the answer that replaces it.
+    /// The `date` field, for the answer that replaces this one.
     pub(super) date: Option<String>,
 }
 
 impl Bare {
-    /// `None` for all bytes that are not exactly one bare head that ends the connection: every
-    /// answer of the router names the type of its content.
+    /// Parses a bare answer; `None` unless the bytes are exactly one head that ends the connection
+    /// and has no content type, which every answer of the router has.
     fn parse(written: &[u8]) -> Option<Self> {
         if written.len() > BARE_BYTES || !written.starts_with(b"HTTP/1.") {
             return None;
@@ -71,12 +71,12 @@ fn value<'h>(fields: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
     std::str::from_utf8(field.value).ok()
 }
 
-/// A stream on which only the last answer is missing.
+/// A stream that only lacks its last answer.
 pub(super) type Refused = (Stream, Bare);
 
 /// A stream that passes on everything except hyper's bare answer.
 pub(super) struct HyperIo {
-    /// Bytes that were read from it before.
+    /// Bytes that were read from the stream before.
     read: Bytes,
     /// `None` after it is handed over.
     stream: Option<Stream>,
@@ -87,12 +87,13 @@ pub(super) struct HyperIo {
     /// Set once the process drains, over HTTP/1.1.
     remainder: Option<Remainder>,
     half_closed: Duration,
-    /// Runs after the client's side is closed.
+    /// A timer that starts when the client's side is closed.
     grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl HyperIo {
-    /// The stream for hyper; and a receiver that gets it back when hyper refused and shut it down.
+    /// The stream for hyper, and a receiver that gets the stream back if hyper refused a request
+    /// and shut it down.
     pub(super) fn new(
         stream: Stream,
         read: Bytes,
@@ -114,8 +115,8 @@ impl HyperIo {
         (this, handed_over)
     }
 
-    /// Whether the end of the client's input may be reported: not while a request is under way, for
-    /// a while.
+    /// Whether the end of the client's input may be reported: for a while, not while a request is
+    /// under way.
     fn may_end(&mut self, cx: &mut Context<'_>) -> bool {
         self.activity.wake_when_none(cx.waker());
         if !self.activity.any_under_way() {
@@ -126,8 +127,8 @@ impl HyperIo {
         grace.as_mut().poll(cx).is_ready()
     }
 
-    /// Reads; over HTTP/1.1, once the process drains, only the bytes that had arrived then, and the
-    /// rest of a request under way.
+    /// Reads. Over HTTP/1.1, after the process starts to drain, it reads only bytes that had
+    /// arrived then, and the rest of a request under way.
     fn poll_read_on(
         &mut self,
         cx: &mut Context<'_>,
@@ -142,20 +143,21 @@ impl HyperIo {
         if !activity.any_under_way() {
             return remainder.poll_read(stream, cx, into);
         }
-        // hyper reads after a complete request only where no bytes follow it.
+        // hyper reads after a complete request only if no bytes follow it.
         if remainder.is_empty() || stream.arrived() == 0 {
             activity.note_last();
         }
         stream.poll_read(cx, into)
     }
 
-    /// Whether `written` is the bare answer, which is held back.
+    /// Whether `written` is the bare answer, which is withheld.
     fn keeps_back(&mut self, written: &[u8]) -> bool {
         self.kept_back = self.kept_back.take().or_else(|| Bare::parse(written));
         self.kept_back.is_some()
     }
 
-    /// Hands the stream over; returns false when nothing was held back, or nobody waits for it.
+    /// Hands the stream over; returns false if nothing was withheld, or nobody waits for the
+    /// stream.
     fn hands_over(&mut self) -> bool {
         let Some(bare) = self.kept_back.take() else { return false };
         let (Some(stream), Some(to)) = (self.stream.take(), self.hand_over.take()) else {
@@ -204,7 +206,7 @@ impl AsyncWrite for HyperIo {
         inner(&mut this.stream)?.poll_write(cx, bytes)
     }
 
-    /// hyper flushes an answer before it reads the next request, so the bare one is never behind
+    /// hyper flushes an answer before it reads the next request, so the bare answer never follows
     /// another in the same write.
     fn poll_write_vectored(
         self: Pin<&mut Self>,

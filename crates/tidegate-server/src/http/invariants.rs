@@ -1,4 +1,4 @@
-//! Invariants of every body: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of the parser of bodies, used by the fuzzer and, over its seeds, by the tests.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -9,7 +9,7 @@ use tidegate::{Descriptor, MAX_COST, Micros};
 use super::problem::Problem;
 use super::question::{Asked, Question};
 
-/// Panics where a body is misread.
+/// Panics if a body is misread.
 pub(crate) fn judge(body: &[u8]) {
     match Asked::parse(body) {
         Err(problem) => judge_problem(&problem),
@@ -20,14 +20,14 @@ pub(crate) fn judge(body: &[u8]) {
     }
 }
 
-/// A problem can be read, and contains what was expected.
+/// A problem is readable, and contains what was expected.
 fn judge_problem(problem: &Problem) {
     let document: Value = serde_json::from_slice(&problem.document()).unwrap_or_default();
     let detail = document["detail"].as_str().unwrap_or_default();
     assert!(document["status"] == 400 && detail.contains("expected such as {"), "{document}");
 }
 
-/// There are as many questions as written, in their order.
+/// There are as many questions as written, in the same order.
 fn judge_asked(asked: &Asked<'_>, written: &Value) {
     match (asked, written) {
         (Asked::One(question), Value::Object(_)) => judge_question(question, written, false),
@@ -40,7 +40,7 @@ fn judge_asked(asked: &Asked<'_>, written: &Value) {
     }
 }
 
-/// A question equals what was written, to the last byte, and is within its bounds.
+/// A question equals the written one, to the last byte, and is within its bounds.
 fn judge_question(question: &Question<'_>, written: &Value, in_batch: bool) {
     let asked = question.ask(async |request| {
         assert_eq!(request.domain(), written["domain"].as_str().unwrap_or("default"));
@@ -60,7 +60,7 @@ fn judge_question(question: &Question<'_>, written: &Value, in_batch: bool) {
     assert_eq!(polled, Poll::Ready(()), "to put a question takes no time");
 }
 
-/// The entries equal those written, with their names, no name twice; at their own cost, else at the
+/// The entries equal those written, with their names, no name twice; with their own cost, else the
 /// default.
 fn judge_item(asked: &Descriptor<'_>, item: &Value, usual: u64) {
     // A text is not an object, so it has no such field.

@@ -4,11 +4,11 @@ const JSON: &str = "application/json";
 
 /// `application/json`, with no parameter but `charset=utf-8`.
 pub(super) fn is_json(media_type: &str) -> bool {
-    // The form that nearly every client uses.
+    // Nearly every client uses this form.
     media_type == JSON || is_json_with_parameters(media_type)
 }
 
-/// In any case, with or without parameters.
+/// The type in upper or lower case, with or without parameters.
 fn is_json_with_parameters(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     let json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(JSON));

@@ -1,7 +1,7 @@
-//! Decisions over HTTP/1.1 and HTTP/2, on one port; and an admin port beside it.
+//! Decisions over HTTP/1.1 and HTTP/2, on one port, and an admin port beside it.
 //!
 //! A request passes [`listener`](crate::listener) -> [`connection`] -> [`routes`] -> [`check`] or
-//! [`admin`] -> [`body`] and [`question`] (read it) -> the gate -> [`answer`]. A request that
+//! [`admin`] -> [`body`] and [`question`] (which read it) -> the gate -> [`answer`]. A request that
 //! cannot be answered gets a [`problem`]; invalid HTTP goes to [`hyper_io`] -> [`bad_request`].
 
 mod admin;
@@ -53,18 +53,18 @@ struct App {
 pub(crate) struct Service(Arc<App>);
 
 impl Service {
-    /// Serves `limiters`, which other listeners may serve too.
+    /// Serves `limiters`, which other listeners may share.
     pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
         let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
         Self(Arc::new(App { limiters, probe, bounds }))
     }
 
-    /// Answers clients that ask for decisions.
+    /// The endpoint for clients that ask for decisions.
     pub(crate) fn public(&self, secret: Option<Secret>) -> impl Handler {
         Http(routes::Public(Arc::clone(&self.0), secret))
     }
 
-    /// Answers operators.
+    /// The endpoint for operators.
     pub(crate) fn admin(&self, secret: Option<Secret>) -> impl Handler {
         Http(routes::Admin(Arc::clone(&self.0), secret))
     }

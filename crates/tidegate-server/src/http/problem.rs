@@ -77,7 +77,7 @@ pub(super) struct Problem {
     kind: Kind,
     detail: String,
     position: Option<Position>,
-    /// Rarely present, and boxed so that a problem is small.
+    /// Rarely present, and boxed to keep a problem small.
     field: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
@@ -101,13 +101,12 @@ impl Problem {
         self.kind.status()
     }
 
-    /// Adds a header field that this kind of problem has.
+    /// Adds a header field of this kind of problem.
     pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { field: Some(Box::new((name, value))), ..self }
     }
 
-    /// A body that is not JSON, or not the JSON that is expected; the text of `error` has the
-    /// position.
+    /// A body that is not the expected JSON; the text of `error` has the position.
     pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
         let position = Position { line: error.line(), column: error.column() };
         Self {

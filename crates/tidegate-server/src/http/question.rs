@@ -1,5 +1,4 @@
-//! The question in a body: a domain, and one descriptor or several, each with its cost; or a batch
-//! of questions.
+//! The question in a body: a domain, and descriptors, each with its cost; or a batch of questions.
 //!
 //! ```json
 //! {"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 2, "max_wait_ms": 50}
@@ -8,7 +7,7 @@
 //! ```
 //!
 //! With a `request_id`, a text, a check that is repeated within the `dedupe` of its rules gets the
-//! same answer and takes nothing. The domain is `default` and the cost 1 by default; the cost
+//! same answer and takes nothing. The default domain is `default` and the default cost 1; a cost
 //! beside `descriptors` applies to those without one. Entries keep their order. Other fields are
 //! refused.
 
@@ -39,7 +38,7 @@ use wait::MaxWait;
 const MOST_DESCRIPTORS: usize = 64;
 /// Most questions of a batch.
 const MOST_QUESTIONS: usize = 1000;
-/// The built-in rules have a rule for it.
+/// An example that the built-in rules limit.
 const EXAMPLE: &str =
     r#"{"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 1}"#;
 
@@ -80,7 +79,7 @@ struct Fields<'b> {
     request_id: Option<Id<'b>>,
 }
 
-/// One question of several: an object, and not the values of one without their names.
+/// One question of several. It must be an object, not an array of its values.
 struct Object<'b>(Fields<'b>);
 
 impl<'b> Deserialize<'b> for Object<'b> {
@@ -103,7 +102,7 @@ impl<'b> Visitor<'b> for Named {
     }
 }
 
-/// Reads a field that is present: `null` is an error, not an absence.
+/// Reads a field that is present; `null` is an error, not an absence.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
@@ -141,7 +140,7 @@ impl<'b> Question<'b> {
         Self::of(read(body)?).map_err(mistaken)
     }
 
-    /// Returns the error if it is not a question.
+    /// Builds the question, or returns the error in its fields.
     fn of(fields: Fields<'b>) -> Result<Self, String> {
         let items = match (fields.descriptor, fields.descriptors) {
             (Some(entries), None) => smallvec![Item::of(entries)],
@@ -163,7 +162,7 @@ impl<'b> Question<'b> {
         Ok(Self { domain, items, cost, max_wait, request_id })
     }
 
-    /// Refuses a question that waits, because the others would wait with it.
+    /// Refuses a question with a wait, because the rest of the batch would wait with it.
     fn of_batch(fields: Fields<'b>) -> Result<Self, String> {
         let question = Self::of(fields)?;
         if question.max_wait.is_some_and(|wait| wait != MaxWait::NONE) {
@@ -227,7 +226,7 @@ fn is_array(body: &[u8]) -> bool {
 }
 
 fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Problem> {
-    // Checked once, and not text by text; if it is not UTF-8, the reader of bytes finds the
+    // UTF-8 is checked once for the whole body; if it is invalid, the reader of bytes finds the
     // position.
     let read = std::str::from_utf8(body)
         .map_or_else(|_| serde_json::from_slice(body), |body| serde_json::from_str(body));

@@ -1,4 +1,4 @@
-//! The paths of each listener and their handlers; and the steps before and after every request.
+//! The paths of each listener and their handlers, and the steps before and after every request.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use http_body_util::Full;
 use hyper::Method;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 
-use super::connection::Site;
+use super::connection::Endpoint;
 use super::fast_path::FastPath;
 use super::paths::{CHECK, HEALTH, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
@@ -16,16 +16,16 @@ use super::{App, Request, Response, admin, authorize, body, browser, check, head
 use crate::limiters::Verb;
 use crate::listener::Secret;
 
-/// For clients: decisions.
+/// The endpoint for clients: decisions.
 #[derive(Clone)]
 pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
 
-/// For operators: changes of limiters, and the rules in force.
+/// The endpoint for operators: changes of limiters, and the rules in force.
 #[derive(Clone)]
 pub(super) struct Admin(pub(super) Arc<App>, pub(super) Option<Secret>);
 
 /// The handler of a request.
-enum Way {
+enum Route {
     Health,
     Decide(Verb),
     Reset,
@@ -33,53 +33,53 @@ enum Way {
     Rules,
 }
 
-impl Site for Public {
+impl Endpoint for Public {
     fn fast_path(&self) -> Option<FastPath> {
         FastPath::of(&self.0, self.1.as_ref())
     }
 
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| go(&self.0, request, |request| self.way(request)).await)
+        guarded(request, async |request| go(&self.0, request, |request| self.route(request)).await)
             .await
     }
 }
 
 impl Public {
-    fn way(&self, request: &Request) -> Result<Way, Problem> {
+    fn route(&self, request: &Request) -> Result<Route, Problem> {
         let path = request.uri().path();
         if path == HEALTH {
-            return get(request).map(|()| Way::Health);
+            return get(request).map(|()| Route::Health);
         }
         check_who(self.1.as_ref(), request)?;
         match path {
-            CHECK => post(request).map(|()| Way::Decide(Verb::Check)),
-            PEEK => post(request).map(|()| Way::Decide(Verb::Peek)),
+            CHECK => post(request).map(|()| Route::Decide(Verb::Check)),
+            PEEK => post(request).map(|()| Route::Decide(Verb::Peek)),
             RESET | REFUND | RULES => Err(elsewhere(path, "the admin listener")),
             _ => Err(nothing(path, &[CHECK, PEEK, HEALTH])),
         }
     }
 }
 
-impl Site for Admin {
+impl Endpoint for Admin {
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| go(&self.0, request, |request| self.way(request)).await)
+        guarded(request, async |request| go(&self.0, request, |request| self.route(request)).await)
             .await
     }
 }
 
 impl Admin {
-    fn way(&self, request: &Request) -> Result<Way, Problem> {
+    fn route(&self, request: &Request) -> Result<Route, Problem> {
         let path = request.uri().path();
         if path == HEALTH {
-            return get(request).map(|()| Way::Health);
+            return get(request).map(|()| Route::Health);
         }
         check_who(self.1.as_ref(), request)?;
         browser::check_host(self.1.as_ref(), request)?;
         body::check_declared(request)?;
         match path {
-            RESET => post(request).map(|()| Way::Reset),
-            REFUND => post(request).map(|()| Way::Refund),
-            RULES => get(request).map(|()| Way::Rules),
+            RESET => post(request).map(|()| Route::Reset),
+            REFUND => post(request).map(|()| Route::Refund),
+            RULES => get(request).map(|()| Route::Rules),
             CHECK | PEEK => Err(elsewhere(path, "the public listener")),
             _ => Err(nothing(path, &[RESET, REFUND, RULES, HEALTH])),
         }
@@ -89,16 +89,16 @@ impl Admin {
 async fn go(
     app: &App,
     request: Request,
-    way: impl FnOnce(&Request) -> Result<Way, Problem>,
+    route: impl FnOnce(&Request) -> Result<Route, Problem>,
 ) -> Result<Response, Problem> {
     let clear = head::fits(&request).and_then(|()| head::is_clear(&request));
-    match clear.and_then(|()| way(&request)) {
-        Ok(Way::Decide(verb)) => check::decide(app, verb, request).await,
-        // Answered to everyone.
-        Ok(Way::Health) => Box::pin(health::health(app)).await,
-        Ok(Way::Reset) => admin::reset(app, request).await,
-        Ok(Way::Refund) => admin::refund(app, request).await,
-        Ok(Way::Rules) => rules::rules(app),
+    match clear.and_then(|()| route(&request)) {
+        Ok(Route::Decide(verb)) => check::decide(app, verb, request).await,
+        // Health is answered to everyone.
+        Ok(Route::Health) => Box::pin(health::health(app)).await,
+        Ok(Route::Reset) => admin::reset(app, request).await,
+        Ok(Route::Refund) => admin::refund(app, request).await,
+        Ok(Route::Rules) => rules::rules(app),
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)
@@ -106,7 +106,7 @@ async fn go(
     }
 }
 
-/// Lets in clients with a token, where one is needed, and no requests of foreign web pages.
+/// Accepts clients with a token, if one is needed, and refuses requests of foreign web pages.
 fn check_who(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
     authorize::check(secret, request.headers())?;
     browser::check_origin(secret, request)
@@ -142,7 +142,7 @@ impl Log {
     }
 }
 
-/// The answer to HEAD: that to GET, with its length and without its body.
+/// The answer to HEAD: that to GET, with its length but without its body.
 fn without_body(mut response: Response) -> Response {
     let body = std::mem::take(response.body_mut());
     let bytes = hyper::body::Body::size_hint(&body).exact().unwrap_or_default();
@@ -150,12 +150,12 @@ fn without_body(mut response: Response) -> Response {
     response.map(|_: Full<_>| Full::default())
 }
 
-/// `Ok` if the request changes something.
+/// `Ok` if the method is POST.
 fn post(request: &Request) -> Result<(), Problem> {
     if request.method() == Method::POST { Ok(()) } else { Err(other(request, "POST")) }
 }
 
-/// `Ok` if the request reads something.
+/// `Ok` if the method is GET or HEAD.
 fn get(request: &Request) -> Result<(), Problem> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),
@@ -188,8 +188,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_that_requests_500_and_the_next_one_is_answered() {
-        let site = testing::site(async |request| guarded(request, panics_or_not).await);
-        let server = testing::serve(site, Bounds::default()).await;
+        let endpoint = testing::endpoint(async |request| guarded(request, panics_or_not).await);
+        let server = testing::serve(endpoint, Bounds::default()).await;
         let answers = server
             .exchange(
                 "GET /panic HTTP/1.1\r\nhost: a\r\n\r\n\

@@ -54,7 +54,7 @@ struct Rule<'a> {
     overrides: Vec<Override<'a>>,
 }
 
-/// What happens to a request above the limit: a name, or how long it may wait and beside how many.
+/// The handling of a request above the limit: a name, or the longest wait and the most waiters.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Excess {
@@ -80,7 +80,7 @@ struct Override<'a> {
     values: RuleValues,
 }
 
-/// The values given; others are left out.
+/// The values of a rule; absent fields are left out.
 #[derive(Default, Serialize)]
 struct RuleValues {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::connection::{Http, Site};
+use super::connection::{Endpoint, Http};
 use super::{Bounds, Request, Response};
 pub(super) use crate::listener::testing::Server;
 use crate::listener::{Budget, Options};
 
-/// A site that is a function.
+/// An endpoint that is a function.
 #[derive(Clone)]
 pub(super) struct Of<F>(F);
 
-impl<F, Answer> Site for Of<F>
+impl<F, Answer> Endpoint for Of<F>
 where
     F: Fn(Request) -> Answer + Clone + Send + Sync + 'static,
     Answer: Future<Output = Response> + Send,
@@ -24,8 +24,8 @@ where
     }
 }
 
-/// A site that answers by `answer`.
-pub(super) fn site<F, Answer>(answer: F) -> Of<F>
+/// An endpoint that answers with `answer`.
+pub(super) fn endpoint<F, Answer>(answer: F) -> Of<F>
 where
     F: Fn(Request) -> Answer + Clone + Send + Sync + 'static,
     Answer: Future<Output = Response> + Send,
@@ -33,23 +33,27 @@ where
     Of(answer)
 }
 
-/// A site without content.
-pub(super) fn nowhere() -> impl Site {
-    site(async |_| Response::default())
+/// An endpoint without content.
+pub(super) fn nowhere() -> impl Endpoint {
+    endpoint(async |_| Response::default())
 }
 
-pub(super) async fn serve(site: impl Site, bounds: Bounds) -> Server {
-    serve_within(site, bounds, Arc::default()).await
+pub(super) async fn serve(endpoint: impl Endpoint, bounds: Bounds) -> Server {
+    serve_within(endpoint, bounds, Arc::default()).await
 }
 
-/// Like [`Self::serve`], keeping no more bytes than the budget allows.
-pub(super) async fn serve_within(site: impl Site, bounds: Bounds, budget: Arc<Budget>) -> Server {
+/// Like [`Self::serve`], with a budget of bytes.
+pub(super) async fn serve_within(
+    endpoint: impl Endpoint,
+    bounds: Bounds,
+    budget: Arc<Budget>,
+) -> Server {
     let options = Options { bounds, ..Options::default() };
-    Server::of(Http(site), options, budget).await
+    Server::of(Http(endpoint), options, budget).await
 }
 
 impl Server {
-    /// All bytes that the server answers to these, until it closes.
+    /// All bytes that the server sends in answer, until it closes.
     pub(super) async fn exchange(&self, sent: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(sent.as_bytes()).await.unwrap();
@@ -60,7 +64,7 @@ impl Server {
 /// All bytes until the server closes the connection.
 pub(super) async fn until_closed(stream: &mut TcpStream) -> String {
     let mut came = Vec::new();
-    // A reset is a close as well.
+    // A reset also ends the connection.
     let _ = stream.read_to_end(&mut came).await;
     String::from_utf8_lossy(&came).into_owned()
 }

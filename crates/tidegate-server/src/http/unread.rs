@@ -1,7 +1,7 @@
-//! An answer that its client has not read yet: handed over in pieces, as the connection has space.
+//! An answer that its client has not read yet, handed over in pieces as the connection has space.
 //!
 //! The rest of the answer, and each piece on its way, holds its part of the bytes that the
-//! connection keeps ([`Kept`]). A long answer ends when its last piece was sent: until then its
+//! connection keeps ([`Kept`]). A long answer ends when its last piece was sent; until then its
 //! stream can be reset.
 
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use super::Response;
 use super::held::Held;
 use crate::listener::Kept;
 
-/// Most bytes of an answer that are handed to the connection at a time.
+/// The largest piece of an answer, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// An answer that is taken in pieces, as the client reads it, with its claims.
@@ -29,7 +29,7 @@ pub(super) struct Unread {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Whether the last piece was sent: the piece holds the other of these.
+/// Shows whether the last piece was sent: the piece holds the other reference.
 #[derive(Clone, Default)]
 struct Last(Arc<AtomicWaker>);
 
@@ -136,7 +136,7 @@ mod tests {
 
     type Sent = Full<Bytes>;
 
-    /// A client that reads `window` bytes of each answer before it lets more come.
+    /// A client that reads `window` bytes of each answer before it accepts more.
     async fn client(server: &Server, window: u32) -> SendRequest<Sent> {
         let mut client = Builder::new(TokioExecutor::new());
         client.initial_stream_window_size(window);
@@ -156,7 +156,7 @@ mod tests {
         const LONG: usize = 100 << 10;
         let answered = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&answered);
-        let site = testing::site(move |request: Request| {
+        let endpoint = testing::endpoint(move |request: Request| {
             let counted = Arc::clone(&counted);
             async move {
                 let large = body::read(request, Bounds::default()).await.unwrap().len() > 1_024;
@@ -164,7 +164,7 @@ mod tests {
                 Response::new(vec![b'x'; if large { LONG } else { 0 }].into())
             }
         });
-        let server = testing::serve(site, Bounds::default()).await;
+        let server = testing::serve(endpoint, Bounds::default()).await;
         let mut send = client(&server, 1_000).await;
         let large: Vec<_> =
             (0..3 * LARGE_AT_ONCE).map(|_| tokio::spawn(send.send_request(post(5_000)))).collect();
@@ -185,9 +185,9 @@ mod tests {
     async fn answers_that_nobody_reads_are_bounded_for_each_connection_and_for_all() {
         const ANSWER: usize = 40 << 10;
         const EACH: usize = 10 * ANSWER;
-        let site = testing::site(async |_| Response::new(vec![b'x'; ANSWER].into()));
+        let endpoint = testing::endpoint(async |_| Response::new(vec![b'x'; ANSWER].into()));
         let budget = Arc::new(Budget::of(EACH, 2 * EACH));
-        let server = testing::serve_within(site, Bounds::default(), Arc::clone(&budget)).await;
+        let server = testing::serve_within(endpoint, Bounds::default(), Arc::clone(&budget)).await;
         let (mut clients, mut heads) = (Vec::new(), Vec::new());
         let mut given = Vec::new();
         for _ in 0..4 {
@@ -214,17 +214,17 @@ mod tests {
         }
     }
 
-    /// Whether nothing of it was sent, or a part.
+    /// The answer was not sent at all, or only in part.
     #[tokio::test]
     async fn a_stream_that_nobody_reads_is_reset_and_its_connection_goes_on() {
         for window in [0, 5] {
-            let site = testing::site(move |request: Request| async move {
+            let endpoint = testing::endpoint(move |request: Request| async move {
                 let empty = request.body().is_end_stream();
                 Response::new(vec![b'x'; if empty { 0 } else { 5 * PIECE_BYTES }].into())
             });
             let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
             let budget = Arc::new(Budget::default());
-            let server = testing::serve_within(site, bounds, Arc::clone(&budget)).await;
+            let server = testing::serve_within(endpoint, bounds, Arc::clone(&budget)).await;
             let mut send = client(&server, window).await;
             let unread = send.send_request(post(1)).await.unwrap();
             assert!(budget.taken() > 0, "more than is free");
@@ -236,13 +236,13 @@ mod tests {
         }
     }
 
-    /// Bytes of a short answer that the connection has taken cannot be taken back, so the
+    /// Bytes of a short answer that the connection has accepted cannot be taken back, so the
     /// connection ends.
     #[tokio::test]
     async fn a_connection_that_keeps_part_of_a_short_answer_ends() {
-        let site = testing::site(async |_| Response::new("a word".into()));
+        let endpoint = testing::endpoint(async |_| Response::new("a word".into()));
         let bounds = Bounds { stalled: Duration::from_millis(100), ..Bounds::default() };
-        let server = testing::serve(site, bounds).await;
+        let server = testing::serve(endpoint, bounds).await;
         let mut send = client(&server, 1).await;
         let _unread = send.send_request(post(1)).await.unwrap();
         while send.ready().await.is_ok() {

@@ -19,8 +19,8 @@ pub(crate) struct Activity {
     head: AtomicU64,
     /// Whether the client speaks HTTP/2, by its first bytes.
     speaks_http_2: AtomicBool,
-    /// Whether the request under way over HTTP/1.1 is the last: no bytes have come after it, and no
-    /// more are read.
+    /// Whether the request under way over HTTP/1.1 is the last: no bytes follow it, and no more are
+    /// read.
     is_last: AtomicBool,
     /// Woken when no request is under way.
     waiting: Mutex<Option<Waker>>,
@@ -39,7 +39,7 @@ impl Activity {
         self.under_way.load(Ordering::Acquire) > 0
     }
 
-    /// Notes that a request was admitted: only that counts as use.
+    /// Notes that a request was admitted; nothing else counts as use.
     pub(crate) fn note(&self) {
         self.came.store(true, Ordering::Relaxed);
     }

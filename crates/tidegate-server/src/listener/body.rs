@@ -8,15 +8,15 @@ use hyper::body::{Body, Bytes, Incoming};
 pub(crate) enum BadBody {
     Broken(hyper::Error),
     TooLarge,
-    /// It does not fit into the bytes that clients may make the server keep.
+    /// The bytes that clients may make the server keep do not suffice for it.
     TooMuch,
 }
 
 /// Reads a body of at most `most` bytes; `keep` claims the bytes of each piece. A longer one is
-/// read and dropped, up to `past` bytes. A body in one piece, as most are, is not copied.
+/// read and dropped, up to `past` bytes. Most bodies are in one piece, which is not copied.
 ///
 /// # Errors
-/// The body is too large, breaks off, or finds no room.
+/// Returns an error if the body is too large, breaks off, or finds no room.
 pub(crate) async fn read_body(
     mut body: Incoming,
     most: usize,

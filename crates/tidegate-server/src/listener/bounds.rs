@@ -18,11 +18,11 @@ pub(crate) struct Bounds {
     pub(crate) connections: u32,
     /// How long a client may take to agree on encryption.
     pub(crate) handshake: Duration,
-    /// How long the head of a request, or a command, may take to arrive in full, and a client over
-    /// RESP to authenticate where it must; it may take half as long again.
+    /// How long the head of a request, or a command, may take to arrive in full, and a RESP client
+    /// to authenticate if it must; checks may add half of that time.
     pub(crate) head: Duration,
-    /// A connection without an admitted request for this long, or a quarter longer, ends. Over HTTP
-    /// it is asked to close, and cut after a quarter of this time.
+    /// A connection without an admitted request for this long, or up to a quarter longer, ends.
+    /// Over HTTP it is shut down gracefully, and cut after a quarter of this time.
     pub(crate) idle: Duration,
     /// How long a client may leave its answers unread.
     pub(crate) stalled: Duration,
@@ -38,7 +38,7 @@ pub(crate) struct Bounds {
     pub(crate) kept_bytes_of_all: usize,
     /// How often a silent client of gRPC is pinged.
     pub(crate) ping: Duration,
-    /// How long it may take to reply.
+    /// How long the client may take to reply.
     pub(crate) pong: Duration,
     /// How long a health probe waits for a decision.
     pub(crate) probe: Duration,
@@ -47,7 +47,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// How much of [`Self::drain`] requests may spend waiting for a limiter: the rest is for
+    /// The part of [`Self::drain`] that requests may spend waiting for a limiter; the rest is for
     /// answering them.
     pub(crate) fn patience(&self) -> Duration {
         self.drain - self.drain / 8

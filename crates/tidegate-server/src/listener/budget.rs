@@ -2,8 +2,8 @@
 //!
 //! A connection has an [`Account`] in the listener's [`Budget`]. A request claims bytes there as
 //! [`Kept`], until its last byte has reached the client. The first [`FREE`] bytes of a connection
-//! are its own; bytes beyond count for all connections, so a client that reads its answers is never
-//! limited by another.
+//! are its own; bytes beyond them count for all connections. So a client that reads its answers is
+//! never limited by another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use super::bounds::FREE;
 pub(crate) const TOO_MUCH: &str = "what this connection has asked and not read, or all of them together, fills the \
     memory that clients may take: read the answers, or ask less at a time, then ask again";
 
-/// Checks after which an answer that is still unread has stalled.
+/// The number of checks after which an answer that is still unread has stalled.
 const LOOKS: usize = 3;
 
 /// The bytes that all connections of a listener keep, and their bound.
@@ -54,12 +54,12 @@ pub(crate) struct Account {
     kept: AtomicUsize,
     /// How many times it was checked.
     looks: AtomicUsize,
-    /// Pieces of answers on their way, by the check before which they were handed over.
+    /// Pieces of answers on their way, by the check before which they were sent.
     on_their_way: [AtomicUsize; LOOKS + 1],
 }
 
 impl Account {
-    /// Claims bytes; `None` where the connection, or all connections, keep too many already.
+    /// Claims bytes; `None` if the connection, or all connections, keep too many already.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
         let mut kept = self.none();
         kept.resize(bytes).then_some(kept)
@@ -110,8 +110,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Claims `bytes` in place of those before; returns false, and changes nothing, where that is
-    /// too much.
+    /// Claims `bytes` in place of those before; returns false, and changes nothing, if that is too
+    /// much.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         if bytes <= self.bytes {
             self.account.shrink(self.bytes - bytes);
@@ -141,13 +141,13 @@ impl Kept {
         if others >= all { FREE.min(each) } else { each }
     }
 
-    /// Claims more bytes; returns false, and changes nothing, where that is too much.
+    /// Claims more bytes; returns false, and changes nothing, if that is too much.
     pub(crate) fn add(&mut self, bytes: usize) -> bool {
         self.resize(self.bytes.saturating_add(bytes))
     }
 
-    /// A piece of an answer that holds its part of this claim, or as much as is left of it, until
-    /// it has been sent.
+    /// A piece of an answer that holds its part of this claim, or the rest of it if that is less,
+    /// until it has been sent.
     pub(crate) fn sent(&mut self, piece: Bytes) -> Bytes {
         let bytes = piece.len().min(self.bytes);
         self.bytes -= bytes;
@@ -168,7 +168,7 @@ impl Drop for Kept {
     }
 }
 
-/// A piece of an answer that hyper, or the connection, has and its client has not.
+/// A piece of an answer that hyper or the connection has, and the client does not.
 struct OnItsWay {
     piece: Bytes,
     kept: Kept,

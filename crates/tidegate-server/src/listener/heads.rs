@@ -18,12 +18,12 @@ const END_HEADERS: u8 = 4;
 #[derive(Debug)]
 pub(crate) struct Heads {
     activity: Arc<Activity>,
-    came: Came,
+    protocol: Protocol,
 }
 
 /// The protocol of a connection, as far as its bytes show it.
 #[derive(Debug)]
-enum Came {
+enum Protocol {
     /// A part of the preface of HTTP/2; this part is missing.
     Preface(&'static [u8]),
     Http1,
@@ -32,7 +32,7 @@ enum Came {
 
 impl Heads {
     pub(crate) const fn new(activity: Arc<Activity>) -> Self {
-        Self { activity, came: Came::Preface(PREFACE) }
+        Self { activity, protocol: Protocol::Preface(PREFACE) }
     }
 
     /// Notes the next bytes.
@@ -40,26 +40,26 @@ impl Heads {
         if bytes.is_empty() {
             return;
         }
-        let frames = match self.came {
-            Came::Preface(missing) => self.begin(missing, bytes),
-            Came::Http1 | Came::Http2(_) => bytes,
+        let frames = match self.protocol {
+            Protocol::Preface(missing) => self.begin(missing, bytes),
+            Protocol::Http1 | Protocol::Http2(_) => bytes,
         };
-        match &mut self.came {
-            Came::Http2(state) => {
-                state.read(frames);
-                self.activity.note_head_of_http_2(state.in_head());
+        match &mut self.protocol {
+            Protocol::Http2(frames_read) => {
+                frames_read.read(frames);
+                self.activity.note_head_of_http_2(frames_read.in_head());
             }
-            Came::Preface(_) | Came::Http1 => self.activity.note_head(),
+            Protocol::Preface(_) | Protocol::Http1 => self.activity.note_head(),
         }
     }
 
     /// Compares with the preface; returns the bytes after it.
     fn begin<'b>(&mut self, missing: &'static [u8], bytes: &'b [u8]) -> &'b [u8] {
         let (begins, behind) = bytes.split_at(missing.len().min(bytes.len()));
-        self.came = match missing.strip_prefix(begins) {
-            None => Came::Http1,
-            Some([]) => Came::Http2(Frames::default()),
-            Some(missing) => Came::Preface(missing),
+        self.protocol = match missing.strip_prefix(begins) {
+            None => Protocol::Http1,
+            Some([]) => Protocol::Http2(Frames::default()),
+            Some(missing) => Protocol::Preface(missing),
         };
         behind
     }
@@ -69,12 +69,12 @@ impl Heads {
 struct Frames {
     /// The frame under way, up to its payload.
     frame: [u8; FRAME_BYTES],
-    came: usize,
+    frame_bytes_read: usize,
     /// Bytes of its payload that are still to come.
     left: usize,
     /// Heads that have ended.
     ended: u64,
-    /// Whether another one has begun.
+    /// Whether another head has begun.
     is_in_head: bool,
 }
 
@@ -91,31 +91,32 @@ impl Frames {
             }
             let [_, _, _, kind, flags, ..] = self.frame;
             let ends_head = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS > 0;
-            if self.left == 0 && self.came == 0 && ends_head {
+            if self.left == 0 && self.frame_bytes_read == 0 && ends_head {
                 self.ended += 1;
                 self.is_in_head = false;
             }
         }
     }
 
-    /// Takes a byte before a payload.
+    /// Adds a byte of a frame's beginning, before its payload.
     fn begin(&mut self, byte: u8) {
-        if let Some(slot) = self.frame.get_mut(self.came) {
+        if let Some(slot) = self.frame.get_mut(self.frame_bytes_read) {
             *slot = byte;
         }
-        self.came += 1;
-        if self.came < FRAME_BYTES {
+        self.frame_bytes_read += 1;
+        if self.frame_bytes_read < FRAME_BYTES {
             return;
         }
         let [high, middle, low, kind, ..] = self.frame;
-        (self.came, self.left) = (0, u32::from_be_bytes([0, high, middle, low]) as usize);
+        (self.frame_bytes_read, self.left) =
+            (0, u32::from_be_bytes([0, high, middle, low]) as usize);
         self.is_in_head |= kind == HEADERS;
     }
 
     /// The number of the head that has arrived in part, or that a partial frame may begin; `None`
     /// between frames.
     fn in_head(&self) -> Option<u64> {
-        (self.is_in_head || self.came > 0).then_some(self.ended + 1)
+        (self.is_in_head || self.frame_bytes_read > 0).then_some(self.ended + 1)
     }
 }
 

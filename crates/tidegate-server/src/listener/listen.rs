@@ -14,10 +14,11 @@ use super::stream::Transport;
 use super::{Bounds, Budget, Handler, Options, Shell, Stream, Tls};
 use crate::stop::Stop;
 
-/// A pause for the system to recover when it cannot accept, for example for want of file handles.
+/// A pause for the system to recover when it cannot accept connections, for example because file
+/// handles ran out.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Failures no further apart than this are one outage, and logged once.
+/// Failures no further apart than this are one outage, and are logged once.
 const OUTAGE: Duration = Duration::from_secs(60);
 
 /// Whether connections can be accepted, as far as it was logged.
@@ -29,9 +30,9 @@ struct Outage {
 /// Reasons that keep a listener from accepting.
 #[derive(Default)]
 struct Outages {
-    /// It has as many connections as allowed.
+    /// The listener has as many connections as allowed.
     full: Outage,
-    /// The system refuses, for example for want of file handles.
+    /// The system refuses, for example because file handles ran out.
     refused: Outage,
 }
 
@@ -56,7 +57,7 @@ pub(crate) async fn serve(
     serve_within(listener, options, handler, budget, stop).await
 }
 
-/// Like [`serve`]; the connections keep no more bytes than the budget allows.
+/// Like [`serve`], with a budget of bytes for all connections.
 pub(crate) async fn serve_within<H: Handler>(
     listener: TcpListener,
     mut options: Options,
@@ -93,14 +94,14 @@ fn begin(
     let (bounds, tls, handler) = (options.bounds, options.tls.clone(), handler.clone());
     let shell = Shell { bounds, account: budget.open(), stop: stop.clone() };
     options.threads.serve(stream, |stream| async move {
-        // Released also when the connection ends by a panic.
+        // Released also if the connection ends by a panic.
         let _permit = permit;
         source::number(one(stream, tls, handler, shell)).await;
     });
 }
 
-/// The connections that wait to be accepted, as far as there are permits: their requests are
-/// answered as well. No others are accepted afterwards.
+/// Accepts the connections that already wait, as far as there are permits, so that their requests
+/// are answered as well. No others are accepted afterwards.
 fn waiting(
     listener: TcpListener,
     permits: &Arc<Semaphore>,
@@ -136,7 +137,7 @@ async fn next(
     }
 }
 
-/// A permit for one more connection, once there is one; logs a warning if it has to wait.
+/// A permit for one more connection; logs a warning if it has to wait.
 async fn permit(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
@@ -160,7 +161,7 @@ async fn permit(
     }
 }
 
-/// Whether the error concerns one connection only, so that the next can be accepted immediately.
+/// Whether the error concerns only one connection, so that the next can be accepted immediately.
 fn only_theirs(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
@@ -168,7 +169,7 @@ fn only_theirs(error: &io::Error) -> bool {
 
 /// One connection, from its first byte to its last.
 async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: Shell) {
-    // Without it a small answer may wait for the acknowledgement of the last one.
+    // Otherwise a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
     let stream = Socket::new(stream, shell.bounds.stalled);
     let stream = match tls {
@@ -180,8 +181,8 @@ async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: 
     }
 }
 
-/// The stream after the handshake; `None` when that takes too long, or the process drains before:
-/// no request is under way yet.
+/// The stream after the handshake; `None` if that takes too long, or the process drains before,
+/// when no request is under way yet.
 async fn encrypted(stream: Socket, tls: &Tls, bounds: Bounds, mut stop: Stop) -> Option<Stream> {
     let agreed = tokio::select! {
         agreed = timeout(bounds.handshake, tls.accept(stream)) => agreed,
@@ -195,7 +196,7 @@ async fn encrypted(stream: Socket, tls: &Tls, bounds: Bounds, mut stop: Stop) ->
     None
 }
 
-/// Waits until every permit is released, for a bounded time; returns how many are not.
+/// Waits a bounded time until every permit is released; returns how many are not.
 async fn drained(permits: &Semaphore, bounds: Bounds, mut stop: Stop) -> usize {
     tokio::select! {
         _ = timeout(bounds.drain, permits.acquire_many(bounds.connections)) => {}
@@ -319,7 +320,7 @@ mod tests {
         assert!(outage.is_new(began + BREATH + 3 * OUTAGE));
     }
 
-    /// Whether a future is pending when it is polled once, after everything else had its turn.
+    /// Whether a future is pending when it is polled once, after every other task had its turn.
     async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
         tokio::select! {
             biased;

@@ -1,5 +1,5 @@
-//! Listeners, whatever protocol they serve: a bounded number of connections, TLS, a token, bounds
-//! for each connection and for all, and a drain that waits for requests under way.
+//! Listeners for any protocol: a bounded number of connections, TLS, a token, bounds for each
+//! connection and for all, and a drain that waits for requests under way.
 //!
 //! A protocol is a [`Handler`]: it serves one connection, a [`Stream`] that is already decrypted,
 //! within a [`Shell`] until it ends. All bounds are in [`Bounds`], a [`Budget`] counts the bytes
@@ -47,9 +47,9 @@ pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) bounds: Bounds,
-    /// Without it connections are in clear text.
+    /// If absent, connections are in clear text.
     pub(crate) tls: Option<Tls>,
-    /// The secret of its clients. [`serve`] does not ask for it: the protocol does.
+    /// The secret of the clients, which the protocol checks.
     pub(crate) secret: Option<Secret>,
     pub(crate) threads: Threads,
 }
@@ -63,10 +63,11 @@ impl Options {
 
 /// The protocol of a listener; a copy of it for each connection.
 pub(crate) trait Handler: Clone + Send + 'static {
-    /// The names of the protocol for TLS (ALPN), the preferred first; none where clients name none.
+    /// The names of the protocol for TLS (ALPN), the preferred first; none if clients do not name
+    /// any.
     const PROTOCOLS: &'static [&'static [u8]] = &[];
 
-    /// Serves one connection until its client leaves, until it is cut as unused, or, once the
+    /// Serves one connection until its client leaves, until it is cut as unused, or, when the
     /// process drains, until requests under way are answered. A panic ends only this connection.
     fn serve(self, stream: Stream, shell: Shell) -> impl Future<Output = ()> + Send;
 }

@@ -1,4 +1,5 @@
-//! How long a connection is kept whose client sends no request, does not end one, or does not read.
+//! How long a connection is kept if its client sends no request, does not end one, or does not
+//! read.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::Bounds;
 pub(crate) struct Seen {
     /// Whether an admitted request arrived since the last check, or is under way.
     pub(crate) is_used: bool,
-    /// A message that the client has begun and has to end, as a number that changes once it has
+    /// A message that the client has begun and has to end, as a number that changes when it has
     /// ended it.
     pub(crate) unended: Option<u64>,
     /// Answers that the client has not read, as a number that changes as it reads.
@@ -20,7 +21,7 @@ pub(crate) struct Seen {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// It was not used.
+    /// The connection was not used.
     Idle,
     /// A message did not end, or answers were not read.
     HeldUp,
@@ -33,7 +34,7 @@ pub(crate) struct Patience {
     /// The time between two checks.
     every: Duration,
     looks: Interval,
-    /// Checks since it was used.
+    /// Checks since the connection was used.
     idle: u32,
     unended: Unchanged,
     unread: Unchanged,
@@ -65,7 +66,7 @@ impl Patience {
         self.looks.tick().await;
     }
 
-    /// Evaluates a check; returns why the connection is to end, if it is.
+    /// Evaluates a check; returns the reason if the connection is to end.
     pub(crate) fn ends(&mut self, seen: Seen) -> Option<Over> {
         let time = |looks: u32| self.every.saturating_mul(looks);
         self.idle = if seen.is_used { 0 } else { self.idle + 1 };
@@ -83,7 +84,7 @@ impl Patience {
 pub(super) fn looks(every: Duration) -> Interval {
     let every = every.max(Duration::from_millis(1));
     let mut looks = interval_at(Instant::now() + every, every);
-    // A task that was late does not check twice for it.
+    // A task that was late does not make up for missed checks.
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks
 }
@@ -92,7 +93,7 @@ pub(super) fn looks(every: Duration) -> Interval {
 mod tests {
     use super::*;
 
-    /// Seconds until a connection in this state ends, and why; an hour at most.
+    /// Seconds until a connection in this state ends, with the reason; an hour at most.
     async fn ends(mut seen: impl FnMut(u64) -> Seen) -> (u64, Option<Over>) {
         let (began, mut patience) = (Instant::now(), Patience::of(Bounds::default()));
         loop {

@@ -1,13 +1,13 @@
-//! SIGHUP: certificates are read again, so new ones need no restart.
+//! SIGHUP: reads certificates again, so that new ones need no restart.
 
 use tokio::task::spawn_blocking;
 
 use super::Tls;
 
-/// Reads the files again whenever the process gets SIGHUP, as long as it runs, one reading at a
-/// time and on a thread where nobody waits. Errors are logged, and the certificates read before
-/// stay in force. Without TLS there is nothing to read, which is logged; the signal is handled
-/// nevertheless, because it would end the process otherwise.
+/// Reads the files again whenever the process gets SIGHUP, one reading at a time and on a thread
+/// that may block. Errors are logged, and the certificates read before stay in force. Without TLS
+/// there is nothing to read, which is logged; the signal is handled nevertheless, because it would
+/// end the process otherwise.
 #[cfg(unix)]
 pub(crate) fn on_hangup(tls: Option<Tls>) {
     use tokio::signal::unix::{SignalKind, signal};

@@ -51,7 +51,7 @@ impl Remainder {
     /// Reads some of them into `room`; returns their number.
     ///
     /// # Errors
-    /// The errors of the stream.
+    /// Returns the errors of the stream.
     pub(crate) async fn read(
         &mut self,
         stream: &mut (impl Arrives + Unpin),

@@ -8,7 +8,7 @@ use subtle::{Choice, ConstantTimeEq};
 
 const SCHEME: &[u8] = b"bearer ";
 
-/// Fewest characters of a token without a warning: as many as carry 128 bits in hexadecimal digits.
+/// The fewest characters of a token without a warning, which carry 128 bits in hexadecimal digits.
 const ADVISED: usize = 32;
 
 /// Tokens, each of which admits a client. They are never shown. Copies count refusals together.
@@ -19,11 +19,11 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
-    /// Parses tokens, one a line; space around them and empty lines are ignored.
+    /// Parses tokens, one per line; surrounding space and empty lines are ignored.
     ///
     /// # Errors
-    /// The error, without the text, which is meant to be secret. A token is of visible ASCII, so
-    /// that a header field can carry it, and at least one is needed.
+    /// Returns an error without the text, which is meant to be secret. A token consists of visible
+    /// ASCII, so that a header field can carry it, and at least one is needed.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
         let tokens = lines.map(|(index, line)| token(index + 1, line));
@@ -37,13 +37,13 @@ impl Secret {
     }
 
     /// Whether the client's token is one of these. The time that this takes reveals at most the
-    /// length of a token, and nothing of its contents.
+    /// length of a token, but nothing of its contents.
     pub(crate) fn opens(&self, said: &[u8]) -> bool {
         let none = Choice::from(0);
         self.tokens.iter().fold(none, |opened, token| opened | token.ct_eq(said)).into()
     }
 
-    /// Like [`Self::opens`], false for no token; counts refusals.
+    /// Like [`Self::opens`], but false for no token; counts refusals.
     pub(crate) fn admits(&self, said: Option<&[u8]>) -> bool {
         let admits = said.is_some_and(|said| self.opens(said));
         self.refused.fetch_add(u64::from(!admits), Relaxed);
@@ -55,20 +55,20 @@ impl Secret {
         self.refused.swap(0, Relaxed)
     }
 
-    /// A copy of the tokens with a count of refusals of its own.
+    /// A copy of the tokens with its own count of refusals.
     pub(crate) fn counted_apart(&self) -> Self {
         Self { tokens: Arc::clone(&self.tokens), refused: Arc::default() }
     }
 
-    /// How many tokens are short enough to be guessed, and the advised length.
+    /// The number of tokens that are short enough to be guessed, and the advised length.
     pub(crate) fn short(&self) -> Option<(usize, usize)> {
         let short = self.tokens.iter().filter(|token| token.len() < ADVISED).count();
         (short > 0).then_some((short, ADVISED))
     }
 }
 
-/// The token of `Bearer TOKEN` (RFC 6750), the form in `authorization` over HTTP and gRPC; the case
-/// of the scheme does not matter.
+/// The token of `Bearer TOKEN` (RFC 6750), as in `authorization` over HTTP and gRPC; the scheme is
+/// not case-sensitive.
 pub(crate) fn bearer(said: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = said.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())

@@ -1,4 +1,4 @@
-//! The shell of every connection, whatever its protocol: its bounds, its kept bytes, and its end.
+//! The shell of every connection, for any protocol: its bounds, its kept bytes, and its end.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::patience::{Over, Patience, looks};
 use super::{Account, Activity, Bounds};
 use crate::stop::Stop;
 
-/// The time between the start of a drain and the request to leave, so that bytes that have arrived are read before.
+/// The time between the start of a drain and the shutdown of a connection, so that bytes that have
+/// arrived are read before.
 const BREATH: Duration = Duration::from_millis(10);
 
 /// The bounds, the account and the stop signal of one connection, for the protocol that serves it.
@@ -22,17 +23,18 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one
-    /// that `may_leave` when the process drains; a connection whose client stalls is cut.
+    /// Runs a connection of hyper to its end. An idle connection is `shut_down` gracefully, and so
+    /// is one that `can_shut_down` when the process drains; a connection with a stalled client is
+    /// cut.
     ///
     /// # Errors
-    /// The errors of the connection.
+    /// Returns the errors of the connection.
     pub(crate) async fn run<C, E>(
         mut self,
         connection: C,
         activity: &Activity,
-        may_leave: impl Fn() -> bool,
-        leave: impl Fn(Pin<&mut C>),
+        can_shut_down: impl Fn() -> bool,
+        shut_down: impl Fn(Pin<&mut C>),
     ) -> Result<(), E>
     where
         C: Future<Output = Result<(), E>>,
@@ -40,16 +42,16 @@ impl Shell {
         let mut connection = pin!(connection);
         let mut patience = Patience::of(self.bounds);
         let mut reads = looks(self.bounds.stalled / 2);
-        let (mut draining, mut asked, mut warned) = (false, false, false);
+        let (mut draining, mut was_shut_down, mut warned) = (false, false, false);
         loop {
             tokio::select! {
-                // Bytes that have arrived are read before the connection is asked to leave.
+                // Bytes that have arrived are read before the connection is shut down.
                 biased;
                 ended = connection.as_mut() => return ended,
                 () = self.stop.draining(), if !draining => draining = true,
-                () = sleep(BREATH), if draining && !asked => if may_leave() {
-                    asked = true;
-                    leave(connection.as_mut());
+                () = sleep(BREATH), if draining && !was_shut_down => if can_shut_down() {
+                    was_shut_down = true;
+                    shut_down(connection.as_mut());
                 },
                 _ = reads.tick() => if self.account.has_stalled() {
                     return Ok(());
@@ -61,7 +63,7 @@ impl Shell {
                         _ if warned && !seen.is_used => return Ok(()),
                         Some(Over::Idle) => {
                             warned = true;
-                            leave(connection.as_mut());
+                            shut_down(connection.as_mut());
                         }
                         None => {}
                     }

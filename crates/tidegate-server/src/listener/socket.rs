@@ -1,4 +1,4 @@
-//! A TCP connection whose client has to read: bytes that it does not take are not kept for ever.
+//! A TCP connection whose client has to read: bytes that it does not read are not kept for ever.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -24,7 +24,7 @@ impl Socket {
         Self { tcp, within, stalled: None }
     }
 
-    /// The write, or its failure if it has waited too long. Nobody else writes here, so a write
+    /// The write, or its failure if it has waited too long. Nothing else writes here, so a write
     /// that is tried again has waited all that time.
     fn bounded<T>(
         &mut self,
@@ -110,7 +110,7 @@ mod tests {
         (client, Socket::new(tcp, WITHIN))
     }
 
-    /// Writes until the socket is full; returns how much went, or that the time is over.
+    /// Writes until the socket is full; returns the number of bytes, or that the time is over.
     async fn fill(socket: &mut Socket) -> io::Result<usize> {
         let mut bytes = 0;
         loop {
@@ -127,7 +127,7 @@ mod tests {
         let (_client, mut socket) = pair().await;
         pause();
         while fill(&mut socket).await.unwrap() > 0 {
-            // Data on its way frees space a few times; nobody reads it.
+            // Data on its way frees space a few times, although nobody reads it.
             advance(Duration::from_millis(10)).await;
         }
         advance(WITHIN - Duration::from_millis(20)).await;
@@ -145,7 +145,7 @@ mod tests {
             advance(WITHIN - Duration::from_secs(1)).await;
             let mut taken = vec![0; 8 << 20];
             while client.try_read(&mut taken).is_ok_and(|bytes| bytes > 0) {}
-            // The system reports in its own time that there is space again.
+            // The system reports later that there is space again.
             socket.tcp.writable().await.unwrap();
         }
         drop(socket);

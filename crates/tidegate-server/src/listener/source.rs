@@ -1,5 +1,5 @@
-//! The number of the connection that a request came over, by which connections take turns where a
-//! store cannot decide every request in time.
+//! The number of the connection that a request came over. Connections take turns by it if a store
+//! cannot decide every request in time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

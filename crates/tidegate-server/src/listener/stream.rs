@@ -10,7 +10,7 @@ use tokio_rustls::server::TlsStream;
 use super::socket::Socket;
 use super::{Arrives, Heads};
 
-/// A connection, which can note the heads in its bytes.
+/// A connection, which can track the heads in its bytes.
 #[derive(Debug)]
 pub(crate) struct Stream {
     transport: Transport,
@@ -31,8 +31,8 @@ impl From<Transport> for Stream {
 }
 
 impl Stream {
-    /// Notes heads from now on, beginning with the bytes that were `read` before.
-    pub(crate) fn noting(self, mut heads: Heads, read: &[u8]) -> Self {
+    /// Tracks heads from now on, beginning with the bytes that were `read` before.
+    pub(crate) fn with_heads(self, mut heads: Heads, read: &[u8]) -> Self {
         heads.read(read);
         Self { heads: Some(heads), ..self }
     }

@@ -1,8 +1,8 @@
-//! Threads with connections of their own: a connection is served by one of them, from its first
-//! byte to its last.
+//! Threads with connections of their own: one thread serves a connection from its first byte to its
+//! last.
 //!
-//! Threads that share work wake one another whenever one has several things to do, and take them
-//! from each other. For many short tasks that costs more than it saves.
+//! Threads that share work wake one another whenever one has several tasks, and take tasks from
+//! each other. For many short tasks that costs more than it saves.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tokio::runtime::{Handle, Runtime};
 /// The threads that serve the connections of a listener.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Threads {
-    /// The runtime that accepts them serves them.
+    /// The runtime that accepts connections serves them.
     #[default]
     OfWhoAccepts,
-    /// Each connection is served by one of these threads, of which there is at least one.
+    /// Each connection is served by one of these threads; there is at least one.
     Apart(Arc<[Thread]>),
 }
 
@@ -34,8 +34,8 @@ impl Thread {
 }
 
 impl Threads {
-    /// Distributes connections over these runtimes, of one thread each; where there are none, the
-    /// runtime that accepts a connection serves it.
+    /// Distributes connections over these runtimes, which have one thread each. If there are none,
+    /// the runtime that accepts a connection serves it.
     pub(crate) fn of(runtimes: &[Runtime]) -> Self {
         if runtimes.is_empty() {
             return Self::OfWhoAccepts;
@@ -45,7 +45,7 @@ impl Threads {
         Self::Apart(runtimes.iter().map(thread).collect())
     }
 
-    /// How many threads there are besides the runtime that accepts.
+    /// The number of threads besides the runtime that accepts.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::OfWhoAccepts => 0,
@@ -53,8 +53,8 @@ impl Threads {
         }
     }
 
-    /// Serves a connection on the thread that has the fewest. It is closed where the system does
-    /// not hand it over.
+    /// Serves a connection on the thread that has the fewest. The connection is closed if the
+    /// system fails to move it.
     pub(super) fn serve<S>(
         &self,
         stream: TcpStream,
@@ -73,7 +73,7 @@ impl Threads {
         let stream = stream.into_std();
         let one_more = Arc::clone(&thread.open);
         thread.runtime.spawn(async move {
-            // Dropped also when the connection ends by a panic.
+            // Dropped also if the connection ends by a panic.
             let _one_more = one_more;
             match stream.and_then(TcpStream::from_std) {
                 Ok(stream) => served(stream).await,
@@ -106,7 +106,7 @@ mod tests {
     use tokio::sync::{mpsc, oneshot};
 
     impl Threads {
-        /// How many connections all threads have.
+        /// The number of connections of all threads.
         fn connections(&self) -> usize {
             match self {
                 Self::OfWhoAccepts => 0,

@@ -1,4 +1,4 @@
-//! TLS from files: the server's certificate, and the clients that it lets in.
+//! TLS from files: the server's certificate, and the clients that it accepts.
 
 mod certificates;
 
@@ -26,17 +26,17 @@ pub(crate) struct TlsFiles {
     pub(crate) cert: PathBuf,
     /// The private key of the first of them.
     pub(crate) key: PathBuf,
-    /// The authority whose certificates let a client in; without it every client is let in.
+    /// The authority of accepted client certificates; without it every client is accepted.
     pub(crate) client_ca: Option<PathBuf>,
 }
 
 /// Encrypts connections, with the server's certificate and the protocols that the listener names.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    /// The contents of the files when they were last read without error, shared by all listeners.
+    /// The contents of the files when they were last read without error; all listeners share them.
     said: Arc<RwLock<Arc<ServerConfig>>>,
     files: TlsFiles,
-    /// The protocols inside, the preferred first.
+    /// The protocols inside TLS, the preferred first.
     speaks: Vec<Vec<u8>>,
 }
 
@@ -44,19 +44,19 @@ impl Tls {
     /// TLS 1.2 and 1.3 with these files.
     ///
     /// # Errors
-    /// The file that cannot be used, why, and what was expected: a file that cannot be read, is not
-    /// PEM, is empty, has expired, or a key that belongs to another certificate.
+    /// Returns the file that cannot be used, the reason, and what was expected: a file cannot be
+    /// read, is not PEM, is empty, has expired, or a key belongs to another certificate.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
         let said = Arc::new(RwLock::new(Arc::new(config(files)?)));
         Ok(Self { said, files: files.clone(), speaks: Vec::new() })
     }
 
     /// Reads the files again: connections that begin from now on, at every listener, use the new
-    /// contents. Existing ones stay. It blocks while it reads, so it must not be called on a thread
-    /// where others wait.
+    /// contents; existing ones keep the old. This blocks while it reads, so it must not run on a
+    /// thread of other tasks.
     ///
     /// # Errors
-    /// As [`Self::load`]; the contents read before stay in force.
+    /// Returns an error as [`Self::load`] does; the contents read before stay in force.
     pub(crate) fn reload(&self) -> Result<(), String> {
         let said = Arc::new(config(&self.files)?);
         *self.said.write().unwrap_or_else(PoisonError::into_inner) = said;
@@ -64,13 +64,14 @@ impl Tls {
     }
 
     /// The same TLS with these protocols inside, the preferred first. A client that names none is
-    /// served; one that names only others is not. Without any, protocols are not negotiated.
+    /// served; one that names only others is not. If the list is empty, protocols are not
+    /// negotiated.
     pub(crate) fn speaking(&self, protocols: &[&[u8]]) -> Self {
         let speaks = protocols.iter().map(|name| name.to_vec()).collect();
         Self { speaks, ..self.clone() }
     }
 
-    /// Whether only clients with a certificate are let in.
+    /// Whether only clients with a certificate are accepted.
     pub(crate) const fn asks_for_certificates(&self) -> bool {
         self.files.client_ca.is_some()
     }
@@ -79,13 +80,13 @@ impl Tls {
         &self.files.cert
     }
 
-    /// Completes a handshake. It takes as long as the client does: bound it.
+    /// Completes a handshake. The client can delay it, so the caller must bound its time.
     pub(crate) async fn accept(&self, stream: Socket) -> io::Result<Stream> {
         Ok(Transport::Tls(Box::new(self.acceptor().accept(stream).await?)).into())
     }
 
-    /// With the contents of the files read last. Its parts are shared, so this is cheap beside a
-    /// handshake.
+    /// An acceptor with the contents of the files last read. Its parts are shared, so this is cheap
+    /// compared with a handshake.
     fn acceptor(&self) -> TlsAcceptor {
         let said = Arc::clone(&self.said.read().unwrap_or_else(PoisonError::into_inner));
         let mut config = ServerConfig::clone(&said);
@@ -100,7 +101,7 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// TLS 1.2 and 1.3 with the contents of the files now.
+/// TLS 1.2 and 1.3 with the current contents of the files.
 fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates::current(&files.cert, &provider)?;
@@ -113,7 +114,7 @@ fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     config.map_err(|error| unfit(files, &error))
 }
 
-/// Which clients are let in: all, or those with a certificate of the authority.
+/// The accepted clients: all, or those with a certificate of the authority.
 fn admission(
     files: &TlsFiles,
     provider: Arc<CryptoProvider>,

@@ -1,9 +1,9 @@
-//! Ends a stream of HTTP/2 whose client does not take its answer.
+//! Ends an HTTP/2 stream whose client does not take its answer.
 //!
 //! hyper makes one future of each request: it waits for the answer, then for the client to take it,
-//! piece by piece. Dropped before its end it resets the stream. Its progress is not visible from
-//! outside, so the service reports the beginning of the answer with [`answer_begins`], and from
-//! then on each wake-up is progress.
+//! piece by piece. If it is dropped before its end, it resets the stream. Its progress is not
+//! visible from outside, so the service reports the beginning of the answer with [`answer_begins`],
+//! and from then on each wake-up is progress.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ thread_local! {
     static BEGUN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes that the service of the polled stream has answered: the rest depends on the client alone.
+/// Notes that the service of the polled stream has answered; the rest depends on the client alone.
 pub(crate) fn answer_begins() {
     BEGUN.set(true);
 }

@@ -1,4 +1,4 @@
-//! A limit on log events of one kind: events that clients can cause must not fill a disk.
+//! A limit on log events of one kind, because events that clients can cause must not fill a disk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +10,11 @@ use tracing::subscriber::Interest;
 use tracing::{Level, Metadata};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Events of one kind that are logged in a minute.
+/// The number of events of one kind that are logged in a minute.
 const A_MINUTE: u64 = 20;
 
-/// Lets a number of events of each source line through; those of `debug` and `trace` all pass,
-/// because whoever enables them wants all. Copies share their counts.
+/// Passes a number of events of each source line; those of `debug` and `trace` all pass, because
+/// whoever enables them wants all. Copies share their counts.
 #[derive(Clone, Debug)]
 pub(super) struct Often<C = SystemClock> {
     kinds: Arc<Mutex<HashMap<Identifier, Kind<C>>>>,
@@ -24,7 +24,7 @@ pub(super) struct Often<C = SystemClock> {
 /// The events of one source line.
 #[derive(Debug)]
 struct Kind<C> {
-    /// `None` where the rule is invalid, which a test excludes; then all pass.
+    /// `None` if the rule is invalid, which a test excludes; then all pass.
     limiter: Option<Limiter<C>>,
     place: &'static str,
     withheld: u64,
@@ -50,7 +50,7 @@ impl<C: Clock + Clone> Often<C> {
         lets
     }
 
-    /// How many events of each source line were withheld since the last call.
+    /// The number of events withheld since the last call, for each source line.
     pub(super) fn withheld(&self) -> Vec<(&'static str, u64)> {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let withheld = kinds.values_mut().filter(|kind| kind.withheld > 0);
@@ -63,7 +63,7 @@ fn limiter<C: Clock>(clock: C) -> Option<Limiter<C>> {
     Limiter::with_clock(spec, clock).ok()
 }
 
-/// Not `event_enabled`: withholding an event there affects the next one.
+/// This is not `event_enabled`, because withholding an event there affects the next one.
 impl<S, C: Clock + Clone> Filter<S> for Often<C> {
     fn enabled(&self, kind: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         self.lets(kind)

@@ -1,4 +1,4 @@
-//! The queue of lines for standard error: bounded, with a thread that writes.
+//! The queue of lines for standard error: bounded, with a thread that writes them.
 //!
 //! Logging never waits for a reader. A reader that stops costs lines, which are counted.
 
@@ -13,11 +13,11 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::printable;
 
-/// Most bytes of lines that wait to be written.
+/// The most bytes of lines that wait to be written.
 const MOST_BYTES: usize = 1 << 20;
 /// Approximate bytes of a line in the queue besides its text.
 const LINE_BYTES: usize = 64;
-/// How long the last lines are waited for at the end.
+/// How long the end of the process waits for the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A handle to the queue; copies share it.
@@ -29,7 +29,7 @@ struct QueueState {
     to_writer: Sender<Message>,
     /// Bytes that wait to be written.
     bytes: AtomicUsize,
-    /// Lines dropped for want of space.
+    /// Lines dropped because there was no space.
     dropped: AtomicU64,
 }
 
@@ -41,11 +41,11 @@ enum Message {
 }
 
 impl Queue {
-    /// Writes to `out` in a thread of its own. Once there is space again after lines were dropped,
-    /// calls `report` there with how many were dropped since the last call, and how many in all.
+    /// Writes to `out` in a thread of its own. After lines were dropped and there is space again,
+    /// calls `report` there with the number of lines dropped since the last call, and in all.
     ///
     /// # Errors
-    /// When the system starts no thread.
+    /// Returns an error if the system starts no thread.
     pub(super) fn to(
         out: impl Write + Send + 'static,
         report: impl Fn(u64, u64) + Send + 'static,
@@ -59,7 +59,7 @@ impl Queue {
         Ok(Self(state))
     }
 
-    /// Queues a line, or counts it as dropped where there is no space.
+    /// Queues a line, or counts it as dropped if there is no space.
     pub(super) fn put(&self, line: Box<[u8]>) {
         let size = line.len() + LINE_BYTES;
         let room = |bytes: usize| bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES);
@@ -95,7 +95,8 @@ fn write_out(
     for message in lines {
         match message {
             Message::Line(line) => {
-                // A line that cannot be written is lost: there is no other stream to report it.
+                // A line that cannot be written is lost, because there is no other stream to report
+                // it.
                 let _ = out.write_all(&line);
                 let had = state.bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
                 let dropped = state.dropped.load(Relaxed);

@@ -1,16 +1,16 @@
-//! The errors of a file as printed on a terminal: a bounded number, and no endless line.
+//! The errors of a configuration as printed on a terminal: a bounded number, with bounded lines.
 //!
-//! A file that is not TOML at all has an error on each of its lines; the first few are enough.
+//! A file that is not TOML at all has an error on each line; the first few are enough.
 
 use tidegate::config::{ConfigError, ConfigErrors};
 
-/// How many errors are printed in full; the rest are only counted.
+/// The number of errors that are printed in full; the rest are only counted.
 const MOST_SHOWN: usize = 100;
-/// Longer lines are cut in their middle: they quote a long text of the file.
+/// Longer lines are cut in the middle; they quote a long text of the file.
 const LINE_CHARS: usize = 600;
-/// How many characters of the beginning of a cut line are kept, with the position.
+/// How many characters are kept of the beginning of a cut line, which has the position.
 const BEGINNING: usize = 400;
-/// How many of its end, with what was expected.
+/// How many characters are kept of its end, which says what was expected.
 const END: usize = LINE_CHARS - BEGINNING - 1;
 
 /// The first errors, and the number of all if there are more.

@@ -40,7 +40,7 @@ impl<'a> Args<'a> {
         self.bytes.get(self.spans.get(number)?.range())
     }
 
-    /// The word at an index; empty where there is none.
+    /// The word at an index; empty if there is none.
     pub(super) fn word(&self, number: usize) -> &'a [u8] {
         self.get(number).unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl<'a> Args<'a> {
         spans.iter().filter_map(move |span| bytes.get(span.range()))
     }
 
-    /// Without the first words.
+    /// The words without the first ones.
     pub(super) fn skip(&self, words: usize) -> Self {
         Self { bytes: self.bytes, spans: self.spans.get(words..).unwrap_or_default() }
     }
@@ -80,7 +80,7 @@ impl From<Args<'_>> for OwnedArgs {
 
 /// A whole number as Redis clients write it; `None` for anything else.
 pub(super) fn integer(word: &[u8]) -> Option<i64> {
-    /// A number of so many digits cannot overflow.
+    /// A number with at most this many digits cannot overflow.
     const SAFE: usize = 18;
     if (1..=SAFE).contains(&word.len()) && word.iter().all(u8::is_ascii_digit) {
         return Some(word.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')));

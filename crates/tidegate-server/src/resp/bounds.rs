@@ -1,6 +1,6 @@
 //! Bounds of a client's input, and of the commands answered in one turn.
 
-/// Most bytes of one word of a command.
+/// The most bytes of one word of a command.
 pub(super) const WORD_BYTES: usize = 64 << 10;
 /// Most words of one command.
 pub(super) const WORDS: usize = 1_024;
@@ -19,7 +19,7 @@ pub(super) const TURN_BYTES: usize = 64 << 10;
 /// Wrong tokens on one connection before it ends.
 pub(super) const WRONG_TOKENS: u32 = 10;
 
-/// The bytes that a client may send before they are parsed, and leave unread.
+/// Bounds of the bytes that a client may send before they are parsed, and may leave unread.
 #[derive(Debug)]
 pub(super) struct InputBounds {
     /// Words of a command.
@@ -28,29 +28,29 @@ pub(super) struct InputBounds {
     pub(super) command_bytes: usize,
     /// Bytes of an inline command.
     pub(super) inline_bytes: usize,
-    /// Bytes of input kept at a time: more than any command has.
+    /// Bytes of input kept at a time; more than any command has.
     pub(super) input_bytes: usize,
-    /// Bytes of input that a connection begins with.
+    /// Bytes of a new connection's input buffer.
     pub(super) first_bytes: usize,
     /// Bytes of replies that may be unread, whatever the budget allows.
     pub(super) unread_bytes: usize,
 }
 
-/// The bounds of a client that may use all commands.
-pub(super) static KNOWN: InputBounds = InputBounds {
+/// The bounds of an authenticated client.
+pub(super) static AUTHENTICATED: InputBounds = InputBounds {
     words: WORDS,
     word_bytes: WORD_BYTES,
     command_bytes: COMMAND_BYTES,
     inline_bytes: INLINE_BYTES,
-    // Enough to see that a command has one word too many.
+    // Enough for a command that has one word too many.
     input_bytes: COMMAND_BYTES + 2 * WORD_BYTES,
     first_bytes: 4 << 10,
     unread_bytes: usize::MAX,
 };
 
-/// The bounds of a client that has yet to authenticate: those of Redis, so that such clients cost
+/// The bounds of a client that has not authenticated yet: those of Redis, so that such clients cost
 /// little.
-pub(super) static STRANGER: InputBounds = InputBounds {
+pub(super) static UNAUTHENTICATED: InputBounds = InputBounds {
     words: 10,
     word_bytes: STRANGER_BYTES,
     command_bytes: STRANGER_BYTES,

@@ -39,7 +39,7 @@ impl CallLimit {
     /// The token bucket of this limit.
     ///
     /// # Errors
-    /// Why the limit is not possible.
+    /// Returns an error if the limit is impossible.
     pub(super) fn rule(self) -> Result<Rule, String> {
         if self.count == 0 || self.period == 0 {
             return Err("Zero rates are not supported".to_owned());

@@ -1,4 +1,4 @@
-//! `TG.CHECK` and `TG.PEEK`: the configured rules decide.
+//! `TG.CHECK` and `TG.PEEK`: decisions by the configured rules.
 
 use tidegate::Answer;
 use tidegate::json::DecisionLine;
@@ -60,7 +60,7 @@ impl Mistake {
     }
 }
 
-/// Writes the values of an answer under the names they have over HTTP.
+/// Writes the values of an answer under the names that they have over HTTP.
 fn write_answer(answer: &Answer<'_>, reply: &mut Reply<'_>) {
     let (decision, flags) = (DecisionLine::from(answer), flags::of(answer));
     reply.map(7 + flags.len());

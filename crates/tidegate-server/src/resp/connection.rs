@@ -1,5 +1,5 @@
-//! One connection: reads, answers all commands read, writes; ends when its client does, stalls, or
-//! idles.
+//! One connection: reads, answers all commands read, writes; ends when its client leaves, stalls,
+//! or idles.
 
 use std::future::poll_fn;
 use std::io;
@@ -29,17 +29,17 @@ where
 {
     let mut connection = Connection::new(stream, state, &shell);
     if let Err(error) = connection.run(shell.stop).await {
-        // It concerns only its client.
+        // A broken connection concerns only its client.
         tracing::debug!(%error, "a connection broke off");
     }
 }
 
-/// What to do after all commands that could be answered.
+/// The next step after all commands that could be answered.
 enum Next {
     Read,
     /// More commands may be there, but other connections come first.
     Yield,
-    /// Too much is unread: some of it must be written before more commands are answered.
+    /// Too many replies are unread: some must be written before more commands are answered.
     Write,
     Wait(Vec<Later>),
     End,
@@ -50,7 +50,7 @@ struct Connection<S> {
     parser: Parser,
     session: Session,
     bounds: Bounds,
-    /// Commands so far, and those until the last check.
+    /// Commands so far, and those at the last check.
     commands: u64,
     seen_commands: u64,
 }
@@ -124,19 +124,19 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         };
         self.wire.output.count();
         match next {
-            // It is read again after the waiting replies.
+            // The command is read again after the waiting replies.
             _ if !later.is_empty() => Next::Wait(later),
             next => next,
         }
     }
 
     /// Whether further commands are read while `waiting` commands wait: the store answers many at a
-    /// time, while a limiter in process is asked in order.
+    /// time, while limiters in process are asked in order.
     fn goes_on(&self, waiting: usize) -> bool {
         self.session.state.limiters.shared().is_some() && waiting < AT_ONCE
     }
 
-    /// Answers one command; `None` where there is no complete one.
+    /// Answers one command; `None` if no command is complete.
     fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
         let Self { wire, parser, session, commands, .. } = self;
         let bounds = session.bounds();
@@ -168,8 +168,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits for replies, and writes those before them; ends if the client is gone. A client that
-    /// has sent everything may be gone unnoticed: its replies are waited for as long as an idle
-    /// connection is kept.
+    /// has sent everything may be gone unnoticed, so its replies are waited for only as long as an
+    /// idle connection is kept.
     async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
         let Bounds { half_closed, idle, .. } = self.bounds;
         let mut unseen = pin!(sleep(idle));
@@ -199,13 +199,13 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The state of the connection at one check. Frees memory where nothing happens.
+    /// The state of the connection at one check. Frees memory if nothing happens.
     fn look(&mut self) -> Seen {
         self.wire.input.shrink();
         self.wire.output.shrink();
         let unread = (!self.wire.output.is_empty()).then_some(self.wire.written);
         let is_amid = unread.is_none() && !self.wire.input.unread().is_empty();
-        let unended = match self.session.is_known {
+        let unended = match self.session.is_authenticated {
             true => is_amid.then_some(self.commands),
             // Authenticating must not take longer than a command.
             false => Some(u64::MAX),
@@ -214,8 +214,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         Seen { is_used, unended, unread }
     }
 
-    /// Ends the connection from the server's side, so that bytes still on their way to it do not
-    /// destroy the last reply.
+    /// Ends the connection from the server's side in such a way that bytes on their way to it do
+    /// not destroy the last reply.
     async fn end(&mut self) -> io::Result<()> {
         let bounds = self.bounds;
         self.wire.flush(bounds.stalled).await?;

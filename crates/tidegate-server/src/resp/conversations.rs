@@ -15,8 +15,8 @@ use super::tests::command;
 use super::{args::Args, connection};
 use crate::listener::{Bounds, FREE};
 
-/// PITFALLS: one unauthenticated command killed the task that decides. Here it is an error of that
-/// command.
+/// PITFALLS: one unauthenticated command killed the task that decides. Here it is only an error of
+/// that command.
 #[tokio::test]
 async fn a_panic_in_one_request_is_that_requests_error() {
     let panics = command(&["TG.CHECK", "panics", "a", "b"]);
@@ -25,7 +25,7 @@ async fn a_panic_in_one_request_is_that_requests_error() {
     assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
 }
 
-/// Also where the request waited, and its connection went on reading.
+/// This also holds if the request waited, and its connection went on reading.
 #[tokio::test]
 async fn a_panic_in_a_request_that_waited_is_that_requests_error() {
     let panics = command(&["TG.CHECK", "panics", "user", "a"]);
@@ -91,7 +91,7 @@ async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
     stands.done.await.unwrap();
 }
 
-/// Its end would come after bytes that are not read.
+/// The end of the client's input comes after bytes that are not read.
 #[tokio::test]
 async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
     let bounds = Bounds { idle: Duration::from_millis(20), ..Bounds::default() };
@@ -101,7 +101,7 @@ async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
     stands.done.await.unwrap();
 }
 
-/// However long it has waited before.
+/// The test holds however long the connection has waited before.
 #[tokio::test]
 async fn a_full_input_is_waited_for_since_it_is_full() {
     pause();
@@ -151,7 +151,7 @@ async fn one_that_never_reads_is_bounded_and_cut() {
     let bounds = Bounds { stalled, kept_bytes: FREE, ..Bounds::default() };
     let mut served = serve_within(bounds, open(), 1 << 10);
     let sent = command(&["ECHO", "0123456789"]).repeat(20_000);
-    // Not all of it is read: the pipe breaks before.
+    // The server does not read all of it: the pipe breaks before.
     assert!(served.client.write_all(sent.as_bytes()).await.is_err());
     served.done.await.unwrap();
 }
@@ -242,7 +242,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// However any input is cut, the parser reads it the same way, without panic.
+    /// The parser reads any input the same way however it is cut, without panic.
     #[test]
     fn any_bytes_are_understood_alike_however_they_are_cut(
         sent in noise(),
@@ -256,7 +256,7 @@ proptest! {
     }
 }
 
-/// The commands in some parts, and the error that ended them.
+/// The commands in these parts, and the error that ended them.
 fn understood<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
     let (mut parser, mut buffer, mut all) =
         (super::parse::Parser::new(), Vec::new(), String::new());

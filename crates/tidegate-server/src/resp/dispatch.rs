@@ -1,4 +1,4 @@
-//! Dispatch of a command: which one it is, whether the client may use it, and its answer.
+//! Dispatch: finds the command, checks that the client may use it, and answers it.
 
 use super::args::Args;
 use super::reply::Reply;
@@ -21,7 +21,7 @@ impl Session {
             wrong_number(command.name, &mut reply);
             return Outcome::Answered;
         }
-        if !self.is_known && !command.is_open {
+        if !self.is_authenticated && !command.is_open {
             reply.error("NOAUTH Authentication required.");
             return Outcome::Answered;
         }
@@ -50,9 +50,9 @@ impl Session {
         Outcome::Answered
     }
 
-    /// Clients that have not authenticated learn no names of commands.
+    /// Clients that have not authenticated do not learn the names of commands.
     fn unknown(&self, args: &Args<'_>, reply: &mut Reply<'_>) {
-        match self.is_known {
+        match self.is_authenticated {
             true => usage::unknown(args, reply),
             false => reply.error("NOAUTH Authentication required."),
         }

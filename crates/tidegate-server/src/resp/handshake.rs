@@ -12,13 +12,13 @@ const NONE_NEEDED: &str = "ERR AUTH <password> called without any password confi
 /// The only user, by its name in Redis.
 const USER: &[u8] = b"default";
 
-/// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; it has no effect if any part of it is wrong.
+/// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; it has no effect if any part of it is invalid.
 pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match Greeting::read(session, args) {
         Err(error) => return refuse(session, &error, reply),
         Ok(greeting) => {
             session.proto = greeting.proto;
-            admitted(session, greeting.is_known);
+            admitted(session, greeting.is_authenticated);
             if let Some(name) = greeting.name {
                 session.name = name.to_vec();
             }
@@ -33,7 +33,7 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
 struct Greeting<'a> {
     proto: Proto,
     /// Whether a right token was given.
-    is_known: bool,
+    is_authenticated: bool,
     name: Option<&'a [u8]>,
 }
 
@@ -43,12 +43,12 @@ impl<'a> Greeting<'a> {
             None => session.proto,
             Some(word) => proto(word)?,
         };
-        let mut greeting = Self { proto, is_known: false, name: None };
+        let mut greeting = Self { proto, is_authenticated: false, name: None };
         let mut rest = args.skip(2);
         while let Some(option) = rest.get(0) {
             rest = greeting.option(session, option, rest)?;
         }
-        match greeting.is_known || session.is_known {
+        match greeting.is_authenticated || session.is_authenticated {
             true => Ok(greeting),
             false => Err("NOAUTH HELLO must be called with the client already authenticated, \
                           otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
@@ -67,7 +67,7 @@ impl<'a> Greeting<'a> {
     ) -> Result<Args<'a>, String> {
         if option.eq_ignore_ascii_case(b"auth") && rest.len() > 2 {
             admit(session, rest.word(1), rest.word(2))?;
-            self.is_known = true;
+            self.is_authenticated = true;
             Ok(rest.skip(3))
         } else if option.eq_ignore_ascii_case(b"setname") && rest.len() > 1 {
             self.name = Some(name(rest.word(1))?);
@@ -88,7 +88,7 @@ fn proto(word: &[u8]) -> Result<Proto, String> {
     }
 }
 
-/// Writes what the server says of itself.
+/// Writes the server's description of itself.
 fn introduce(session: &Session, reply: &mut Reply<'_>) {
     reply.map(7);
     for (name, value) in [("server", "tidegate"), ("version", env!("CARGO_PKG_VERSION"))] {
@@ -126,14 +126,14 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
     }
 }
 
-/// Lets the client use all commands, if `is` true.
+/// Authenticates the client, or revokes that.
 const fn admitted(session: &mut Session, is: bool) {
     if is {
-        (session.is_known, session.wrong_tokens) = (true, 0);
+        (session.is_authenticated, session.wrong_tokens) = (true, 0);
     }
 }
 
-/// A client cannot try tokens without end on one connection.
+/// Limits how many tokens a client can try on one connection.
 fn refuse(session: &mut Session, error: &str, reply: &mut Reply<'_>) -> Outcome {
     reply.error(error);
     session.wrong_tokens += u32::from(error == WRONG);
@@ -142,7 +142,7 @@ fn refuse(session: &mut Session, error: &str, reply: &mut Reply<'_>) -> Outcome 
 
 /// Without a secret any token is right, as in Redis.
 fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<(), String> {
-    // Another user is refused like a wrong token, and counted the same.
+    // Any other user is refused like a wrong token, and counts as one.
     let token = (user == USER).then_some(token);
     let secret = session.state.secret.as_ref();
     if secret.map_or(token.is_some(), |secret| secret.admits(token)) {
@@ -191,7 +191,7 @@ fn set_name(session: &mut Session, word: &[u8], reply: &mut Reply<'_>) {
     }
 }
 
-/// A name that can be shown in a list.
+/// Returns a name that can be shown in a list.
 fn name(word: &[u8]) -> Result<&[u8], String> {
     match word.iter().all(u8::is_ascii_graphic) {
         true => Ok(word),
@@ -225,10 +225,10 @@ pub(super) fn select(args: &Args<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-/// `RESET`: the connection is as at its beginning.
+/// `RESET`: the connection returns to its initial state.
 pub(super) fn reset(session: &mut Session, reply: &mut Reply<'_>) {
     session.proto = Proto::default();
-    session.is_known = session.state.secret.is_none();
+    session.is_authenticated = session.state.secret.is_none();
     session.name.clear();
     reply.speak(session.proto);
     reply.simple("RESET");

@@ -1,6 +1,6 @@
 //! The input of a connection that is not yet parsed.
 
-use super::bounds::{InputBounds, KNOWN};
+use super::bounds::{AUTHENTICATED, InputBounds};
 
 /// Bytes per read from a connection that sends much.
 const LARGE: usize = 64 << 10;
@@ -12,13 +12,13 @@ pub(super) struct Input {
     pub(super) bounds: &'static InputBounds,
     start: usize,
     end: usize,
-    /// Whether the last read left no space, so that more bytes are likely to follow.
+    /// Whether the last read filled the space, so that more bytes are likely to follow.
     was_filled: bool,
 }
 
 impl Input {
     pub(super) fn new() -> Self {
-        Self { bytes: Vec::new(), bounds: &KNOWN, start: 0, end: 0, was_filled: false }
+        Self { bytes: Vec::new(), bounds: &AUTHENTICATED, start: 0, end: 0, was_filled: false }
     }
 
     /// The bytes that are not yet parsed.
@@ -34,7 +34,7 @@ impl Input {
         }
     }
 
-    /// The space to read into; empty only when far too many bytes are there.
+    /// The space to read into; empty only if far too many bytes are there.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let wants_more = self.was_filled && self.bytes.len() < LARGE;
         if self.end == self.bytes.len() && self.start > 0 {
@@ -43,7 +43,7 @@ impl Input {
         }
         if wants_more || self.end == self.bytes.len() {
             let larger = (2 * self.bytes.len()).max(self.bounds.first_bytes);
-            // A connection that has to authenticate again may have more than its new bounds.
+            // A connection that has to authenticate again may exceed its new bounds.
             let larger = larger.min(self.bounds.input_bytes).max(self.bytes.len());
             self.bytes.resize(larger, 0);
         }
@@ -72,7 +72,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::bounds::STRANGER;
+    use crate::resp::bounds::UNAUTHENTICATED;
 
     fn fill(input: &mut Input, bytes: &[u8]) -> usize {
         let room = input.room();
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn it_grows_to_its_bound_and_shrinks_at_rest() {
-        for bounds in [&KNOWN, &STRANGER] {
+        for bounds in [&AUTHENTICATED, &UNAUTHENTICATED] {
             let (mut input, most) = (Input { bounds, ..Input::new() }, bounds.input_bytes);
             assert_eq!(input.room().len(), bounds.first_bytes);
             while fill(&mut input, &[1; 10_000]) > 0 {}
@@ -120,7 +120,7 @@ mod tests {
             fill(&mut input, &[7; 10_000]);
         }
         let came = input.unread().len();
-        input.bounds = &STRANGER;
+        input.bounds = &UNAUTHENTICATED;
         while fill(&mut input, &[7; 10_000]) > 0 {}
         assert!(input.unread().len() >= came && input.unread().iter().all(|byte| *byte == 7));
     }

@@ -8,7 +8,7 @@ use super::state::ListenerState;
 use super::table::{Argument, COMMANDS, Command, Verb};
 use super::usage::{help, unknown_subcommand, wrong_number};
 
-/// Clients choose commands by this version. The answers are those of Redis 7.0.
+/// The version of Redis whose replies these are; clients choose their commands by it.
 const LIKE_REDIS: &str = "7.0.0";
 
 /// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]`.
@@ -127,7 +127,7 @@ fn write_argument(argument: &Argument, reply: &mut Reply<'_>) {
     }
 }
 
-/// `INFO [section ...]`: what monitors read, in the form of Redis.
+/// `INFO [section ...]`: the values that monitors read, in the form of Redis.
 pub(super) fn info(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
     let (begun, open) = state.connections();
     let rules = state.limiters.policy().rules().len();

@@ -1,4 +1,4 @@
-//! Invariants of every input: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of the parser of input, used by the fuzzer and, over its seeds, by the tests.
 
 use tidegate::{KeyedLimiter, MAX_COST, MAX_REQUEST_ID_BYTES, Spec, Under};
 
@@ -11,7 +11,7 @@ use super::question::{self, Question};
 /// The words of the commands of an input, and the error that ended it.
 type Read = (Vec<Vec<Vec<u8>>>, Option<Mistake>);
 
-/// Panics where an input is misread.
+/// Panics if an input is misread.
 pub(crate) fn judge(sent: &[u8]) {
     let whole = read(sent, sent.len().max(1));
     for most in [1, 2, 7, 64] {
@@ -63,7 +63,7 @@ fn read(sent: &[u8], most: usize) -> Read {
     (commands, None)
 }
 
-/// Words are within their bounds, whichever command has them.
+/// Words are within their bounds, whatever the command.
 fn judge_args(args: &Args<'_>) {
     assert!(args.len() <= WORDS && args.iter().count() == args.len(), "{} words", args.len());
     assert!(args.iter().all(|word| word.len() <= WORD_BYTES), "a long word");

@@ -18,7 +18,7 @@ use crate::limiters;
 pub(super) enum Later {
     /// The reply of a command that waits for a limiter or for the store.
     Asked { state: Arc<ListenerState>, proto: Proto, args: OwnedArgs },
-    /// The known reply of a later command, which must not overtake.
+    /// The known reply of a later command, which must wait its turn.
     Known(Vec<u8>),
 }
 
@@ -28,7 +28,7 @@ impl Later {
         Self::Asked { state, proto, args: args.into() }
     }
 
-    /// The reply, when it is ready. A panic results in a reply as well.
+    /// The reply, when it is ready; a panic results in a reply as well.
     pub(super) async fn reply(self) -> Vec<u8> {
         let (state, proto, args) = match self {
             Self::Known(reply) => return reply,

@@ -1,7 +1,7 @@
 //! Decisions for Redis clients, over RESP2 and RESP3.
 //!
-//! A command passes [`connection`] (read) -> [`parse`] (the ranges of its words) -> [`dispatch`]
-//! (which command of [`table`] it is, and whether the client may use it) -> [`check`] or
+//! A command passes [`connection`] (reads it) -> [`parse`] (the ranges of its words) ->
+//! [`dispatch`] (finds it in [`table`], and checks that the client may use it) -> [`check`] or
 //! [`throttle`] -> the gate -> [`reply`]. All commands of a read are answered before anything is
 //! written, and a command that has to wait is returned to the connection as [`later`].
 
@@ -46,17 +46,17 @@ use crate::limiters::Limiters;
 use crate::listener::{Handler, Secret, Shell, Stream};
 use state::ListenerState;
 
-/// Limiters, served to Redis clients.
+/// Limiters that are served to Redis clients.
 #[derive(Clone)]
 pub(crate) struct Service {
     state: Arc<ListenerState>,
 }
 
 impl Service {
-    /// Serves `limiters`, which other listeners may serve too; `throttles` enables CL.THROTTLE.
+    /// Serves `limiters`, which other listeners may share; `throttles` enables CL.THROTTLE.
     ///
     /// # Errors
-    /// No error is known: see [`plans::Throttle::beside`].
+    /// No error is known; see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
         secret: Option<Secret>,

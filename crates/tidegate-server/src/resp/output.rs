@@ -1,6 +1,6 @@
-//! Replies that are not yet written: gathered, and bounded for each connection and for all.
+//! Replies that are not written yet, bounded for each connection and in all.
 
-use super::bounds::{InputBounds, KNOWN};
+use super::bounds::{AUTHENTICATED, InputBounds};
 use crate::listener::{FREE, Kept};
 
 #[derive(Debug)]
@@ -8,14 +8,14 @@ pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     written: usize,
     pub(super) bounds: &'static InputBounds,
-    /// The claim of these bytes in the budget.
+    /// The claim of these bytes on the budget.
     kept: Kept,
 }
 
 impl Output {
-    /// No replies; they will be counted in `kept`.
+    /// No replies yet; later ones are counted in `kept`.
     pub(super) const fn new(kept: Kept) -> Self {
-        Self { bytes: Vec::new(), written: 0, bounds: &KNOWN, kept }
+        Self { bytes: Vec::new(), written: 0, bounds: &AUTHENTICATED, kept }
     }
 
     pub(super) fn unwritten(&self) -> &[u8] {
@@ -42,7 +42,7 @@ impl Output {
         if self.is_empty() {
             self.written = 0;
             self.bytes.clear();
-            // A deep pipeline does not keep its memory for the life of its connection.
+            // Frees the memory of a deep pipeline before its connection ends.
             if self.bytes.capacity() > 2 * FREE {
                 self.bytes = Vec::new();
             }
@@ -53,7 +53,7 @@ impl Output {
     }
 
     /// Drops written bytes. It moves at most as many bytes as were written since the last time, so
-    /// a reader that never quite catches up is cheap.
+    /// that a reader that stays slightly behind is cheap.
     #[cold]
     fn close_up(&mut self) {
         self.bytes.drain(..self.written);

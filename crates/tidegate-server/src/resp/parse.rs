@@ -1,14 +1,14 @@
-//! Finds one command after another in the bytes of a connection, however they are split; copies
-//! none.
+//! Finds one command after another in the bytes of a connection, however they are split, without
+//! copying.
 //!
 //! Existing codecs return each command as a tree of allocated frames. A command here is a list of
 //! ranges of the input, so that a decision allocates nothing.
 
 use super::args::{Args, Span};
-use super::bounds::{COMMAND_BYTES, InputBounds, KNOWN, WORD_BYTES, WORDS};
+use super::bounds::{AUTHENTICATED, COMMAND_BYTES, InputBounds, WORD_BYTES, WORDS};
 use super::inline;
 
-/// Why the input cannot be parsed any further: reported, and the connection ends.
+/// Why the input cannot be parsed any further. It is reported, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
     WordCount,
@@ -21,14 +21,14 @@ pub(super) enum Mistake {
     WordNotEnded,
     TooLong,
     InlineTooLong,
-    /// More than a client may send that has not authenticated.
-    Stranger(&'static str),
+    /// More than a client may send before it has authenticated.
+    Unauthenticated(&'static str),
     Quotes,
     Http,
 }
 
 impl Mistake {
-    /// The message, in the wording of Redis where it has one.
+    /// The message, in the wording of Redis if Redis has one.
     pub(super) fn message(self) -> String {
         let what = match self {
             Self::WordCount => format!("invalid multibulk length: expected at most {WORDS}"),
@@ -39,7 +39,7 @@ impl Mistake {
             Self::WordNotEnded => "expected CR LF behind a bulk string".to_owned(),
             Self::TooLong => format!("too big command: expected at most {COMMAND_BYTES} bytes"),
             Self::InlineTooLong => "too big inline request".to_owned(),
-            Self::Stranger(what) => format!("unauthenticated {what} length"),
+            Self::Unauthenticated(what) => format!("unauthenticated {what} length"),
             Self::Quotes => "unbalanced quotes in request".to_owned(),
             Self::Http => "this is HTTP, and RESP is spoken here".to_owned(),
         };
@@ -51,11 +51,11 @@ impl Mistake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Start,
-    /// This many words are still to come.
+    /// The number of words still to come.
     Words {
         left: usize,
     },
-    /// Reads up to the line end.
+    /// An inline command, up to the line end.
     Inline,
 }
 
@@ -63,7 +63,7 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Parser {
     stage: Stage,
-    /// Bytes of the command that are parsed.
+    /// Bytes of the command that are already parsed.
     at: usize,
     /// The bounds of one command.
     pub(super) bounds: &'static InputBounds,
@@ -75,14 +75,14 @@ pub(super) struct Parser {
 impl Parser {
     pub(super) fn new() -> Self {
         let (spans, unquoted) = (Vec::with_capacity(16), Vec::new());
-        Self { stage: Stage::Start, at: 0, bounds: &KNOWN, spans, unquoted }
+        Self { stage: Stage::Start, at: 0, bounds: &AUTHENTICATED, spans, unquoted }
     }
 
-    /// Looks for the end of the command that begins with `bytes`: returns its length in bytes, or
-    /// `None` where some are missing. Its words are then [`Parser::args`], until the next parse.
+    /// Parses the command that `bytes` begins with: returns its length in bytes, or `None` if it is
+    /// incomplete. Its words are then [`Parser::args`], until the next parse.
     ///
     /// # Errors
-    /// Bytes that cannot be the beginning of any command.
+    /// Returns an error if the bytes cannot be the beginning of any command.
     pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, Mistake> {
         if self.stage == Stage::Start && !self.begin(bytes)? {
             return Ok(None);
@@ -98,13 +98,13 @@ impl Parser {
         Ok(Some(std::mem::take(&mut self.at)))
     }
 
-    /// The words of the last complete command; `bytes` are those it was found in. No words for an
-    /// empty one.
+    /// The words of the last complete command, which was found in `bytes`; none for an empty
+    /// command.
     pub(super) fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
         Args::new(if self.unquoted.is_empty() { bytes } else { &self.unquoted }, &self.spans)
     }
 
-    /// Returns whether the kind of the command is known.
+    /// Finds the kind of the command; returns false if it needs more bytes.
     fn begin(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
         self.spans.clear();
         self.unquoted.clear();
@@ -131,12 +131,12 @@ impl Parser {
     fn counts(&self, words: usize) -> Result<(), Mistake> {
         match words {
             _ if words <= self.bounds.words => Ok(()),
-            _ if words <= WORDS => Err(Mistake::Stranger("multibulk")),
+            _ if words <= WORDS => Err(Mistake::Unauthenticated("multibulk")),
             _ => Err(Mistake::WordCount),
         }
     }
 
-    /// Continues with the words; returns whether all are there.
+    /// Continues with the words; returns whether all have arrived.
     fn words(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
         let Stage::Words { mut left } = self.stage else { return Ok(false) };
         while left > 0 {
@@ -166,7 +166,7 @@ impl Parser {
         self.at += end + 1;
         inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(Mistake::Quotes)?;
         self.counts(self.spans.len())?;
-        // A browser can be made to send this: it must not spend another client's limit.
+        // A browser can be made to send this command: it must not use up another client's limit.
         let name = self.args(bytes).word(0);
         let is_http = name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:");
         if is_http { Err(Mistake::Http) } else { Ok(true) }
@@ -191,10 +191,10 @@ fn word(bytes: &[u8], from: usize, bounds: &InputBounds) -> Result<Option<(Span,
         return Err(Mistake::WordLength);
     }
     let end = start + count;
-    // Checked before the word has arrived, because a refused word should take no memory.
+    // The length is checked before the word has arrived, so that a refused word takes no memory.
     if count > bounds.word_bytes || end + 2 > bounds.command_bytes {
         return Err(if bounds.words < WORDS {
-            Mistake::Stranger("bulk")
+            Mistake::Unauthenticated("bulk")
         } else {
             Mistake::TooLong
         });
@@ -214,7 +214,7 @@ fn length(
     wrong: Mistake,
     too_long: Mistake,
 ) -> Result<Option<(i64, usize)>, Mistake> {
-    /// More digits than any accepted number has.
+    /// No accepted number has more digits.
     const LONGEST: usize = 20;
     let rest = bytes.get(from..).unwrap_or_default();
     let Some(end) = rest.iter().take(LONGEST + 1).position(|byte| *byte == b'\r') else {
@@ -232,7 +232,7 @@ fn length(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::bounds::{INLINE_BYTES, STRANGER};
+    use crate::resp::bounds::{INLINE_BYTES, UNAUTHENTICATED};
 
     /// The commands of some bytes, in two parts.
     fn commands(parts: [&[u8]; 2]) -> Result<Vec<Vec<Vec<u8>>>, Mistake> {
@@ -298,15 +298,15 @@ mod tests {
         let inline = [b'a'; (16 << 10) + 1];
         for (sent, mistake) in [
             (&b"*10\r\n$16000\r\n"[..], None),
-            (b"*11\r\n", Some(Mistake::Stranger("multibulk"))),
+            (b"*11\r\n", Some(Mistake::Unauthenticated("multibulk"))),
             (b"*1025\r\n", Some(Mistake::WordCount)),
-            (b"1 2 3 4 5 6 7 8 9 10 11\n", Some(Mistake::Stranger("multibulk"))),
-            (b"*1\r\n$16385\r\n", Some(Mistake::Stranger("bulk"))),
-            (&[&long[..], b"$400\r\n"].concat(), Some(Mistake::Stranger("bulk"))),
+            (b"1 2 3 4 5 6 7 8 9 10 11\n", Some(Mistake::Unauthenticated("multibulk"))),
+            (b"*1\r\n$16385\r\n", Some(Mistake::Unauthenticated("bulk"))),
+            (&[&long[..], b"$400\r\n"].concat(), Some(Mistake::Unauthenticated("bulk"))),
             (&inline, Some(Mistake::InlineTooLong)),
         ] {
             let mut parser = Parser::new();
-            parser.bounds = &STRANGER;
+            parser.bounds = &UNAUTHENTICATED;
             assert_eq!(parser.parse(sent).err(), mistake, "{}", sent.escape_ascii());
         }
     }

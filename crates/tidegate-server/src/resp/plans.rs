@@ -5,7 +5,7 @@ use tidegate::{AlgorithmKind, KeyedLimiter, Micros, OnFull, Rule, RuleErrors, Sp
 use super::call::CallLimit;
 use crate::limiters::Limiters;
 
-/// Most keys: as many as a rule has by default.
+/// The largest number of keys; that of a rule by default.
 const MAX_KEYS: usize = 1_000_000;
 
 /// The limiters of CL.THROTTLE, in the same store as the others.
@@ -22,8 +22,9 @@ impl Throttle {
         match limiters.shared() {
             None => {
                 let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
-                // Keys beyond the cap are refused and share no limiter: each call has a limit of
-                // its own, and one limiter under changing limits would enforce none of them.
+                // Keys beyond the cap are refused and share no limiter, because each call has a
+                // limit of its own, and one limiter under changing limits would enforce none of
+                // them.
                 let limiter = KeyedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
                 let limiter = limiter.with_limit_from_request();
                 Ok(Self::Here(Box::new(limiter)))
@@ -38,7 +39,7 @@ impl Throttle {
 pub(super) struct Plans(Option<(CallLimit, Rule)>);
 
 impl Plans {
-    /// The rule of this limit; built only where it differs from the last one.
+    /// The rule of this limit, built only if the limit differs from the last one.
     pub(super) fn rule(&mut self, limit: CallLimit) -> Result<&Rule, String> {
         if self.0.as_ref().is_none_or(|(last, _)| *last != limit) {
             self.0 = Some((limit, limit.rule()?));

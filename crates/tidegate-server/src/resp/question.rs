@@ -8,7 +8,7 @@ use tidegate::{Descriptor, Request};
 use super::args::Args;
 use options::Options;
 
-/// Entries without an allocation.
+/// Entries that are stored without an allocation.
 const AT_HAND: usize = 8;
 /// Most entries, as over HTTP.
 const MOST_ENTRIES: usize = 64;
@@ -19,7 +19,7 @@ pub(super) struct Question<'a> {
     entries: SmallVec<[(&'a str, &'a str); AT_HAND]>,
 }
 
-/// Why a question cannot be read.
+/// Why a question is invalid.
 pub(super) enum Mistake {
     Arity,
     Invalid(String),
@@ -29,7 +29,7 @@ impl<'a> Question<'a> {
     /// Reads the words of a command, including its name.
     ///
     /// # Errors
-    /// The first error of the question.
+    /// Returns the first error of the question.
     pub(super) fn read(args: &Args<'a>) -> Result<Self, Mistake> {
         let domain = text(args.word(1), "the domain")?;
         if domain.is_empty() {

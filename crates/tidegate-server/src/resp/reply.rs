@@ -2,7 +2,7 @@
 
 use itoa::Integer;
 
-/// The version that a client chose.
+/// The protocol version that a client chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proto {
     #[default]
@@ -19,8 +19,8 @@ impl Proto {
     }
 }
 
-/// Writes after the replies written already. An array or a map must be followed by as many items,
-/// or pairs, as it announces.
+/// Appends to the replies written already. An array or a map must be followed by as many items, or
+/// pairs, as it announces.
 #[derive(Debug)]
 pub(super) struct Reply<'a> {
     out: &'a mut Vec<u8>,
@@ -32,7 +32,7 @@ impl<'a> Reply<'a> {
         Self { out, proto }
     }
 
-    /// Continues in another version.
+    /// Continues in another protocol version.
     pub(super) const fn speak(&mut self, proto: Proto) {
         self.proto = proto;
     }
@@ -46,7 +46,7 @@ impl<'a> Reply<'a> {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, its code first. Line ends in texts of clients become spaces.
+    /// An error, with its code first. Line ends in texts of clients become spaces.
     pub(super) fn error(&mut self, text: &str) {
         let start = self.out.len();
         self.line(b'-', text.as_bytes());
@@ -89,7 +89,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// RESP2 has none: 1 or 0.
+    /// A boolean; RESP2 has none and gets 1 or 0.
     pub(super) fn boolean(&mut self, is: bool) {
         self.out.extend_from_slice(match (self.proto, is) {
             (Proto::Resp2, true) => b":1\r\n",
@@ -103,7 +103,7 @@ impl<'a> Reply<'a> {
         self.number(b'*', items);
     }
 
-    /// RESP2 has none: an array in which each value follows its name.
+    /// A map; RESP2 has none and gets an array in which each value follows its name.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.proto {
             Proto::Resp2 => self.number(b'*', 2 * pairs),
@@ -111,7 +111,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// RESP2 has none: an array.
+    /// A set; RESP2 has none and gets an array.
     pub(super) fn set(&mut self, items: usize) {
         match self.proto {
             Proto::Resp2 => self.number(b'*', items),

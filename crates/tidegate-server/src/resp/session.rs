@@ -1,8 +1,8 @@
-//! The session of a connection: the state that its commands change, and their outcomes.
+//! The session of a connection: the state that its commands change, and the outcomes of commands.
 
 use std::sync::Arc;
 
-use super::bounds::{InputBounds, KNOWN, STRANGER};
+use super::bounds::{AUTHENTICATED, InputBounds, UNAUTHENTICATED};
 use super::plans::Plans;
 use super::reply::Proto;
 use super::state::ListenerState;
@@ -10,11 +10,11 @@ use super::state::ListenerState;
 /// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Its reply is written.
+    /// The reply is written.
     Answered,
-    /// Its reply is written, and the connection ends.
+    /// The reply is written, and the connection ends.
     Ends,
-    /// No reply is written: it has to wait, for a limiter or for the store.
+    /// No reply is written: the command has to wait, for a limiter or for the store.
     Later,
 }
 
@@ -23,9 +23,9 @@ pub(super) enum Outcome {
 pub(super) struct Session {
     pub(super) state: Arc<ListenerState>,
     pub(super) proto: Proto,
-    /// Whether it may use all commands.
-    pub(super) is_known: bool,
-    /// Wrong tokens since a right one.
+    /// Whether the client has authenticated, or need not.
+    pub(super) is_authenticated: bool,
+    /// Wrong tokens since the last right one.
     pub(super) wrong_tokens: u32,
     pub(super) number: u64,
     pub(super) name: Vec<u8>,
@@ -34,14 +34,14 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn begin(state: Arc<ListenerState>) -> Self {
-        let (number, is_known) = (state.begin(), state.secret.is_none());
+        let (number, is_authenticated) = (state.begin(), state.secret.is_none());
         let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
-        Self { state, proto, is_known, wrong_tokens: 0, number, name, plans }
+        Self { state, proto, is_authenticated, wrong_tokens: 0, number, name, plans }
     }
 
     /// The bounds of its input and unread replies.
     pub(super) const fn bounds(&self) -> &'static InputBounds {
-        if self.is_known { &KNOWN } else { &STRANGER }
+        if self.is_authenticated { &AUTHENTICATED } else { &UNAUTHENTICATED }
     }
 }
 

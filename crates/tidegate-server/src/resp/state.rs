@@ -14,10 +14,10 @@ use crate::listener::Secret;
 #[derive(Debug)]
 pub(super) struct ListenerState {
     pub(super) limiters: Arc<Limiters>,
-    /// `None` where it is switched off.
+    /// `None` if it is disabled.
     pub(super) throttle: Option<Throttle>,
     pub(super) secret: Option<Secret>,
-    /// When the listener began.
+    /// When the listener started.
     pub(super) since: Instant,
     /// Connections so far.
     begun: AtomicU64,

@@ -1,6 +1,6 @@
-//! The list of commands: their names, how many words they take, and their uses.
+//! The list of commands: their names, their numbers of words, and their actions.
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Throttle,
@@ -24,7 +24,7 @@ pub(super) struct Argument {
     pub(super) name: &'static str,
     /// The kind in Redis' terms: key, string, integer or block.
     pub(super) kind: &'static str,
-    /// The word before it.
+    /// The word before the argument.
     pub(super) token: Option<&'static str>,
     pub(super) flags: &'static [&'static str],
     /// The parts of a block.
@@ -67,9 +67,9 @@ static OF_CHECK: [Argument; 4] = [
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) verb: Verb,
-    /// In lower case; clients may write it in any.
+    /// The name in lower case; clients may write it in any.
     pub(super) name: &'static str,
-    /// The number of its words, including its name; below zero, the least number.
+    /// The number of words, including the name; a negative one is a minimum.
     pub(super) arity: i64,
     /// The position of its first key; 0 for none.
     pub(super) first_key: i64,
@@ -112,9 +112,9 @@ impl Command {
     }
 }
 
-/// The most frequent ones come first.
+/// The most frequent commands come first.
 pub(super) const COMMANDS: [Command; 13] = [
-    // The error about its number of words is that of redis-cell.
+    // A wrong number of words gets the error of redis-cell.
     command(Verb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
         "Decides by a limit that the call carries: count per period seconds, and max_burst beyond the first",

@@ -1,4 +1,4 @@
-//! A listener in the test's own process, over a pipe: replies without a socket.
+//! A listener in the test's own process, over a pipe instead of a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -63,7 +63,7 @@ pub(super) fn open() -> Arc<ListenerState> {
     state(None, true)
 }
 
-/// A request of the domain `panics` panics.
+/// The shared state of connections. A request of the domain `panics` panics.
 pub(super) fn state(secret: Option<Secret>, throttles: bool) -> Arc<ListenerState> {
     let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
     Arc::new(ListenerState::new(limiters, secret, throttles).unwrap())
@@ -85,7 +85,7 @@ pub(super) fn shell(bounds: Bounds) -> (Shell, Trigger) {
     (Shell { bounds, account: budget.open(), stop }, trigger)
 }
 
-/// Serves one connection; `pipe` bytes fit into the pipe each way.
+/// Serves one connection; the pipe holds `pipe` bytes each way.
 pub(super) fn serve(state: Arc<ListenerState>, pipe: usize) -> Served {
     serve_within(Bounds::default(), state, pipe)
 }

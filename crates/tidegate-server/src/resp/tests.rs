@@ -1,4 +1,4 @@
-//! Replies to commands over a pipe: nothing here waits for a socket.
+//! Replies to commands over a pipe; nothing here waits for a socket.
 
 use super::testing::{exchange, open, replies_to, state};
 use crate::listener::Secret;
@@ -209,7 +209,7 @@ async fn errors_of_a_call_have_the_wording_of_redis_cell() {
         let came = replies_to(&format!("CL.THROTTLE {words}\r\n")).await;
         assert_eq!(came, format!("-Cell error: Store error: {expected}\r\n"), "{words}");
     }
-    // An input that once overflowed a server that decides in one task, and killed it.
+    // An input that overflowed another server, which decides in one task, and killed it.
     let came = replies_to("CL.THROTTLE x 999999999 1 31622400\r\nPING\r\n").await;
     assert!(came.starts_with("-Cell error: ") && came.ends_with("+PONG\r\n"), "{came}");
 }
@@ -225,7 +225,7 @@ async fn calls_that_carry_their_limit_can_be_switched_off() {
     assert!(came.starts_with(b"-Cell error: Store error: CL.THROTTLE is switched off here"));
 }
 
-/// The limiters of rules and those of calls are separate.
+/// Limiters of rules and limiters of calls are separate.
 #[tokio::test]
 async fn calls_have_a_namespace_of_their_own() {
     let check = command(&["TG.CHECK", "default", "user", "ada"]);

@@ -1,7 +1,7 @@
 //! `CL.THROTTLE`: the call carries its limit, as in redis-cell.
 //!
-//! Its keys have a namespace of their own, separate from every configured rule. A key that is asked
-//! under another limit is amended: what was used stays used.
+//! The keys have a namespace of their own, separate from every configured rule. A key that is used
+//! under another limit is amended: used units stay used.
 
 use tidegate::{Decision, Micros, Under};
 
@@ -16,7 +16,7 @@ use super::state::ListenerState;
 const NAMESPACE: &str = "cl.throttle";
 const MICROS: u64 = 1_000_000;
 
-/// Answers immediately, unless the store has to be asked.
+/// Answers immediately, unless the store has to decide.
 pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let decided = match &session.state.throttle {
         None => Err(SWITCHED_OFF.to_owned()),
@@ -46,9 +46,9 @@ async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, St
 const SWITCHED_OFF: &str =
     "CL.THROTTLE is switched off here: ask TG.CHECK, which goes by the rules";
 
-/// Five integers: whether it is limited, the limit, the units that remain, seconds until the same
-/// quantity fits (-1 when it did, or never will), seconds until the limiter is idle. Seconds are
-/// rounded up.
+/// Five integers: whether the call is limited, the limit, the remaining units, the seconds until
+/// the same quantity fits (-1 if it fits now, or never will), and the seconds until the limiter is
+/// idle. Seconds are rounded up.
 fn write_decision(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     let decision = match decided {
         Ok(decision) => decision,
@@ -63,7 +63,7 @@ fn write_decision(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     reply.integer(seconds(decision.reset_after));
 }
 
-/// Rounded up, so that no client comes back too early.
+/// Whole seconds, rounded up, so that no client comes back too early.
 const fn seconds(wait: Micros) -> u64 {
     wait.as_micros().div_ceil(MICROS)
 }

@@ -1,4 +1,4 @@
-//! Usage of commands, and the errors of wrong usage, in the wording of Redis.
+//! The usage of commands, and errors about it, in the wording of Redis.
 
 use super::args::Args;
 use super::reply::Reply;
@@ -10,7 +10,7 @@ pub(super) fn wrong_number(command: &str, reply: &mut Reply<'_>) {
 
 /// The error of an unknown command, with the first words after it.
 pub(super) fn unknown(args: &Args<'_>, reply: &mut Reply<'_>) {
-    /// Most bytes that are shown of a name, and of the words after it.
+    /// The most bytes that are shown of a name, and of the words after it.
     const MOST_SHOWN: usize = 128;
     let shown = |word: &[u8], most: usize| {
         String::from_utf8_lossy(word.get(..most).unwrap_or(word)).into_owned()

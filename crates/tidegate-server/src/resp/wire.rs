@@ -1,5 +1,5 @@
-//! Both directions of a connection together: a client that writes much and reads late does not
-//! block itself.
+//! Both directions of a connection, so that a client that writes much and reads late does not block
+//! itself.
 
 use std::future::poll_fn;
 use std::io;
@@ -38,8 +38,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         self.has_ended
     }
 
-    /// Writes, and reads unless too much is unread; ready when bytes came, the client has ended, or
-    /// the unread bytes are no longer too many.
+    /// Writes, and reads unless too much is unread. It is ready when bytes came, the client has
+    /// ended, or the unread bytes are no longer too many.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let was_full = self.is_full();
         if let Poll::Ready(Err(error)) = self.poll_write(cx) {
@@ -53,7 +53,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Reads some of the bytes that had arrived; returns their number.
+    /// Reads some of the bytes that had arrived when the process began to drain; returns their
+    /// number.
     pub(super) async fn read_remainder(&mut self, remainder: &mut Remainder) -> io::Result<usize> {
         let bytes = remainder.read(&mut self.stream, self.input.room()).await?;
         self.input.filled(bytes);
@@ -104,7 +105,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes the rest, within a time, and closes the writing side.
+    /// Writes the rest within a time limit, and closes the writing side.
     pub(super) async fn flush(&mut self, within: Duration) -> io::Result<()> {
         let all = async {
             self.stream.write_all(self.output.unwritten()).await?;
@@ -113,7 +114,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         timeout(within, all).await?
     }
 
-    /// Reads and drops all further input, to its end.
+    /// Reads and drops all further input.
     pub(super) async fn discard(&mut self) {
         let mut dropped = [0; 4 << 10];
         while self.stream.read(&mut dropped).await.is_ok_and(|bytes| bytes > 0) {}

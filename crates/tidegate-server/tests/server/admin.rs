@@ -1,4 +1,4 @@
-//! What operators do: reset, refund, look at the rules; and health, on both listeners.
+//! The operators' requests: reset, refund, the rules in force; and health, on both listeners.
 
 use serde_json::json;
 

@@ -1,6 +1,8 @@
-//! SIGTERM: what has arrived by then is answered at every listener, also on connections that nobody has accepted.
+//! SIGTERM: requests that have arrived by then are answered at every listener, even on connections
+//! that were not accepted yet.
 //!
-//! The server is stopped (SIGSTOP) while it is asked, and goes on with the signal to end already there.
+//! The server is stopped (SIGSTOP) while requests are sent, and continues with SIGTERM already
+//! pending.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +13,7 @@ const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 28\r\
                      {\"descriptor\": {\"key\": \"a\"}}";
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// A connection that has asked, and of whose answer so many bytes are read.
+/// A connection that has sent a request and read this many bytes of its answer.
 fn connected(at: SocketAddr, asked: &[u8], told: usize) -> TcpStream {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.write_all(asked).unwrap();
@@ -45,7 +47,7 @@ fn calls(streams: &[u8]) -> Vec<u8> {
     streams.iter().flat_map(call).collect()
 }
 
-/// What a client of HTTP/2 begins with.
+/// The first bytes of a client of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// Reads a frame; its head.

@@ -1,4 +1,4 @@
-//! Every kind of bad request gets a problem that says what was wrong and what was expected.
+//! Every kind of bad request gets a problem that names the error and what was expected.
 
 use hyper::Method;
 
@@ -6,7 +6,7 @@ use crate::client::{Answer, Client};
 use crate::process::Server;
 use crate::raw;
 
-/// A body, and what its problem must say.
+/// A body, and a part of the detail of its problem.
 const BODIES: [(&str, &str); 35] = [
     ("", "EOF while parsing a value at line 1 column 0"),
     ("{", "not JSON: EOF while parsing an object at line 1 column 1"),
@@ -102,7 +102,7 @@ async fn bytes_that_are_not_utf_8_are_refused() {
     assert!(detail.contains("invalid unicode code point at line 1 column"), "{detail}");
 }
 
-/// All that takes a body, on both listeners.
+/// All requests with a body, on both listeners.
 fn posts(server: &Server) -> [(Client, &'static str); 4] {
     let (public, admin) = (Client::new(server.http), Client::new(server.admin));
     [

@@ -1,4 +1,4 @@
-//! An array of questions is answered by an array of decisions, in order, each by itself.
+//! An array of questions gets an array of decisions, in order, each made by itself.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn user(name: &str) -> Value {
     json!({"descriptor": {"user": name}})
 }
 
-/// Of each decision, whether it was allowed, and what is left.
+/// For each decision, whether it was allowed, and the remaining units.
 fn told(answer: &Answer) -> Vec<(bool, Option<u64>)> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let body = answer.json();

@@ -1,10 +1,10 @@
-//! What a web page can have a browser send, and what it gets.
+//! Requests that a browser sends for a web page, and their answers.
 
 use crate::certificates::Certificates;
 use crate::process::Server;
 use crate::raw::{exchange, responses};
 
-/// A POST as a browser sends it for a page of `origin` to what is called `host`.
+/// A POST as a browser sends it for a page of `origin` to `host`.
 fn post(path: &str, host: &str, origin: &str, more: &str) -> String {
     let origin = if origin.is_empty() { String::new() } else { format!("origin: {origin}\r\n") };
     let body = r#"{"descriptor": {"key": "a"}}"#;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A folder of keys and certificates: an authority, and whom it vouches for.
+/// A folder of keys and certificates: an authority, and the certificates that it signed.
 pub(crate) struct Certificates(TempDir);
 
 const KEY: &str = "ecparam -genkey -name prime256v1 -noout -out";
@@ -30,7 +30,7 @@ impl Certificates {
         self.leaf("server");
     }
 
-    /// What clients of `others` show, who trust the authority of `these`.
+    /// The certificates that clients of `others` present, who trust the authority of `these`.
     pub(crate) fn with_authority_of(these: &Self, others: &Self) -> Self {
         let mixed = Self(TempDir::new().unwrap());
         fs::copy(these.file("ca.pem"), mixed.file("ca.pem")).unwrap();
@@ -40,7 +40,7 @@ impl Certificates {
         mixed
     }
 
-    /// One that has expired, with the key of the server.
+    /// An expired certificate, with the key of the server.
     pub(crate) fn expired(&self) -> String {
         fs::write(self.file("extensions"), format!("{NAMES}\n{LEAF}\n")).unwrap();
         self.openssl("req -new -key server.key -subj /CN=localhost -out old.csr");

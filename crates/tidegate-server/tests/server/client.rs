@@ -17,7 +17,7 @@ pub(crate) struct Client {
     inner: Legacy<HttpConnector, Full<Bytes>>,
 }
 
-/// What came back.
+/// The whole answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -37,7 +37,8 @@ impl Client {
         Self::with(at, builder.http2_only(true))
     }
 
-    /// Head and body go out at once; else the body would wait for the acknowledgement of the head.
+    /// Head and body are sent together; otherwise the body would wait for the acknowledgement of
+    /// the head.
     fn with(at: SocketAddr, builder: &Builder) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -114,7 +115,7 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// That it is a problem of this status; its detail.
+    /// Asserts that it is a problem of this status; returns its detail.
     pub(crate) fn problem(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{}", self.text);
         assert_eq!(self.header("content-type"), Some("application/problem+json"));

@@ -1,4 +1,4 @@
-//! The command line: exit codes, what is printed at start, and streams whose reader goes away.
+//! The command line: exit codes, the text at start, and streams whose reader goes away.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -187,7 +187,7 @@ fn the_rules_in_force_are_printed_as_a_table() {
     );
 }
 
-/// Runs the printed line as it stands; what the shell printed.
+/// Runs the printed command unchanged; returns its output.
 fn pasted(server: &Server) -> String {
     let output = Command::new("sh").args(["-c", server.curl()]).output().unwrap();
     assert!(output.status.success(), "{}: {}", server.curl(), text(&output.stderr));
@@ -204,7 +204,7 @@ async fn the_printed_line_works_as_it_stands() {
         (Server::with_rules(awkward), "awkward"),
     ] {
         if Command::new("curl").arg("--version").output().is_err() {
-            // Without curl the line is taken apart by the shell all the same, and sent by this client.
+            // Without curl the shell still parses the command, and this client sends the request.
             let words = server.curl().replacen("curl", "printf '%s\\n'", 1);
             let output = Command::new("sh").args(["-c", &words]).output().unwrap();
             let words = text(&output.stdout);
@@ -218,7 +218,7 @@ async fn the_printed_line_works_as_it_stands() {
     }
 }
 
-/// What the binary does when nobody reads its standard output.
+/// The output of the binary if nobody reads its standard output.
 fn unread(args: &str) -> Output {
     let line = format!("exec {BINARY} {args}");
     let mut child = Command::new("sh");

@@ -1,4 +1,4 @@
-//! Many clients at once on one limit.
+//! Many concurrent clients on one limit.
 
 use crate::client::Client;
 use crate::process::Server;
@@ -15,7 +15,7 @@ const BODY: &str = r#"{"descriptor": {"user": "a"}}"#;
 const TASKS: usize = 8;
 const EACH: usize = 200;
 
-/// How many of many requests, sent at once by clients of both protocols, are admitted.
+/// How many of many concurrent requests, over both protocols, are admitted.
 async fn admitted(server: &Server) -> usize {
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| match task % 2 {

@@ -1,4 +1,4 @@
-//! Real Envoy in front of a service, its limits told by the gRPC listener.
+//! Real Envoy in front of a service, limited through the gRPC listener.
 
 mod ai_gateway;
 mod proxy;
@@ -56,7 +56,7 @@ window = "1d"
 anchor = "first_request"
 "#;
 
-/// A request by way of the proxy.
+/// A request through the proxy.
 async fn get(client: &Client, path: &str, entry: &str) -> Answer {
     client.get_with(path, &[("x-user", entry)]).await
 }
@@ -69,12 +69,13 @@ fn number(answer: &Answer, name: &str) -> u64 {
     header(answer, name).parse().unwrap_or_else(|_| panic!("{name}: {:?}", answer.headers))
 }
 
-/// What is left of the limiter that `peek` looks at.
+/// The remaining units of the limiter of `peek`.
 async fn left(own: &Client, peek: &str) -> u64 {
     own.post("/v1/peek", peek).await.json()["remaining"].as_u64().unwrap()
 }
 
-/// Ends when so much is left: what is reported when a stream is done comes after the answer.
+/// Waits until this many units are left: usage that is reported when a stream is done comes after
+/// the answer.
 async fn until_left(own: &Client, peek: &str, expected: u64) {
     let mut last = None;
     let told = async {
@@ -130,7 +131,7 @@ async fn a_wait_that_is_told_is_never_too_short() {
     let peek = r#"{"domain": "edge", "descriptor": {"ten": "ada"}}"#;
     let own = Client::new(server.http).check(peek).await;
     let later = own.json()["retry_after_us"].as_u64().unwrap();
-    // The proxy was told before, when the wait was longer.
+    // The proxy got its answer earlier, when the wait was longer.
     let told = number(&last, "retry-after") * 1_000_000;
     assert!(told >= later, "told {told} us, and later it were {later}");
 }
@@ -209,7 +210,7 @@ async fn a_service_that_is_away_lets_all_through_or_nobody() {
     }
 }
 
-/// A store at an address where nothing is.
+/// A store at an address where nothing listens.
 const AWAY: &str = "\n[store]\nurl = \"redis://127.0.0.1:1\"\ntimeout = \"20ms\"\n";
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! A process that may open few files: every listener has its share, and the log says when one is full.
+//! A process that may open few files: every listener has its share, and the log reports when one is
+//! full.
 
 use std::net::TcpStream;
 

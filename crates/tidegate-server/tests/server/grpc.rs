@@ -1,4 +1,4 @@
-//! Envoy's rate limit service, asked by a client made of the same messages.
+//! Envoy's rate limit service, called by a client with the same messages.
 
 mod listener;
 mod own_limits;
@@ -104,7 +104,7 @@ pub(crate) fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest
     RateLimitRequest { domain: "edge".to_owned(), descriptors, hits_addend: 0 }
 }
 
-/// A server of these rules, and somebody who asks it.
+/// A server of these rules, and a client.
 struct Asked(Server, RateLimitServiceClient<Channel>);
 
 impl Asked {
@@ -123,7 +123,7 @@ impl Asked {
     }
 }
 
-/// The code, the rule whose figures are told, and what is left.
+/// The code, the rule of the values, and the remaining units.
 fn told(status: &DescriptorStatus) -> (Code, &str, u32) {
     let rule = status.current_limit.as_ref().map_or("", |limit| limit.name.as_str());
     (status.code(), rule, status.limit_remaining)

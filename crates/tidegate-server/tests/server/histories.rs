@@ -1,6 +1,6 @@
-//! What four servers over one store answer under load, held to the definitions answer by answer.
+//! The answers of four servers over one store under load, compared with the definitions one by one.
 //!
-//! Each protocol is asked by many clients at once, and all of them together. The serial order of the answers is known:
+//! Many clients use each protocol concurrently, and all protocols together. The serial order of the answers is known:
 //! first by the store's clock, where an answer says it, then by what each left of the limit. Naive models that are asked
 //! in this order must say the same of each request, and no request may stand before one that had been answered when it
 //! was sent.
@@ -29,14 +29,14 @@ use crate::store::Store;
 const SERVERS: usize = 4;
 /// Clients of each server and protocol.
 const CLIENTS: usize = 24;
-/// Requests that a client has under way at once, where the protocol allows several.
+/// Requests that a client has under way at a time, if the protocol allows several.
 const DEEP: usize = 16;
-/// For how long clients ask.
+/// How long clients send requests.
 const LASTING: Duration = Duration::from_millis(300);
 /// A window that does not end while a test runs.
 const DAY_US: u64 = 86_400_000_000;
 
-/// A limiter that a request met, and what it left.
+/// A limiter of a request, and its remaining units.
 type Left = (String, u64);
 
 /// One request, and its answer.
@@ -44,17 +44,18 @@ type Left = (String, u64);
 struct Told {
     asked: Instant,
     told: Instant,
-    /// By the store's clock; 0 where the protocol does not say it.
+    /// By the store's clock; 0 if the protocol does not report it.
     at_us: u64,
     cost: u64,
     allowed: bool,
     left: Vec<Left>,
-    /// All figures, where the protocol has all.
+    /// All values, if the protocol has all.
     figures: Option<Expected>,
 }
 
 impl Told {
-    /// Where it stands in the serial order: what took more came later, and a denial came after whatever left as much.
+    /// The position in the serial order: a request that took more came later, and a denial came
+    /// after every request that left as much.
     fn turn(&self) -> (u64, Reverse<u64>, bool, Instant) {
         (self.at_us, Reverse(self.left[0].1), !self.allowed, self.asked)
     }
@@ -83,7 +84,7 @@ enum Caller {
 }
 
 impl Caller {
-    /// Sends requests, as many at once as the protocol allows, and waits for their answers.
+    /// Sends requests, as many at a time as the protocol allows, and waits for their answers.
     async fn ask(&mut self, seed: u64, meets: Meets) -> Vec<Told> {
         let mut rng = Rng::new(seed);
         let asked: Vec<_> = (0..DEEP).map(|_| Asked::new(&mut rng)).collect();
@@ -164,7 +165,7 @@ impl Asked {
         told.collect()
     }
 
-    /// The answer that came now.
+    /// The answer that has just arrived.
     fn told(&self, asked: Instant, allowed: bool, left: Vec<u64>) -> Told {
         let met = [String::new(), self.user.clone()];
         let left = met.into_iter().zip(left).collect();
@@ -188,7 +189,7 @@ async fn history(callers: Vec<Caller>, meets: Meets) -> Vec<Told> {
     all.join_all().await.concat()
 }
 
-/// Holds answers to the models of the limiters they met, one after the other.
+/// Compares the answers with the models of their limiters, one after the other.
 fn judge(mut history: Vec<Told>, policy: impl Fn(&str) -> Policy) {
     history.sort_by_key(Told::turn);
     let mut models: HashMap<String, Model> = HashMap::new();
@@ -268,7 +269,7 @@ async fn four_servers_answer_over_all_protocols_at_once_as_the_definition() {
     let mut callers = grpc(&servers).await;
     callers.extend(http(&servers).chain(resp(&servers)));
     let mut history = history(callers, Meets::One).await;
-    // Two of the protocols do not say when.
+    // Two of the protocols do not report the time.
     history.iter_mut().for_each(|told| (told.at_us, told.figures) = (0, None));
     judge(history, |_| Policy::new(log, 1_000, DAY_US));
 }

@@ -1,4 +1,4 @@
-//! The log: whoever does not read it holds up nobody, and nothing that a stranger says is obeyed by a terminal.
+//! The log: a reader that stops delays nobody, and a terminal never interprets text of a stranger.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -77,14 +77,14 @@ fn is_plain(said: &[u8]) -> bool {
 #[tokio::test]
 async fn control_characters_are_never_printed() {
     let evil = r#"\u001b[2J\u202e\r\n\u0007"#;
-    // In what a configuration says, and in what is told of it.
+    // The text of a configuration, and of its errors.
     let wrong = config(&format!(
         "[[rule]]\nname = \"a{evil}\"\nalgorithm = \"{evil}\"\n\"{evil}\" = \"{evil}\"\n\u{1b}[2J"
     ));
     let output = check(wrong.path());
     assert_eq!(output.status.code(), Some(2));
     assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
-    // In the keys and bad lines of a trace.
+    // The keys and bad lines of a trace.
     let rules = config(
         "[[rule]]\nname = \"a\"\nkey = [\"key\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n",
     );
@@ -98,7 +98,7 @@ async fn control_characters_are_never_printed() {
         assert!(is_plain(&output.stdout), "{format}: {}", output.stdout.escape_ascii());
         assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
     }
-    // In the name of a file, and in the log of a request.
+    // The name of a file, and the log of a request.
     let output = run(&["check", "/nowhere/\u{1b}[2J\u{202e}"]);
     assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
     let server = Server::with_arguments(&["--log-level", "debug"]);

@@ -1,4 +1,5 @@
-//! Servers over one store: they see each other there, and share its limits when it does not decide.
+//! Servers over one store: they see each other there, and share its limits while it does not
+//! decide.
 #![allow(clippy::panic, reason = "a test fails by panicking")]
 
 use crate::client::Client;

@@ -1,4 +1,4 @@
-//! What is no HTTP request gets a problem too, over HTTP/1.1; answers before it are as they were.
+//! Requests that are not HTTP get a problem too, over HTTP/1.1; answers before them are unchanged.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ const PROBLEM: &str = "urn:problem-type:tidegate:";
 const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
                      {\"descriptor\": {\"key\": \"abc\"}}";
 
-/// What comes, and what its problem says.
+/// The input, and a part of the detail of its problem.
 const GARBAGE: [(&str, &str); 13] = [
     ("garbage\r\n\r\n", "invalid"),
     ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}", "http://, not https://"),
@@ -102,7 +102,7 @@ async fn a_bad_request_that_comes_byte_by_byte_gets_the_same_answer() {
     let mut stream = TcpStream::connect(server.http).await.unwrap();
     stream.set_nodelay(true).unwrap();
     for byte in sent.bytes() {
-        // The server may answer before the last byte; the rest is read and forgotten.
+        // The server may answer before the last byte; the rest is read and dropped.
         stream.write_all(&[byte]).await.unwrap();
     }
     let mut came = String::new();

@@ -1,4 +1,4 @@
-//! A rule that has no more room for keys: the answer says so, and nobody who is limited is forgotten.
+//! A rule without room for more keys: the answer reports it, and no limited key is forgotten.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn ask(client: &Client, domain: &str, user: &str) -> Answer {
     client.check(&body.to_string()).await
 }
 
-/// Status, whether it says `overflow`, and what is left.
+/// The status, whether it has `overflow`, and the remaining units.
 fn told(answer: &Answer) -> (u16, bool, u64) {
     let body = answer.json();
     let overflow = body["overflow"].as_bool().unwrap();

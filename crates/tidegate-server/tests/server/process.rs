@@ -104,7 +104,7 @@ impl Server {
         assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
     }
 
-    /// Waits for the line of its log that says this, and gives it.
+    /// Waits for the line of its log that contains this text, and returns it.
     pub(crate) fn logs(&mut self, expected: &str) -> String {
         loop {
             let mut line = String::new();
@@ -115,12 +115,12 @@ impl Server {
         }
     }
 
-    /// Waits for the end while nobody reads its log; its exit code.
+    /// Waits for the end while nobody reads its log; returns the exit code.
     pub(crate) fn end_unread(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
-    /// Waits for the end; its exit code and its log, as far as nobody has read it.
+    /// Waits for the end; returns the exit code and the log, as far as it was not read.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.stderr.read_to_string(&mut log).unwrap();

@@ -59,7 +59,7 @@ async fn a_head_too_large_is_told_so_over_http_2_too() {
     assert_eq!(client.get("/healthz").await.status, 200, "the connection goes on");
 }
 
-/// A body whose end comes late, and that tells when it was asked for.
+/// A body whose end comes late, and that records when it was read.
 struct Late {
     pause: Pin<Box<Sleep>>,
     has_begun: bool,
@@ -113,7 +113,7 @@ async fn what_is_refused_over_http_2_is_read_to_its_end_before_it_is_answered() 
     assert_eq!(ask("/v1/check", ("content-type", "text/html"), soon).await, (415, true));
     assert_eq!(ask("/v1/check", ("origin", "http://elsewhere.example"), soon).await, (403, true));
     assert_eq!(ask("/v1/check", ("padding", &long), soon).await, (431, true));
-    // Not for ever, though.
+    // But it is not read for ever.
     assert_eq!(ask("/nowhere", json, never).await, (404, false));
 }
 

@@ -1,4 +1,4 @@
-//! Bytes as they are over a socket, where a client that speaks only HTTP would not send them.
+//! Raw bytes over a socket, which a real HTTP client would not send.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// All that comes back for these bytes until the server closes, which must not be by a reset.
+/// All bytes that the server sends in answer until it closes, which must not be by a reset.
 pub(crate) async fn exchange(at: SocketAddr, sent: &str) -> String {
     let mut stream = TcpStream::connect(at).await.unwrap();
     stream.write_all(sent.as_bytes()).await.unwrap();
@@ -15,14 +15,14 @@ pub(crate) async fn exchange(at: SocketAddr, sent: &str) -> String {
     String::from_utf8(came).unwrap()
 }
 
-/// One answer of those that came.
+/// One of the answers.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
     pub(crate) head: &'a str,
     pub(crate) body: &'a str,
 }
 
-/// The answers that came one behind the other, by their content-length.
+/// Splits answers that follow one another, by their content-length.
 pub(crate) fn responses(mut came: &str) -> Vec<Response<'_>> {
     let mut all = Vec::new();
     while let Some((head, rest)) = came.split_once("\r\n\r\n") {
@@ -42,7 +42,7 @@ impl<'a> Response<'a> {
         fields.filter(|(field, _)| *field == name).map(|(_, value)| value).next()
     }
 
-    /// That it is a problem of this status; its type and detail.
+    /// Asserts that it is a problem of this status; returns its type and detail.
     pub(crate) fn problem(&self, status: u16) -> (String, String) {
         assert!(self.head.starts_with(&format!("HTTP/1.1 {status} ")), "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");

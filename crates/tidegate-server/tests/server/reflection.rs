@@ -1,6 +1,6 @@
-//! What tools learn of the gRPC listener, and where it is from.
+//! The description that tools get from the gRPC listener, and its source.
 //!
-//! `TIDEGATE_BLESS=1` writes the descriptors anew from the crate of the messages.
+//! `TIDEGATE_BLESS=1` writes the descriptors again from the crate of the messages.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::process::Server;
 const ROOT: &str = "envoy/service/ratelimit/v3/rls.proto";
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
-/// What a program says that ends well.
+/// The output of a program that succeeds.
 fn said_by(program: &str, arguments: &[&str]) -> Vec<u8> {
     let mut command = Command::new(program);
     let output = command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
@@ -34,7 +34,7 @@ fn host() -> String {
     said.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
 }
 
-/// Where the sources of the crate of the messages are.
+/// The path of the sources of the crate of the messages.
 fn messages() -> PathBuf {
     let (arguments, host) =
         (["metadata", "--format-version", "1", "--offline", "--locked"], host());

@@ -1,4 +1,5 @@
-//! A rule whose usage is reported, at every listener: a look is refused once it is used up, and a report never.
+//! A rule with reported usage, at every listener: a look is refused once the limit is used up, and
+//! a report never is.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 

@@ -28,7 +28,7 @@ limit = 10_000
 window = "1d"
 "#;
 
-/// Runs `redis-cli`, which prints replies bare where nobody looks.
+/// Runs `redis-cli`, which prints bare replies if its output is not a terminal.
 fn redis_cli(at: SocketAddr, args: &[&str]) -> String {
     let port = at.port().to_string();
     let output = program("redis-cli", &[&["-p", &port], args].concat());
@@ -42,7 +42,7 @@ fn program(name: &str, args: &[&str]) -> Output {
     output
 }
 
-/// A connection of the Rust client; it chooses RESP3 where it is told to.
+/// A connection of the Rust client; it chooses RESP3 if the options say so.
 fn connect(at: SocketAddr, options: &str) -> Connection {
     let client = redis::Client::open(format!("redis://{at}/{options}")).unwrap();
     client.get_connection().unwrap()
@@ -140,7 +140,7 @@ fn tokens_are_asked_for_by_auth() {
     assert!(wrong.get_connection().is_err());
 }
 
-/// The next one is answered when there is room, and not before.
+/// The next connection is accepted when there is room, and not before.
 #[test]
 fn each_door_holds_no_more_connections_than_it_is_told() {
     let server = Server::with_rules_and(RULES, &["--max-connections", "1"]);

@@ -14,7 +14,7 @@ limit = 3
 window = "365d"
 "#;
 
-/// What is asked of the library: a decision in both versions, a pipeline, an error.
+/// Uses the library for a decision in both versions, a pipeline, and an error.
 const SCRIPT: &str = r#"
 import sys, redis
 port = int(sys.argv[1])
@@ -42,7 +42,7 @@ for protocol in (2, 3):
 print("redis-py", redis.__version__, "is content")
 "#;
 
-/// A Python of the tests' own that has the library, made when it is first needed.
+/// A Python with the library, for these tests, created when it is first needed.
 fn python() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("redis-py");
     let python = folder.join("bin/python");

@@ -1,4 +1,5 @@
-//! Messages of HTTP/1.1 as RFC 9112 has them: one host, one length, and a connection for as long as both want it.
+//! HTTP/1.1 messages by RFC 9112: one host, one length, and a connection for as long as both sides
+//! want it.
 
 use std::net::SocketAddr;
 
@@ -8,7 +9,7 @@ use crate::raw::{Response, exchange, responses};
 const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
                      {\"descriptor\": {\"key\": \"abc\"}}";
 
-/// The statuses of all answers to these bytes, and which of them says to be the last.
+/// The statuses of all answers to these bytes, and which of them announces to be the last.
 async fn statuses(at: SocketAddr, sent: &str) -> Vec<(String, bool)> {
     let came = exchange(at, sent).await;
     let all = responses(&came);
@@ -16,7 +17,7 @@ async fn statuses(at: SocketAddr, sent: &str) -> Vec<(String, bool)> {
     all.iter().map(|one| (status(one), one.header("connection") == Some("close"))).collect()
 }
 
-/// RFC 9112, 3.2: one host, and no more; an HTTP/1.0 request needs none.
+/// RFC 9112, 3.2: exactly one host; an HTTP/1.0 request needs none.
 #[tokio::test]
 async fn a_request_is_for_one_host() {
     let server = Server::with_example();
@@ -45,7 +46,7 @@ async fn a_request_is_for_one_host() {
     assert_eq!(statuses(server.http, &check).await[0].0, "400", "a check is no other");
 }
 
-/// RFC 9112, 6.1: a coding that is not known, and one body with two lengths.
+/// RFC 9112, 6.1: an unknown coding, and one body with two lengths.
 #[tokio::test]
 async fn a_body_of_two_lengths_or_an_unknown_coding_ends_the_connection() {
     let server = Server::with_example();
@@ -64,7 +65,7 @@ async fn a_body_of_two_lengths_or_an_unknown_coding_ends_the_connection() {
     }
 }
 
-/// RFC 9112, 9.3 and 9.6, whoever answers: a check by itself, and one behind which others come.
+/// RFC 9112, 9.3 and 9.6, on both paths: a single check, and one that others follow.
 #[tokio::test]
 async fn a_connection_lasts_as_long_as_its_client_says() {
     let server = Server::with_example();

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: what is under way is finished, nothing new is taken, exit code 0.
+//! SIGTERM and SIGINT: requests under way are finished, new ones are not accepted, exit code 0.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use crate::process::Server;
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 
-/// A request whose body the server waits for: it has asked for it.
+/// A request whose body the server waits for, after it has asked for it.
 fn under_way(server: &Server) -> TcpStream {
     const ASKED: &str = "HTTP/1.1 100 Continue\r\n\r\n";
     let mut stream = TcpStream::connect(server.http).unwrap();
@@ -76,7 +76,7 @@ fn sighup_without_certificates_ends_nothing() {
     assert_eq!(code, Some(0), "{log}");
 }
 
-/// One unit, and whoever comes after it waits for a year.
+/// One unit; the next request would wait for a year.
 const HOPELESS: &str = r#"
 [[rule]]
 name = "hopeless"
@@ -87,7 +87,7 @@ window = "365d"
 on_excess = { wait = "365d", max_waiters = 100 }
 "#;
 
-/// A command that waits: the one before it is answered.
+/// A command that waits; the one before it is answered.
 fn waits_behind_a_ping(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(server.resp).unwrap();
     stream.write_all(b"PING\r\nTG.CHECK default key a\r\nPING\r\n").unwrap();
@@ -96,7 +96,7 @@ fn waits_behind_a_ping(server: &Server) -> TcpStream {
     stream
 }
 
-/// All that comes until the server closes.
+/// All bytes until the server closes.
 fn rest(mut stream: TcpStream) -> String {
     let mut came = String::new();
     stream.read_to_string(&mut came).unwrap();

@@ -1,4 +1,5 @@
-//! Limiters in a store that servers share: one limit, and what is answered while it is away.
+//! Limiters in a store that servers share: one limit, and the answers while the store is
+//! unavailable.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -43,7 +44,7 @@ impl Store {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Keys in it.
+    /// The number of its keys.
     fn keys(&self) -> u64 {
         let mut connection = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         connection.write_all(b"DBSIZE\r\n").unwrap();
@@ -106,7 +107,7 @@ async fn two_servers_admit_the_limit_together_and_operators_reach_it_through_eit
     assert_eq!(Client::new(one.http).post("/v1/peek", ADA).await.json()["remaining"], 10);
 }
 
-/// What one client asks at once does not push its own or another's questions past the store's bound.
+/// Concurrent questions of one client do not push its own or another's past the store's bound.
 #[tokio::test]
 async fn a_flood_of_questions_waits_for_the_store_and_is_decided_by_it() {
     let store = Store::start();
@@ -154,7 +155,7 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
     }
 }
 
-/// A call that carries its own limit is decided in the store as well, many at a time and in order.
+/// A call with its own limit is decided in the store as well, many at a time and in order.
 #[test]
 fn calls_that_carry_their_limit_are_shared_too_and_fail_clearly_while_the_store_is_away() {
     let mut store = Store::start();
@@ -175,7 +176,7 @@ fn calls_that_carry_their_limit_are_shared_too_and_fail_clearly_while_the_store_
     assert_eq!(left, (50..150).rev().collect::<Vec<_>>(), "in order");
     let told: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut to_two).unwrap();
     assert_eq!(told.iter().filter(|told| told.0 == 0).count(), 50);
-    // Another figure for the same key: what was used stays used.
+    // Another limit for the same key: used units stay used.
     let told: (u8, u64, u64, i64, u64) =
         redis::cmd("CL.THROTTLE").arg(&["ada", "159", "1", "86400"]).query(&mut to_one).unwrap();
     assert_eq!((told.0, told.1, told.2), (0, 160, 9));
@@ -240,7 +241,7 @@ fn a_replay_that_is_stopped_leaves_nothing_in_the_store() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("was stopped"), "{said}");
-        // The key by which writing is tried goes by itself.
+        // The key that is used to test writing expires by itself.
         let left = store.keys();
         assert!(left <= 1, "{left} keys are left");
     }
@@ -309,7 +310,7 @@ fn redis_clients_ask_again_under_an_id_with_and_without_a_store() {
         assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
         let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
         let mut connection = client.get_connection().unwrap();
-        // All in one pipeline: what is asked again may still be on its way.
+        // All commands are in one pipeline: a repeated request may still be on its way.
         let mut pipe = redis::pipe();
         for id in ["a", "a", "b", "a", "b"] {
             pipe.cmd("TG.CHECK").arg(&["default", "ID", id, "COST", "3", "user", "ada"]);

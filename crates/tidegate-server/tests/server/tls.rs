@@ -1,5 +1,5 @@
-//! Listeners that encrypt: both versions of HTTP, RESP, gRPC, client certificates, slow clients, and files that
-//! are wrong.
+//! Encrypted listeners: both versions of HTTP, RESP, gRPC, client certificates, slow clients, and
+//! invalid files.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -29,8 +29,8 @@ fn server(files: &Certificates, more: &[&str]) -> Server {
     Server::with_arguments(&[&["--tls-cert", &cert, "--tls-key", &key], more].concat())
 }
 
-/// A client that trusts the authority, speaks this protocol (or says none, as Redis clients do), and shows
-/// the certificate of `shows`.
+/// A client that trusts the authority, names this protocol (or none, as Redis clients do), and
+/// presents the certificate of `shows`.
 async fn connect(
     files: &Certificates,
     at: SocketAddr,
@@ -59,7 +59,7 @@ async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// All that comes back for these bytes after which the client says no more.
+/// All bytes in answer to these, after which the client sends no more.
 async fn exchange(mut stream: TlsStream<TcpStream>, sent: &str) -> std::io::Result<String> {
     stream.write_all(sent.as_bytes()).await?;
     stream.shutdown().await?;
@@ -137,7 +137,7 @@ async fn http_2_is_answered_inside_tls() {
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     stream.write_all(&settings).await.unwrap();
-    // A frame that must not be: DATA of no stream. It is told, and the connection ends.
+    // A forbidden frame, DATA without a stream: the server reports it and ends the connection.
     stream.write_all(&[0, 0, 0, 0, 0, 0, 0, 0, 0]).await.unwrap();
     let mut came = Vec::new();
     let _ = stream.read_to_end(&mut came).await;
@@ -177,7 +177,7 @@ async fn envoys_service_is_answered_inside_tls_and_not_outside() {
     assert_eq!(statuses(server.grpc).await, None, "in clear");
 }
 
-/// How many statuses the service there tells for one descriptor; `None` where it does not answer.
+/// How many statuses the service there returns for one descriptor; `None` if it does not answer.
 async fn statuses(at: SocketAddr) -> Option<usize> {
     let mut client = RateLimitServiceClient::connect(format!("http://{at}")).await.ok()?;
     let entry = Entry { key: "user".to_owned(), value: "ada".to_owned() };
@@ -188,7 +188,7 @@ async fn statuses(at: SocketAddr) -> Option<usize> {
     told.ok().map(|told| told.into_inner().statuses.len())
 }
 
-/// Where a client that does not encrypt reaches a connection that does.
+/// An address at which a client without encryption reaches an encrypted connection.
 async fn through(mut inside: TlsStream<TcpStream>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
@@ -251,7 +251,7 @@ async fn clients_that_never_agree_hold_up_nobody_and_not_the_end() {
     assert!(log.contains("connections_cut=0"), "{log}");
 }
 
-/// The certificate that a new connection is shown.
+/// The certificate that a new connection gets.
 async fn shown(files: &Certificates, at: SocketAddr) -> Vec<u8> {
     let stream = connect(files, at, "", None).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
@@ -281,7 +281,7 @@ async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_b
     assert_eq!(answer, OK.as_bytes(), "a connection that was there stays");
 }
 
-/// The server's certificate becomes a pipe to which somebody will write, some time.
+/// The server's certificate becomes a pipe that nobody writes to for a while.
 #[tokio::test]
 async fn a_certificate_that_hangs_holds_up_neither_decisions_nor_the_end() {
     let files = Certificates::new();

@@ -1,4 +1,4 @@
-//! Listeners that answer only who knows a token.
+//! Listeners that answer only clients with a token.
 
 use std::process::Command;
 
@@ -47,7 +47,8 @@ async fn operators_may_have_a_token_of_their_own() {
     assert_eq!(ask(&admin, "/v1/reset", "Bearer for-operators").await.status, 200);
 }
 
-/// What is said when a server with these arguments and this token in its environment does not start.
+/// The error of a server that does not start with these arguments and this token in its
+/// environment.
 fn refused(arguments: &[&str], token: Option<&str>) -> String {
     let mut command = Command::new(BINARY);
     command.arg("serve").args(ANY_PORTS).args(arguments);

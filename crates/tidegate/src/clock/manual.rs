@@ -12,8 +12,8 @@ use super::sleep::Sleep;
 use super::{Clock, Park, Timer};
 use crate::clock::unparks_this_thread;
 
-/// A clock for tests: it stands still until it is moved, and then wakes those that wait for it, in
-/// the order of their times. Clones are the same clock.
+/// A clock for tests. It stands still until it is moved, and then wakes the tasks and threads whose
+/// times have come, in order. Clones are the same clock.
 ///
 /// It never steps back. A new one reads 2026-01-01 00:00:00 UTC, which begins an aligned window of
 /// every length that divides a day.
@@ -34,7 +34,7 @@ use crate::clock::unparks_this_thread;
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<Hands>>);
 
-/// The time, and who waits for which instant.
+/// The time, and the waits for later times.
 #[derive(Debug)]
 struct Hands {
     now: Timestamp,
@@ -58,14 +58,14 @@ impl ManualClock {
         Self(Arc::new(Mutex::new(Hands { now, sleepers: BTreeMap::new(), slept: 0 })))
     }
 
-    /// Moves it on by `by`, and wakes all whose time has come. To stop at each of those times,
-    /// alternate [`ManualClock::next_sleeper`] and [`ManualClock::advance_to`].
+    /// Advances the clock by `by`, and wakes all whose time has come. To stop at each of those
+    /// times, alternate [`ManualClock::next_sleeper`] and [`ManualClock::advance_to`].
     pub fn advance(&self, by: Micros) {
         let to = self.now().plus(by);
         self.advance_to(to);
     }
 
-    /// Moves it on to `to`, if that is later, and wakes all whose time has come.
+    /// Advances the clock to `to`, if that is later, and wakes all whose time has come.
     pub fn advance_to(&self, to: Timestamp) {
         let woken = {
             let mut hands = self.hands();
@@ -126,7 +126,7 @@ impl Park for ManualClock {
     }
 }
 
-/// One wait for an instant; registered among the sleepers once it has been polled.
+/// One wait for an instant; it is registered among the sleepers when it is first polled.
 struct Sleeper {
     clock: ManualClock,
     at: Timestamp,

@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{Clock, Sleep, SystemClock, Timer};
 
-/// The wall time when it was made, moved on by tokio's own clock: when a test pauses or advances
-/// tokio's clock, this one follows.
+/// The wall time of its creation, advanced by tokio's clock. If a test pauses or advances tokio's
+/// clock, this one follows.
 ///
 /// For use inside one runtime. [`SystemClock`] is faster to read, and otherwise equivalent.
 ///
@@ -56,7 +56,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// Only inside a tokio runtime whose timer is enabled.
+/// Works only inside a tokio runtime with an enabled timer.
 ///
 /// # Panics
 /// [`Timer::sleep_until`] panics outside of such a runtime, as tokio's own timer does.
@@ -66,7 +66,7 @@ impl Timer for TokioClock {
     }
 }
 
-/// Only inside a tokio runtime whose timer is enabled.
+/// Works only inside a tokio runtime with an enabled timer.
 ///
 /// # Panics
 /// [`Timer::sleep_until`] panics outside of such a runtime, as tokio's own timer does.

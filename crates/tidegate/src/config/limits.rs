@@ -1,6 +1,6 @@
 //! Limit, window and rate: fields that rules and overrides have in common.
 
-use tidegate_core::{Limit, Micros, Word};
+use tidegate_core::{Field, Limit, Micros};
 use toml::de::DeValue;
 
 use super::rate::parse_rate;
@@ -13,7 +13,7 @@ pub(super) const RATE: &str = "units per time as a text, such as \"100/s\" or \"
 
 /// A limit; -1 is unlimited.
 pub(super) fn limit(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<Limit> {
-    let expected = Word::Limit.expects();
+    let expected = Field::Limit.expects();
     if let DeValue::Float(_) = entry.value() {
         let longer =
             "; for a part of a unit write a longer window: 1.5 per second is 15 in \"10s\"";

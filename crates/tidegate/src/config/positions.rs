@@ -1,6 +1,6 @@
 //! The position in the file of an error that was found only in the policy as a whole.
 
-use tidegate_core::{RuleError, Word};
+use tidegate_core::{Field, RuleError};
 
 use super::draft::{OverrideDraft, RuleDraft};
 use super::hints::{Called, nearest};
@@ -80,8 +80,8 @@ fn is_echo_of_rule_error(
     match error {
         RuleError::Missing { .. } => failed_one("limit") || failed_one("window"),
         RuleError::Meaningless { .. } => failed_one("algorithm"),
-        RuleError::OutOfRange { word: Word::Initial | Word::Resolution, .. } => limits_failed(),
-        RuleError::OutOfRange { word, .. } => failed_one(word.name()),
+        RuleError::OutOfRange { field: Field::Initial | Field::Resolution, .. } => limits_failed(),
+        RuleError::OutOfRange { field, .. } => failed_one(field.name()),
         // The other errors compare several values.
         _ => limits_failed(),
     }
@@ -186,14 +186,14 @@ fn position_of_value(value: &str, rule: &RuleDraft<'_>) -> Span {
 
 /// The position of the value itself, or of the field that it was taken from.
 fn position_of_limit(error: &RuleError, table: &Table<'_>) -> Span {
-    let word = error.word().name();
+    let field = error.field().name();
     match error {
         RuleError::Missing { .. } => table.header.clone(),
-        RuleError::Indivisible { .. } => table.position_of(&[word, "window", "rate"]),
-        RuleError::TooLarge { .. } => table.position_of(&[word, "limit", "rate", "window"]),
-        RuleError::OutOfRange { word: Word::Window | Word::Limit, .. } => {
-            table.position_of(&[word, "rate"])
+        RuleError::Indivisible { .. } => table.position_of(&[field, "window", "rate"]),
+        RuleError::TooLarge { .. } => table.position_of(&[field, "limit", "rate", "window"]),
+        RuleError::OutOfRange { field: Field::Window | Field::Limit, .. } => {
+            table.position_of(&[field, "rate"])
         }
-        _ => table.position_of(&[word, "capacity", "limit", "rate", "window"]),
+        _ => table.position_of(&[field, "capacity", "limit", "rate", "window"]),
     }
 }

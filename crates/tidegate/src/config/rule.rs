@@ -2,7 +2,7 @@
 
 pub(super) mod overrides;
 
-use tidegate_core::{AlgorithmKind, Anchor, Layout, Word};
+use tidegate_core::{AlgorithmKind, Anchor, Field, Layout};
 use toml::de::DeValue;
 
 use super::accept::Level;
@@ -102,7 +102,7 @@ fn missing(
     let needed = [
         ("name", "a text of a-z, 0-9, `.`, `_` and `-`, unique in its domain".to_owned()),
         ("algorithm", algorithms),
-        ("limit", format!("{}; or a `rate`, such as \"100/s\"", Word::Limit.expects())),
+        ("limit", format!("{}; or a `rate`, such as \"100/s\"", Field::Limit.expects())),
     ];
     let is_there = |name| {
         table.get(name).is_some()
@@ -178,7 +178,7 @@ impl<'t> RuleDraft<'t> {
     }
 
     fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.spec.window = Some(length(entry, Word::Window, report)?);
+        self.spec.spec.window = Some(length(entry, Field::Window, report)?);
         Some(())
     }
 
@@ -189,7 +189,7 @@ impl<'t> RuleDraft<'t> {
     }
 
     fn buckets(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.spec.buckets = Some(count(entry, Word::Buckets, report)?);
+        self.spec.spec.buckets = Some(count(entry, Field::Buckets, report)?);
         Some(())
     }
 
@@ -208,17 +208,17 @@ impl<'t> RuleDraft<'t> {
     }
 
     fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.spec.capacity = Some(count(entry, Word::Capacity, report)?);
+        self.spec.spec.capacity = Some(count(entry, Field::Capacity, report)?);
         Some(())
     }
 
     fn initial(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.spec.initial = Some(count(entry, Word::Initial, report)?);
+        self.spec.spec.initial = Some(count(entry, Field::Initial, report)?);
         Some(())
     }
 
     fn resolution(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.spec.resolution = Some(length(entry, Word::Resolution, report)?);
+        self.spec.spec.resolution = Some(length(entry, Field::Resolution, report)?);
         Some(())
     }
 
@@ -234,7 +234,7 @@ impl<'t> RuleDraft<'t> {
     fn max_memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let bytes = match entry.value() {
             DeValue::String(text) => parsed(entry, parse_size(text), report)?,
-            _ => count(entry, Word::MaxMemory, report)?,
+            _ => count(entry, Field::MaxMemory, report)?,
         };
         self.spec.spec.max_memory = Some(bytes);
         Some(())

@@ -1,6 +1,6 @@
 //! Values of the kind that a field needs; for any other kind, what was expected is reported.
 
-use tidegate_core::{Micros, Word};
+use tidegate_core::{Field, Micros};
 use toml::de::DeValue;
 
 use super::hints::{Known, TEXT, instead, shown};
@@ -103,9 +103,9 @@ pub(super) fn whole(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) 
 }
 
 /// A whole number that is not negative. The rule's own check compares it with its range.
-pub(super) fn count(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<u64> {
-    let number = whole(entry, word.expects(), report)?;
-    u64::try_from(number).ok().or_else(|| wrong(entry, word.expects(), report))
+pub(super) fn count(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) -> Option<u64> {
+    let number = whole(entry, field.expects(), report)?;
+    u64::try_from(number).ok().or_else(|| wrong(entry, field.expects(), report))
 }
 
 /// A number of keys, or the largest where it cannot be represented. The policy's own check compares
@@ -115,15 +115,15 @@ pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> 
     usize::try_from(number).ok().or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))
 }
 
-pub(super) fn length(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<Micros> {
+pub(super) fn length(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) -> Option<Micros> {
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),
         DeValue::Integer(number) => {
             let number = shown(number.as_str());
-            let expected = format!("{}; did you mean \"{number}s\"?", word.expects());
+            let expected = format!("{}; did you mean \"{number}s\"?", field.expects());
             wrong(entry, &expected, report)
         }
-        _ => wrong(entry, word.expects(), report),
+        _ => wrong(entry, field.expects(), report),
     }
 }
 

@@ -47,7 +47,8 @@ pub(super) const LAYOUTS: &[Known] = &[
 ];
 
 pub(super) fn algorithms() -> Vec<Known> {
-    let names = AlgorithmKind::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.also()));
+    let names =
+        AlgorithmKind::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.other_names()));
     // The one alias that is accepted, and not only understood in hints.
     names.chain([("gcra", &["cellrate", "genericcellrate"][..])]).collect()
 }

@@ -1,8 +1,8 @@
 //! The dedupe cache: a bounded number of answers, each kept for its time.
 //!
 //! A request holds the lock of its shard from the look-up until its answer is kept: of two
-//! concurrent requests under one id, one takes and the other gets the same answer. No thread that
-//! holds a limiter's lock asks here, so locks are always taken in one order.
+//! concurrent requests with one id, one takes units and the other gets the same answer. No thread
+//! that holds a limiter's lock uses the cache, so locks are always taken in one order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::step::{Decided, Done, Met, Step};
 
-/// Most answers by default.
+/// The default for the most answers.
 const DEFAULT_MOST: usize = 1_000_000;
 /// Shards of a large cache, each with a lock.
 const SHARDS: usize = 64;
@@ -29,7 +29,7 @@ const TIDIED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct DedupeCache {
     shards: Box<[Mutex<Shard>]>,
-    /// Most answers in all shards together.
+    /// The most answers in all shards together.
     most: usize,
     /// How many answers there are, or are about to be.
     kept: AtomicUsize,
@@ -50,7 +50,7 @@ struct Kept {
     since: Timestamp,
     end: Timestamp,
     at: Timestamp,
-    /// In the order of [`order_of`].
+    /// The decisions in the order of [`order_of`].
     decisions: Box<[Decided]>,
 }
 
@@ -75,7 +75,7 @@ impl DedupeCache {
     /// units.
     ///
     /// # Errors
-    /// Those of `run`: nothing is kept.
+    /// Returns the errors of `run`; nothing is kept then.
     pub(crate) fn step<E>(
         &self,
         once: IdempotencyKey,
@@ -136,7 +136,7 @@ impl DedupeCache {
         shard.keep(once, met, done);
     }
 
-    /// Where there are still too many, and the shard of the new answer had no other, forgets one
+    /// If there are still too many answers, and the shard of the new one had no other, drops one
     /// elsewhere. No other lock is held meanwhile.
     fn make_room_beside(&self, number: usize, now: Timestamp) {
         let shards = self.shards.len();
@@ -170,7 +170,7 @@ fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 impl Shard {
     fn recall(&mut self, once: IdempotencyKey, met: &[Met], now: Timestamp) -> Option<Done> {
         let kept = self.kept.get_mut(&once.fingerprint)?;
-        // After a clock stepped back, nothing lasts longer than its time from now on.
+        // After a clock stepped back, no answer is kept longer than its time from now on.
         if kept.since.since(now) > once.time {
             self.by_end.remove(&(kept.end, once.fingerprint));
             (kept.since, kept.end) = (now, now.plus(once.time));
@@ -184,7 +184,7 @@ impl Shard {
         })
     }
 
-    /// Keeps an answer, for its time from the decision.
+    /// Keeps an answer, for its time from the decision on.
     fn keep(&mut self, once: IdempotencyKey, met: &[Met], done: &Done) {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
@@ -206,7 +206,7 @@ impl Shard {
     }
 }
 
-/// A kept answer, from the order of [`order_of`] to the order of the limiters now.
+/// Puts a kept answer, in the order of [`order_of`], into the order of the limiters now.
 fn put_back(met: &[Met], kept: &[Decided]) -> InlineList<Decided> {
     let mut decisions: InlineList<Decided> = kept.iter().cloned().collect();
     for (index, decided) in order_of(met).into_iter().zip(kept) {

@@ -1,4 +1,4 @@
-//! One decision as a line of JSON: `replay` prints it and the server answers with it.
+//! One decision as a line of JSON, as `replay` prints it and the server sends it.
 
 use tidegate_core::Micros;
 
@@ -8,17 +8,17 @@ use crate::answer::Answer;
 /// The values of one answer under the names they have everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionLine<'g> {
-    /// When the decision was taken, in microseconds since the Unix epoch.
+    /// When the decision was made, in microseconds since the Unix epoch.
     pub at_us: u64,
     /// Whether the request goes on.
     pub allowed: bool,
-    /// The rule whose values follow; null when unlimited.
+    /// The rule whose values follow; null if unlimited.
     pub rule: Option<&'g str>,
     /// The limit of that rule; null when unlimited.
     pub limit: Option<u64>,
     /// Unit-cost requests it would still admit; null when unlimited.
     pub remaining: Option<u64>,
-    /// Least wait until the same cost fits: 0 when allowed, null when it never does.
+    /// Least wait until the same cost fits: 0 if allowed, null if it never fits.
     pub retry_after_us: Option<u64>,
     /// Least wait until all limiters are idle.
     pub reset_after_us: u64,
@@ -43,10 +43,10 @@ impl<'a> From<&'a Answer<'_>> for DecisionLine<'a> {
 }
 
 impl DecisionLine<'_> {
-    /// Appends it to `to`, as an object to which the caller can add fields.
+    /// Appends the decision to `to`, as an object to which the caller can add fields.
     ///
     /// # Errors
-    /// No input is known that fails.
+    /// No input is known to fail.
     pub fn write<'b>(&self, to: &'b mut Vec<u8>) -> Result<JsonObject<'b>, serde_json::Error> {
         let mut object = JsonObject::begin(to);
         object.number("at_us", Some(self.at_us));

@@ -26,7 +26,7 @@ pub struct JsonObject<'b> {
     before: u8,
 }
 
-// Inlined into callers, where the names are constants that are copied without a call.
+// Inlined into callers, because their names are constants, which are then copied without a call.
 impl<'b> JsonObject<'b> {
     /// Begins an object after the existing bytes.
     pub const fn begin(bytes: &'b mut Vec<u8>) -> Self {
@@ -53,8 +53,8 @@ impl<'b> JsonObject<'b> {
     /// Any other value.
     ///
     /// # Errors
-    /// For a value that has no JSON, such as a map whose keys are not texts; the object is then
-    /// incomplete.
+    /// Returns an error for a value that has no JSON, such as a map whose keys are not texts; the
+    /// object is then incomplete.
     pub fn value(
         &mut self,
         name: &'static str,
@@ -64,13 +64,13 @@ impl<'b> JsonObject<'b> {
         serde_json::to_writer(&mut *self.bytes, value)
     }
 
-    /// Closes it.
+    /// Closes the object.
     pub fn end(self) {
         let empty = self.before == b'{';
         self.bytes.extend_from_slice(if empty { b"{}" } else { b"}" });
     }
 
-    /// Names are those of fields in code: none has to be escaped.
+    /// Names are those of fields in code, so none has to be escaped.
     #[inline(always)]
     fn name(&mut self, name: &'static str) {
         self.bytes.extend_from_slice(&[self.before, b'"']);

@@ -1,4 +1,4 @@
-//! Changing the rule of a limiter at run time, and looking at how it stands.
+//! Changing the rule of a limiter at run time, and reading its current values.
 
 use tidegate_core::{Rule, RuleErrors, Spec};
 
@@ -8,15 +8,16 @@ use crate::clock::{Clock, Reading};
 use crate::rules::RuleSpec;
 
 impl<C: Clock> Limiter<C> {
-    /// Puts another rule in force, of any algorithm, from one instant to the next: no decision mixes
-    /// both, and none is lost between them.
+    /// Replaces the rule by one of any algorithm, atomically: no decision mixes both rules, and no
+    /// unit is lost between them.
     ///
-    /// Time is first settled under the old rule. What was used stays used: a higher limit adds the
-    /// difference, a lower one may leave debt, and going there and back gives no credit. Where the
-    /// algorithm, the window or its parts change, what counts as used counts as taken now. An unlimited
-    /// rule counts nothing, so one that comes after it begins as new.
+    /// The limiter is first brought up to date under the old rule. Used units stay used: a higher
+    /// limit adds the difference, a lower one may leave a debt, and a change to another rule and
+    /// back gives no credit. If the algorithm, the window or its parts change, units in use count
+    /// as taken now. An unlimited rule counts nothing, so a rule that replaces it starts fresh.
     ///
-    /// A limiter that was never changed pays nothing for this; one that was is kept under a lock.
+    /// A limiter that was never changed pays nothing for this; a changed one keeps its state under
+    /// a lock.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
@@ -32,7 +33,7 @@ impl<C: Clock> Limiter<C> {
     /// ```
     ///
     /// # Errors
-    /// All that is wrong with the words of the rule; the old one stays in force.
+    /// Returns every invalid field of the spec; the old rule stays in force.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
         self.replacement.amend(self.cell.as_deref(), &rule, Reading::of(&self.clock));
@@ -40,35 +41,35 @@ impl<C: Clock> Limiter<C> {
         Ok(())
     }
 
-    /// Units that would be admitted now, one by one; the largest number there is when unlimited.
+    /// Units that would be admitted now, one by one; `u64::MAX` if unlimited.
     pub fn available(&self) -> u64 {
         self.peek(1).remaining
     }
 
-    /// The figure `limit` of its decisions: the limit, the capacity of a bucket, the places of a queue.
+    /// The `limit` of its decisions: the limit, the capacity of a bucket, or the size of a queue.
     pub fn capacity(&self) -> u64 {
         self.peek(0).limit
     }
 }
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// Puts another rule in force for all keys, those included that have limiters: see
+    /// Replaces the rule of all keys, including those that already have limiters: see
     /// [`Limiter::amend`]. The caps on keys stay; `max_memory` is that of the new rule.
     ///
-    /// From then on each limiter is under the new rule: it is moved when its key is next asked, or by this call,
-    /// which returns when all are moved; nobody waits meanwhile. The first change leaves the memory of packed
-    /// states behind, about 30 bytes for each key that there ever was at once, until the limiters are dropped;
-    /// later changes leave nothing.
+    /// The new rule decides immediately. A limiter is moved when its key is used next, or by this
+    /// call, which returns when all are moved; no caller has to wait for that. The first change
+    /// keeps the memory of packed states, about 30 bytes for the largest number of keys so far,
+    /// until this `KeyedLimiter` is dropped; later changes keep nothing.
     ///
-    /// Where keys have plans ([`KeyedLimiter::with_plans`]) it is the rule of those that have none, and each of them
-    /// follows when it is next asked; what bounds their memory stays.
+    /// If keys have plans ([`KeyedLimiter::with_plans`]), this changes the rule of keys without a
+    /// plan, each when it is used next; the bounds on memory stay.
     ///
     /// # Errors
-    /// All that is wrong with the words of the rule, or a `max_memory` in which the limiters that there
-    /// are would not fit; the old rule stays in force, and nothing is lost.
+    /// Returns every invalid field of the spec, or a `max_memory` that is too small for the
+    /// existing limiters; the old rule stays in force, and nothing is lost.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        let told = self.usual.change(&rule, |holds| match self.plans {
+        let changed = self.usual.change(&rule, |holds| match self.plans {
             Some(_) => {
                 self.limiters.amend_usual(&rule);
                 holds();
@@ -84,7 +85,7 @@ impl<C: Clock> KeyedLimiter<C> {
             }
         });
         self.queues.wake_all();
-        told
+        changed
     }
 
     /// Units that would be admitted for the key now, one by one.
@@ -92,7 +93,7 @@ impl<C: Clock> KeyedLimiter<C> {
         self.peek(key, 1).remaining
     }
 
-    /// The figure `limit` of the key's decisions.
+    /// The `limit` of the key's decisions.
     pub fn capacity<'r>(&self, key: impl Key<'r>) -> u64 {
         self.peek(key, 0).limit
     }

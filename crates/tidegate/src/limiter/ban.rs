@@ -1,4 +1,4 @@
-//! A ban for a time, after so many refusals.
+//! Bans a key for a time after a number of refusals.
 
 use tidegate_core::{AlgorithmKind, Anchor, Micros, RuleErrors, Spec, Timestamp};
 
@@ -9,20 +9,20 @@ use crate::rules::OnFull;
 use crate::step::{One, Step};
 use crate::store::memory::Part;
 
-/// Most keys whose refusals are counted, and most that are banned, unless it is said otherwise.
+/// The default number of keys whose refusals are counted, and of keys that are banned.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
-/// Shuts a key out for a time when it was refused too often.
+/// Bans a key for a time after it was refused too often.
 ///
-/// Refusals are counted from the first one on, for a time; the last of so many begins the ban, and what
-/// was counted is forgotten. While a key is banned nothing more is counted: a ban ends when it was to
-/// end, however often its key comes back meanwhile.
+/// The first refusal starts a period. The last of `refusals` within it starts the ban, and the
+/// count is reset. While a key is banned nothing is counted, so requests during a ban do not
+/// prolong it.
 ///
-/// Memory is bounded, as in [`KeyedLimiter`]. A key for which there is no room is neither counted nor
-/// banned: sharing with others, it would be shut out for what they did.
+/// Memory is bounded, as in [`KeyedLimiter`]. A key for which there is no room is neither counted
+/// nor banned: it would share a limiter with others, and be banned for their refusals.
 ///
-/// By itself it only counts and tells. At a gate, [`Gate::with_ban`](crate::Gate::with_ban) has it refuse, and so
-/// does `SharedGate::with_ban` over a store.
+/// A `Ban` alone only counts and reports. [`Gate::with_ban`](crate::Gate::with_ban) makes a gate
+/// refuse banned keys, and `SharedGate::with_ban` does over a store.
 ///
 /// ```
 /// use tidegate::{Ban, ManualClock, Micros};
@@ -47,20 +47,20 @@ pub struct Ban<C = SystemClock> {
 }
 
 impl Ban {
-    /// Bans for `lasts` after that many `refusals` `within` a time, by the system's clock; 0 refusals
+    /// Bans a key for `lasts` after `refusals` `within` a period, by the system's clock; 0 refusals
     /// count as 1.
     ///
     /// # Errors
-    /// Refusals or times that can not be the limit and the window of a rule.
+    /// Returns the errors of refusals or times that cannot be the limit and window of a rule.
     pub fn new(refusals: u64, within: Micros, lasts: Micros) -> Result<Self, RuleErrors> {
         Self::with_clock(refusals, within, lasts, SystemClock::new())
     }
 
-    /// The same, counting the refusals of at most `max_keys` keys, and banning at most as many, where
-    /// it is a million else. What lies outside of 1 to 10^9 counts as the nearest of the two.
+    /// Like [`Ban::new`], but counts the refusals of at most `max_keys` keys and bans at most as
+    /// many; the default is a million. Values outside 1 to 10^9 are clamped.
     ///
     /// # Errors
-    /// Refusals or times that can not be the limit and the window of a rule.
+    /// Returns the errors of refusals or times that cannot be the limit and window of a rule.
     pub fn with_max_keys(
         refusals: u64,
         within: Micros,
@@ -72,10 +72,10 @@ impl Ban {
 }
 
 impl<C: Clock + Clone> Ban<C> {
-    /// Bans by `clock`; for a gate, by a copy of the gate's.
+    /// Like [`Ban::new`] with another clock; for a gate, pass a copy of the gate's clock.
     ///
     /// # Errors
-    /// Refusals or times that can not be the limit and the window of a rule.
+    /// Returns the errors of refusals or times that cannot be the limit and window of a rule.
     pub fn with_clock(
         refusals: u64,
         within: Micros,
@@ -104,23 +104,24 @@ impl<C: Clock + Clone> Ban<C> {
 }
 
 impl<C: Clock> Ban<C> {
-    /// How long the key is banned still; `None` where it is not.
+    /// Returns how long the key stays banned; `None` if it is not banned.
     #[must_use]
     pub fn is_banned(&self, key: impl AsRef<[u8]>) -> Option<Micros> {
         self.left(self.fingerprint(key.as_ref()), self.bans.clock.now())
     }
 
-    /// Counts a refusal of the key, unless it is banned; how long it is banned from now on, if it is.
+    /// Counts a refusal of the key unless it is banned; returns how long it is banned from now on,
+    /// if it is.
     pub fn refused(&self, key: impl AsRef<[u8]>) -> Option<Micros> {
         self.count(self.fingerprint(key.as_ref()), self.bans.clock.now())
     }
 
-    /// Ends the key's ban, and forgets the refusals that were counted.
+    /// Ends the ban of the key and resets its count of refusals.
     pub fn lift(&self, key: impl AsRef<[u8]>) {
         self.forget(self.fingerprint(key.as_ref()));
     }
 
-    /// One fingerprint for both tables.
+    /// Returns one fingerprint for both tables.
     fn fingerprint(&self, key: &[u8]) -> Fingerprint {
         self.bans.seed.of_bytes(key)
     }
@@ -138,10 +139,11 @@ impl<C: Clock> Ban<C> {
         }
         let counted = step(&self.refusals, fingerprint, Step::Ask, now)?.decision?;
         if counted.remaining == 0 {
-            // Of several that come this far at once, all but the first find the ban begun.
+            // Of several threads that reach this point together, all but the first find the key
+            // banned.
             step(&self.bans, fingerprint, Step::Ask, now);
         }
-        // Also where another began it meanwhile: what was counted here would outlast the ban.
+        // This also runs if another thread started the ban: refusals counted here would outlast it.
         self.left(fingerprint, now).inspect(|_| forget(&self.refusals, fingerprint))
     }
 
@@ -152,7 +154,7 @@ impl<C: Clock> Ban<C> {
     }
 }
 
-/// One step of one unit with a key's limiter; `None` where there is no room for it.
+/// Runs one step of one unit with a key's limiter; `None` if there is no room for it.
 fn step<C>(
     all: &KeyedLimiter<C>,
     fingerprint: Fingerprint,

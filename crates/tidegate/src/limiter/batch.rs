@@ -1,4 +1,4 @@
-//! Many keys decided at once.
+//! Decides many keys in one call.
 
 use super::KeyedLimiter;
 use super::plans::Terms;
@@ -6,14 +6,16 @@ use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::step::Step;
 
-/// Keys decided between two looks at memory in [`KeyedLimiter::check_many`].
+/// Number of keys whose memory [`KeyedLimiter::check_many`] prefetches together.
 const BATCH: usize = 16;
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// Decides independent requests of one unit each, in order; returns of each whether it goes on.
+    /// Decides independent requests of one unit each, in order; returns for each whether it goes
+    /// on.
     ///
-    /// Faster than one after another where the limiters do not lie in the processor's caches: the
-    /// memory of the next few is on its way while one is decided. (Not where limiters have rules of their own.)
+    /// This is faster than separate calls if the limiters are not in the processor's caches: the
+    /// memory of the next keys is prefetched while one is decided. (Limiters with rules of their
+    /// own are not prefetched.)
     pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
         if self.plans.is_some() {
             return keys.iter().map(|key| self.admits(key, 1)).collect();

@@ -1,18 +1,19 @@
-//! Decisions that are counted as they are taken, at the time that they were taken at.
+//! Decisions that are also counted in statistics, at the time of the decision.
 
 use tidegate_core::{Decision, Timestamp};
 
 use super::key::Key;
 use super::{KeyedLimiter, Limiter};
-use crate::clock::{Clock, Noting};
+use crate::clock::{Clock, RecordingClock};
 use crate::stats::Statistics;
 use crate::step::{One, Step};
 
 impl<C: Clock> Limiter<C> {
-    /// [`Limiter::admits`], counted in `statistics`: the units pass, or are blocked, at the time of the
-    /// decision, so that the clock is not read once more for it. A cost of 0 counts as nothing.
+    /// [`Limiter::admits`], counted in `statistics` as passed or blocked units. The time of the
+    /// decision is reused, so the clock is read once. A cost of 0 is not counted.
     ///
-    /// It is the time of this limiter's clock, whatever that of the statistics: clone one for both.
+    /// The time is that of this limiter's clock, not of the clock of the statistics: clone one for
+    /// both.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec, Statistics, SystemClock};
@@ -29,11 +30,11 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[inline]
     pub fn admits_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> bool {
-        let at_once = |clock: &Noting<'_, C>| self.admits_at_once(clock, cost);
-        counted(statistics, cost, &self.clock, at_once, || self.call(cost).step(Step::Decide))
+        let fast = |clock: &RecordingClock<'_, C>| self.admits_fast(clock, cost);
+        counted(statistics, cost, &self.clock, fast, || self.call(cost).step(Step::Decide))
     }
 
-    /// [`Limiter::check`], counted in `statistics` as [`Limiter::admits_counted`] counts.
+    /// [`Limiter::check`], counted in `statistics` as by [`Limiter::admits_counted`].
     pub fn check_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> Decision {
         let one = self.call(cost).step(Step::Ask);
         count(statistics, one.verdict.is_allowed(), cost, one.at);
@@ -42,11 +43,12 @@ impl<C: Clock> Limiter<C> {
 }
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// [`KeyedLimiter::admits`], counted in `statistics`, which may be those of all keys or of some: the
-    /// units pass, or are blocked, at the time of the decision, so that the clock is not read once more
-    /// for it. A cost of 0 counts as nothing.
+    /// [`KeyedLimiter::admits`], counted in `statistics` as passed or blocked units; these may
+    /// belong to all keys or to some. The time of the decision is reused, so the clock is read
+    /// once. A cost of 0 is not counted.
     ///
-    /// It is the time of this limiter's clock, whatever that of the statistics: clone one for both.
+    /// The time is that of this limiter's clock, not of the clock of the statistics: clone one for
+    /// both.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec, Statistics, SystemClock};
@@ -68,11 +70,11 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         statistics: &Statistics<S>,
     ) -> bool {
-        let at_once = |clock: &Noting<'_, C>| self.admits_at_once(clock, key.bytes(), cost);
-        counted(statistics, cost, &self.clock, at_once, || self.one(&key, cost, Step::Decide))
+        let fast = |clock: &RecordingClock<'_, C>| self.admits_fast(clock, key.bytes(), cost);
+        counted(statistics, cost, &self.clock, fast, || self.one(&key, cost, Step::Decide))
     }
 
-    /// [`KeyedLimiter::check`], counted in `statistics` as [`KeyedLimiter::admits_counted`] counts.
+    /// [`KeyedLimiter::check`], counted in `statistics` as by [`KeyedLimiter::admits_counted`].
     pub fn check_counted<'r, S>(
         &self,
         key: impl Key<'r>,
@@ -85,18 +87,18 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 }
 
-/// Counts what was admitted `at_once`, by a clock that keeps its reading, or by the step that follows where nothing
-/// could be decided so.
+/// Counts the decision `fast`, made with a clock that keeps its reading, or that of a full step if
+/// the fast path made none.
 #[inline]
 fn counted<S, C: Clock>(
     statistics: &Statistics<S>,
     cost: u64,
     clock: &C,
-    at_once: impl FnOnce(&Noting<'_, C>) -> Option<bool>,
+    fast: impl FnOnce(&RecordingClock<'_, C>) -> Option<bool>,
     step: impl FnOnce() -> One,
 ) -> bool {
-    let clock = Noting::new(clock);
-    let (admitted, at) = match at_once(&clock) {
+    let clock = RecordingClock::new(clock);
+    let (admitted, at) = match fast(&clock) {
         Some(admitted) => (admitted, clock.last()),
         None => {
             let one = step();

@@ -1,4 +1,4 @@
-//! The engine of both limiters: one limiter that a verb is called for, and the queue before it.
+//! The engine of both limiters: one call of a verb, and the queue in front of the limiter.
 
 use tidegate_core::Micros;
 
@@ -7,19 +7,19 @@ use crate::step::{Decided, Done, One, Step};
 use crate::store::memory::Preview;
 use crate::wait::{InProcess, Patience, QueueKey, Queues, Stop, Waitable, Waiter, step_behind};
 
-/// A limiter, whatever keeps its state, and whoever waits for it.
+/// A limiter, however its state is kept.
 pub(crate) trait Source {
     /// Runs one step.
     fn one(&self, cost: u64, step: Step) -> One;
 
-    /// Returns a preview; `None` where it is unlimited.
+    /// Returns a preview; `None` if the limiter is unlimited.
     fn preview(&self) -> Option<Box<dyn Preview>>;
 
     /// See [`Waitable::renew`].
     fn renew(&self) {}
 }
 
-/// One call of a verb: the limiter that it is for, and the units that it is about.
+/// One call of a verb: its limiter and its units.
 #[derive(Debug)]
 pub(crate) struct Call<'a, K, S> {
     queues: &'a Queues<K>,
@@ -27,7 +27,7 @@ pub(crate) struct Call<'a, K, S> {
     max_waiters: usize,
     source: S,
     cost: u64,
-    /// Where it meets those who wait. `None` where it takes nothing, and until it looks at them.
+    /// Where the call stands in the queue; `None` if it takes nothing, and until it joins.
     stop: Option<Stop<K>>,
 }
 
@@ -43,7 +43,7 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
         Self { queues, queue, max_waiters, source, cost, stop: None }
     }
 
-    /// Runs one step: at once, and behind those who wait unless it gives back.
+    /// Runs one step without waiting; if others wait, behind them, unless it gives units back.
     #[inline]
     pub(crate) fn step(self, step: Step) -> One {
         if !self.queues.are_idle() && !step.gives_back() {
@@ -56,7 +56,7 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
         one
     }
 
-    /// Runs a step of a caller that does not wait, while others do.
+    /// Runs a step of a caller that does not wait, while others wait.
     #[cold]
     fn behind(self, step: Step) -> One {
         step_behind(&self.waiting(Micros::ZERO), step).into()
@@ -76,7 +76,7 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
         waiter.hold_blocking(done, clock).into()
     }
 
-    /// The same call, to stand in the queue for so long.
+    /// The same call, prepared to wait for up to `wait`.
     pub(crate) fn waiting(self, wait: Micros) -> Self {
         let patience = Patience { wait, max_waiters: self.max_waiters };
         let stop = Stop { queue: self.queue.clone(), cost: self.cost, patience, place: 0 };

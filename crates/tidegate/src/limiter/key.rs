@@ -1,13 +1,14 @@
-//! Which key a limiter is asked for, and under which rule.
+//! The key of a limiter, alone or with a rule that the call supplies.
 
 use tidegate_core::Rule;
 
-/// A key of a [`KeyedLimiter`](crate::KeyedLimiter): any bytes, alone or [`Under`] a rule that the call supplies.
+/// A key of a [`KeyedLimiter`](crate::KeyedLimiter): any bytes, alone or [`Under`] a rule that the
+/// call supplies.
 pub trait Key<'r> {
-    /// The bytes that tell it from other keys.
+    /// The bytes that identify the key.
     fn bytes(&self) -> &[u8];
 
-    /// The rule that the call supplies; `None` where the key's own holds.
+    /// The rule that the call supplies; `None` if the key's own rule decides.
     fn rule(&self) -> Option<&'r Rule> {
         None
     }
@@ -20,15 +21,15 @@ impl<K: AsRef<[u8]>> Key<'_> for K {
     }
 }
 
-/// A key under a rule that the call supplies, whatever its plan; for a limiter
+/// A key with a rule that the call supplies, whatever the key's plan; for a limiter
 /// [`with_limit_from_request`](crate::KeyedLimiter::with_limit_from_request) or
-/// [`with_plans`](crate::KeyedLimiter::with_plans). Any other limiter ignores the rule, as a gate ignores the
-/// limit of a request for which no rule asks.
+/// [`with_plans`](crate::KeyedLimiter::with_plans). Any other limiter ignores the rule.
 ///
-/// The rule is in force from then on, but only if the call takes something or gives it back: one that is denied
-/// changes nothing, and learns when it would be admitted if nobody else came. (But a bucket that begins with
-/// fewer tokens than the call costs begins with the call, for else it would never fill.) A look (`peek`, or a
-/// cost of 0) reports how things would stand under the rule, and leaves the one in force.
+/// The rule stays in force, but only if the call takes units or gives them back. A denied call
+/// changes nothing, and its `retry_after` is computed under the supplied rule. (A bucket that
+/// starts with fewer tokens than the call costs is created by the call all the same, because it
+/// would never fill otherwise.) A call that takes nothing (`peek`, or a cost of 0) reports the
+/// values under the supplied rule and keeps the rule in force.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Rule, Spec, Under};

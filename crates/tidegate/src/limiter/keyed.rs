@@ -12,11 +12,11 @@ use crate::step::{One, Step};
 use crate::store::memory::{Limiters, Part, Preview};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
-/// A limiter for each key, in bounded memory.
+/// One limiter for each key, in bounded memory.
 ///
-/// Keys are not kept, only fingerprints of them. A limiter that is idle may be dropped at
-/// any time, which changes no decision; when all places are taken by others, new keys share one
-/// limiter or are refused ([`OnFull`]). Nobody who is being limited is ever forgotten.
+/// Keys are kept only as fingerprints. An idle limiter may be dropped at any time, which changes no
+/// decision. When every slot is taken, new keys share one limiter or are refused ([`OnFull`]). A
+/// key that is being limited is never forgotten.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
@@ -28,13 +28,13 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
 ///
-/// All keys have one rule; [`with_plans`](Self::with_plans) gives each key its own, and [`Under`](crate::Under) lets
-/// a call supply one.
+/// All keys have one rule; [`with_plans`](Self::with_plans) gives each key its own, and
+/// [`Under`](crate::Under) lets a call supply one.
 ///
-/// It tells its decisions to who asks, and to nobody else. Where others are to be told of them, or who is
-/// refused too often is to be shut out, let a gate of one rule take its place: the same limiter, with an
-/// [`Observer`](crate::Observer) and a [`Ban`](crate::Ban). (A `Ban` can also be asked beside a limiter,
-/// by hand.)
+/// Only the caller learns of a decision. To notify others, or to ban keys that are refused too
+/// often, use a gate with one rule instead: it has the same limiter, with an
+/// [`Observer`](crate::Observer) and a [`Ban`](crate::Ban). (A `Ban` can also be used beside a
+/// limiter, by hand.)
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,38 +57,39 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 #[derive(Debug)]
 pub struct KeyedLimiter<C = SystemClock> {
     pub(super) limiters: Limiters,
-    /// Looks plans up, where each limiter has a rule of its own.
+    /// Looks up plans, if each limiter has a rule of its own.
     pub(super) plans: Option<Lookup>,
     pub(super) usual: UsualRule,
-    /// The caps, and what becomes of keys beyond them.
+    /// The caps, and the treatment of keys beyond them.
     pub(super) caps: RuleSpec,
-    /// What packed times count from; `None` where the clock may step back.
+    /// The base of packed times; `None` if the clock may step back.
     pub(super) base: Option<Timestamp>,
     pub(super) seed: Seed,
     pub(crate) clock: C,
-    /// Who waits.
+    /// The waiters.
     pub(super) queues: Queues<Fingerprint>,
-    /// For each key.
+    /// The most waiters for each key.
     pub(super) max_waiters: usize,
-    /// Whether the clock is read before a key's limiter is held.
+    /// Whether the clock is read before a key's limiter is locked.
     pub(super) early: bool,
 }
 
 impl KeyedLimiter {
-    /// Limiters by the system's clock, at most a million at once; keys beyond share one.
+    /// Creates limiters that use the system's clock, at most a million; more keys share one
+    /// limiter.
     ///
     /// # Errors
-    /// All that is wrong with the words of the rule.
+    /// Returns every invalid field of the spec.
     pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
         Self::with_clock(spec, SystemClock::new())
     }
 }
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// Limiters by `clock`.
+    /// Creates limiters that use `clock`.
     ///
     /// # Errors
-    /// All that is wrong with the words of the rule.
+    /// Returns every invalid field of the spec.
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
         let base = clock.never_steps_back().then(|| clock.now());
         let (rule, caps) = (Rule::new(spec)?, RuleSpec::new("", spec));
@@ -107,7 +108,7 @@ impl<C: Clock> KeyedLimiter<C> {
         })
     }
 
-    /// The limiter with another cap, and empty; one outside of 1 to 10^9 counts as the nearest of the two.
+    /// Sets another cap and drops all limiters. Values outside 1 to 10^9 are clamped.
     #[must_use]
     pub fn with_max_keys(mut self, max_keys: usize, on_full: OnFull) -> Self {
         self.caps = self.caps.max_keys(max_keys, on_full);
@@ -121,33 +122,34 @@ impl<C: Clock> KeyedLimiter<C> {
         }
     }
 
-    /// Takes `cost` units of the key's limiter if they fit now; works out no figures.
+    /// Takes `cost` units of the key's limiter if they fit now. Faster than
+    /// [`KeyedLimiter::check`], because it computes no other value of a decision.
     #[inline]
     pub fn admits<'r>(&self, key: impl Key<'r>, cost: u64) -> bool {
-        let admitted = self.admits_at_once(&self.clock, key.bytes(), cost);
+        let admitted = self.admits_fast(&self.clock, key.bytes(), cost);
         admitted.unwrap_or_else(|| self.one(&key, cost, Step::Decide).verdict.is_allowed())
     }
 
-    /// Takes `cost` units of the key's limiter if they fit now and nobody waits for them, and returns the
-    /// decision. Where the key is unlimited it has the largest figures there are.
+    /// Takes `cost` units of the key's limiter if they fit now and nobody waits for them, and
+    /// returns the decision. An unlimited key returns the largest possible values.
     pub fn check<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Ask).or_unlimited()
     }
 
-    /// What [`KeyedLimiter::check`] would answer, taking nothing.
+    /// Returns the decision that [`KeyedLimiter::check`] would return, and takes nothing.
     pub fn peek<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Peek).or_unlimited()
     }
 
-    /// Gives `units` back to the key's limiter, to no fewer than none used.
+    /// Gives `units` back to the key's limiter, at most as many as are used.
     pub fn refund<'r>(&self, key: impl Key<'r>, units: u64) -> Decision {
         self.one(&key, units, Step::Refund).or_unlimited()
     }
 
-    /// Makes the key's limiter as good as new, and lets whoever waits for it go on.
+    /// Resets the key's limiter, and wakes its waiters.
     ///
-    /// All other keys stay as they are. So does the overflow limiter: a key that
-    /// was decided there has none of its own to be made as new.
+    /// Other keys are not affected, and neither is the overflow limiter: a key that it decided for
+    /// has no limiter of its own to reset.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
@@ -165,21 +167,16 @@ impl<C: Clock> KeyedLimiter<C> {
         self.queues.wake(&fingerprint);
     }
 
-    /// Limiters in existence.
+    /// The number of limiters.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.limiters.keys()
     }
 
-    /// [`KeyedLimiter::admits`] by its own clock as `clock` reads it; `None` where somebody waits, or limiters have
-    /// rules of their own.
+    /// [`KeyedLimiter::admits`] with a reading of `clock`; `None` if somebody waits, or limiters
+    /// have rules of their own.
     #[inline]
-    pub(super) fn admits_at_once<T: Clock>(
-        &self,
-        clock: &T,
-        key: &[u8],
-        cost: u64,
-    ) -> Option<bool> {
+    pub(super) fn admits_fast<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> Option<bool> {
         if self.plans.is_some() || !self.queues.are_idle() {
             return None;
         }
@@ -187,7 +184,7 @@ impl<C: Clock> KeyedLimiter<C> {
         Some(self.limiters.admits(self.seed.of_bytes(key), cost, early, clock))
     }
 
-    /// One step of a verb that does not wait, under the rule that holds for the key at this moment.
+    /// Runs one step of a verb that does not wait, under the rule that holds for the key now.
     #[inline]
     pub(super) fn one<'r>(&self, key: &impl Key<'r>, cost: u64, step: Step) -> One {
         let fingerprint = self.seed.of_bytes(key.bytes());
@@ -201,7 +198,7 @@ impl<C: Clock> KeyedLimiter<C> {
         self.call(fingerprint, Terms::Own(self.usual.of(&plan)), cost).step(step)
     }
 
-    /// The call of a verb about so many units of a key.
+    /// A call that takes or returns `cost` units of a key.
     #[inline]
     pub(super) const fn call<'a>(
         &'a self,
@@ -228,7 +225,7 @@ pub(crate) struct OfKey<'a, C> {
 }
 
 impl<'a, C: Clock> OfKey<'a, C> {
-    /// Hands `with` its part in a step, under the rule that holds now.
+    /// Passes `with` its part in a step, under the rule that holds now.
     #[inline]
     fn part<T>(&self, cost: u64, step: Step, with: impl FnOnce(&Part<'_>) -> T) -> T {
         let part = Part::alone(self.fingerprint, cost, step);

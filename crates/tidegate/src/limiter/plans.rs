@@ -1,4 +1,4 @@
-//! Rules beside the one of all keys: a key's plan, which is looked up, or what a call supplies.
+//! Other rules than that of all keys: the plan of a key, looked up, or a rule that a call supplies.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -11,10 +11,10 @@ use crate::clock::Clock;
 use crate::step::One;
 use crate::store::memory::Limiters;
 
-/// Looks up the plan of a key.
+/// A function that looks up the plan of a key.
 type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
 
-/// The rule of a key; `None` is the usual one, as long as that was not changed.
+/// The rule of a key; `None` is the usual rule, as long as that was not changed.
 pub(crate) type Plan = Option<Arc<Rule>>;
 
 /// Looks up the plans of keys, each of which has a limiter under a rule of its own.
@@ -30,9 +30,9 @@ impl fmt::Debug for Lookup {
 #[derive(Debug)]
 pub(super) struct UsualRule {
     first: Arc<Rule>,
-    /// What it was changed to, once it was.
+    /// The changed rule, after the first change.
     changed: OnceLock<RwLock<Arc<Rule>>>,
-    /// Held by whoever changes it.
+    /// Held during a change.
     changing: Mutex<()>,
 }
 
@@ -46,13 +46,14 @@ impl UsualRule {
         plan.as_ref().unwrap_or(&self.first)
     }
 
-    /// The plan of keys that have no other: what it was changed to.
+    /// The plan of keys that have no other: the changed rule, if there is one.
     pub(super) fn plan(&self) -> Plan {
         let changed = self.changed.get()?.read().unwrap_or_else(PoisonError::into_inner);
         Some(Arc::clone(&changed))
     }
 
-    /// Changes it as `put` puts it in force, one change after another. `put` calls its argument once the rule holds.
+    /// Changes the rule, one change at a time. `put` puts the new rule in force, and calls its
+    /// argument when it holds.
     pub(super) fn change<E>(
         &self,
         rule: &Rule,
@@ -66,20 +67,20 @@ impl UsualRule {
     }
 }
 
-/// The rule that a call is under.
+/// The rule that decides about a call.
 #[derive(Debug)]
 pub(super) enum Terms<'a> {
     /// The rule of the table.
     Table,
-    /// The key's own.
+    /// The key's own rule.
     Own(&'a Rule),
-    /// The one that the call supplies.
+    /// The rule that the call supplies.
     Supplied(&'a Rule),
-    /// The key's own whenever the call asks.
+    /// The key's own rule, looked up for each attempt.
     LookedUp(Box<LookedUp>),
 }
 
-/// The plan of a key for which a call may wait, looked up once for each time that it asks.
+/// The plan of a key for which a call may wait, looked up once for each attempt.
 #[derive(Debug)]
 pub(crate) struct LookedUp {
     key: Box<[u8]>,
@@ -92,7 +93,7 @@ impl LookedUp {
         Self { key: key.into(), plan: Mutex::new(None) }
     }
 
-    /// The plan under which the call asked last; looked up where it has not asked yet.
+    /// Returns the plan of the current attempt, and looks it up if necessary.
     pub(super) fn plan<C: Clock>(&self, all: &KeyedLimiter<C>) -> Plan {
         let known = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.unwrap_or_else(|| {
@@ -102,7 +103,7 @@ impl LookedUp {
         })
     }
 
-    /// Has it looked up again.
+    /// Makes the next attempt look the plan up again.
     pub(super) fn renew(&self) {
         self.set(None);
     }
@@ -113,26 +114,29 @@ impl LookedUp {
 }
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// Looks up the plan of a key with `plans` in each call: a checked [`Rule`] of any algorithm; `None` is the
-    /// limiter's own rule. Called before the limiter is asked, for its keys start fresh; called again, the last
-    /// lookup holds.
+    /// Calls `plans` for each call to look up the plan of its key: a checked [`Rule`] of any
+    /// algorithm, or `None` for the limiter's own rule. Call this before the limiter is used,
+    /// because it drops all limiters; a second call replaces the first lookup.
     ///
-    /// A key whose plan changes keeps what it has used: the call that finds the change settles time under the old
-    /// plan, and then puts the new one in force, as [`KeyedLimiter::amend`] does for all keys. So no change is a
-    /// credit or a reset by itself. Time that passes under a faster plan does drain at its rate, until another is
-    /// in force: two limits that are to hold at once for one caller need two keys, or two limiters. Under an
-    /// unlimited plan nothing is counted, and what was used before stays used when a limit comes back; only a
-    /// reservation that was taken before still gives back what it did not use. A call can also supply a rule of
-    /// its own: see [`Under`](crate::Under).
+    /// A key whose plan changes keeps its used units: the call that finds the change brings the
+    /// limiter up to date under the old plan and then puts the new one in force, as
+    /// [`KeyedLimiter::amend`] does for all keys. So a change by itself is neither a credit nor a
+    /// reset. But time that passes under a faster plan drains at its rate until another plan is in
+    /// force: for two limits on one caller use two keys, or two limiters. An unlimited plan counts
+    /// nothing; units used before stay used when a limit comes back, and only a reservation taken
+    /// before still gives back its unused units. A call can also supply a rule of its own: see
+    /// [`Under`](crate::Under).
     ///
-    /// Plans are not kept, but for the values of each limiter beside its state, so a caller that brings other
-    /// values with each call takes no more memory than any other; a limiter takes a few hundred bytes, where one
-    /// rule for all keys takes about 30. Keys for which there is no room share one limiter under the limiter's own
-    /// rule, whatever their plans, or are refused ([`OnFull`](crate::OnFull)); also where that rule is unlimited,
-    /// and so has nothing to share, and where their own plan would never admit the cost.
+    /// Plans are not kept, except the values of each limiter beside its state, so a caller that
+    /// supplies other values with each call takes no more memory than any other. A limiter takes a
+    /// few hundred bytes, compared with about 30 under one rule for all keys. Keys for which there
+    /// is no room share one limiter under the limiter's own rule, whatever their plans, or are
+    /// refused ([`OnFull`](crate::OnFull)). They are also refused if that rule is unlimited, which
+    /// leaves nothing to share, or if their own plan would never admit the cost.
     ///
-    /// `plans` is called once for each call, and for one that waits again whenever its turn may have come. It must
-    /// be quick, and must not ask this limiter: for a call that may wait, it runs while all queues are held.
+    /// `plans` is called once for each call, and again for each further attempt of a call that
+    /// waits. It must be quick and must not use this limiter: for a call that may wait, it runs
+    /// while all queues are locked.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -159,8 +163,8 @@ impl<C: Clock> KeyedLimiter<C> {
         self.with_lookup(Lookup(Box::new(plans)))
     }
 
-    /// Lets calls supply rules of their own ([`Under`](crate::Under)), without a lookup of plans. Called before the
-    /// limiter is asked, for its keys start fresh.
+    /// Lets calls supply rules of their own ([`Under`](crate::Under)), without a lookup of plans.
+    /// Call this before the limiter is used, because it drops all limiters.
     #[must_use]
     pub fn with_limit_from_request(self) -> Self {
         self.with_plans(|_| None)
@@ -173,13 +177,14 @@ impl<C: Clock> KeyedLimiter<C> {
         Self { limiters, plans: Some(lookup), early: false, ..self }
     }
 
-    /// Wakes those who wait for the key, which has another plan: else they ask again only when what they
-    /// were told would be over. A caller that does not wait needs no call of it.
+    /// Wakes the waiters of the key after its plan has changed. Without this call they try again
+    /// only at the time that was computed under the old plan. Callers that do not wait need no call
+    /// of it.
     pub fn plan_changed(&self, key: impl AsRef<[u8]>) {
         self.queues.wake(&self.seed.of_bytes(key.as_ref()));
     }
 
-    /// The plan of the key, looked up.
+    /// Looks up the plan of the key.
     pub(crate) fn plan(&self, key: &[u8]) -> Plan {
         let plan = self.plans.as_ref().and_then(|plans| (plans.0)(key));
         plan.or_else(|| self.usual.plan())

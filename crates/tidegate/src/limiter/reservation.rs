@@ -1,4 +1,4 @@
-//! Units taken ahead of work whose cost is known only afterwards.
+//! Units reserved for work whose cost is known only afterwards.
 
 use tidegate_core::Decision;
 
@@ -9,9 +9,9 @@ use crate::step::{One, Step};
 
 /// Units that were taken for work that may turn out to cost more or less.
 ///
-/// End it with `settle` of the limiter that gave it, with what the work did cost: what was too much
-/// comes back, what was too little is taken then, even into debt. One that is dropped keeps its units
-/// taken, as [`Limiter::check`](crate::Limiter::check) does.
+/// End it with `settle` of the limiter that created it and the actual cost: surplus units are given
+/// back, missing ones are taken, even into debt. A dropped reservation keeps its units taken, as
+/// [`Limiter::check`](crate::Limiter::check) does.
 #[derive(Debug)]
 #[must_use = "units stay taken until the reservation is settled"]
 pub struct Reservation {
@@ -20,19 +20,19 @@ pub struct Reservation {
     taken_from: TakenFrom,
 }
 
-/// Where the units of a reservation are missing.
+/// The limiter that the units were taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TakenFrom {
-    /// The limiter's own.
+    /// The key's own limiter.
     Own,
-    /// The one shared by keys for which there is no room.
+    /// The limiter shared by keys for which there is no room.
     Shared,
-    /// Nowhere: it was unlimited.
+    /// No limiter: the key was unlimited.
     Nothing,
 }
 
 impl Reservation {
-    /// What was reserved by one step, or its refusal.
+    /// The reservation that one step made, or its refusal.
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
         let decision = one.or_unlimited();
         let taken_from = match (one.decision, one.elsewhere) {
@@ -43,7 +43,7 @@ impl Reservation {
         if decision.is_allowed() { Ok(Self { units, decision, taken_from }) } else { Err(decision) }
     }
 
-    /// The step that ends it.
+    /// The step that ends the reservation.
     fn end(&self, actual: u64) -> Step {
         match self.taken_from {
             TakenFrom::Nothing => Step::Peek,
@@ -57,7 +57,7 @@ impl Reservation {
         self.units
     }
 
-    /// The decision that let them be taken: a queue tells with it how long the work must be held.
+    /// The decision that took the units; for a queue it holds the delay of the work.
     #[must_use]
     pub const fn decision(&self) -> &Decision {
         &self.decision
@@ -80,16 +80,17 @@ impl<C: Clock> Limiter<C> {
     /// ```
     ///
     /// # Errors
-    /// The decision that refuses, with when to come back; nothing is taken.
+    /// Returns the decision that refuses, with its `retry_after`; nothing is taken.
     pub fn reserve(&self, units: u64) -> Result<Reservation, Decision> {
         Reservation::of(units, &self.call(units).step(Step::Ask))
     }
 
-    /// Ends a reservation with what the work did cost: gives back what was too much, to no fewer than
-    /// none used, or takes what was too little, even into debt. Tells how the limiter stands then.
+    /// Ends a reservation with the actual cost: gives surplus units back, at most as many as are
+    /// used, or takes missing ones, even into debt. Returns the state of the limiter afterwards as
+    /// a decision.
     ///
-    /// A debt of any size is owed in full. One too large for the words in which the limiter keeps its
-    /// state is kept under a lock instead, and so is the limiter from then on.
+    /// A debt of any size is kept in full. If it is too large for a packed state, the limiter keeps
+    /// its state under a lock from then on.
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
         self.call(reservation.units).step(reservation.end(actual)).or_unlimited()
     }
@@ -100,13 +101,13 @@ impl<C: Clock> KeyedLimiter<C> {
     /// [`Limiter::reserve`].
     ///
     /// # Errors
-    /// The decision that refuses, with when to come back; nothing is taken.
+    /// Returns the decision that refuses, with its `retry_after`; nothing is taken.
     pub fn reserve<'r>(&self, key: impl Key<'r>, units: u64) -> Result<Reservation, Decision> {
         Reservation::of(units, &self.one(&key, units, Step::Ask))
     }
 
-    /// Ends a reservation of the same key with what the work did cost: see [`Limiter::settle`]. What was
-    /// reserved where keys without room share a limiter is settled there.
+    /// Ends a reservation of the same key with the actual cost: see [`Limiter::settle`]. Units of
+    /// the overflow limiter are settled there.
     pub fn settle<'r>(&self, key: impl Key<'r>, reservation: Reservation, actual: u64) -> Decision {
         let (units, step) = (reservation.units, reservation.end(actual));
         let one = match reservation.taken_from {
@@ -116,11 +117,11 @@ impl<C: Clock> KeyedLimiter<C> {
         one.or_unlimited()
     }
 
-    /// One step with the overflow limiter.
+    /// Runs one step with the overflow limiter.
     fn shared(&self, units: u64, step: Step) -> One {
         let reading = self.reading(&self.clock);
         let one = self.limiters.shared(units, step, reading);
-        // Those who wait for it wait in the queues of their own keys.
+        // Waiters for the overflow limiter wait in the queues of their own keys.
         self.queues.wake_all();
         one.unwrap_or_else(|| One::unlimited(self.clock.now()))
     }

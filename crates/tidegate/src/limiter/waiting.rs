@@ -11,15 +11,15 @@ use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
 
 impl<C: Clock> Limiter<C> {
-    /// Lets at most `max_waiters` wait at once (1,024 by default); who comes when so many wait is
-    /// refused at once. With 0 nobody waits.
+    /// Sets how many may wait (1,024 by default); further callers are refused immediately. With 0
+    /// nobody waits.
     #[must_use]
     pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
         self
     }
 
-    /// How many wait at this moment.
+    /// The number of waiters.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queues.len(&())
@@ -27,21 +27,21 @@ impl<C: Clock> Limiter<C> {
 }
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// Lets at most `max_waiters` wait at once for each key (1,024 by default); who comes when so
-    /// many wait is refused at once. With 0 nobody waits.
+    /// Sets how many may wait for each key (1,024 by default); further callers are refused
+    /// immediately. With 0 nobody waits.
     #[must_use]
     pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
         self
     }
 
-    /// How many wait for the key's limiter at this moment.
+    /// The number of waiters for the key's limiter.
     #[must_use]
     pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
         self.queues.len(&self.seed.of_bytes(key.as_ref()))
     }
 
-    /// A call for so many units of a key, which looks the plan of the key up whenever it asks.
+    /// A call for `cost` units of a key, which looks up the key's plan for each attempt.
     pub(crate) fn call_of<'a>(
         &'a self,
         key: &impl Key<'a>,
@@ -59,19 +59,20 @@ impl<C: Clock> KeyedLimiter<C> {
 impl<C: Timer> Limiter<C> {
     /// Waits until `cost` units fit, takes them, and resolves when the work may run.
     ///
-    /// First come, first served: nobody overtakes who waits, whatever they ask for and by whichever
-    /// verb. Refused at once is what can not be admitted (and run) within `max_wait`, those who wait
-    /// already counted in, and what comes when the queue is full; `retry_after` is then the time it
-    /// would have taken. An admitted decision tells no `delay`: a queue's has passed.
+    /// Callers are served in the order of arrival; nobody overtakes a waiter, whatever the cost and
+    /// the verb. A call is refused immediately if it cannot be admitted and run within `max_wait`,
+    /// counting those who already wait, or if the queue is full; `retry_after` is then the expected
+    /// wait. An admitted decision has no `delay`, because that time has passed.
     ///
-    /// It arrives when it is polled first. Nothing is promised to who waits, so a change of the limit
-    /// can still lead to a refusal later. A cost of 0 never waits.
+    /// A call arrives when its future is first polled. A waiter has no reservation, so a change of
+    /// the limit can still lead to a refusal. A cost of 0 never waits.
     ///
-    /// Dropped before it resolves, it leaves no trace, and those behind it move up; only a queue's
-    /// admitted work keeps its slot, as a delay once told stays. A future that is kept but not polled
-    /// holds up those behind it for as long as it would have waited, and a second more.
+    /// A future that is dropped before it resolves leaves no trace, and those behind it move up.
+    /// (Admitted work of a `leaky_queue` keeps its slot, because delays already returned do not
+    /// change.) A future that is kept but not polled blocks those behind it for its own wait and
+    /// one second more.
     ///
-    /// Takes a clock with a timer: with the feature `tokio`, the system's.
+    /// Needs a clock with a timer; the feature `tokio` gives the system's clock one.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Limiter, ManualClock, Micros, Spec, Timer};
@@ -95,7 +96,7 @@ impl<C: Timer> Limiter<C> {
 }
 
 impl<C: Park> Limiter<C> {
-    /// What [`Limiter::acquire`] does, by blocking the thread.
+    /// Does what [`Limiter::acquire`] does, but blocks the thread.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
@@ -111,22 +112,22 @@ impl<C: Park> Limiter<C> {
 }
 
 impl<C: Timer> KeyedLimiter<C> {
-    /// Waits until `cost` units of the key's limiter fit, takes them, and resolves when the work may
-    /// run: what [`Limiter::acquire`] does, with a queue for each key. Keys
-    /// for which there was no room share a limiter, and have queues of their own all the same.
+    /// Waits until `cost` units of the key's limiter fit, takes them, and resolves when the work
+    /// may run: like [`Limiter::acquire`], with a queue for each key. Keys that share the overflow
+    /// limiter have queues of their own as well.
     ///
-    /// A plan is looked up again whenever its turn may have come; see [`KeyedLimiter::plan_changed`]. A rule that
-    /// the call supplies holds for as long as it waits.
+    /// The plan is looked up again for each attempt; see [`KeyedLimiter::plan_changed`]. A rule
+    /// that the call supplies holds for the whole wait.
     pub async fn acquire<'a>(&'a self, key: impl Key<'a>, cost: u64, max_wait: Micros) -> Decision {
         let call = self.call_of(&key, cost);
-        // Not kept while it waits: the future is `Send` whatever the key is.
+        // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
         call.wait(max_wait, &self.clock).await.or_unlimited()
     }
 }
 
 impl<C: Park> KeyedLimiter<C> {
-    /// What [`KeyedLimiter::acquire`] does, by blocking the thread.
+    /// Does what [`KeyedLimiter::acquire`] does, but blocks the thread.
     pub fn acquire_blocking<'a>(
         &'a self,
         key: impl Key<'a>,

@@ -12,10 +12,10 @@ use super::Observer;
 /// last second and the last minute.
 ///
 /// A rule passes the cost of a request that goes on, and blocks the cost of one that it refuses
-/// itself. A rule that would have admitted what another one refused counts nothing, because nothing
-/// was taken from it. A rule in shadow mode counts what it would have done; one that is unlimited,
-/// by itself or by the plan of the key, counts nothing. A rule that a request matches under several
-/// keys counts for each of them.
+/// itself. A rule that admits a request which another one refuses counts nothing, because nothing
+/// was taken from it. A rule in shadow mode counts the decision it would have made; an unlimited
+/// one, by itself or by the plan of the key, counts nothing. A rule that a request matches under
+/// several keys counts for each of them.
 ///
 /// There are as many statistics as the policy has rules, of about seven kilobytes each, whatever
 /// the requests. Units are counted at the time of the answer ([`Answer::at`]), whatever clock the
@@ -94,7 +94,7 @@ impl<C: Clock + Clone> RuleStatistics<C> {
 }
 
 impl<C> RuleStatistics<C> {
-    /// The statistics of a rule; `None` where the policy has no such rule.
+    /// The statistics of a rule; `None` if the policy has no such rule.
     #[must_use]
     pub fn of(&self, domain: &str, name: &str) -> Option<&Statistics<C>> {
         let identity = |number: &usize| self.rules.get(*number).map(OfRule::identity);

@@ -1,20 +1,20 @@
-//! The id of a request, by which it is known when it is asked again.
+//! The id of a request, which identifies it when it is repeated.
 
 use std::fmt;
 
 use super::Request;
 
-/// Most bytes of the id of a request.
+/// The most bytes of the id of a request.
 pub const MAX_REQUEST_ID_BYTES: usize = 256;
 
 impl<'a> Request<'a> {
-    /// The same under an id, for rules that say [`dedupe`](crate::RuleSpec::dedupe): within that time
-    /// a request that was admitted is answered the same when it is asked again, and takes nothing.
+    /// Adds an id, for rules with [`dedupe`](crate::RuleSpec::dedupe): if an admitted request is
+    /// repeated within that time, it gets the same answer, and takes nothing.
     ///
-    /// It is the same request that has the same id, meets the same limiters, and costs them the same;
-    /// any other one is decided by itself. So an id is best drawn at random for each piece of work, and
-    /// kept when its question is asked again. It must not be left to whoever is limited: what is
-    /// admitted under an id once is free under it from then on.
+    /// A request is the same if it has the same id and the same limiters, and costs them the same;
+    /// any other one is decided by itself. So draw the id at random for each piece of work, and
+    /// keep it for repetitions. The limited caller must not choose it: requests under an id that
+    /// was admitted once are free from then on.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
@@ -33,7 +33,7 @@ impl<'a> Request<'a> {
     /// ```
     ///
     /// # Errors
-    /// It is empty, or longer than [`MAX_REQUEST_ID_BYTES`].
+    /// Returns an error if the id is empty, or longer than [`MAX_REQUEST_ID_BYTES`].
     pub const fn with_id(mut self, id: &'a str) -> Result<Self, RequestIdError> {
         match id.len() {
             0 => Err(RequestIdError::Empty),
@@ -45,25 +45,25 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same without an id.
+    /// Removes the id.
     pub(crate) const fn without_id(mut self) -> Self {
         self.id = None;
         self
     }
 
-    /// The id it is asked under, if it has one.
+    /// The id, if the request has one.
     #[must_use]
     pub const fn id(&self) -> Option<&'a str> {
         self.id
     }
 }
 
-/// Why a text is not the id of a request.
+/// Why a text cannot be the id of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestIdError {
-    /// It is empty: all requests without one would be the same.
+    /// The text is empty: all requests with it would be the same.
     Empty,
-    /// It has so many bytes, and at most [`MAX_REQUEST_ID_BYTES`] are taken.
+    /// The text has this many bytes; at most [`MAX_REQUEST_ID_BYTES`] are allowed.
     TooLong(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Figures that a request brings along for what it is about.
+//! Limits that a request supplies for its descriptors.
 
 use std::sync::Arc;
 
@@ -6,16 +6,17 @@ use tidegate_core::{Rule, Spec};
 
 use crate::inline_list::InlineList;
 
-/// Figures that a descriptor brings along, for the rules that let requests do so
-/// ([`RuleSpec::limit_from_request`](crate::RuleSpec)); all others do not look at it.
+/// Values that a descriptor supplies, for the rules that let requests do so
+/// ([`RuleSpec::limit_from_request`](crate::RuleSpec)); all other rules ignore them.
 ///
-/// Made of one checked [`Rule`] for all of them ([`OwnLimit::new`]), or of a limit and a window, with which
-/// each rule keeps its other words ([`Policy::own_limit`](crate::Policy::own_limit)).
+/// It is made from one checked [`Rule`] for all of these rules ([`OwnLimit::new`]), or from a limit
+/// and a window, with which each rule keeps its other fields
+/// ([`Policy::own_limit`](crate::Policy::own_limit)).
 ///
-/// The figures are in force from when something is taken or given back under them, and what was used before
-/// stays used; a request that is refused, and a look, leave the limiter under those it had. They stand before
-/// those of a plan ([`Gate::with_plans`](crate::Gate::with_plans)). Where several descriptors of a request
-/// meet one limiter, the first that brings figures for it decides.
+/// The values come in force when units are taken or given back under them, and units used before
+/// stay used; a refused request, and a look, keep the limiter's present values. They precede those
+/// of a plan ([`Gate::with_plans`](crate::Gate::with_plans)). If several descriptors of a request
+/// match one limiter, the first with values for it decides.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Spec};
@@ -30,7 +31,7 @@ use crate::inline_list::InlineList;
 /// let answer = gate.check(&Request::new("default", &asked));
 /// assert_eq!(answer.matched()[0].decision().remaining, 9);
 ///
-/// // What was used stays used under the rule's own figures.
+/// // Used units stay used under the rule's own values.
 /// let asked = [Descriptor::new(&entries)];
 /// assert_eq!(gate.available(&Request::new("default", &asked)), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -38,37 +39,37 @@ use crate::inline_list::InlineList;
 #[derive(Clone, Debug)]
 pub struct OwnLimit {
     for_all: Option<Arc<Rule>>,
-    /// By the names of rules, which are unique in their domain.
+    /// The rules by name; names are unique in a domain.
     by_rule: InlineList<(Box<str>, Arc<Rule>)>,
 }
 
 impl OwnLimit {
-    /// The same figures for every rule that looks at them, whatever its own algorithm.
+    /// The same values for every rule that uses them, whatever its own algorithm.
     #[must_use]
     pub fn new(rule: Rule) -> Self {
         Self { for_all: Some(Arc::new(rule)), by_rule: InlineList::new() }
     }
 
-    /// Figures for the rules of these names; none for others.
+    /// Values for the rules of these names, and none for others.
     pub(crate) fn of_rules(rules: impl Iterator<Item = (Box<str>, Rule)>) -> Self {
         let by_rule = rules.map(|(name, rule)| (name, Arc::new(rule))).collect();
         Self { for_all: None, by_rule }
     }
 
-    /// The figures for the rule of this name, if these are for it.
+    /// The values for the rule of this name, if there are any.
     pub(crate) fn of_rule(&self, name: &str) -> Option<&Arc<Rule>> {
         let named = self.by_rule.iter().find(|(own, _)| **own == *name);
-        named.map(|(_, figures)| figures).or(self.for_all.as_ref())
+        named.map(|(_, rule)| rule).or(self.for_all.as_ref())
     }
 
-    /// All figures, each once.
+    /// All values, each once.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         let named = self.by_rule.iter().map(|(_, rule)| &**rule);
         named.chain(self.for_all.as_deref())
     }
 
-    /// What makes two of them equal: whom figures are for, and the words they are made of.
-    fn words(&self) -> impl Iterator<Item = (Option<&str>, &Spec)> {
+    /// The parts that make two of them equal: the names of rules, and the fields of their values.
+    fn named_specs(&self) -> impl Iterator<Item = (Option<&str>, &Spec)> {
         let named = self.by_rule.iter().map(|(name, rule)| (Some(&**name), rule.spec()));
         named.chain(self.for_all.iter().map(|rule| (None, rule.spec())))
     }
@@ -76,7 +77,7 @@ impl OwnLimit {
 
 impl PartialEq for OwnLimit {
     fn eq(&self, other: &Self) -> bool {
-        self.words().eq(other.words())
+        self.named_specs().eq(other.named_specs())
     }
 }
 

@@ -1,11 +1,12 @@
-//! Where a request comes from, for stores that do not decide every request in time.
+//! The source of a request, for stores that do not decide every request in time.
 
 use super::Request;
 
 impl<'a> Request<'a> {
-    /// Names the source that the request comes from by a number of the caller's own: a connection, say. Where
-    /// more requests wait for a shared store than it decides in time, sources take turns, so that one which
-    /// asks little is decided beside one which asks much. 0, the default, stands for no source in particular.
+    /// Identifies the source of the request by a number of the caller's choice, such as that of a
+    /// connection. If more requests wait for a shared store than it decides in time, sources take
+    /// turns, so that a quiet source is decided beside a busy one. 0, the default, is no source in
+    /// particular.
     ///
     /// ```
     /// use tidegate::{Descriptor, Request};
@@ -21,14 +22,14 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Its id and its source.
+    /// The id and the source.
     #[cfg(feature = "redis")]
     pub(crate) const fn origin(&self) -> Origin<'a> {
         Origin { id: self.id, source: self.source }
     }
 }
 
-/// The id of a request and the source it comes from.
+/// The id of a request, and its source.
 #[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin<'a> {

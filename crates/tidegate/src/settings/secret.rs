@@ -1,4 +1,4 @@
-//! A password that is kept where configurations are not.
+//! A password that is kept outside of configurations.
 
 use std::env::VarError;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::{env, fmt};
 
 use crate::secret_file::read_secret_file;
 
-/// A text that is never shown, given or looked up when it is needed.
+/// A text that is never shown: given, or read when it is needed.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Secret {
@@ -14,21 +14,21 @@ pub enum Secret {
     Text(String),
     /// The value of an environment variable.
     Env(String),
-    /// What a file holds, without the end of its last line.
+    /// The content of a file, without the end of its last line.
     File(PathBuf),
 }
 
 impl Secret {
-    /// Looks it up.
+    /// Reads the text.
     ///
     /// # Errors
-    /// That there is no such variable, or the file can not be read; or that what the variable
-    /// or the file holds is no password: empty, or of more than one line.
+    /// Returns an error if there is no such variable, or the file cannot be read, or if the content
+    /// is no password: it is empty, or has more than one line.
     pub fn read(&self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
             Self::Env(name) => {
-                // What the variable holds is in the error's own text.
+                // The error's own text contains the value of the variable.
                 let held = env::var(name).map_err(|error| match error {
                     VarError::NotPresent => "is not set",
                     VarError::NotUnicode(_) => "is not UTF-8",
@@ -53,7 +53,7 @@ impl Secret {
     }
 }
 
-/// The only line of a text, without its end; else what is wrong with it, which does not show it.
+/// The only line of a text, without its end; else the error, which does not show it.
 fn one_line(text: String) -> Result<String, &'static str> {
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let line = line.strip_suffix('\r').unwrap_or(line);

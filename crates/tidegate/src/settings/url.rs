@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What a URL may look like.
+/// The valid forms of a URL.
 const EXPECTED: &str = "expected redis://[user:password@]host[:port][/database] (rediss:// with TLS), \
                         unix:///path, redis+sentinel://host:port,…/name[/database] or \
                         redis+cluster://host:port,…";
@@ -13,7 +13,7 @@ const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 const MOST_DATABASE: i64 = 1_000_000;
 
-/// Where a store is.
+/// The address of a store.
 ///
 /// | form | what it reaches |
 /// | --- | --- |
@@ -22,10 +22,10 @@ const MOST_DATABASE: i64 = 1_000_000;
 /// | `redis+sentinel://a:26379,b:26379/name/0` | the primary that Sentinel calls `name` |
 /// | `redis+cluster://a:6379,b:6379` | a cluster, found through any of these nodes |
 ///
-/// `rediss` in place of `redis` asks for TLS. A user and a password stand before the host,
-/// `user:password@` or `:password@`, what is not a letter or a digit in them as `%XX`; where they are
-/// not to be written down, [`StoreSettings`](crate::StoreSettings) takes them from elsewhere. Shown, a
-/// URL never tells the password.
+/// `rediss` in place of `redis` selects TLS. A user and a password precede the host,
+/// `user:password@` or `:password@`, with every character but letters and digits as `%XX`;
+/// [`StoreSettings`](crate::StoreSettings) can take them from elsewhere. A displayed URL never
+/// shows the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     pub(crate) form: Form,
@@ -36,7 +36,7 @@ pub struct StoreUrl {
     pub(crate) password: Option<String>,
 }
 
-/// What a URL reaches.
+/// The kind of store of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Single,
@@ -46,25 +46,25 @@ pub(crate) enum Form {
 }
 
 impl StoreUrl {
-    /// Whether it asks for TLS.
+    /// Whether it uses TLS.
     #[must_use]
     pub const fn is_tls(&self) -> bool {
         self.tls
     }
 
-    /// The user it names.
+    /// The user in the URL.
     #[must_use]
     pub fn username(&self) -> Option<&str> {
         self.username.as_deref()
     }
 
-    /// Whether a password is written in it.
+    /// Whether the URL contains a password.
     #[must_use]
     pub const fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// Whether it reaches a cluster.
+    /// Whether it is the address of a cluster.
     #[must_use]
     pub const fn is_cluster(&self) -> bool {
         matches!(self.form, Form::Cluster)
@@ -161,7 +161,7 @@ impl FromStr for StoreUrl {
     }
 }
 
-/// Tells everything but the password.
+/// Shows everything but the password.
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = if self.tls { "s" } else { "" };
@@ -188,7 +188,8 @@ fn shown((host, port): &(String, u16)) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Why a text is not the address of a store. It never tells the text, which may hold a password.
+/// Why a text is not the address of a store. The error never shows the text, which may contain a
+/// password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreUrlError {
     problem: &'static str,
@@ -242,7 +243,7 @@ fn given(text: &str) -> Result<Option<String>, StoreUrlError> {
     if text.is_empty() { Ok(None) } else { decoded(text).map(Some) }
 }
 
-/// The text with each `%XX` made the byte it stands for.
+/// The text with each `%XX` replaced by its byte.
 fn decoded(text: &str) -> Result<String, StoreUrlError> {
     let not_text = || wrong("a `%` is not followed by two hexadecimal digits of UTF-8");
     let mut parts = text.split('%');

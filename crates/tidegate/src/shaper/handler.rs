@@ -9,7 +9,7 @@ impl<T, C: Timer> Shaper<T, C> {
     /// next; ends once the queue is closed and empty.
     ///
     /// Spawn it on any runtime that the clock's timer works in, from a clone of the handle. A
-    /// handler that takes longer than items are apart makes later ones late, and in the end makes
+    /// handler that takes longer than the spacing of items delays later ones, and in the end makes
     /// the queue refuse ([`Refusal::Behind`](super::Refusal::Behind)): it should spawn long work,
     /// or several workers should run. A plain function is called as `|item| async move {
     /// handle(item) }`.
@@ -18,8 +18,8 @@ impl<T, C: Timer> Shaper<T, C> {
     /// and `run` can be called again.
     ///
     /// # Panics
-    /// If `handler` does: that item is gone, all others stay queued, and other handles and workers
-    /// are not disturbed. Also as [`Shaper::next`].
+    /// Panics if `handler` does: that item is lost, all others stay queued, and other handles and
+    /// workers are not disturbed. Also panics as [`Shaper::next`] does.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
@@ -53,8 +53,8 @@ impl<T, C: Park> Shaper<T, C> {
     /// is closed and empty.
     ///
     /// # Panics
-    /// If `handler` does: that item is gone, all others stay queued, and other handles and workers
-    /// are not disturbed.
+    /// Panics if `handler` does: that item is lost, all others stay queued, and other handles and
+    /// workers are not disturbed.
     pub fn run_blocking(self, mut handler: impl FnMut(T)) {
         let mut receiver = Receiver::new(self);
         while let Some(departure) = receiver.departure_blocking() {

@@ -1,7 +1,7 @@
-//! A queue under the model checker: every interleaving of two or three threads, up to a number of
-//! interruptions. It finds a lost wake-up as a thread that sleeps for ever.
+//! A queue under the model checker, which runs every interleaving of two or three threads within a
+//! bound on preemptions. It finds a lost wake-up as a thread that sleeps for ever.
 //!
-//! The clock stands still, and items cost nothing: each is due immediately.
+//! The clock stands still, and items cost nothing, so each is due immediately.
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
 type Queue = Arc<ShaperState<u32, Timestamp>>;
 
-/// Runs a model under every interleaving with at most `interruptions` of a thread that could go on.
+/// Runs a model under every interleaving with at most `interruptions` preemptions.
 fn explore(interruptions: usize, model: impl Fn(Queue) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
@@ -55,7 +55,7 @@ fn take(queue: &Queue) -> Option<u32> {
     taken
 }
 
-/// Looks once, and leaves.
+/// Tries to take an item once, and leaves.
 fn look_and_leave(queue: &Queue) -> Option<u32> {
     let ticket: Ticket = queue.ticket();
     let seen = queue.take_or_wait(ticket, Waker::noop());
@@ -89,8 +89,8 @@ fn the_end_wakes_all_who_wait() {
     });
 }
 
-/// Both are woken for the first item; the receiver that gets none waits on, and is woken for the
-/// next.
+/// Both receivers are woken for the first item; the one that gets none waits on, and is woken for
+/// the next.
 #[test]
 fn two_who_wait_get_an_item_each() {
     explore(2, |queue| {

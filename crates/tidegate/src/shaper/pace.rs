@@ -7,14 +7,14 @@ use tidegate_core::{
     Timestamp, Verdict,
 };
 
-/// Which items are admitted, and when they leave.
+/// The decisions about items: which are admitted, and when they leave.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     limit: u64,
     window: Micros,
     algorithm: LeakyQueue,
     state: <LeakyQueue as Decide>::State,
-    /// When it was last changed; a clock can be behind this where no unit was taken since.
+    /// The time of the last change. A clock can be behind it even if no unit was taken since.
     since: Timestamp,
 }
 
@@ -25,7 +25,7 @@ impl Pace {
         }
         Rule::new(spec)?;
         let Limit::Units(limit) = spec.limit else { return Err(ShaperError::Unlimited) };
-        // Only a limit of 0 has no window, and no window passes there.
+        // A spec without a window has a limit of 0, under which no window passes.
         let window = spec.window.unwrap_or(MAX_WINDOW);
         let algorithm = LeakyQueue::build(&spec, limit, window)?;
         let state = algorithm.fresh(Timestamp::EPOCH);
@@ -42,7 +42,7 @@ impl Pace {
     }
 
     /// Returns the instant that counts for a clock that reads `now`, and how far the slots were
-    /// moved back with it.
+    /// moved back.
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, Micros) {
         let last = self.algorithm.last(&self.state);
         let at = self.algorithm.advance(&mut self.state, now);
@@ -72,12 +72,13 @@ impl Pace {
         self.wait_before(at, cost)
     }
 
-    /// The wait until all has left except the last `units` that were taken.
+    /// The wait until all units but the last `units` have left.
     pub(super) fn wait_before(&self, at: Timestamp, units: u64) -> Micros {
         self.algorithm.delay(&self.state, at, units)
     }
 
-    /// Most units held at a time, due or not: as many again as fit into the queue may be overdue.
+    /// The most units held at a time, due or not: as many again as fit into the queue may be
+    /// overdue.
     pub(super) fn most_held(&self) -> u64 {
         (2 * self.algorithm.limit()).max(1)
     }
@@ -90,13 +91,13 @@ impl Pace {
     }
 }
 
-/// Why a rule cannot shape.
+/// Why a rule cannot pace a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShaperError {
     /// The algorithm of the rule has no queue.
     NotAQueue(AlgorithmKind),
-    /// The rule is unlimited: nothing would bound the queue.
+    /// The rule is unlimited, so nothing would bound the queue.
     Unlimited,
     /// The rule is invalid.
     Rule(RuleErrors),

@@ -1,4 +1,4 @@
-//! Shaping without a clock and without a runtime: items, their slots, and time as an argument.
+//! Shaping without a clock and without a runtime, with time as an argument.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::pace::{Pace, ShaperError};
 use super::refused::{Refusal, Refused};
 
 /// A bounded queue whose items leave at an even pace, W/N apart: the core of a
-/// [`Shaper`](super::Shaper), for a program with a loop of its own.
+/// [`Shaper`](super::Shaper), for programs with a loop of their own.
 ///
 /// An item of cost c pushed at t has its slot at `max(t, next_free)`, and `next_free` moves on by
 /// c * W/N: a `leaky_queue` limiter decides the same to the microsecond, with the same code. Once
@@ -19,8 +19,8 @@ use super::refused::{Refusal, Refused};
 /// - An item of cost 0 takes no slot: it is due immediately, before those that wait for their
 ///   slots.
 /// - With a limit of 0 every cost of 1 or more is refused for ever.
-/// - A clock that steps back by more than W takes all slots back with it; by less, they stay, and
-///   nobody waits more than W longer.
+/// - A clock that steps back by more than W moves all slots back with it; for a smaller step they
+///   stay, and nobody waits more than W longer.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Departure, Micros, Next, ShapingQueue, Spec, Timestamp};
@@ -40,11 +40,11 @@ use super::refused::{Refusal, Refused};
 #[derive(Debug)]
 pub struct ShapingQueue<T> {
     pace: Pace,
-    /// By slot, then by arrival.
+    /// Items by slot, then by arrival.
     items: VecDeque<Queued<T>>,
     /// The weights of all queued items.
     held: u64,
-    /// When the last item left, and its cost, where the spacing is strict.
+    /// When the last item left, and its cost, if the spacing is strict.
     left: Option<(Timestamp, u64)>,
     strict: bool,
     closed: bool,
@@ -55,7 +55,7 @@ pub struct ShapingQueue<T> {
 pub struct Departure<T> {
     /// The item that was pushed.
     pub item: T,
-    /// The promised slot: the instant of the push plus the `delay` that it returned, unless the
+    /// The slot of the item: the instant of the push plus the `delay` that it returned, unless the
     /// pace was changed since.
     pub slot: Timestamp,
 }
@@ -80,11 +80,11 @@ struct Queued<T> {
 }
 
 impl<T> ShapingQueue<T> {
-    /// An empty queue, its next slot free.
+    /// Creates an empty queue whose next slot is free.
     ///
     /// # Errors
-    /// When `spec` is no `leaky_queue`, is unlimited (nothing would bound the queue), or has
-    /// invalid fields.
+    /// Returns an error if `spec` is not a `leaky_queue`, is unlimited (so nothing would bound the
+    /// queue), or has invalid fields.
     pub fn new(spec: Spec) -> Result<Self, ShaperError> {
         Ok(Self {
             pace: Pace::new(spec)?,
@@ -96,11 +96,11 @@ impl<T> ShapingQueue<T> {
         })
     }
 
-    /// Makes the spacing strict: no item leaves sooner than c * W/N after the one before it *did*
+    /// Makes the spacing strict: no item leaves sooner than c * W/N after the previous one *did*
     /// leave, where c is the cost of that one.
     ///
-    /// For a receiver that must never see two items closer together. Lateness then adds up: one
-    /// item taken late makes all later ones late until the queue is empty, and under steady load at
+    /// Use this for a receiver that must never see two items closer together. Delays then add up:
+    /// one item taken late delays all later ones until the queue is empty, and under steady load at
     /// the full rate the queue falls behind and refuses ([`Refusal::Behind`]).
     #[must_use]
     pub fn strict(mut self) -> Self {
@@ -111,9 +111,9 @@ impl<T> ShapingQueue<T> {
     /// Takes in an item of `cost` units; returns how long it waits for its slot.
     ///
     /// # Errors
-    /// Returns the item when the queue is full, by the decision of the `leaky_queue`; when the cost
-    /// can never fit; when twice as many units as fit into the queue have not been taken although
-    /// many of them are due; and when the queue is closed.
+    /// Returns the item if the queue is full, as the `leaky_queue` decides; if the cost can never
+    /// fit; if too many due items were not taken (twice as many units as fit into the queue); and
+    /// if the queue is closed.
     pub fn push(&mut self, now: Timestamp, item: T, cost: u64) -> Result<Micros, Refused<T>> {
         let at = self.advance(now);
         match self.admit(at, at.since(now), cost) {
@@ -136,12 +136,12 @@ impl<T> ShapingQueue<T> {
         }
     }
 
-    /// Changes the pace and the bound at `now`. Queued items keep their order, and none is lost,
-    /// even if they are more than the new bound; their slots are those of the new pace.
+    /// Changes the pace and the bound at `now`. Queued items keep their order and get the slots of
+    /// the new pace. None is lost, even if they are more than the new bound.
     ///
-    /// What was used stays used, as for a `leaky_queue` limiter: the queued units leave at the new
-    /// rate from this instant on, with the rest of the unit that is leaving now; where the window
-    /// changes, that one counts as a whole unit again. So a faster pace makes items leave sooner, a
+    /// Used units stay used, as for a `leaky_queue` limiter: the queued units leave at the new rate
+    /// from this instant on, with the rest of the unit that is leaving now; if the window changes,
+    /// that one counts as a whole unit again. So a faster pace makes items leave sooner, a
     /// slower one later, and a change there and back gives no credit. Items that are due stay due.
     /// At a limit of 0 only those leave, until another change: the first slot is then the last
     /// instant. Under [strict](Self::strict) spacing, the last item that left delays the next one
@@ -164,14 +164,14 @@ impl<T> ShapingQueue<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`ShapingQueue::new`]; the pace stays as it was.
+    /// Returns an error as [`ShapingQueue::new`] does; the pace stays as it was.
     pub fn amend(&mut self, now: Timestamp, spec: Spec) -> Result<(), ShaperError> {
         let pace = Pace::new(spec)?;
         let at = self.advance(now);
         self.pace.amend(pace, at);
         let mut behind = 0_u64;
         for Queued { departure, cost } in self.items.iter_mut().rev() {
-            // The first item that is due: so are all before it.
+            // This is the first due item; all before it are due as well.
             if departure.slot <= at {
                 break;
             }
@@ -194,7 +194,7 @@ impl<T> ShapingQueue<T> {
         self.items.drain(..).map(|queued| queued.departure.item).collect()
     }
 
-    /// Whether it was closed.
+    /// Whether the queue was closed.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed
@@ -222,8 +222,8 @@ impl<T> ShapingQueue<T> {
         self.left.map_or(Timestamp::EPOCH, |(at, cost)| at.plus(self.pace.spacing(cost)))
     }
 
-    /// Admits an item. Its wait counts on the clock that was read: where that is `behind` the
-    /// instant that counts, the difference is added.
+    /// Admits an item. A caller measures its wait on the clock that was read; if that is `behind`
+    /// the instant that counts, the difference is added.
     fn admit(&mut self, at: Timestamp, behind: Micros, cost: u64) -> Result<Micros, Refusal> {
         if self.closed {
             return Err(Refusal::Closed);
@@ -256,7 +256,7 @@ impl<T> ShapingQueue<T> {
         Next::Item(departure)
     }
 
-    /// Moves time forward: a step back of the clock moves all slots like that of the next item.
+    /// Moves time forward; if the clock stepped back, all slots move with that of the next item.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         let (at, back) = self.pace.advance(now);
         if !back.is_zero() {
@@ -269,7 +269,7 @@ impl<T> ShapingQueue<T> {
     }
 }
 
-/// The weight of an item in memory: one of cost 0 takes memory as well.
+/// The weight of an item in memory; an item of cost 0 takes memory as well.
 fn weight(cost: u64) -> u64 {
     cost.max(1)
 }

@@ -6,12 +6,12 @@ use super::receiver::Receiver;
 use crate::clock::{Park, Timer};
 
 impl<T, C: Timer> Shaper<T, C> {
-    /// The next item, not before its slot; `None` once the queue is closed and empty.
+    /// The next item, not before its slot; `None` when the queue is closed and empty.
     ///
     /// Dropping the future at any time loses no item and delays no other receiver.
     ///
     /// # Panics
-    /// When the clock's timer does: those of tokio panic outside of its runtime.
+    /// Panics if the clock's timer does: those of tokio panic outside of its runtime.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
@@ -33,15 +33,15 @@ impl<T, C: Timer> Shaper<T, C> {
         self.next_departure().await.map(|departure| departure.item)
     }
 
-    /// Like [`Shaper::next`], with the slot that the item was promised.
+    /// Like [`Shaper::next`], but also returns the item's slot.
     ///
     /// # Panics
-    /// As [`Shaper::next`].
+    /// Panics as [`Shaper::next`] does.
     pub async fn next_departure(&self) -> Option<Departure<T>> {
         Receiver::new(self.clone()).departure().await
     }
 
-    /// The items as a stream, which ends once the queue is closed and empty. There can be several
+    /// The items as a stream, which ends when the queue is closed and empty. There can be several
     /// streams and other receivers; each item goes to one of them.
     #[cfg(feature = "stream")]
     #[must_use = "a stream does nothing unless it is polled"]
@@ -51,13 +51,13 @@ impl<T, C: Timer> Shaper<T, C> {
 }
 
 impl<T, C: Park> Shaper<T, C> {
-    /// The next item, not before its slot; `None` once the queue is closed and empty. Blocks the
+    /// The next item, not before its slot; `None` when the queue is closed and empty. Blocks the
     /// thread until then.
     pub fn next_blocking(&self) -> Option<T> {
         self.next_departure_blocking().map(|departure| departure.item)
     }
 
-    /// Like [`Shaper::next_blocking`], with the slot that the item was promised.
+    /// Like [`Shaper::next_blocking`], but also returns the item's slot.
     pub fn next_departure_blocking(&self) -> Option<Departure<T>> {
         Receiver::new(self.clone()).departure_blocking()
     }

@@ -1,4 +1,4 @@
-//! A receiver that waits: as a task, or as a thread.
+//! A receiver that waits for items, as a task or as a thread.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use super::queue::{Departure, Next};
 use super::takers::Ticket;
 use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
-/// One receiver of a queue, from item to item. It holds nothing between two looks, so dropping it
-/// at any time loses no item.
+/// One receiver of a queue. It holds nothing between two attempts, so dropping it at any time loses
+/// no item.
 pub(super) struct Receiver<T, C> {
     shaper: Shaper<T, C>,
     ticket: Ticket,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::Micros;
 
-/// The item comes back with the reason why it was not taken in.
+/// An item that was refused, with the reason.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<T> {
     /// The item.
@@ -24,14 +24,14 @@ pub enum Refusal {
     },
     /// The cost is larger than an empty queue admits.
     Never,
-    /// Items are due, but not taken: more units than fit into the queue.
+    /// More units are due, and not taken, than fit into the queue.
     Behind,
     /// The queue is closed.
     Closed,
 }
 
 impl Refusal {
-    /// The wait after which the same cost fits, where time alone helps: when the line is full.
+    /// The wait after which the same cost fits, if the queue is only full; else `None`.
     #[must_use]
     pub const fn retry_after(self) -> Option<Micros> {
         match self {
@@ -45,24 +45,24 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { retry_after } => {
-                write!(f, "the line is full: the same cost fits after {retry_after}")
+                write!(f, "the queue is full: the same cost fits after {retry_after}")
             }
             Self::Never => f.write_str(
-                "the cost is larger than what an empty line takes (`capacity` + 1, or nothing at \
-                 a `limit` of 0): split it, or raise the figure",
+                "the cost is larger than an empty queue admits (`capacity` + 1, or 0 at a `limit` of \
+                 0): split it, or raise these values",
             ),
             Self::Behind => f.write_str(
-                "items that are due are not taken: the line takes more once its receiver has \
+                "due items are not taken: the queue accepts more when its receiver has \
                  caught up",
             ),
-            Self::Closed => f.write_str("the line is closed: nothing is taken in any more"),
+            Self::Closed => f.write_str("the queue is closed: it accepts no more items"),
         }
     }
 }
 
 impl std::error::Error for Refusal {}
 
-/// Without the item, which may not be printable.
+/// Shows the refusal without the item, which may not be printable.
 impl<T> fmt::Debug for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("refusal", &self.refusal).finish_non_exhaustive()

@@ -39,7 +39,7 @@ impl<T, C> ShaperState<T, C> {
         look(&self.lock().queue)
     }
 
-    /// No panic leaves a queue half changed.
+    /// A queue is never left half changed by a panic.
     fn lock(&self) -> MutexGuard<'_, Guarded<T>> {
         self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,7 +50,7 @@ impl<T, C: Clock> ShaperState<T, C> {
         Self { clock, guarded: Mutex::new(Guarded { queue, takers: Takers::default() }) }
     }
 
-    /// Changes the queue, and wakes receivers if that matters to them.
+    /// Changes the queue, and wakes receivers if the change matters to them.
     pub(super) fn change<R>(&self, verb: impl FnOnce(&mut ShapingQueue<T>, Timestamp) -> R) -> R {
         self.step(|guarded, now| verb(&mut guarded.queue, now))
     }
@@ -69,7 +69,7 @@ impl<T, C: Clock> ShaperState<T, C> {
         next
     }
 
-    /// Runs one step, at a time that is read under the lock.
+    /// Runs one step at a time that is read under the lock.
     fn step<R>(&self, verb: impl FnOnce(&mut Guarded<T>, Timestamp) -> R) -> R {
         let mut guarded = self.lock();
         let before = Outlook::of(&guarded.queue);
@@ -82,7 +82,7 @@ impl<T, C: Clock> ShaperState<T, C> {
     }
 }
 
-/// What waiting receivers depend on.
+/// The part of the queue that waiting receivers depend on.
 #[derive(Clone, Copy)]
 struct Outlook {
     due: Option<Timestamp>,
@@ -95,7 +95,7 @@ impl Outlook {
         Self { due, ended: due.is_none() && queue.is_closed() }
     }
 
-    /// Whether an item is due sooner, or none will come any more. A taken item does not matter:
+    /// Whether an item is due sooner, or no item will come any more. A taken item does not matter:
     /// receivers wake at its slot and wait on for the next.
     fn is_news_after(self, before: Self) -> bool {
         let sooner = |due| before.due.is_none_or(|known| due < known);

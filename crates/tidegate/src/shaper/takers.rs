@@ -1,11 +1,11 @@
-//! The receivers that wait for an item, to be woken when something changes.
+//! Receivers that wait for an item.
 
 use std::task::Waker;
 
 /// The wakers of all receivers that found nothing due.
 ///
-/// A waker that is no longer wanted is returned, to be dropped outside of the lock: it may be the
-/// last owner of a task, and the task may have receivers of its own.
+/// Wakers that are no longer needed are returned, so that they are dropped outside of the lock: one
+/// may be the last owner of a task, and the task may have receivers of its own.
 #[derive(Debug, Default)]
 pub(super) struct Takers {
     waiting: Vec<(Ticket, Waker)>,

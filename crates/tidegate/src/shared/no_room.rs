@@ -1,7 +1,7 @@
 //! Limiters that are new and for which the store has no room: their rule keeps so many keys at most, or the store has
 //! no memory left.
 
-use tidegate_core::{Algorithm, Decision, Micros, Outcome, Told, Verdict, Visitor};
+use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Verdict, Visitor};
 
 use super::store::{Store, Waits, Wanted};
 use crate::clock::Clock;
@@ -75,7 +75,7 @@ fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
         _ => (Outcome::Deny { retry_after: window }, Verdict::Deny),
     };
     let decision = Decision { outcome, limit, remaining: 0, reset_after: window };
-    let told = Told { now: done.now, at: done.at, verdict, taken: false, words: Vec::new() };
+    let told = ScriptReply { now: done.now, at: done.at, verdict, taken: false, state: Vec::new() };
     (decision, Seen { told, tried: false, by: None, overflow: true })
 }
 

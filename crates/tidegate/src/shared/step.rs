@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tidegate_core::{Told, Verdict};
+use tidegate_core::{ScriptReply, Verdict};
 use tokio::time::Instant;
 
 use super::KeyMet;
@@ -256,12 +256,12 @@ fn put_back(places: &[usize], done: Decided) -> Decided {
 /// The same with a part for each limiter whose rule was changed to be unlimited: the store is not asked
 /// about it.
 fn with_unlimited(met: &[KeyMet], mut done: Decided) -> Decided {
-    let told = Told {
+    let told = ScriptReply {
         now: done.now,
         at: done.at,
         verdict: Verdict::Allow,
         taken: false,
-        words: Vec::new(),
+        state: Vec::new(),
     };
     let nothing = Seen { told, tried: false, by: None, overflow: false };
     for (place, _) in met.iter().enumerate().filter(|(_, met)| met.is_unlimited()) {

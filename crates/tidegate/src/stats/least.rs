@@ -1,5 +1,5 @@
-//! The least response time of one half second: a minimum is not a difference, so it has a word of
-//! its own.
+//! The least response time of one half second. A minimum is not a difference of totals, so it has a
+//! word of its own.
 //!
 //! The word is a tag, the round of the ring that the half second is in, and the least time so far.
 //! A thread so late that the slot belongs to another half second finds another tag, and leaves it
@@ -37,7 +37,7 @@ impl Default for Least {
 }
 
 impl Least {
-    /// Half second `number` begins here, without a time.
+    /// Starts half second `number` without a time.
     pub(super) fn begin(&self, number: u64) {
         self.0.swap(tag(number) | NONE, AcqRel);
     }
@@ -54,7 +54,7 @@ impl Least {
         }
     }
 
-    /// The least time, in microseconds; `None` when there was none.
+    /// The least time, in microseconds; `None` if there was none.
     pub(super) fn us(&self) -> Option<u64> {
         let us = self.0.load(Acquire) & NONE;
         (us != NONE).then_some(us)

@@ -1,5 +1,5 @@
 //! The ring of half seconds under the model checker: counting, reading and borrowing while the next
-//! half seconds begin, in every interleaving up to a number of interruptions of a thread.
+//! half seconds begin, in every interleaving within a bound on preemptions.
 //!
 //! Times are given as numbers of half seconds. The ring is shorter here: four slots, and a minute
 //! of two seconds.
@@ -20,7 +20,7 @@ const fn half(number: u64) -> Timestamp {
 }
 
 /// Runs two threads with the same statistics under every interleaving with at most `interruptions`
-/// of a thread that could go on; then checks the result.
+/// preemptions, and then checks the result.
 fn explore<A: 'static, B: 'static>(
     interruptions: usize,
     prepare: impl Fn(&Stats) + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Borrowing: a request that is over the limit now may be admitted in a half second to come.
+//! Borrowing: a request that is over the limit now may be admitted in a later half second.
 //!
 //! With the half seconds `-1 0 1 2`, 0 being the current one, the seconds that can still grow are
 //! those of two neighbours each: `-1 0`, `0 1`, `1 2`. Units are admitted in the first of 0, 1 and
@@ -19,8 +19,8 @@ use super::ring::Still;
 use super::totals::Count;
 
 impl Still<'_> {
-    /// Borrows `units`; returns how long after `now` their half second begins. `None` where no
-    /// second has room, or more than `most` units would be borrowed.
+    /// Borrows `units`; returns how long after `now` their half second begins. Returns `None` if no
+    /// second has room, or if more than `most` units would be borrowed.
     pub(super) fn occupy(
         &mut self,
         now: Timestamp,

@@ -38,7 +38,7 @@ pub struct Resources<C = SystemClock> {
 type Named<C> = BTreeMap<Arc<str>, Arc<Statistics<C>>>;
 
 impl Resources {
-    /// At most `most` names, by the system's clock.
+    /// Allows at most `most` names, by the system's clock.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self::with_clock(most, SystemClock::new())
@@ -46,7 +46,7 @@ impl Resources {
 }
 
 impl<C: Clock + Clone> Resources<C> {
-    /// At most `most` names, each by a copy of `clock`.
+    /// Allows at most `most` names, each with a copy of `clock`.
     #[must_use]
     pub fn with_clock(most: usize, clock: C) -> Self {
         Self { most, clock, named: RwLock::default() }
@@ -57,7 +57,7 @@ impl<C: Clock + Clone> Resources<C> {
     ///
     /// # Errors
     ///
-    /// The name is new, and there are as many names as allowed.
+    /// Returns an error if the name is new and there are as many names as allowed.
     pub fn named(&self, name: &str) -> Result<Arc<Statistics<C>>, TooManyResources> {
         if let Some(stats) = self.get(name) {
             return Ok(stats);
@@ -70,11 +70,11 @@ impl<C: Clock + Clone> Resources<C> {
         Ok(Arc::clone(named.entry(name.into()).or_insert_with(new)))
     }
 
-    /// A request of one unit enters the entry point of that name: [`Statistics::entry`].
+    /// Counts a request of one unit at the entry point of that name: [`Statistics::entry`].
     ///
     /// # Errors
     ///
-    /// As for [`Resources::named`].
+    /// Returns an error as [`Resources::named`] does.
     pub fn entry(&self, name: &str) -> Result<Entry<Arc<Statistics<C>>, C>, TooManyResources> {
         self.named(name).map(|stats| stats.entry_owned())
     }
@@ -94,7 +94,7 @@ impl<C> Resources<C> {
         self.read(|named| named.iter().map(pair).collect())
     }
 
-    /// How many names there are.
+    /// The number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read(BTreeMap::len)

@@ -1,12 +1,14 @@
-//! The ring of half seconds: where each began, which one is current, and how the next one begins.
+//! The ring of half seconds: the totals when each began, which one is current, and how the next one
+//! begins.
 //!
 //! One word holds the number of the current half second, and whether others are just beginning:
 //!
-//! - A thread that counts at a time in the current half second or before only adds to the totals.
+//! - A thread that counts at a time in the current half second or before it only adds to the
+//!   totals.
 //! - The first thread at a later time makes the half seconds up to it begin, under a lock that is
 //!   taken once for each, and for borrowing. Other threads at a later time wait for that; no one
 //!   else does.
-//! - A reader reads the word before and after, and reads again when it changed: nobody waits.
+//! - A reader reads the word before and after, and repeats if it changed, so nobody waits.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -86,8 +88,8 @@ impl Ring {
         }
     }
 
-    /// The half second in which a success was counted whose previous total was `before`: usually
-    /// the current one, an earlier one when others began since; `None` when that has left the ring.
+    /// The half second of a success, by the total before it: usually the current one, or an earlier
+    /// one if others have begun since; `None` if that has left the ring.
     fn half_of_success(&self, before: u64) -> Option<u64> {
         let holds = |number: &u64| {
             let began_with = self.slot(*number).began_with[Count::Success as usize].load(Acquire);

@@ -20,7 +20,7 @@ pub struct Snapshot {
     pub success: u64,
     /// The sum of the response times of successes, in microseconds.
     pub rt_sum_us: u64,
-    /// The least response time; `None` where nothing succeeded.
+    /// The least response time; `None` if nothing succeeded.
     pub rt_min_us: Option<u64>,
     /// Units that prioritised requests in this window borrowed from a later half second.
     pub occupied: u64,
@@ -40,7 +40,7 @@ impl Snapshot {
         }
     }
 
-    /// The mean response time in microseconds, rounded down; `None` where nothing succeeded.
+    /// The mean response time in microseconds, rounded down; `None` if nothing succeeded.
     ///
     /// ```
     /// use tidegate::{Micros, Statistics, Timestamp};

@@ -8,9 +8,9 @@ use super::snapshot::Snapshot;
 use super::totals::Count;
 use crate::clock::{Clock, SystemClock};
 
-/// The statistics of one resource (a rule or a named entry point, never a caller): how much passed,
-/// was blocked, failed and succeeded, and how fast, over the last second and the last minute, and
-/// how much is in flight.
+/// The statistics of one resource (a rule or a named entry point, never a caller): what passed, was
+/// blocked, failed and succeeded, and how fast, over the last second and the last minute, and how
+/// much is in flight.
 ///
 /// Share it by reference or in an `Arc`: every verb takes `&self`. Each verb has a twin that ends
 /// in `_at` and takes the time as an argument, for callers that have already read it.
@@ -18,11 +18,11 @@ use crate::clock::{Clock, SystemClock};
 /// # Windows
 ///
 /// The last second is two half seconds, the last minute sixty seconds, aligned to the Unix epoch;
-/// the current one is counted as far as it has come. Counts that have left the window no longer
-/// count, even when nothing was counted since. A time in an earlier half second than the latest
-/// that any thread has seen counts as the current half second, in counting and in reading: a late
-/// count is not lost and not counted twice, and after a clock stepped back time stands still until
-/// the clock has caught up. (The [`SystemClock`] never steps back.)
+/// the current one is incomplete. Counts that have left the window no longer count, even if nothing
+/// was counted since. A time in an earlier half second than the latest that any thread has seen
+/// counts as the current half second, in counting and in reading. So a late count is neither lost
+/// nor counted twice, and after a clock stepped back time stands still until the clock has caught
+/// up. (The [`SystemClock`] never steps back.)
 ///
 /// # Threads
 ///
@@ -33,7 +33,7 @@ use crate::clock::{Clock, SystemClock};
 ///
 /// # Size
 ///
-/// About seven kilobytes each, whatever is counted.
+/// Each takes about seven kilobytes, whatever is counted.
 ///
 /// ```
 /// use tidegate::{Micros, Statistics, Timestamp};
@@ -57,8 +57,8 @@ pub struct Statistics<C = SystemClock> {
 }
 
 impl Statistics {
-    /// Statistics by the system's clock. Where there are several, or a gate, clone one clock:
-    /// [`Statistics::with_clock`], [`Resources`](crate::Resources).
+    /// Creates statistics that use the system's clock. If there are several, or a gate, clone one
+    /// clock: [`Statistics::with_clock`], [`Resources`](crate::Resources).
     #[must_use]
     pub fn new() -> Self {
         Self::with_clock(SystemClock::new())
@@ -72,7 +72,8 @@ impl Default for Statistics {
 }
 
 impl<C> Statistics<C> {
-    /// Statistics by `clock`; a [`Timestamp`] is enough where every call passes the time.
+    /// Creates statistics that use `clock`; a [`Timestamp`] is enough if every call passes the
+    /// time.
     #[must_use]
     pub fn with_clock(clock: C) -> Self {
         Self { ring: Ring::default(), clock }
@@ -103,17 +104,18 @@ impl<C> Statistics<C> {
         self.ring.complete(now, took.as_micros());
     }
 
-    /// Admits a prioritised request of `units`, now or in the next second: returns how long it must
-    /// be held (zero when it is admitted now, at most one second), or `None`.
+    /// Admits a prioritised request of `units`, now or in the next second. Returns how long it must
+    /// be held (zero if it is admitted now, at most one second), or `None`.
     ///
-    /// A half second has room where no second of two neighbouring half seconds passes more than
+    /// A half second has room if no second of two neighbouring half seconds passes more than
     /// `limit` units, including borrowed ones. Units admitted now count as `pass` now. Units
     /// borrowed from a later half second count as `occupied` now, and as `pass` when it begins; at
     /// most `most` units are borrowed at any time. Borrowed units are not given back.
     ///
-    /// No second passes more than `limit` while every request comes in by this verb, ordinary ones
-    /// with `most` 0: also with many threads. [`Statistics::pass`] counts units without checking
-    /// the limit. A request of 0 units is always admitted, takes nothing, and counts as nothing.
+    /// No second passes more than `limit` as long as every request uses this verb, ordinary ones
+    /// with `most` 0; this also holds with many threads. [`Statistics::pass`] counts units without
+    /// checking the limit. A request of 0 units is always admitted, takes nothing, and is not
+    /// counted.
     ///
     /// ```
     /// use tidegate::{Micros, Statistics, Timestamp};
@@ -149,8 +151,8 @@ impl<C> Statistics<C> {
     }
 
     /// The counts of each second of the last minute, all as of one moment: sixty seconds, oldest
-    /// first, each with the time at which it began, the last of them so far. Fewer in the first
-    /// minute after the epoch.
+    /// first, each with the time at which it began; the last one is incomplete. There are fewer in
+    /// the first minute after the epoch.
     #[must_use]
     pub fn seconds_at(&self, now: Timestamp) -> Vec<(Timestamp, Snapshot)> {
         self.ring.read(now, |reading| reading.seconds())
@@ -169,7 +171,7 @@ impl<C> Statistics<C> {
     }
 }
 
-/// The same verbs at the time now.
+/// The same verbs, at the current time.
 impl<C: Clock> Statistics<C> {
     /// [`Statistics::pass_at`], now.
     pub fn pass(&self, units: u64) {

@@ -67,25 +67,25 @@ impl Totals {
         Counts(std::array::from_fn(|at| self.counts[at].load(Acquire)))
     }
 
-    /// The totals now, read by writing: each count that is not among them comes after, and can know
-    /// that.
+    /// The totals now, read by a write operation: each count that is not in them comes later, and
+    /// can know that.
     pub(super) fn mark(&self) -> Counts {
         Counts(std::array::from_fn(|at| self.counts[at].fetch_add(0, AcqRel)))
     }
 
-    /// Counts one more in flight.
+    /// Counts one request more in flight.
     #[inline]
     pub(super) fn enter(&self) {
         self.in_flight.fetch_add(1, Relaxed);
     }
 
-    /// Counts one less in flight; each call follows one of [`Totals::enter`].
+    /// Counts one request less in flight; each call follows one of [`Totals::enter`].
     #[inline]
     pub(super) fn leave(&self) {
         self.in_flight.fetch_sub(1, Release);
     }
 
-    /// How many entered and have not left.
+    /// The number of requests that entered and have not left.
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight.load(Acquire)
     }

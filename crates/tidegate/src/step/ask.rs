@@ -1,4 +1,4 @@
-//! A limiter that a request meets, and under which figures.
+//! One limiter's part in a step, and the values under which it decides.
 
 use std::sync::Arc;
 
@@ -10,42 +10,42 @@ use crate::key::Fingerprint;
 #[cfg(feature = "redis")]
 use crate::rules::Policy;
 
-/// Figures in place of those of a rule's variant; `None` where those hold.
+/// Values in place of those of a rule's variant; `None` if the variant's hold.
 pub(crate) type Figures = Option<Arc<Rule>>;
 
-/// What a rule is known by for as long as a gate lives, whatever policies are put in force.
+/// Identifies a rule through all policies of a gate.
 pub(crate) type Lineage = u32;
 
-/// A limiter that a request meets.
+/// A limiter that a request uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Met<K = Fingerprint> {
     pub(crate) lineage: Lineage,
-    /// The number of the rule in the policy.
+    /// The index of the rule in the policy.
     pub(crate) rule: usize,
-    /// Which of the rule's figures hold for the key.
+    /// The index of the values that hold for the key.
     pub(crate) variant: usize,
-    /// What it is known by.
+    /// Identifies the key.
     pub(crate) fingerprint: K,
-    /// Units that it is to take.
+    /// Units to take.
     pub(crate) cost: u64,
-    /// Units that it decides about: its cost, or one where its usage is reported.
+    /// Units to decide about: the cost, or one if usage is reported.
     pub(crate) asks: u64,
     /// Whether the request reports usage: its costs are taken whatever the limiters hold.
     pub(crate) report: bool,
     pub(crate) enforced: bool,
-    /// Whether its figures came with the request.
+    /// Whether the request supplied the values.
     pub(crate) brought: bool,
-    /// Whether they are a plan.
+    /// Whether the values are a plan.
     pub(crate) by_plan: bool,
-    /// Figures in place of the rule's own: what the request brought, a plan, or, where they are sent with
-    /// each request, what the rule was changed to.
+    /// Values in place of the rule's own: supplied by the request, of a plan, or, over a store, of
+    /// the changed rule.
     pub(crate) figures: Figures,
-    /// The descriptors of the request that meet it.
+    /// The descriptors of the request that use this limiter.
     pub(crate) by: Descriptors,
 }
 
 impl<K> Met<K> {
-    /// Whether both are one limiter, whatever generations they were met in.
+    /// Whether both are the same limiter, also in different generations.
     pub(crate) fn is_of(&self, other: &Self) -> bool
     where
         K: PartialEq,
@@ -53,22 +53,23 @@ impl<K> Met<K> {
         self.lineage == other.lineage && self.fingerprint == other.fingerprint
     }
 
-    /// Whether it may refuse the request, and so have it wait.
+    /// Whether it can refuse the request, and so make it wait.
     pub(crate) fn can_refuse(&self) -> bool {
         self.can_deny() && !self.report
     }
 
-    /// Whether it may be what denies the request, which has not been kept from a report by that.
+    /// Whether it can deny the request. (A report is never refused, but it can be denied.)
     pub(crate) fn can_deny(&self) -> bool {
         self.enforced && self.asks > 0 && !self.is_unlimited()
     }
 
-    /// Whether the request may take from it where it also has a say.
+    /// Whether the request takes units from it and the rule is enforced.
     pub(crate) fn takes_enforced(&self) -> bool {
         self.enforced && self.cost > 0 && !self.is_unlimited()
     }
 
-    /// Its own part in a step over the limiters of the request, and the units that part is about.
+    /// The step of this limiter in a step over all limiters of the request, and the units of that
+    /// step.
     #[inline]
     pub(crate) const fn part(&self, step: Step) -> (u64, Step) {
         match step {
@@ -79,21 +80,21 @@ impl<K> Met<K> {
         }
     }
 
-    /// The figures under which it is asked.
+    /// The rule under which it decides.
     #[cfg(feature = "redis")]
     pub(crate) fn rule_in<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
         let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
         self.figures.as_deref().or_else(own)
     }
 
-    /// Whether its plan, what the request brings, or what its rule was changed to admits everything. Where a
-    /// rule's own figures do, it is not met at all.
+    /// Whether its plan, the values from the request, or the changed rule admit everything. (A rule
+    /// whose own values do is not used at all.)
     pub(crate) fn is_unlimited(&self) -> bool {
         self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
     }
 }
 
-/// Those that can refuse a request: what is unlimited is not met.
+/// Keeps only limiters that can refuse.
 #[inline]
 pub(crate) fn limited<K>(mut met: InlineList<Met<K>>) -> InlineList<Met<K>> {
     if met.iter().any(Met::is_unlimited) {
@@ -102,19 +103,19 @@ pub(crate) fn limited<K>(mut met: InlineList<Met<K>>) -> InlineList<Met<K>> {
     met
 }
 
-/// Some descriptors of a request, by their numbers; those from 63 on are one.
+/// A set of descriptors of a request, by their indices; all from 63 on count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors(u64);
 
 impl Descriptors {
     const LAST: usize = u64::BITS as usize - 1;
 
-    /// The one with this number.
+    /// The set of this one.
     pub(crate) const fn one(number: usize) -> Self {
         Self(1 << if number < Self::LAST { number } else { Self::LAST })
     }
 
-    /// Adds the one with this number.
+    /// Adds this one.
     pub(crate) const fn add(&mut self, number: usize) {
         self.0 |= Self::one(number).0;
     }

@@ -1,32 +1,33 @@
-//! What is to be done with limiters.
+//! The operations of a step.
 
 use tidegate_core::Verdict;
 
-/// What is to be done with the limiters a request meets.
+/// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
+/// decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Decide and take; no figures.
+    /// Decides and takes; returns only the verdict.
     Decide,
-    /// Decide and take, with figures.
+    /// Decides and takes.
     Ask,
-    /// Decide only, with figures.
+    /// Decides and takes nothing.
     Peek,
-    /// Decide like [`Step::Ask`], and take nothing: a look at a limiter whose usage is reported.
+    /// Decides like [`Step::Ask`] and takes nothing, for a limiter whose usage is reported.
     AskReported,
-    /// Take, even into debt, and decide about one unit more, with figures: usage that is reported.
+    /// Takes reported usage, even into debt, and decides about one unit more.
     Report,
-    /// Give back, with figures.
+    /// Gives units back.
     Refund,
-    /// Give back what the cost, which was taken, is above `actual`, or take what it is below, even into
-    /// debt; with figures.
+    /// Settles a cost that was taken: gives the surplus over `actual` back, or takes the rest, even
+    /// into debt.
     Settle {
-        /// What the request turned out to cost.
+        /// The actual cost of the request.
         actual: u64,
     },
 }
 
 impl Step {
-    /// Whether a limiter that does not exist yet begins with this step.
+    /// Whether this step creates a limiter that does not exist yet.
     pub(crate) const fn begins(self, cost: u64) -> bool {
         match self {
             Self::Decide | Self::Ask | Self::AskReported => true,
@@ -36,7 +37,7 @@ impl Step {
         }
     }
 
-    /// Whether it may leave units behind, which need room.
+    /// Whether it may leave units in use, for which there must be room.
     pub(crate) const fn takes(self, cost: u64) -> bool {
         match self {
             Self::Settle { .. } => self.begins(cost),
@@ -45,7 +46,8 @@ impl Step {
         }
     }
 
-    /// Whether it is to have memory for a unit more: one that only looks is answered as though it took.
+    /// Whether it needs memory for one unit more; a step that only looks is treated as though it
+    /// took.
     pub(crate) const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }
@@ -65,8 +67,8 @@ impl Step {
         matches!(self, Self::Settle { .. } | Self::Report) && self.takes(cost)
     }
 
-    /// The same for a key without a limiter of its own, with the one that such keys share: nothing is
-    /// given back there, for nobody knows whether it was taken there.
+    /// The step that runs on the overflow limiter for a key without a limiter of its own. It gives
+    /// nothing back, because nobody knows whether the units were taken there.
     pub(crate) const fn beyond(self, cost: u64) -> Self {
         match self {
             Self::Refund => Self::Peek,
@@ -75,17 +77,17 @@ impl Step {
         }
     }
 
-    /// Whether it refuses nothing: what it gives back, or takes, is done whatever the limiter holds.
+    /// Whether it never refuses: it gives back or takes whatever the limiter holds.
     pub(crate) const fn is_unconditional(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Report)
     }
 
-    /// Whether it may leave a limiter with more to give than before.
+    /// Whether it may free units.
     pub(crate) const fn gives_back(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. })
     }
 
-    /// Whether figures are asked for.
+    /// Whether it returns the values of the decisions.
     pub(crate) const fn wants_figures(self) -> bool {
         !matches!(self, Self::Decide)
     }

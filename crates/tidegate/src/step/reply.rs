@@ -1,4 +1,4 @@
-//! What a store answers.
+//! The reply of a store to a step.
 
 use std::sync::Arc;
 
@@ -7,61 +7,61 @@ use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
 use super::Step;
 use crate::inline_list::InlineList;
 
-/// What one limiter answered.
+/// The reply of one limiter by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct One {
     pub(crate) verdict: Verdict,
     pub(crate) at: Timestamp,
-    /// `None` where no figures were asked for, or the rule is unlimited.
+    /// `None` for [`Step::Decide`], or if the rule is unlimited.
     pub(crate) decision: Option<Decision>,
-    /// There was no room: the key shares a limiter with others, or was refused, or its limiter goes on
-    /// with coarser times.
+    /// There was no room: the key shares a limiter with others, or was refused, or its limiter
+    /// keeps coarser times.
     pub(crate) overflow: bool,
-    /// It was not the key's own limiter that answered.
+    /// Another limiter than the key's own replied.
     pub(crate) elsewhere: bool,
-    /// The figures that decided, where the rule of a gate was changed.
+    /// The rule that decided, if the rule of a gate was changed.
     pub(crate) figures: Option<Arc<Rule>>,
 }
 
 impl One {
-    /// The answer of a rule that admits everything.
+    /// The reply under a rule that admits everything.
     pub(crate) const fn unlimited(at: Timestamp) -> Self {
         let (verdict, decision) = (Verdict::Allow, None);
         Self { verdict, at, decision, overflow: false, elsewhere: false, figures: None }
     }
 
-    /// The decision; of an unlimited limiter the one that admits everything.
+    /// The decision, or that of an unlimited limiter.
     #[inline]
     pub(crate) fn or_unlimited(&self) -> Decision {
         self.decision.unwrap_or(UNLIMITED)
     }
 }
 
-/// What one limiter of a step answered.
+/// The reply of one limiter of a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Decided {
     pub(crate) decision: Decision,
     pub(crate) overflow: bool,
-    /// It was not the key's own limiter that answered.
+    /// Another limiter than the key's own replied.
     pub(crate) elsewhere: bool,
-    /// The figures that decided, where the rule was changed: else those it was loaded with.
+    /// The rule that decided, if it was changed since it was loaded.
     pub(crate) figures: Option<Arc<Rule>>,
-    /// The rule was changed to be unlimited: it has nothing to tell.
+    /// The changed rule is unlimited, so this reply has no values.
     pub(crate) unlimited: bool,
 }
 
 impl Decided {
-    /// What a limiter with the figures of its policy decided.
+    /// The decision of a limiter under the values of its policy.
     pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
         Self { decision, overflow, elsewhere, figures: None, unlimited: false }
     }
 
-    /// What a rule has to tell that was changed to be unlimited.
+    /// The reply of a limiter whose changed rule is unlimited.
     pub(crate) fn unlimited() -> Self {
         Self { unlimited: true, ..Self::of(UNLIMITED, false, false) }
     }
 
-    /// What one limiter by itself answered; `None` where no figures were asked for.
+    /// The reply of one limiter by itself; `None` for [`Step::Decide`].
     pub(crate) fn by(one: One, step: Step) -> Option<Self> {
         let One { overflow, elsewhere, figures, .. } = one;
         match one.decision {
@@ -71,18 +71,18 @@ impl Decided {
     }
 }
 
-/// What came of a step: one decision for each limiter, in the order they were met (none for
+/// The result of a step: one decision for each limiter, in the order of the request (none for
 /// [`Step::Decide`]).
 #[derive(Debug)]
 pub(crate) struct Done<D = Decided> {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
-    /// Whether it is what the same request was answered before, under its id.
+    /// Whether this is the remembered answer to an earlier request with the same id.
     pub(crate) repeated: bool,
     pub(crate) decisions: InlineList<D>,
 }
 
-/// What came of a step over one limiter.
+/// The result of a step over one limiter.
 impl From<Done> for One {
     fn from(done: Done) -> Self {
         let decided = done.decisions.into_iter().find(|decided| !decided.unlimited);

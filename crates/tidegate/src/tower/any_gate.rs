@@ -13,7 +13,7 @@ use crate::shared::SharedGate;
 /// A gate that a layer can use: an `Arc` of a [`Gate`], or, with feature `redis`, of a
 /// `SharedGate`.
 ///
-/// Sealed: there are no others.
+/// Sealed: other types cannot implement it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,27 +30,31 @@ pub trait AnyGate: sealed::Sealed {}
 
 impl<T: sealed::Sealed> AnyGate for T {}
 
-/// How a layer asks a gate.
-pub struct Way(pub(super) Arc<dyn Decider>);
+/// The decider of a gate.
+pub struct AnyDecider(pub(super) Arc<dyn Decider>);
 
 mod sealed {
-    /// How a layer asks a gate.
+    /// A gate that a layer can use, without the seal.
     pub trait Sealed {
-        /// The decider of the gate: a request waits in a queue where its rules say so, or never if
-        /// not `waits`.
-        fn way(self, waits: bool) -> super::Way;
+        /// The decider of the gate. A request waits in a queue if its rules say so, but never if
+        /// `waits` is false.
+        fn decider(self, waits: bool) -> super::AnyDecider;
     }
 }
 
 impl<C: Timer + 'static> sealed::Sealed for Arc<Gate<C>> {
-    fn way(self, waits: bool) -> Way {
-        Way(Arc::new(if waits { GateDecider::patient(self) } else { GateDecider::prompt(self) }))
+    fn decider(self, waits: bool) -> AnyDecider {
+        AnyDecider(Arc::new(if waits {
+            GateDecider::patient(self)
+        } else {
+            GateDecider::prompt(self)
+        }))
     }
 }
 
 #[cfg(feature = "redis")]
 impl sealed::Sealed for Arc<SharedGate> {
-    fn way(self, waits: bool) -> Way {
-        Way(Arc::new(StoreDecider::new(self, waits)))
+    fn decider(self, waits: bool) -> AnyDecider {
+        AnyDecider(Arc::new(StoreDecider::new(self, waits)))
     }
 }

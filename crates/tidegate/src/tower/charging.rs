@@ -1,4 +1,4 @@
-//! Charging by outcome: the cost of a request is given back where its response is free.
+//! Charging by outcome: gives the cost of a request back if its response is free.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 /// The units that an admitted request took.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Took {
-    /// For each of its limiters, whether that took the cost and can give it back. It cannot where a
-    /// rule in shadow mode would have refused, nor where the overflow limiter may have decided.
+    /// For each limiter, whether it took the cost and can give it back. It cannot if a rule in
+    /// shadow mode would have refused, or if the overflow limiter may have decided.
     limiters: Vec<((Lineage, Descriptors), bool)>,
     /// Whether this process decided instead of the store.
     #[cfg(feature = "redis")]
@@ -34,7 +34,7 @@ impl Took {
         self.limiters.iter().any(|(_, took)| *took)
     }
 
-    /// Keeps those of `all`, all limiters of the same request, that took the cost.
+    /// Keeps only the limiters in `all`, which are all of the same request, that took the cost.
     pub(super) fn of<K>(&self, all: Vec<(Met<K>, u64)>) -> Vec<(Met<K>, u64)> {
         let all = again(all, |(met, _)| met, &self.limiters, |(known_by, _)| *known_by);
         all.into_iter().filter(|(_, (_, took))| *took).map(|(one, _)| one).collect()
@@ -54,26 +54,26 @@ impl From<&Answer<'_>> for Took {
     }
 }
 
-/// Gives back the units of a request, in one atomic step; returns how its limits stand then.
+/// Gives back the units of a request in one atomic step; returns the state of its limits
+/// afterwards.
 pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, took: &Took) -> Fields {
     gate.settle_those(request, 0, |all| took.of(all));
     Fields::from(&gate.peek(&Request::new(request.domain(), &free(request))))
 }
 
-/// The descriptors of a request that is over, at no cost: the answer then says nothing of when it
-/// might be repeated.
+/// The descriptors of a finished request, with no cost, so that the answer has no `retry_after`.
 pub(super) fn free<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
     request.descriptors().iter().map(|one| one.cost(0)).collect()
 }
 
-/// The charge of a request, until its response is there. If it is dropped before, the charge stays.
-pub(super) struct Bill {
+/// The charge of a request, until its response is known. If it is dropped before, the charge stays.
+pub(super) struct PendingCharge {
     counts: Arc<Counts>,
     question: Question,
     took: Took,
 }
 
-impl Bill {
+impl PendingCharge {
     pub(super) fn new(counts: Arc<Counts>, question: Question) -> Self {
         Self { counts, question, took: Took::default() }
     }

@@ -28,16 +28,16 @@ const DEFAULT_IPV6_BITS: u8 = 64;
 
 /// An extractor of the caller's network address.
 ///
-/// It is that of the connection's peer ([`PeerAddr`](super::PeerAddr), and what axum and tonic
-/// leave in a request with the features of their names) unless the peer belongs to a configured
-/// network of proxies. Then, and only then, one header field is trusted, from right to left: the
-/// caller is the last address that is not itself such a proxy. An unreadable entry ends the walk at
-/// the proxy that passed it on. Header fields of any other peer are never read.
+/// The address is that of the connection's peer ([`PeerAddr`](super::PeerAddr), or the extension
+/// that axum and tonic add with the features of their names) unless the peer belongs to a
+/// configured network of proxies. Then, and only then, one header field is trusted, from right to
+/// left: the caller is the last address that is not itself such a proxy. An unreadable entry ends
+/// the walk at the proxy that passed it on. Header fields of any other peer are never read.
 ///
 /// IPv4 addresses are used in full (`192.0.2.1`), v4-mapped IPv6 as IPv4, IPv6 by its network, /64
 /// by default (`2001:db8::/64`): a subscriber has 2^64 addresses and more. A caller without a known
 /// address is `unknown`, so a server without peer addresses limits all callers as one, which is
-/// noticed soon, instead of none of them.
+/// soon noticed, and not none of them.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -79,7 +79,7 @@ impl ClientIp {
     /// Trusts `X-Forwarded-For` from proxies in these networks.
     ///
     /// # Errors
-    /// The first text that is not a network such as `10.0.0.0/8`.
+    /// Returns the first text that is not a network such as `10.0.0.0/8`.
     pub fn x_forwarded_for<T: AsRef<str>>(
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, NetworkError> {
@@ -89,7 +89,7 @@ impl ClientIp {
     /// Trusts `Forwarded` (RFC 7239) from proxies in these networks.
     ///
     /// # Errors
-    /// The first text that is not a network such as `10.0.0.0/8`.
+    /// Returns the first text that is not a network such as `10.0.0.0/8`.
     pub fn forwarded<T: AsRef<str>>(
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, NetworkError> {
@@ -121,8 +121,8 @@ impl ClientIp {
         self
     }
 
-    /// How many leading bits of an IPv6 address distinguish callers, 64 by default; more than 128
-    /// count as 128. Fewer bits also limit a caller who has a larger network (a /56 or a /48).
+    /// Sets how many leading bits of an IPv6 address distinguish callers, 64 by default; more than
+    /// 128 count as 128. Fewer bits also limit a caller who has a larger network (a /56 or a /48).
     #[must_use]
     pub const fn ipv6_bits(mut self, bits: u8) -> Self {
         self.ipv6_bits = if bits > 128 { 128 } else { bits };

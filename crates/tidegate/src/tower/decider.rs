@@ -1,4 +1,4 @@
-//! How a layer asks a gate: for an immediate decision, or with waiting as the rules say. An
+//! How a layer uses a gate: for an immediate decision, or with waiting as the rules say. An
 //! admitted request is held for its delay either way.
 
 use std::pin::Pin;
@@ -64,7 +64,7 @@ impl From<&Answer<'_>> for Ruling {
 /// A boxed future.
 pub(super) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A ruling to come. It must not be polled again after it is ready.
+/// A future ruling. It must not be polled again after it is ready.
 pub(super) type Asked = Later<Ruling>;
 
 /// A value that is ready, or a future of one.
@@ -92,7 +92,8 @@ pub(super) trait Decider: Send + Sync {
     /// Gives back the units of an admitted question.
     fn refund(&self, question: &Question, took: &Took) -> Soon<()>;
 
-    /// Gives back the units of a question where they were taken; returns how its limits stand then.
+    /// Gives back the units of a question at the limiters that took them; returns the state of its
+    /// limits afterwards.
     fn release(&self, question: &Question, took: &Took) -> Soon<Fields>;
 
     fn now(&self) -> Timestamp;
@@ -101,15 +102,15 @@ pub(super) trait Decider: Send + Sync {
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()>;
 }
 
-/// Asks a gate in memory.
+/// Uses a gate in memory.
 pub(super) struct GateDecider<C> {
     gate: Arc<Gate<C>>,
-    /// Whether a request may wait in a queue, where its rules say so.
+    /// Whether a request may wait in a queue if its rules say so.
     waits: bool,
 }
 
 impl<C: Timer + 'static> GateDecider<C> {
-    /// Decides immediately, whatever the rules say about waiting.
+    /// Decides immediately, without waiting, whatever the rules say.
     pub(super) const fn prompt(gate: Arc<Gate<C>>) -> Self {
         Self { gate, waits: false }
     }
@@ -138,7 +139,7 @@ impl<C: Timer + 'static> GateDecider<C> {
 
 impl<C: Timer + 'static> Decider for GateDecider<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Nothing happens before the first poll: a request that is dropped before costs nothing.
+        // Nothing happens before the first poll, so a request that is dropped before costs nothing.
         Box::pin(async move {
             if self.waits { self.acquire(&question).await } else { self.check(&question).await }
         })

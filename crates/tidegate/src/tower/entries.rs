@@ -1,4 +1,4 @@
-//! Descriptors of a request: the names of entries, and where their values are read.
+//! The descriptors of a request: the names of entries, and the extractors of their values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,14 +37,15 @@ impl Entries {
         Self::default()
     }
 
-    /// Adds an entry after the others; it is left out where its value is not found in a request.
+    /// Adds an entry after the others; it is left out of a request that has no value for it.
     #[must_use]
     pub fn entry(mut self, name: &str, value: impl Extract + 'static) -> Self {
         self.entries.push((name.into(), Arc::new(value)));
         self
     }
 
-    /// Takes as many units as `cost` returns for a request; 0 takes nothing, and only reports.
+    /// Takes as many units as `cost` returns for a request; 0 takes nothing and only reports the
+    /// limits.
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = Some(Arc::new(cost));
@@ -89,7 +90,7 @@ impl Filled {
     }
 }
 
-/// A question to the gate that owns what it read from the request.
+/// The descriptors of a request, ready for the gate; it owns the values that it read from the request.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     domain: Arc<str>,

@@ -1,5 +1,4 @@
-//! Extractors: they read the values of a descriptor's entries from any part of a request but its
-//! body.
+//! Extractors, which read the values of entries from any part of a request except its body.
 
 use std::any::type_name;
 use std::fmt;
@@ -26,7 +25,7 @@ where
     }
 }
 
-/// The first value of a header field, where it is visible ASCII text; see [`header`].
+/// The first value of a header field, if it is visible ASCII text; see [`header`].
 #[derive(Clone, Debug)]
 pub struct Header(HeaderName);
 
@@ -37,7 +36,7 @@ pub struct Header(HeaderName);
 /// address.
 ///
 /// # Errors
-/// When `name` cannot be the name of a header field.
+/// Returns an error if `name` cannot be the name of a header field.
 ///
 /// ```
 /// use tidegate::tower::{Extract, header};
@@ -63,14 +62,14 @@ pub fn method(parts: &Parts) -> Option<String> {
     Some(parts.method.as_str().to_owned())
 }
 
-/// An extractor of the path as requested, without the query. As a key it gives each path a limiter
-/// of its own, including paths that do not exist; for routes, the template is the better key.
+/// An extractor of the path as requested, without the query. As a key it creates a limiter for each
+/// path, including paths that do not exist; for routes, the template is the better key.
 #[must_use]
 pub fn path(parts: &Parts) -> Option<String> {
     Some(parts.uri.path().to_owned())
 }
 
-/// An extractor of the host a request is for, in lower case, with its port if it names one: from the
+/// An extractor of the host of a request, in lower case, with its port if it names one: from the
 /// target, else from the `Host` field.
 #[must_use]
 pub fn host(parts: &Parts) -> Option<String> {

@@ -6,7 +6,7 @@ use tidegate_core::Micros;
 use crate::answer::Answer;
 use crate::headers;
 
-/// The field whose presence shows that another layer has described limits already.
+/// The field whose presence shows that another layer has already described limits.
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
 /// Names and values in order.
@@ -19,8 +19,8 @@ impl Fields {
         Self(vec![(RETRY_AFTER, wait.as_secs_ceil().into())])
     }
 
-    /// Adds the fields to a response, none of them twice. A response that already describes limits,
-    /// as from an inner layer, keeps those fields: a mixture of two rules would be true of neither.
+    /// Adds the fields to a response, none of them twice. If the response already describes limits,
+    /// as from an inner layer, those fields stay: a mixture of two rules would describe neither.
     pub(super) fn put(self, headers: &mut HeaderMap) {
         let has_limits = headers.contains_key(LIMIT);
         for (name, value) in self.0 {

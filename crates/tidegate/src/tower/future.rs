@@ -17,13 +17,13 @@ use super::plan::Passage;
 pin_project! {
     /// The response to a request behind the layer: that of the service, or a refusal.
     ///
-    /// Dropped while the request waits, it leaves the queue; nothing is taken. Dropped while an
-    /// admitted request is held for its delay, the request keeps its slot.
+    /// If it is dropped while the request waits, the request leaves the queue and takes nothing. If
+    /// it is dropped while an admitted request is held for its delay, the request keeps its slot.
     pub struct ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        // Taken when the response is there.
+        // Taken when the response is ready.
         passage: Option<Passage>,
         #[pin]
         stage: Stage<S, S::Future, S::Response, B>,
@@ -33,7 +33,7 @@ pin_project! {
 pin_project! {
     #[project = StageProjected]
     enum Stage<S, F, R, B> {
-        // Asks the gate. The rest is taken when the ruling is there.
+        // Asks the gate; the rest is taken when the ruling is ready.
         Asking { asked: Asked, behind: Option<(S, Parts, B)> },
         // Calls the service.
         Answering { #[pin] answer: F },
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// It stays pending after it has returned the response.
+/// The future stays pending after it has returned the response.
 impl<S, B, R> Future for ResponseFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,

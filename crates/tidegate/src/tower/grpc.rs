@@ -1,6 +1,6 @@
 //! A refusal in gRPC: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`, or
-//! `UNAVAILABLE` where the shared store did not decide. The same forms are read in the responses to
-//! a client's calls.
+//! `UNAVAILABLE` if the shared store did not decide. The outgoing layer reads the same forms in
+//! responses.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -23,7 +23,7 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const RESOURCE_EXHAUSTED: i32 = 8;
 const UNAVAILABLE: i32 = 14;
 
-/// For binary fields: some writers pad them, others do not.
+/// Binary fields may be padded or not, depending on the writer.
 const BINARY: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent));
 
@@ -62,7 +62,7 @@ impl RetryInfo {
     }
 }
 
-/// The media type of a gRPC request (gRPC-Web too), if it is one.
+/// The media type of a gRPC request, gRPC-Web included, if it is one.
 pub(super) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
     const GRPC: &[u8] = b"application/grpc";
     let value = headers.get(CONTENT_TYPE)?;
@@ -91,7 +91,8 @@ pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response
     response
 }
 
-/// Whether a response of trailers only allows another try: `RESOURCE_EXHAUSTED` or `UNAVAILABLE`.
+/// Whether a response of trailers only asks the caller to try again: `RESOURCE_EXHAUSTED` or
+/// `UNAVAILABLE`.
 pub(super) fn asks_to_come_later(headers: &HeaderMap) -> bool {
     headers.get(STATUS).is_some_and(|code| [&b"8"[..], b"14"].contains(&code.as_bytes()))
 }

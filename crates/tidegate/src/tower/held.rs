@@ -19,7 +19,7 @@ pub(super) trait Recorder: Send + Sync {
 
 /// A request that has begun, and ends when this is dropped.
 pub(super) trait Ending: Send + Sync {
-    /// Makes it count as an exception.
+    /// Counts the request as an exception.
     fn fail(&mut self);
 }
 
@@ -51,7 +51,7 @@ impl Held {
         Self { entry: recorder.map(Recorder::begin), permit }
     }
 
-    /// The service answered with an error instead of a response, or broke off.
+    /// Notes that the service returned an error instead of a response, or broke off.
     pub(super) fn fail(&mut self) {
         if let Some(entry) = &mut self.entry {
             entry.fail();

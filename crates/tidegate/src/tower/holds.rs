@@ -1,4 +1,4 @@
-//! Holds: until when nothing is sent to hosts that asked for a pause.
+//! Holds: the times until which nothing is sent to hosts that asked for a pause.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,8 @@ pub(super) struct Holds {
 #[derive(Debug, Default)]
 struct Book {
     until: HashMap<String, Timestamp>,
-    /// A hold of all keys, for holds that have no room of their own: none is asked too early.
+    /// A hold of all keys, for holds that have no room of their own, so that no host is asked too
+    /// early.
     everyone: Timestamp,
 }
 
@@ -26,7 +27,7 @@ impl Holds {
         Self { most_keys, most, book: Mutex::default() }
     }
 
-    /// Notes that `key` asked at `now` for a pause of `wait`. A hold never becomes shorter.
+    /// Notes that `key` asked for a pause of `wait` at `now`. A hold never becomes shorter.
     pub(super) fn note(&self, key: &str, wait: Micros, now: Timestamp) {
         let until = now.plus(wait.min(self.most));
         let mut book = self.book();
@@ -44,14 +45,14 @@ impl Holds {
         }
     }
 
-    /// How much longer `key` is held; zero when it may be asked.
+    /// The remaining hold of `key`; zero if a request may be sent.
     pub(super) fn left(&self, key: &str, now: Timestamp) -> Micros {
         let book = self.book();
         let until = book.until.get(key).copied().unwrap_or_default().max(book.everyone);
         until.since(now)
     }
 
-    /// No code that may panic runs under the lock.
+    /// Code that may panic never runs under this lock.
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }

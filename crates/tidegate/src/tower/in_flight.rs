@@ -11,10 +11,10 @@ use super::extract::Extract;
 use crate::clock::{Clock, Timer};
 use crate::wait::{Concurrency, KeyedConcurrency, Permit};
 
-/// A future of a permit, or of `None` where there is none in time.
+/// A future permit; `None` if there is none in time.
 pub(super) type PermitFuture = Pin<Box<dyn Future<Output = Option<Permit>> + Send>>;
 
-/// How requests get a permit to be in flight. It is kept until the body of the response has ended.
+/// Gives requests permits to be in flight; each is kept until the body of the response has ended.
 ///
 /// ```
 /// use tidegate::tower::{ClientIp, InFlight};
@@ -33,8 +33,7 @@ impl InFlight {
         Self(Arc::new(move |_| found(limit.try_acquire(1))))
     }
 
-    /// One limit for all requests; a request without a permit waits for one, first come, first
-    /// served.
+    /// One limit for all requests; a request without a permit waits for one, in order of arrival.
     #[must_use]
     pub fn waiting<C: Timer + Clone + 'static>(limit: Concurrency<C>, most_wait: Micros) -> Self {
         Self(Arc::new(move |_| {
@@ -64,7 +63,7 @@ impl InFlight {
         }))
     }
 
-    /// The permit of a request, to come.
+    /// Requests the permit of a request.
     pub(super) fn permit(&self, parts: &Parts) -> PermitFuture {
         (self.0)(parts)
     }

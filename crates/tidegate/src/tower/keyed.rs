@@ -1,4 +1,4 @@
-//! How a layer asks a keyed limiter: each caller has the limit of their key, or their own plan.
+//! How a layer uses a keyed limiter: each caller has the limit of their key, or their own plan.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ impl RateLimitLayer {
     /// Limits each caller by the limiter of their key, in place of the rules of a gate; refuses
     /// requests above it immediately.
     ///
-    /// The key, whose plan is looked up where the limiter has plans, is the value of the first of
-    /// the entries of `who`, at the cost of `who`; a request without a value is not limited. A
-    /// [`descriptor`](Self::descriptor) would replace `who`; further ones are ignored. Answers name
-    /// what decided as a rule `plan`. Limits for all callers belong in the layer of a gate behind
-    /// this one; a request that it refuses has still taken units here. A request that a queue
+    /// The key is the value of the first entry of `who`, and the cost is that of `who`; if the
+    /// limiter has plans, the key's plan is looked up. A request without a value is not limited. A
+    /// [`descriptor`](Self::descriptor) would replace `who`; further ones are ignored. In answers
+    /// the rule is named `plan`. Limits for all callers belong in the layer of a gate behind this
+    /// one; a request that it refuses has still taken units here. A request that a queue
     /// (`leaky_queue`) admits is held for its `delay`, as by [`RateLimitLayer::new`].
     ///
     /// ```
@@ -50,10 +50,10 @@ impl RateLimitLayer {
     }
 
     /// Lets a request wait for up to `most_wait` in the queue of its key, as
-    /// [`KeyedLimiter::acquire`] does. The time for which a `leaky_queue` holds it is part of that.
-    /// A request that cannot run by then is refused immediately, and so is one that finds the queue
-    /// full ([`KeyedLimiter::with_max_waiters`]). A request whose client goes away while it waits
-    /// leaves the queue, and takes nothing.
+    /// [`KeyedLimiter::acquire`] does; the delay of a `leaky_queue` is part of that time. A request
+    /// that cannot run by then is refused immediately, and so is one that finds the queue full
+    /// ([`KeyedLimiter::with_max_waiters`]). A request whose client goes away while it waits leaves
+    /// the queue and takes nothing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -79,7 +79,7 @@ impl RateLimitLayer {
 /// Decides by the limiter of the caller.
 struct Keyed<C> {
     limiter: Arc<KeyedLimiter<C>>,
-    /// How long a request may wait; `None` where it is decided immediately.
+    /// How long a request may wait; `None` for an immediate decision.
     most_wait: Option<Micros>,
 }
 
@@ -88,7 +88,7 @@ impl<C: Clock> Keyed<C> {
     /// `read`.
     fn step<T>(&self, request: &Request<'_>, step: Step, read: impl FnOnce(&Answer<'_>) -> T) -> T {
         let Some((key, cost)) = who(request) else { return read(&nothing(self.now())) };
-        // A look has no cost: nobody asks when the request might be repeated.
+        // A look has no cost, because its `retry_after` is not used.
         let cost = if step == Step::Peek { 0 } else { cost };
         let one = self.limiter.call_of(&key, cost).step(step);
         with_answer(&self.limiter.rule_of(&one), cost, one, read)
@@ -160,7 +160,7 @@ fn nothing(at: Timestamp) -> Answer<'static> {
 
 impl<C: Timer + 'static> Decider for Keyed<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Nothing happens before the first poll: a request that is dropped before costs nothing.
+        // Nothing happens before the first poll, so a request that is dropped before costs nothing.
         Box::pin(async move {
             match self.most_wait {
                 None => self.check(&question).await,

@@ -1,4 +1,4 @@
-//! The layer: which gate it asks, about which entries, and how it reports answers.
+//! The layer: its gate, the entries of its requests, and the header fields of its responses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::stats::Statistics;
 
 /// A layer that asks a [`Gate`](crate::Gate) about every request before the service sees it.
 ///
-/// All clones of it, and of the services it makes, ask the same gate: a limit is one limit however
-/// many connections there are. Errors and responses of the service are passed on unchanged, except
-/// that responses get the header fields about the caller's limits.
+/// All clones of the layer, and of the services it makes, use the same gate, so a limit holds over
+/// all connections. Errors and responses of the service are passed on unchanged, except that
+/// responses get the header fields about the caller's limits.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::stats::Statistics;
 /// With feature `redis` the gate may be a `SharedGate`: the layers of all nodes then enforce one
 /// limit. While the store is unavailable each rule decides by its own
 /// [`OnStoreError`](crate::OnStoreError), and a refusal by a closed rule is answered with 503 and
-/// `Retry-After`. It needs a tokio runtime.
+/// `Retry-After`. The gate needs a tokio runtime.
 ///
 #[cfg_attr(feature = "redis", doc = "```no_run")]
 #[cfg_attr(not(feature = "redis"), doc = "```ignore")]
@@ -62,39 +62,39 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// Refuses requests above a limit immediately, also under rules with `on_excess = { wait = …
-    /// }`.
+    /// Refuses requests above a limit immediately, also under rules whose `on_excess` would let
+    /// them wait.
     ///
     /// A request that a shaping rule (`leaky_queue`) admits is held for its `delay` before the
     /// service is called, so that requests reach it W/N apart. A request whose client goes away
-    /// while it is held keeps its slot: the delays promised to later ones stay.
+    /// while it is held keeps its slot: the delays of later ones do not change.
     ///
     /// The clock of a gate in memory must be a [`Timer`](crate::Timer), as for all layers; the
-    /// system's clock is one inside a tokio runtime. Where nothing is shaped and nothing waits, no
-    /// timer is ever set, and any runtime works.
+    /// system's clock is one inside a tokio runtime. Without shaping and waiting no timer is ever
+    /// set, and any runtime works.
     #[must_use]
     pub fn new(gate: impl AnyGate) -> Self {
-        Self::with(gate.way(false).0, Entries::of_a_server())
+        Self::with(gate.decider(false).0, Entries::of_a_server())
     }
 
-    /// Lets requests wait as the rules say, in the order in which they came, and holds requests
-    /// under a shaping rule as [`RateLimitLayer::new`] does. A request whose client goes away while
-    /// it waits leaves the queue, and takes nothing.
+    /// Lets requests wait as the rules say, in order of arrival, and holds requests under a shaping
+    /// rule as [`RateLimitLayer::new`] does. A request whose client goes away while it waits leaves
+    /// the queue and takes nothing.
     #[must_use]
     pub fn waiting(gate: impl AnyGate) -> Self {
-        Self::with(gate.way(true).0, Entries::of_a_server())
+        Self::with(gate.decider(true).0, Entries::of_a_server())
     }
 
-    /// For a client: keeps its requests to someone else's limits, waiting as the rules say, and
+    /// For a client: keeps its requests within someone else's limits, waiting as the rules say, and
     /// holds requests to a host for as long as the `Retry-After` of its 429 or 503 asks (see
     /// [`Pacing`]).
     ///
-    /// A request that may not be sent is answered by a 429 of its own (over a store that is
-    /// unavailable by a 503), with the [`Refusal`] among its extensions: nothing was sent then. No
-    /// request is sent twice. Responses are unchanged.
+    /// A request that may not be sent gets a 429 from the layer (a 503 if the store is
+    /// unavailable), with the [`Refusal`] among its extensions. No request is sent twice. Responses
+    /// are unchanged.
     #[must_use]
     pub fn outgoing(gate: impl AnyGate, pacing: Pacing) -> Self {
-        let mut layer = Self::with(gate.way(true).0, Entries::of_a_client());
+        let mut layer = Self::with(gate.decider(true).0, Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
         plan.shows_limits = false;
@@ -116,16 +116,16 @@ impl RateLimitLayer {
         self
     }
 
-    /// Asks about a descriptor of these entries. The first call replaces the default: `ip`
-    /// ([`ClientIp::peer`](super::ClientIp::peer)), `method` and `path` of a server's requests, the
-    /// entries of an access log; `host` of a client's. Further calls add descriptors.
+    /// Describes each request by these entries. The first call replaces the default: `ip`
+    /// ([`ClientIp::peer`](super::ClientIp::peer)), `method` and `path` of a server's requests, as
+    /// in an access log; `host` of a client's. Further calls add descriptors.
     #[must_use]
     pub fn descriptor(mut self, entries: Entries) -> Self {
         self.plan_mut().descriptor(entries);
         self
     }
 
-    /// Whether responses have header fields about the limits: `X-RateLimit-*`, `RateLimit` and
+    /// Sets whether responses have header fields about the limits: `X-RateLimit-*`, `RateLimit` and
     /// `RateLimit-Policy`. A refusal has `Retry-After` in any case.
     #[must_use]
     pub fn headers(mut self, shows_limits: bool) -> Self {
@@ -133,9 +133,9 @@ impl RateLimitLayer {
         self
     }
 
-    /// Makes the response of a refusal, in place of [`Refusal::to_problem`]. Header fields of limits
-    /// and `Retry-After` are added to it where it has none. Not called for gRPC, whose refusals
-    /// have one form.
+    /// Sets the response of a refusal, in place of [`Refusal::to_problem`]. The layer adds header
+    /// fields of limits and `Retry-After` if the response has none. gRPC refusals have a fixed form
+    /// and do not use this.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -158,8 +158,8 @@ impl RateLimitLayer {
         self
     }
 
-    /// Counts requests that pass, are refused and fail (an error, a status of 500 and above, or a
-    /// corresponding gRPC status), and how long they take, to the end of the response's body. A
+    /// Counts requests that pass, are refused or fail (an error, a status of 500 and above, or a
+    /// corresponding gRPC status), and their durations up to the end of the response's body. A
     /// request counts as one unit, whatever it costs; one whose caller goes away counts as a
     /// success.
     #[must_use]
@@ -169,18 +169,17 @@ impl RateLimitLayer {
         self
     }
 
-    /// Charges a request only when `counts` is true for its response. Otherwise its cost is given
+    /// Charges a request only if `counts` is true for its response. Otherwise its cost is given
     /// back, once, before the response is passed on, and the header fields describe the limits
     /// without it.
     ///
     /// The cost is taken before the service is called, so no more requests can be under way than
-    /// the limit still admits. It stays taken where there is no response: the service failed, or
-    /// the caller went away. `counts` sees the head of the response: a gRPC status in the trailers
-    /// is not there yet. Over a store the cost stays taken where the store does not give it back in
-    /// time.
+    /// the limit still admits. It stays taken if there is no response, because the service failed
+    /// or the caller went away, and if a store does not give it back in time. `counts` sees the
+    /// head of the response, and so not a gRPC status in the trailers.
     ///
-    /// It holds for all rules of this layer. Rules that should count in any case belong in a layer
-    /// of their own.
+    /// This applies to all rules of the layer. Rules that should always count belong in a layer of
+    /// their own.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -201,10 +200,10 @@ impl RateLimitLayer {
         self
     }
 
-    /// Limits the requests in flight, until the bodies of their responses have ended. A permit is
-    /// requested before the gate is asked, so nothing is charged for want of one; a request that
-    /// then waits at the gate keeps its permit. A request refused for want of a permit gets a
-    /// `Retry-After` of a second.
+    /// Limits the requests in flight, until the bodies of their responses have ended. The permit is
+    /// requested before the gate decides, so a request without one is not charged; a request that
+    /// then waits at the gate keeps its permit. A request refused because it got no permit has a
+    /// `Retry-After` of one second.
     #[must_use]
     pub fn in_flight(mut self, limit: InFlight) -> Self {
         self.plan_mut().in_flight = Some(limit);

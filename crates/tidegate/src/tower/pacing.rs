@@ -14,7 +14,7 @@ use super::holds::Holds;
 use super::refusal::{Reason, Refusal};
 use super::retry_after;
 
-/// Most hosts with a hold of their own.
+/// The largest number of hosts with a hold of their own.
 const MOST_KEYS: usize = 10_000;
 /// The longest hold by default.
 const MOST_HOLD: Micros = Micros::from_secs(3_600);
@@ -50,21 +50,21 @@ impl Pacing {
         Self { holds, by: Arc::new(extract::host), most_wait: MOST_WAIT }
     }
 
-    /// Holds requests by this value, in place of the host; a request without one is never held.
+    /// Holds requests by this value instead of the host; a request without one is never held.
     #[must_use]
     pub fn hold_by(mut self, by: impl Extract + 'static) -> Self {
         self.by = Arc::new(by);
         self
     }
 
-    /// The longest `Retry-After` that is honoured. Discards all holds so far.
+    /// Sets the longest `Retry-After` that is honoured, and discards all holds so far.
     #[must_use]
     pub fn most_hold(mut self, most: Micros) -> Self {
         self.holds = Arc::new(Holds::new(MOST_KEYS, most));
         self
     }
 
-    /// How long a request waits for holds to end. A request that would wait longer is refused
+    /// Sets how long a request waits for holds to end. A request that would wait longer is refused
     /// immediately.
     #[must_use]
     pub const fn most_wait(mut self, most: Micros) -> Self {
@@ -72,7 +72,7 @@ impl Pacing {
         self
     }
 
-    /// The hold of this request; `None` when nothing holds it.
+    /// The hold of this request; `None` if nothing holds it.
     pub(super) fn meet(&self, parts: &Parts) -> Option<Hold> {
         let key = self.by.extract(parts)?;
         Some(Hold { holds: self.holds.clone(), key, most_wait: self.most_wait })
@@ -115,8 +115,8 @@ impl Hold {
                 if !self.holds(&*decider) {
                     return ruling;
                 }
-                // Another request started a hold meanwhile. Units taken for now do not count for
-                // then: otherwise all requests that wait would be sent together when the hold ends.
+                // Another request started a hold meanwhile. The units taken now are given back, so
+                // that the requests that wait are not all sent together when the hold ends.
                 decider.refund(&question, &admission.took).wait().await;
             }
         })
@@ -126,7 +126,7 @@ impl Hold {
         !self.holds.left(&self.key, decider.now()).is_zero()
     }
 
-    /// Waits while there is a hold, which may have become longer when it ends.
+    /// Waits until the hold ends, again if it was prolonged meanwhile.
     async fn wait_out(
         &self,
         decider: &Arc<dyn Decider>,

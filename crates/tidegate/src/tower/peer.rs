@@ -1,14 +1,14 @@
-//! Where servers leave the address of a connection's peer.
+//! The extensions in which servers store the address of a connection's peer.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::request::Parts;
 
-/// The address of the peer of a connection, as an extension of its requests: for servers that leave
+/// The address of the peer of a connection, as an extension of its requests, for servers that add
 /// none of their own, such as hyper alone.
 ///
-/// With the feature `axum` that of `into_make_service_with_connect_info::<SocketAddr>()` is found,
-/// with the feature `tonic` that of its TCP server, without and with TLS.
+/// With the feature `axum` the address from `into_make_service_with_connect_info::<SocketAddr>()`
+/// is found as well, with the feature `tonic` that of its TCP server, with and without TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 

@@ -8,7 +8,7 @@ use http::request::Parts;
 use tidegate_core::Micros;
 
 use super::body::ResponseBody;
-use super::charging::{Bill, Counts};
+use super::charging::{Counts, PendingCharge};
 use super::decider::{Admission, Asked, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
@@ -26,7 +26,7 @@ pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send +
 pub(super) struct Plan {
     decider: Arc<dyn Decider>,
     pub(super) domain: Arc<str>,
-    /// The descriptor while `descriptors` is empty.
+    /// The descriptor that is used if `descriptors` is empty.
     usual: [Entries; 1],
     descriptors: Vec<Entries>,
     pub(super) shows_limits: bool,
@@ -62,19 +62,19 @@ impl Plan {
         if self.descriptors.is_empty() { &self.usual } else { &self.descriptors }
     }
 
-    /// Asks about a request: for a permit, whether its host is held, then the gate.
+    /// Requests a permit, waits while the host is held, then asks the gate.
     ///
     /// The permit comes first, because it can be given back without a trace.
     pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Asked, Passage) {
         let question = Question::read(&self.domain, self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
-        let bill = self.counts.clone().map(|counts| Bill::new(counts, question.clone()));
+        let charge = self.counts.clone().map(|counts| PendingCharge::new(counts, question.clone()));
         let inquiry = Inquiry { decider: self.decider.clone(), hold: hold.clone(), question };
         let asked = match &self.in_flight {
             Some(in_flight) => inquiry.with_permit(in_flight.permit(parts)),
             None => inquiry.ask(),
         };
-        (asked, Passage::new(self.clone(), hold, bill))
+        (asked, Passage::new(self.clone(), hold, charge))
     }
 }
 
@@ -94,7 +94,7 @@ impl Inquiry {
     }
 
     fn with_permit(self, permit: PermitFuture) -> Later<Ruling> {
-        /// The least wait that can be reported, where another request holds the permit for an
+        /// The shortest wait that can be reported, if another request holds the permit for an
         /// unknown time.
         const SOON: Micros = Micros::from_secs(1);
         Box::pin(async move {
@@ -114,25 +114,25 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// One request on its way, once the gate has been asked.
+/// One request after the gate has decided.
 pub(super) struct Passage {
     plan: Arc<Plan>,
     hold: Option<Hold>,
-    bill: Option<Bill>,
+    charge: Option<PendingCharge>,
     fields: Fields,
     held: Held,
 }
 
 impl Passage {
-    fn new(plan: Arc<Plan>, hold: Option<Hold>, bill: Option<Bill>) -> Self {
-        Self { plan, hold, bill, fields: Fields::default(), held: Held::default() }
+    fn new(plan: Arc<Plan>, hold: Option<Hold>, charge: Option<PendingCharge>) -> Self {
+        Self { plan, hold, charge, fields: Fields::default(), held: Held::default() }
     }
 
     /// Notes that the request goes on.
     pub(super) fn admitted(&mut self, admission: Admission) {
         self.fields = admission.fields;
-        if let Some(bill) = &mut self.bill {
-            bill.took(admission.took);
+        if let Some(charge) = &mut self.charge {
+            charge.took(admission.took);
         }
         self.held = Held::new(self.plan.recorder.clone(), admission.permit);
     }
@@ -149,9 +149,9 @@ impl Passage {
         if let Some(hold) = &self.hold {
             hold.note(&response, &*self.plan.decider);
         }
-        if let Some(bill) = self.bill.take() {
+        if let Some(charge) = self.charge.take() {
             let release = |question: &_, took: &_| self.plan.decider.release(question, took);
-            let (same, fields) = bill.close(response, release);
+            let (same, fields) = charge.close(response, release);
             response = same;
             match fields {
                 Some(Soon::Now(fields)) => self.fields = fields,
@@ -162,7 +162,7 @@ impl Passage {
         Ok((response, later))
     }
 
-    /// Notes that the cost was given back, and how the limits stand then.
+    /// Notes that the cost was given back, and the state of the limits afterwards.
     pub(super) fn released(&mut self, fields: Fields) {
         self.fields = fields;
     }

@@ -18,14 +18,14 @@ pub enum Reason {
     Never,
     /// The called service has asked for a pause that is longer than the request may wait.
     Held,
-    /// As many requests as allowed are in flight.
+    /// The allowed number of requests is in flight.
     InFlight,
-    /// The shared store did not decide, and a rule is closed then: the caller did nothing wrong.
+    /// The shared store did not decide, and a rule is then closed; the caller did nothing wrong.
     Unavailable,
 }
 
 impl Reason {
-    /// The name of the type of problem, on which clients may rely, and its title.
+    /// The name of the type of problem, which clients may rely on, and its title.
     const fn problem(self) -> (&'static str, &'static str) {
         match self {
             Self::Limit => (
@@ -80,7 +80,7 @@ impl Refusal {
         }
     }
 
-    /// A refusal by no rule, which passes after `wait`.
+    /// A refusal that no rule made; the request would pass after `wait`.
     pub(super) fn for_now(reason: Reason, wait: Micros) -> Self {
         Self {
             reason,
@@ -97,14 +97,15 @@ impl Refusal {
         self.reason
     }
 
-    /// The status of the response: 429, 422 when the cost can never fit, or 503 when the shared
-    /// store did not decide.
+    /// The status of the response: 429, 422 if the cost can never fit, or 503 if the shared store
+    /// did not decide.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Least wait after which the same request would be admitted if nothing else came: `None` is never.
+    /// Least wait after which the same request would be admitted if nothing else arrived; `None` is
+    /// never.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Micros> {
         self.retry_after
@@ -149,7 +150,7 @@ impl Refusal {
         )
     }
 
-    /// One sentence: when the same request is admitted, or that it never is.
+    /// One sentence that says when the same request is admitted, or that it never is.
     pub(super) fn detail(&self) -> String {
         match self.retry_after {
             Some(wait) => format!("the same request may be admitted in {}", seconds(wait)),
@@ -162,7 +163,7 @@ impl Refusal {
         self.fields.clone().put(headers);
     }
 
-    /// Without values of limits in its header fields.
+    /// The refusal without values of limits in its header fields.
     pub(super) fn without_limits(mut self) -> Self {
         self.fields = self.fields.only_retry_after();
         self

@@ -10,7 +10,7 @@ use tidegate_core::{Micros, Timestamp};
 use super::grpc;
 
 /// How long a 429 or 503, or a corresponding gRPC response, asks the caller to pause from `now` on;
-/// `None` for other responses, and where the pause is missing or unreadable.
+/// `None` for other responses, and if the pause is missing or unreadable.
 pub(super) fn asked<B>(response: &Response<B>, now: Timestamp) -> Option<Micros> {
     const ASKING: [StatusCode; 2] =
         [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
@@ -31,7 +31,7 @@ fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Micros> {
     Some(until.since(date(headers, &DATE).unwrap_or(now)))
 }
 
-/// A date of the server, as a wait. It is compared with the response's own `Date`, where there is
+/// The wait until a date of the server. It is computed from the response's own `Date`, if there is
 /// one, because two clocks may differ by more than the wait.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
     let text = headers.get(name)?.to_str().ok()?;

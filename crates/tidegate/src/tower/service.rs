@@ -43,7 +43,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    /// Calls the inner service that was polled ready, and leaves its clone behind.
+    /// Calls the inner service that was polled ready, and keeps its clone.
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let spare = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, spare);

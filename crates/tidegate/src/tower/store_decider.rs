@@ -1,4 +1,4 @@
-//! How a layer asks a gate over a shared store.
+//! How a layer uses a gate over a shared store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::fields::Fields;
 use crate::request::Request;
 use crate::shared::SharedGate;
 
-/// Asks a gate over a store.
+/// Uses a gate over a store.
 pub(super) struct StoreDecider {
     gate: Arc<SharedGate>,
-    /// Whether a request may wait in a queue, where its rules say so.
+    /// Whether a request may wait in a queue if its rules say so.
     waits: bool,
 }
 
@@ -77,8 +77,8 @@ impl Decider for StoreDecider {
     }
 }
 
-/// Gives back the units of a request. Units that the store does not give back stay taken: no caller
-/// can do anything about it.
+/// Gives back the units of a request. Units that the store does not give back stay taken, because
+/// no caller can do anything about it.
 async fn give_back(gate: &SharedGate, request: &Request<'_>, took: &Took) {
     let all = gate.met_at_all(request).into_iter().map(|met| (met, 0));
     let _ = gate.settle_taken(took.of(all.collect()), took.degraded).await;

@@ -1,4 +1,4 @@
-//! Waiting to the end, as a task or as a thread.
+//! Runs a waiter to its end, as a task or by blocking a thread.
 
 use std::future::poll_fn;
 
@@ -11,7 +11,7 @@ use crate::clock::{Park, Timer};
 use crate::step::{Done, Step};
 
 impl<D: InProcess> Waiter<D> {
-    /// Waits as a task until it is decided. Dropped while it waits, it leaves no trace.
+    /// Waits as a task until the request is decided. Dropping the future leaves no trace.
     pub(crate) async fn decided(&mut self, timer: &impl Timer) -> Done {
         if self.never_waits() {
             return step_behind(self.waitable(), Step::Ask);
@@ -20,7 +20,7 @@ impl<D: InProcess> Waiter<D> {
         poll_fn(|context| alarm.drive(timer, context, |now, waker| self.poll(now, waker))).await
     }
 
-    /// What [`Waiter::decided`] does, by blocking the thread.
+    /// Does what [`Waiter::decided`] does, but blocks the thread.
     pub(crate) fn decided_blocking(&mut self, clock: &impl Park) -> Done {
         if self.never_waits() {
             return step_behind(self.waitable(), Step::Ask);
@@ -28,7 +28,8 @@ impl<D: InProcess> Waiter<D> {
         block(clock, |now, waker| self.poll(now, waker))
     }
 
-    /// Ends when the work may run that was decided. Dropped before, the work keeps its slot.
+    /// Resolves when the admitted work may run. If the future is dropped before, the work keeps its
+    /// slot.
     pub(crate) async fn hold(&self, mut done: Done, timer: &impl Timer) -> Done {
         if let Some(runs_at) = release(self.waitable(), &mut done) {
             wait_until(timer, runs_at).await;
@@ -36,7 +37,7 @@ impl<D: InProcess> Waiter<D> {
         done
     }
 
-    /// What [`Waiter::hold`] does, by blocking the thread.
+    /// Does what [`Waiter::hold`] does, but blocks the thread.
     pub(crate) fn hold_blocking(&self, mut done: Done, clock: &impl Park) -> Done {
         if let Some(runs_at) = release(self.waitable(), &mut done) {
             while clock.now() < runs_at {
@@ -46,7 +47,8 @@ impl<D: InProcess> Waiter<D> {
         done
     }
 
-    /// Whether every limiter would refuse it at once, so that it need not stand in a queue to be decided.
+    /// Whether every limiter would refuse a waiting request immediately, so that no queue is needed
+    /// to decide it.
     fn never_waits(&self) -> bool {
         let waitable = self.waitable();
         !waitable.delay_is_waiting()
@@ -54,7 +56,8 @@ impl<D: InProcess> Waiter<D> {
     }
 }
 
-/// When the work may run, if not at once; the answer has no delay, for it has passed by then.
+/// Returns when the work may run, if it has to be held, and clears the delay of the answer, which
+/// has passed by then.
 fn release<D: Waitable>(waitable: &D, done: &mut Done) -> Option<Timestamp> {
     let delay = if done.allowed { waitable.delay(done) } else { Micros::ZERO };
     for decided in &mut done.decisions {

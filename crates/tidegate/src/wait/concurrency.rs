@@ -1,4 +1,4 @@
-//! A limit on the work in flight: over all, or for each key.
+//! Limits on the work in flight: in all, or for each key.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::permits::{Permit, Permits};
 use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::key::{Fingerprint, Seed};
 
-/// A limit on the work in flight: at most N units at once, however long they take.
+/// A limit on the work in flight: at most N units at a time, however long they take.
 ///
-/// Work runs while it keeps its [`Permit`]. Who waits is served first come, first served, and nobody
-/// overtakes. Clones share the limit.
+/// Work counts as long as its [`Permit`] is kept. Waiters are served in the order of arrival;
+/// nobody overtakes. Clones share the limit.
 ///
 /// ```
 /// use tidegate::Concurrency;
@@ -31,11 +31,11 @@ pub struct Concurrency<C = SystemClock> {
     clock: C,
 }
 
-/// The key under which work without a key is counted.
+/// The key under which unkeyed work is counted.
 const ALL: Fingerprint = Fingerprint::FIRST;
 
 impl Concurrency {
-    /// At most `limit` units in flight; the waiting is by the system's clock.
+    /// Allows at most `limit` units in flight; waits use the system's clock.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self::with_clock(limit, SystemClock::new())
@@ -43,28 +43,28 @@ impl Concurrency {
 }
 
 impl<C: Clock> Concurrency<C> {
-    /// At most `limit` units in flight; the waiting is by `clock`.
+    /// Allows at most `limit` units in flight; waits use `clock`.
     #[must_use]
     pub fn with_clock(limit: u64, clock: C) -> Self {
         Self { permits: Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS)), clock }
     }
 
-    /// Lets at most `max_waiters` wait at once (1,024 unless said). For this one and all its clones,
-    /// whenever it is called.
+    /// Sets how many may wait (1,024 by default), for this limit and all its clones.
     #[must_use]
     pub fn with_max_waiters(self, max_waiters: usize) -> Self {
         self.permits.set_max_waiters(max_waiters);
         self
     }
 
-    /// A permit for `units` if they are free now and nobody waits. One for 0 units is always there.
+    /// Returns a permit for `units` if they are free now and nobody waits. A permit for 0 units is
+    /// always available.
     #[must_use]
     pub fn try_acquire(&self, units: u64) -> Option<Permit> {
         self.permits.try_acquire(ALL, units)
     }
 
-    /// Changes the limit. Work in flight goes on; below a lower limit nothing is let in until enough
-    /// has ended. Who waits for more than the limit then is gives up when it is asked again.
+    /// Changes the limit. Work in flight goes on; under a lower limit none is admitted until enough
+    /// has ended. A waiter for more units than the new limit gives up on its next attempt.
     pub fn set_limit(&self, limit: u64) {
         self.permits.set_limit(limit);
     }
@@ -81,13 +81,13 @@ impl<C: Clock> Concurrency<C> {
         self.permits.in_flight(ALL)
     }
 
-    /// Units that are free: 0 below a limit that was lowered.
+    /// Free units; 0 while more are in flight than a lowered limit allows.
     #[must_use]
     pub fn available(&self) -> u64 {
         self.permits.available(ALL)
     }
 
-    /// How many wait at this moment.
+    /// The number of waiters.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.permits.waiting(ALL)
@@ -99,17 +99,19 @@ impl<C: Clock> Concurrency<C> {
 }
 
 impl<C: Timer> Concurrency<C> {
-    /// Waits until `units` are free and all who came before have theirs. `None` when that takes longer
-    /// than `max_wait`; at once when `units` is more than the limit, or the queue is full.
+    /// Waits until `units` are free and all earlier callers have theirs. Returns `None` if that
+    /// takes longer than `max_wait`, or immediately if `units` is more than the limit or the queue
+    /// is full.
     ///
-    /// It arrives when it is polled first. Dropped before it resolves, it leaves no trace.
+    /// A call arrives when its future is first polled. A future that is dropped before it resolves
+    /// leaves no trace.
     pub async fn acquire(&self, units: u64, max_wait: Micros) -> Option<Permit> {
         self.request(units, max_wait).wait().await
     }
 }
 
 impl<C: Park> Concurrency<C> {
-    /// What [`Concurrency::acquire`] does, by blocking the thread.
+    /// Does what [`Concurrency::acquire`] does, but blocks the thread.
     ///
     /// ```
     /// use tidegate::{Concurrency, Micros};
@@ -130,7 +132,7 @@ impl<C: Park> Concurrency<C> {
     }
 }
 
-/// A limit on the work in flight for each key. A key of which nothing is in flight takes no memory.
+/// A limit on the work in flight for each key. A key without work in flight takes no memory.
 ///
 /// ```
 /// use tidegate::KeyedConcurrency;
@@ -149,7 +151,7 @@ pub struct KeyedConcurrency<C = SystemClock> {
 }
 
 impl KeyedConcurrency {
-    /// At most `limit` units in flight for each key; the waiting is by the system's clock.
+    /// Allows at most `limit` units in flight for each key; waits use the system's clock.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self::with_clock(limit, SystemClock::new())
@@ -157,22 +159,21 @@ impl KeyedConcurrency {
 }
 
 impl<C: Clock> KeyedConcurrency<C> {
-    /// At most `limit` units in flight for each key; the waiting is by `clock`.
+    /// Allows at most `limit` units in flight for each key; waits use `clock`.
     #[must_use]
     pub fn with_clock(limit: u64, clock: C) -> Self {
         let permits = Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS));
         Self { permits, seed: Seed::random(), clock }
     }
 
-    /// Lets at most `max_waiters` wait at once for each key (1,024 unless said). For this one and all
-    /// its clones, whenever it is called.
+    /// Sets how many may wait for each key (1,024 by default), for this limit and all its clones.
     #[must_use]
     pub fn with_max_waiters(self, max_waiters: usize) -> Self {
         self.permits.set_max_waiters(max_waiters);
         self
     }
 
-    /// A permit for `units` of the key if they are free now and nobody waits for the key's.
+    /// Returns a permit for `units` of the key if they are free now and nobody waits for the key.
     #[must_use]
     pub fn try_acquire(&self, key: impl AsRef<[u8]>, units: u64) -> Option<Permit> {
         self.permits.try_acquire(self.seed.of_bytes(key.as_ref()), units)
@@ -189,25 +190,25 @@ impl<C: Clock> KeyedConcurrency<C> {
         self.permits.limit()
     }
 
-    /// Units of the key in flight.
+    /// Units in flight of the key.
     #[must_use]
     pub fn in_flight(&self, key: impl AsRef<[u8]>) -> u64 {
         self.permits.in_flight(self.seed.of_bytes(key.as_ref()))
     }
 
-    /// Units of the key that are free.
+    /// Free units of the key.
     #[must_use]
     pub fn available(&self, key: impl AsRef<[u8]>) -> u64 {
         self.permits.available(self.seed.of_bytes(key.as_ref()))
     }
 
-    /// How many wait for units of the key.
+    /// The number of waiters for the key.
     #[must_use]
     pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
         self.permits.waiting(self.seed.of_bytes(key.as_ref()))
     }
 
-    /// Keys of which something is in flight.
+    /// The number of keys with work in flight.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.permits.keys()
@@ -219,7 +220,7 @@ impl<C: Clock> KeyedConcurrency<C> {
 }
 
 impl<C: Timer> KeyedConcurrency<C> {
-    /// Waits for `units` of the key as [`Concurrency::acquire`] does.
+    /// Waits for `units` of the key, as [`Concurrency::acquire`] does.
     pub async fn acquire(
         &self,
         key: impl AsRef<[u8]>,
@@ -227,14 +228,14 @@ impl<C: Timer> KeyedConcurrency<C> {
         max_wait: Micros,
     ) -> Option<Permit> {
         let request = self.request(key.as_ref(), units, max_wait);
-        // Not kept while it waits: the future is `Send` whatever the key is.
+        // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
         request.wait().await
     }
 }
 
 impl<C: Park> KeyedConcurrency<C> {
-    /// What [`KeyedConcurrency::acquire`] does, by blocking the thread.
+    /// Does what [`KeyedConcurrency::acquire`] does, but blocks the thread.
     pub fn acquire_blocking(
         &self,
         key: impl AsRef<[u8]>,

@@ -1,4 +1,4 @@
-//! How a task or a thread sleeps until it is to ask again.
+//! How a task or a thread sleeps between two attempts.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -7,21 +7,21 @@ use tidegate_core::Timestamp;
 
 use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
-/// How far one who waits has come.
+/// The result of one attempt.
 #[derive(Debug)]
 pub(crate) enum Progress<T> {
-    /// It is over. It stands in no queue any more.
+    /// The wait is over; the waiter is in no queue any more.
     Done(T),
-    /// It waits until its waker is called, and no longer than this.
+    /// Try again when the waker is called, at this time at the latest.
     AskAgainAt(Timestamp),
 }
 
-/// The timer that a task has set, and for when.
+/// The timer that a task has set, with its time.
 #[derive(Debug, Default)]
 pub(super) struct Alarm(Option<(Timestamp, Sleep)>);
 
 impl Alarm {
-    /// Asks until there is an end, or nothing to do but to wait.
+    /// Repeats `ask` until it is done, or has to wait for the waker or the timer.
     pub(crate) fn drive<T>(
         &mut self,
         timer: &impl Timer,
@@ -37,7 +37,7 @@ impl Alarm {
         }
     }
 
-    /// Sets it, if it is not set so already; tells whether the time has come.
+    /// Sets the alarm unless it is already set for `at`; returns whether the time has come.
     fn rings(&mut self, timer: &impl Timer, at: Timestamp, context: &mut Context<'_>) -> bool {
         self.0.take_if(|(set, _)| *set != at);
         let (_, sleep) = self.0.get_or_insert_with(|| (at, timer.sleep_until(at)));
@@ -47,7 +47,7 @@ impl Alarm {
     }
 }
 
-/// Asks, and parks the thread in between.
+/// Repeats `ask`, and parks the thread in between.
 pub(crate) fn block<T>(
     clock: &impl Park,
     mut ask: impl FnMut(Timestamp, &Waker) -> Progress<T>,
@@ -61,7 +61,7 @@ pub(crate) fn block<T>(
     }
 }
 
-/// Ends when the clock reads `at`: a timer may end a little early.
+/// Resolves when the clock reads `at`, because a timer may fire a little early.
 pub(crate) async fn wait_until(timer: &impl Timer, at: Timestamp) {
     while timer.now() < at {
         timer.sleep_until(at).await;

@@ -1,4 +1,4 @@
-//! How the work in a queue grows with those who wait, counted in the places that are looked at.
+//! How the work of joining and leaving a queue grows with its length, in visited places.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
@@ -17,12 +17,12 @@ thread_local! {
     static COUNTED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A place was looked at.
+/// Counts a visit to a place.
 pub(super) fn count() {
     COUNTED.set(COUNTED.get() + 1);
 }
 
-/// How many places were looked at meanwhile.
+/// Returns how many places `work` visited.
 fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = COUNTED.get();
     let done = work();
@@ -39,7 +39,8 @@ fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> 
     turn
 }
 
-/// The most that one of a hundred looks at who join a queue of so many, and who leave it in any order.
+/// The most visits by one of a hundred waiters that join a queue of `waiting`, and that leave it in
+/// any order.
 fn most_looked_at(algorithm: AlgorithmKind, waiting: u64) -> (u64, u64) {
     let clock = ManualClock::new();
     let now = crate::clock::Clock::now(&clock);
@@ -68,14 +69,15 @@ fn who_joins_or_leaves_a_long_line_looks_at_few_places() {
     {
         for (waiting, doublings) in [(1_000, 10), (8_000, 13), (32_000, 15)] {
             let (joins, leaves) = most_looked_at(algorithm, waiting);
-            // Those told apart, and some paths from the root of a tree whose depth is drawn by lot.
+            // One visit for each waiter that is forecast by itself, and some paths from the root of
+            // a random tree.
             assert!(joins <= 2 * 64 + 16 * doublings, "{joins} of {waiting}");
             assert!(leaves <= 10 * doublings, "{leaves} of {waiting}");
         }
     }
 }
 
-/// Against the obvious way: a list in order.
+/// Compares the queue with a plain sorted list.
 #[test]
 fn a_line_answers_as_a_list_does() {
     let (mut queue, mut list) = (Queue::default(), Vec::<(Ticket, u64, u64)>::new());
@@ -107,7 +109,7 @@ fn a_line_answers_as_a_list_does() {
             let stays =
                 |deadline: u64| Timestamp::from_micros(deadline).plus(super::queue::GRACE) > now;
             list.retain(|place| stays(place.2));
-            queue.put_out(now);
+            queue.evict(now);
         }
         let place = list.partition_point(|place| place.0 < ticket);
         let (before, costs) = (queue.before(ticket), list[..place].iter().map(|place| place.1));

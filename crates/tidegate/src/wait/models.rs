@@ -1,7 +1,7 @@
-//! Queues under the model checker: every interleaving of two or three threads, within a bound on how
-//! often one is interrupted. A wake-up that is lost is a thread that sleeps for ever, which it finds.
+//! The queues under the model checker, which runs every interleaving of two or three threads,
+//! within a bound on preemptions. It finds a lost wake-up as a thread that sleeps for ever.
 //!
-//! The clock stands still: units come only from those who give them back.
+//! The clock stands still: only other threads free units.
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Clock for Still {
     }
 }
 
-/// Runs a model under every interleaving with at most `interruptions` of a thread that could go on.
+/// Runs a model under every interleaving with at most `interruptions` preemptions.
 fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
@@ -45,7 +45,7 @@ fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Asks until it is over, asleep in between, with nothing but its waker to wake it.
+/// Repeats `ask` until it is done, and sleeps in between until its waker wakes it.
 fn block<T>(mut ask: impl FnMut(&Waker) -> Progress<T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -87,7 +87,7 @@ fn of_one_permit_each_of_two_threads_gets_its_turn() {
     });
 }
 
-/// Whoever is woken for a permit that comes back, and goes away, wakes the next.
+/// A waiter that is woken for a returned permit, and leaves, wakes the next one.
 #[test]
 fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
     explore(3, || {
@@ -108,7 +108,7 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
     });
 }
 
-/// A limiter of one unit that is taken.
+/// A limiter of one unit, which is taken.
 fn taken() -> Arc<Limiter<Still>> {
     let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(100));
     let limiter = Limiter::with_clock(spec, Still).expect("a sound rule");
@@ -122,7 +122,7 @@ fn turn(limiter: &Limiter<Still>) -> Waiting<'_> {
     Waiter::new(limiter.call(1).waiting(LONG))
 }
 
-/// The unit is seen by who asks, or who gives it back sees that somebody waits: never neither.
+/// Either the caller sees the unit, or the refund sees the waiter: at least one of both.
 #[test]
 fn a_refund_wakes_who_just_found_nothing() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! A request for a permit: what a waiter for permits waits for.
+//! A request for a permit, as a waitable.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::key::Fingerprint;
 use crate::step::{Decided, Done, Step};
 use crate::store::memory::Preview;
 
-/// A request for units of one key, by a clock.
+/// A request for units of one key.
 #[derive(Debug)]
 pub(super) struct PermitRequest<'a, C> {
     permits: &'a Arc<Permits>,
     clock: &'a C,
     key: Fingerprint,
     units: u64,
-    /// `None` where it takes nothing.
+    /// `None` if it takes nothing.
     stop: Option<Stop<Fingerprint>>,
 }
 
@@ -37,8 +37,8 @@ impl<'a, C: Clock> PermitRequest<'a, C> {
         Self { permits, clock, key, units, stop: (units > 0).then_some(stop) }
     }
 
-    /// Waits as a task. Nothing comes between the step that takes and the permit, so none is lost where this is
-    /// dropped.
+    /// Waits as a task. No await lies between the step that takes the units and the permit, so
+    /// dropping the future loses none.
     pub(super) async fn wait(self) -> Option<Permit>
     where
         C: Timer,

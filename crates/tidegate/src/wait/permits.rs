@@ -9,7 +9,7 @@ use super::queues::Queues;
 use super::sync::{Mutex, MutexGuard};
 use crate::key::Fingerprint;
 
-/// The limit, and how many units are out.
+/// The limit, and the units in flight.
 #[derive(Debug)]
 pub(super) struct Permits {
     counted: Mutex<Counted>,
@@ -20,15 +20,15 @@ pub(super) struct Permits {
 struct Counted {
     limit: u64,
     max_waiters: usize,
-    /// Nothing for a key of which nothing is out.
+    /// Units in flight by key; a key without any has no entry.
     out: HashMap<Fingerprint, u64>,
 }
 
-/// Leave to run, for as long as it is kept: dropped, also by a panic or by a task that is cancelled,
-/// it gives its units back and wakes who waits first.
+/// Permission to run, for as long as it is kept. When dropped, also by a panic or a cancelled task,
+/// it gives its units back and wakes the first waiter.
 ///
-/// It owns what it needs and can be moved to another thread or task. One that is forgotten
-/// ([`std::mem::forget`]) never comes back.
+/// It owns everything it needs and can be moved to another thread or task. A permit that is
+/// forgotten ([`std::mem::forget`]) is never given back.
 #[derive(Debug)]
 #[must_use = "the work may run only while this is kept"]
 pub struct Permit {
@@ -38,7 +38,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// How many units it holds.
+    /// The units that it holds.
     #[must_use]
     pub const fn units(&self) -> u64 {
         self.units
@@ -69,7 +69,7 @@ impl Permits {
         self.counted().limit
     }
 
-    /// Changes the limit. Of a lower one no more are let in until enough have come back.
+    /// Changes the limit. Under a lower one nothing is admitted until enough units have come back.
     pub(super) fn set_limit(&self, limit: u64) {
         self.counted().limit = limit;
         self.queues.wake_all();
@@ -91,7 +91,7 @@ impl Permits {
         self.queues.len(&key)
     }
 
-    /// A permit, if it is there and nobody waits for one.
+    /// Returns a permit if enough units are free and nobody waits for them.
     pub(super) fn try_acquire(self: &Arc<Self>, key: Fingerprint, units: u64) -> Option<Permit> {
         let take = || self.counted().take(key, units).then(|| self.permit(key, units));
         if units == 0 || self.queues.is_idle(&key) {
@@ -101,8 +101,8 @@ impl Permits {
         (held.len(&key) == 0).then(take).flatten()
     }
 
-    /// Whether units are there, which are taken if `takes`, whoever waits for them. Nobody knows when they come
-    /// back.
+    /// Returns whether enough units are free, and takes them if `takes`, also if others wait. The
+    /// time of a refusal is unknown, because nobody knows when units come back.
     pub(super) fn decide(&self, key: Fingerprint, units: u64, takes: bool) -> Decision {
         let mut counted = self.counted();
         let (limit, remaining) = (counted.limit, counted.available(key));
@@ -115,7 +115,7 @@ impl Permits {
         Decision { outcome, limit, remaining, reset_after: Micros::ZERO }
     }
 
-    /// The permit for units that were taken.
+    /// The permit for units that were already taken.
     pub(super) fn permit(self: &Arc<Self>, key: Fingerprint, units: u64) -> Permit {
         Permit { permits: Arc::clone(self), key, units }
     }

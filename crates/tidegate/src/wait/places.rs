@@ -1,14 +1,14 @@
-//! The places of one queue in the order of their tickets: a balanced tree that knows sums and deadlines.
+//! The places of one queue in the order of their tickets: a balanced tree with sums and deadlines.
 //!
-//! A treap: a search tree by ticket and a heap by a number drawn from the ticket, so that its depth is
-//! logarithmic whoever joins and leaves in which order.
+//! The tree is a treap: a search tree by ticket, and a heap by a number derived from the ticket. So
+//! its depth is logarithmic, whatever the order of joining and leaving.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
-/// The number of one who waits, in the order of arrival.
+/// The number of a waiter, in the order of arrival.
 pub(crate) type Ticket = u64;
 
 /// A place in a queue.
@@ -22,21 +22,21 @@ pub(super) struct Place {
 
 type Tree = Option<Box<Node>>;
 
-/// A place, and those before (left) and behind it (right) in its part of the tree.
+/// A place, and the places before (left) and behind it (right) in its subtree.
 #[derive(Debug)]
 struct Node {
     place: Place,
-    /// No node has a larger one than the node above it.
+    /// No child has a larger priority.
     priority: u64,
     left: Tree,
     right: Tree,
-    /// What the places of this part cost.
+    /// The sum of the costs in this subtree.
     costs: u64,
-    /// The earliest deadline of this part.
+    /// The earliest deadline in this subtree.
     earliest: Timestamp,
 }
 
-/// Places by the order of their tickets. Each step takes time by the logarithm of their number.
+/// Places in the order of their tickets. Each operation takes logarithmic time.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     root: Tree,
@@ -44,7 +44,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// How many there are.
+    /// The number of places.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
@@ -77,7 +77,7 @@ impl Places {
         None
     }
 
-    /// The place right before `ticket`.
+    /// The last place before `ticket`.
     pub(super) fn right_before(&self, ticket: Ticket) -> Option<&Place> {
         let (mut at, mut found) = (self.root.as_deref(), None);
         while let Some(node) = at {
@@ -92,7 +92,7 @@ impl Places {
         found
     }
 
-    /// What the places before `ticket` cost.
+    /// The sum of the costs of the places before `ticket`.
     pub(super) fn costs_before(&self, ticket: Ticket) -> u64 {
         let (mut at, mut costs) = (self.root.as_deref(), 0_u64);
         while let Some(node) = at {
@@ -107,7 +107,7 @@ impl Places {
         costs
     }
 
-    /// The places before `ticket`, in their order.
+    /// The places before `ticket`, in order.
     pub(super) fn before(&self, ticket: Ticket) -> impl Iterator<Item = &Place> {
         let mut path = Vec::new();
         let mut down = self.root.as_deref();
@@ -124,7 +124,7 @@ impl Places {
         std::iter::from_fn(next).take_while(move |place| place.ticket < ticket)
     }
 
-    /// Adds a place whose ticket is not here.
+    /// Adds a place with a new ticket.
     pub(super) fn insert(&mut self, place: Place) {
         let (before, behind) = split(self.root.take(), place.ticket);
         let (costs, earliest, priority) = (place.cost, place.deadline, spread(place.ticket));
@@ -133,14 +133,14 @@ impl Places {
         self.len += 1;
     }
 
-    /// Takes a place out.
+    /// Removes the place of `ticket`.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Place> {
         let removed = remove(&mut self.root, ticket)?;
         self.len -= 1;
         Some(removed)
     }
 
-    /// Takes a place of the earliest deadline out.
+    /// Removes a place with the earliest deadline.
     pub(super) fn remove_earliest(&mut self) -> Option<Place> {
         let mut node = self.root.as_deref()?;
         while node.place.deadline != node.earliest {
@@ -151,7 +151,7 @@ impl Places {
         self.remove(node.place.ticket)
     }
 
-    /// Changes a place, its ticket excepted.
+    /// Changes a place, except its ticket.
     pub(super) fn change<T>(
         &mut self,
         ticket: Ticket,
@@ -166,7 +166,7 @@ impl Node {
         self.left.as_ref().map_or(0, |left| left.costs)
     }
 
-    /// Works out anew what is known of this part, after its parts have changed.
+    /// Recomputes the sums of this subtree from its children.
     fn sum_up(&mut self) {
         (self.costs, self.earliest) = (self.place.cost, self.place.deadline);
         for part in [&self.left, &self.right].into_iter().flatten() {
@@ -176,7 +176,7 @@ impl Node {
     }
 }
 
-/// The places before `ticket`, and the others.
+/// Splits the tree into the places before `ticket` and the others.
 fn split(tree: Tree, ticket: Ticket) -> (Tree, Tree) {
     let Some(mut node) = tree else { return (None, None) };
     visited();
@@ -193,7 +193,7 @@ fn split(tree: Tree, ticket: Ticket) -> (Tree, Tree) {
     }
 }
 
-/// One tree of two, all of whose places are `before` the others.
+/// Joins two trees; every place of `before` precedes all others.
 fn join(before: Tree, behind: Tree) -> Tree {
     let (mut before, mut behind) = match (before, behind) {
         (Some(before), Some(behind)) => (before, behind),
@@ -240,7 +240,7 @@ fn changed<T>(tree: &mut Tree, ticket: Ticket, change: impl FnOnce(&mut Place) -
     changed
 }
 
-/// A number that looks drawn by lot (splitmix64).
+/// A number that looks random (splitmix64).
 const fn spread(ticket: Ticket) -> u64 {
     let mut mixed = ticket.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -248,7 +248,7 @@ const fn spread(ticket: Ticket) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A place is looked at: tests count how often.
+/// Counts a visit to a place, for tests.
 fn visited() {
     #[cfg(all(test, not(loom)))]
     super::growth::count();

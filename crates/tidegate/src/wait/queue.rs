@@ -1,4 +1,4 @@
-//! One queue: who waits, in the order in which they came.
+//! One queue: the waiters of one limiter, in order of arrival.
 
 use std::task::Waker;
 
@@ -7,52 +7,53 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::places::{Place, Places, Ticket};
 
-/// How long after its deadline one that nobody polls may keep its place. A waiter leaves by itself at
-/// its deadline; only one whose task is alive but asleep does not, and it must not hold up the others.
+/// How long after its deadline a waiter that nobody polls may keep its place. A waiter normally
+/// leaves at its deadline; one whose task is alive but not polled must not block the others for
+/// longer.
 pub(super) const GRACE: Micros = Micros::from_secs(1);
 
-/// How many of those who stand before somebody are told apart by their costs when it is forecast how long
-/// that one waits: a bound on the work of joining a long queue.
-const TOLD_APART: usize = 64;
+/// How many earlier waiters a forecast admits one by one; the rest count as one sum. This bounds
+/// the work of joining a long queue.
+const ONE_BY_ONE: usize = 64;
 
-/// Those who stand before somebody.
+/// The waiters before a given one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Before {
-    /// What the first of them cost, in their order.
+    /// The costs of the first of them, in order.
     pub(crate) first: SmallVec<[u64; 8]>,
-    /// What the others cost.
+    /// The sum of the other costs.
     pub(crate) others: u64,
 }
 
-/// One queue.
+/// The queue of one limiter.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     places: Places,
-    /// The last who went to sleep as the head, and so knows that it is.
-    told: Option<Ticket>,
-    /// The head that was to be woken while it asked.
+    /// The last waiter that went to sleep as the head, and so knows that it is the head.
+    notified: Option<Ticket>,
+    /// The head that was to be woken during its attempt.
     missed: Option<Ticket>,
 }
 
 impl Queue {
-    /// How many wait.
+    /// The number of waiters.
     pub(crate) const fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether anybody came before `ticket`.
+    /// Whether a waiter came before `ticket`.
     pub(crate) fn has_before(&self, ticket: Ticket) -> bool {
         self.places.first().is_some_and(|place| place.ticket < ticket)
     }
 
-    /// What those cost who came before `ticket`.
+    /// The sum of the costs before `ticket`.
     pub(crate) fn costs_before(&self, ticket: Ticket) -> u64 {
         self.places.costs_before(ticket)
     }
 
-    /// Those who came before `ticket`.
+    /// The waiters before `ticket`.
     pub(crate) fn before(&self, ticket: Ticket) -> Before {
-        let first = self.places.before(ticket).take(TOLD_APART).map(|place| place.cost);
+        let first = self.places.before(ticket).take(ONE_BY_ONE).map(|place| place.cost);
         let first: SmallVec<_> = first.collect();
         let costs = first.iter().fold(0_u64, |costs, cost| costs.saturating_add(*cost));
         Before { first, others: self.costs_before(ticket).saturating_sub(costs) }
@@ -63,18 +64,18 @@ impl Queue {
         self.places.get(ticket).is_some()
     }
 
-    /// Puts `ticket`, which does not wait here, behind those who came before it.
+    /// Inserts `ticket`, which is not in the queue yet, by its order of arrival.
     pub(crate) fn join(&mut self, ticket: Ticket, cost: u64, deadline: Timestamp) {
         self.places.insert(Place { ticket, cost, deadline, waker: None });
     }
 
-    /// Takes `ticket` out; gives its waker, to be dropped where nothing is held.
+    /// Removes `ticket`; returns its waker, which the caller drops outside of the lock.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<Waker> {
         self.places.remove(ticket)?.waker
     }
 
-    /// Lets `ticket` be woken by `waker` from now on, and not after `deadline`; gives the waker it
-    /// had. A head that is told this way knows what it is.
+    /// Stores `waker` for `ticket`, with its `deadline`; returns the previous waker. A head that
+    /// goes to sleep here knows that it is the head.
     pub(crate) fn park(
         &mut self,
         ticket: Ticket,
@@ -82,7 +83,7 @@ impl Queue {
         deadline: Timestamp,
     ) -> Option<Waker> {
         if self.places.first()?.ticket == ticket {
-            self.told = Some(ticket);
+            self.notified = Some(ticket);
         }
         let park = |place: &mut Place| {
             place.deadline = deadline;
@@ -91,13 +92,13 @@ impl Queue {
         self.places.change(ticket, park)?
     }
 
-    /// When the one right before `ticket` may be put out, should it still be there.
+    /// When the waiter right before `ticket` may be evicted if it is still there.
     pub(crate) fn patience(&self, ticket: Ticket) -> Option<Timestamp> {
         self.places.right_before(ticket).map(|place| place.deadline.plus(GRACE))
     }
 
-    /// Puts out who should have left long ago; gives their wakers.
-    pub(crate) fn put_out(&mut self, now: Timestamp) -> Vec<Waker> {
+    /// Evicts waiters whose deadline is long over; returns their wakers.
+    pub(crate) fn evict(&mut self, now: Timestamp) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while self.places.earliest().is_some_and(|deadline| deadline.plus(GRACE) <= now) {
             let Some(place) = self.places.remove_earliest() else { break };
@@ -106,32 +107,34 @@ impl Queue {
         wakers
     }
 
-    /// The waker of a head that does not know yet that it is one. No head is told twice.
-    pub(crate) fn tell_head(&mut self) -> Option<Waker> {
+    /// Returns the waker of a head that does not know yet that it is the head. Each head is
+    /// notified once.
+    pub(crate) fn head_to_wake(&mut self) -> Option<Waker> {
         let head = self.places.first()?.ticket;
-        if self.told == Some(head) {
+        if self.notified == Some(head) {
             return None;
         }
         let waker = self.places.change(head, |place| place.waker.take())?;
-        // It is asking, and cannot know whether what it hears is older than this.
+        // The head is making an attempt, and cannot know whether the reply it gets is older than
+        // this wake-up.
         self.missed = waker.is_none().then_some(head);
         waker
     }
 
-    /// Notes that `ticket` asks now: whatever was for it until now, it will hear of.
+    /// Notes that `ticket` starts an attempt, which will see every unit freed so far.
     #[cfg(feature = "redis")]
     pub(crate) fn asks(&mut self, ticket: Ticket) {
         self.missed = self.missed.filter(|missed| *missed != ticket);
     }
 
-    /// Whether there may have come units for `ticket` since it asked.
+    /// Whether units may have become free for `ticket` since its last attempt started.
     #[cfg(feature = "redis")]
     pub(crate) fn has_missed(&self, ticket: Ticket) -> bool {
         self.missed == Some(ticket)
     }
 
-    /// Lets the head be told again: there may be units for it.
+    /// Lets the head be notified again, because units may be free.
     pub(crate) fn wake(&mut self) {
-        self.told = None;
+        self.notified = None;
     }
 }

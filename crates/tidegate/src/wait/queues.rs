@@ -1,4 +1,4 @@
-//! Queues by key: made when somebody waits, gone when nobody does, and one load to know that nobody does.
+//! Queues by key. A queue exists while somebody waits in it, and one load shows that nobody waits.
 
 mod held;
 
@@ -17,16 +17,16 @@ use super::sync::{
 use crate::key::Fingerprint;
 pub(crate) use held::HeldQueues;
 
-/// What tells queues apart, and on which of the counts a queue is counted.
+/// The key of a queue, and the count that it uses.
 pub(crate) trait QueueKey: Clone + Eq + Hash + fmt::Debug {
-    /// How many counts there are; queues that share one slow each other down, and nothing else.
+    /// The number of counts. Queues that share a count only slow each other down.
     const COUNTS: usize;
 
-    /// Any number, well spread.
+    /// A well-spread number of the key.
     fn spread(&self) -> usize;
 }
 
-/// The queue of a limiter without a key.
+/// The queue of an unkeyed limiter.
 impl QueueKey for () {
     const COUNTS: usize = 1;
 
@@ -44,21 +44,21 @@ impl QueueKey for Fingerprint {
     }
 }
 
-/// All queues of a limiter, of the limiters of all keys, or of a gate.
+/// All queues of one limiter, of a keyed limiter, or of a gate.
 #[derive(Debug)]
 pub(crate) struct Queues<K> {
-    /// Who waits, or is about to ask whether it must, in all queues.
+    /// Waiters in all queues, including callers that are about to find out whether they must wait.
     waiting: AtomicUsize,
-    /// The same, by the queues' keys.
+    /// The same number by key, in several counts.
     counts: Box<[AtomicUsize]>,
     all: Mutex<All<K>>,
 }
 
-/// The queues that anybody waits in.
+/// The queues with waiters.
 #[derive(Debug)]
 pub(super) struct All<K> {
     pub(super) queues: HashMap<K, Queue>,
-    /// Tickets given out.
+    /// The last ticket given out.
     pub(super) tickets: Ticket,
 }
 
@@ -71,19 +71,19 @@ impl<K: QueueKey> Queues<K> {
         }
     }
 
-    /// Whether nobody waits anywhere: a request that finds it so overtakes nobody.
+    /// Whether nobody waits in any queue. A request that finds this overtakes nobody.
     #[inline]
     pub(crate) fn are_idle(&self) -> bool {
         self.waiting.load(Acquire) == 0
     }
 
-    /// Whether nobody waits in one queue.
+    /// Whether nobody waits in the queue of `key`.
     pub(crate) fn is_idle(&self, key: &K) -> bool {
         self.are_idle() || self.count(key).load(Acquire) == 0
     }
 
-    /// Wakes the head of a queue, for which there may be units now. To be called after they were given
-    /// back: then either the head is seen here, or it sees them when it asks.
+    /// Wakes the head of a queue. Call this after units were given back: then either this call sees
+    /// the head, or the head's attempt sees the units.
     pub(crate) fn wake(&self, key: &K) {
         fence(SeqCst);
         if !self.is_idle(key) {
@@ -96,7 +96,7 @@ impl<K: QueueKey> Queues<K> {
         self.wake_those(|_| true);
     }
 
-    /// Wakes the heads of the queues that `are_meant`.
+    /// Wakes the heads of the queues that `are_meant` selects.
     pub(crate) fn wake_those(&self, are_meant: impl Fn(&K) -> bool) {
         fence(SeqCst);
         if !self.are_idle() {
@@ -104,12 +104,12 @@ impl<K: QueueKey> Queues<K> {
         }
     }
 
-    /// How many wait in a queue.
+    /// The number of waiters in a queue.
     pub(crate) fn len(&self, key: &K) -> usize {
         if self.is_idle(key) { 0 } else { self.lock().len(key) }
     }
 
-    /// Takes hold of all queues; nobody joins or leaves any until the answer is dropped.
+    /// Locks all queues; nobody joins or leaves until the result is dropped.
     pub(crate) fn lock(&self) -> HeldQueues<'_, K> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         HeldQueues::new(self, all)
@@ -119,13 +119,13 @@ impl<K: QueueKey> Queues<K> {
         &self.counts[key.spread() % K::COUNTS]
     }
 
-    /// Counts one more.
+    /// Counts one waiter more.
     pub(crate) fn add(&self, key: &K) {
         self.waiting.fetch_add(1, SeqCst);
         self.count(key).fetch_add(1, SeqCst);
     }
 
-    /// Counts so many less.
+    /// Counts `many` waiters less.
     pub(crate) fn remove(&self, key: &K, many: usize) {
         self.count(key).fetch_sub(many, SeqCst);
         self.waiting.fetch_sub(many, SeqCst);

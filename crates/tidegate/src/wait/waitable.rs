@@ -1,4 +1,4 @@
-//! What can be waited for: one limiter, all that a request meets, or permits.
+//! Things that can be waited for: one limiter, all limiters of a request, or permits.
 
 use tidegate_core::{Decision, Micros, Outcome};
 
@@ -8,60 +8,61 @@ use super::queues::{QueueKey, Queues};
 use crate::step::{Done, Step};
 use crate::store::memory::{Forecast, Preview};
 
-/// How long, and beside how many, one may wait for a limiter.
+/// How long one may wait for a limiter, and with how many others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) wait: Micros,
     pub(crate) max_waiters: usize,
 }
 
-/// A limiter that can refuse, and the queue before it.
+/// A limiter that can refuse, and the queue in front of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop<K> {
     pub(crate) queue: K,
-    /// At least 1: who takes nothing stops nowhere.
+    /// At least 1: a request that takes nothing never waits.
     pub(crate) cost: u64,
     pub(crate) patience: Patience,
-    /// Which of the step's decisions is this limiter's.
+    /// The index of the limiter's decision in the result of a step.
     pub(crate) place: usize,
 }
 
-/// The limiters of one request, and the queues before them.
+/// The limiters of one request, and the queues in front of them.
 pub(crate) trait Waitable {
-    /// What tells its queues apart.
+    /// The keys of its queues.
     type Key: QueueKey;
 
-    /// The queues, of this request and of all others.
+    /// The queues of this request and of all others.
     fn queues(&self) -> &Queues<Self::Key>;
 
-    /// The limiters that can refuse it.
+    /// The limiters that can refuse the request.
     fn stops(&self) -> &[Stop<Self::Key>];
 
-    /// A preview on one limiter; `None` where there is none.
+    /// A preview of one limiter; `None` if there is none.
     fn preview(&self, stop: &Stop<Self::Key>) -> Option<Box<dyn Preview>>;
 
-    /// How long a request that was admitted must be held.
+    /// How long an admitted request must be held.
     fn delay(&self, done: &Done) -> Micros;
 
-    /// Whether the time for which it is held is part of how long it may wait.
+    /// Whether the delay counts against the longest wait.
     fn delay_is_waiting(&self) -> bool;
 
-    /// Whether nobody knows when units come back, so that it sleeps until it is woken or too late.
+    /// Whether the time when units come back is unknown, so that a waiter sleeps until it is woken
+    /// or too late.
     fn is_only_woken(&self) -> bool {
         false
     }
 
-    /// It asks anew, having announced itself: what was looked up when it asked before may have changed.
+    /// Called before each attempt, after it was announced: earlier lookups may be out of date.
     fn renew(&self) {}
 }
 
-/// A waitable to limiters that answer at once, so that all queues can be held meanwhile.
+/// A waitable whose limiters reply immediately, so that all queues can stay locked during a step.
 pub(crate) trait InProcess: Waitable {
-    /// One atomic step over all limiters.
+    /// Runs one atomic step over all limiters.
     fn step(&self, step: Step) -> Done;
 }
 
-/// When `stop` lets a request through, behind those who came before `ticket`; `None` is never.
+/// Forecasts when `stop` admits the request behind those who came before `ticket`; `None` is never.
 pub(crate) fn forecast_for<D: Waitable>(
     waitable: &D,
     held: &HeldQueues<'_, D::Key>,
@@ -76,8 +77,8 @@ pub(crate) fn forecast_for<D: Waitable>(
     preview.admit_behind(before.others, stop.cost)
 }
 
-/// A refusal in the figures of a limiter; `wait` is none when it never ends, and is told as at least a
-/// microsecond, for whoever comes at once stands behind those who wait.
+/// Turns a decision into a refusal; without a `wait` it is never admitted. A wait is at least a
+/// microsecond, because even a caller that comes immediately stands behind those who wait.
 pub(crate) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
     decision.outcome = match wait {
         Some(wait) => Outcome::Deny { retry_after: wait.max(Micros::from_micros(1)) },
@@ -85,8 +86,8 @@ pub(crate) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
     };
 }
 
-/// A step of one who does not wait: behind all who do, it is refused, and told when its turn would
-/// come.
+/// Runs a step of a caller that does not wait. If others wait, it is refused, with its expected
+/// wait in the queue as `retry_after`.
 pub(crate) fn step_behind<D: InProcess>(waitable: &D, step: Step) -> Done {
     if waitable.stops().iter().all(|stop| waitable.queues().is_idle(&stop.queue)) {
         return waitable.step(step);
@@ -99,15 +100,15 @@ pub(crate) fn step_behind<D: InProcess>(waitable: &D, step: Step) -> Done {
     if seen.repeated {
         return seen;
     }
-    // Those who wait for a rule that was changed to be unlimited are about to leave.
+    // Waiters for a rule that has become unlimited are about to leave.
     if !refuse_behind(waitable, &held, &mut seen) {
         return waitable.step(step);
     }
     seen
 }
 
-/// Refuses one who does not wait, at each limiter for which somebody does, and tells when its turn would
-/// come; whether there is any such limiter.
+/// Refuses a caller that does not wait at each limiter with waiters, with the expected wait as
+/// `retry_after`; returns whether there is any such limiter.
 pub(crate) fn refuse_behind<D: Waitable>(
     waitable: &D,
     held: &HeldQueues<'_, D::Key>,

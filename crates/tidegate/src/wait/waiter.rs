@@ -1,4 +1,4 @@
-//! One request's way to its answer: a state machine that is handed the time and a waker.
+//! The waiter of one request: a state machine that is given the time and a waker.
 
 mod attempt;
 
@@ -12,31 +12,31 @@ use super::waitable::{InProcess, Waitable};
 use crate::step::Done;
 use attempt::Attempt;
 
-/// A request on its way. Dropped, it leaves the queue it stands in, and those behind it move up.
+/// A request that may have to wait. When dropped, it leaves its queue, and those behind it move up.
 #[derive(Debug)]
 pub(crate) struct Waiter<D: Waitable> {
     waitable: D,
     place: Option<Place>,
 }
 
-/// When it came, and where it stands.
+/// The arrival of the request, and its place in a queue.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) ticket: Ticket,
     pub(super) arrived: Timestamp,
-    /// The last instant at which it may be admitted.
+    /// The last instant at which the request may be admitted.
     pub(super) deadline: Timestamp,
-    /// The number of the stop in whose queue it stands.
+    /// The index of the stop in whose queue it waits.
     pub(super) stands: Option<usize>,
 }
 
 impl<D: Waitable> Waiter<D> {
-    /// It arrives when it is polled first.
+    /// Creates a waiter; it arrives when it is first polled.
     pub(crate) const fn new(waitable: D) -> Self {
         Self { waitable, place: None }
     }
 
-    /// Holds all queues; who comes for the first time is given a ticket.
+    /// Locks all queues; the first call gives the waiter a ticket.
     fn held<T>(&mut self, now: Timestamp, with: impl FnOnce(Attempt<'_, '_, D>) -> T) -> T {
         let mut held = self.waitable.queues().lock();
         let place = self.place.get_or_insert_with(|| Place {
@@ -48,31 +48,31 @@ impl<D: Waitable> Waiter<D> {
         with(Attempt { waitable: &self.waitable, held: &mut held, place })
     }
 
-    /// The waitable it leads to.
+    /// The request's limiters and queues.
     pub(crate) const fn waitable(&self) -> &D {
         &self.waitable
     }
 }
 
 impl<D: InProcess> Waiter<D> {
-    /// Takes what it came for if its turn has come, else waits or gives up. Not to be called again
-    /// once it is done.
+    /// Takes the units if it is the waiter's turn, else waits or gives up. Must not be called again
+    /// when it is done.
     pub(crate) fn poll(&mut self, now: Timestamp, waker: &Waker) -> Progress<Done> {
         let waker = waker.clone();
         self.held(now, |asking| asking.poll(now, waker))
     }
 }
 
-/// For a waitable whose limiters do not answer at once: what they told is brought here, and queues are held
-/// only for as long as it takes to make something of it.
+/// For a waitable whose limiters do not reply immediately: the caller passes their replies in, and
+/// the queues are locked only while one is handled.
 #[cfg(feature = "redis")]
 impl<D: Waitable> Waiter<D> {
-    /// Whether somebody stands before it. Who comes for the first time arrives here.
+    /// Whether an earlier waiter is in the way. The first call is the arrival.
     pub(crate) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.held(now, |mut asking| asking.is_behind(now))
     }
 
-    /// What those cost who stand before it at each limiter, with the places of those.
+    /// For each limiter, the index of its decision and the sum of the costs of earlier waiters.
     pub(crate) fn costs_before(&self) -> Vec<(usize, u64)> {
         let ticket = self.place.as_ref().map_or(Ticket::MAX, |place| place.ticket);
         let held = self.waitable.queues().lock();
@@ -83,8 +83,9 @@ impl<D: Waitable> Waiter<D> {
         costs.collect()
     }
 
-    /// Waits or gives up, after what its limiters told, which were asked, or only `looked` at; `None`
-    /// where it can ask, for nothing is in its way. Not to be called again once it is done.
+    /// Waits or gives up after the replies of its limiters, which decided or were only `looked` at.
+    /// Returns `None` if nothing is in the way and the waiter can ask. Must not be called again
+    /// when it is done.
     pub(crate) fn hear(
         &mut self,
         seen: Done,
@@ -96,12 +97,12 @@ impl<D: Waitable> Waiter<D> {
         self.held(now, |asking| asking.hear(seen, looked, waker))
     }
 
-    /// The number of the stop in whose queue it stands.
+    /// The index of the stop in whose queue it waits.
     pub(crate) fn stands(&self) -> Option<usize> {
         self.place.as_ref()?.stands
     }
 
-    /// The same waitable, to keep what its limiters replied.
+    /// The request's limiters and queues, to store replies in them.
     pub(crate) const fn waitable_mut(&mut self) -> &mut D {
         &mut self.waitable
     }

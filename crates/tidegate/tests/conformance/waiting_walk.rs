@@ -44,7 +44,7 @@ fn walk(case: &Case<'_, dyn InMemory>, seed: u64) {
     let clock =
         ManualClock::starting_at(Timestamp::from_micros(1_700_000_000_000_000 + rng.below(9_999)));
     let limiter = case.by(&clock, spec_of(&policy));
-    let largest = policy.limit_figure() + 1;
+    let largest = policy.decision_limit() + 1;
     let mut naive = Line::new(policy.clone(), clock.now().as_micros());
     naive.delay_is_waiting = case.kind.delay_is_waiting();
     let mut tasks: Vec<Task<'_, Decision>> = Vec::new();

@@ -128,7 +128,7 @@ fn all_of_a_debt_has_to_be_given_back_before_a_unit_is_there() {
                 let mut all = All::new(&policy);
                 all.settle(debt, both);
                 assert_eq!((all.compare().remaining, all.used()), (debt_left(&policy, debt), debt));
-                let limit = policy.limit_figure();
+                let limit = policy.decision_limit();
                 all.refund(debt.saturating_sub(limit), !both);
                 all.compare();
                 all.refund(3, both);
@@ -143,7 +143,7 @@ fn all_of_a_debt_has_to_be_given_back_before_a_unit_is_there() {
 }
 
 fn debt_left(policy: &model::Policy, debt: u64) -> u64 {
-    policy.limit_figure().saturating_sub(debt)
+    policy.decision_limit().saturating_sub(debt)
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn all_of_a_debt_is_owed_under_the_rule_that_follows() {
                 all.alone.amend(spec_of(rule)).unwrap();
                 all.keyed.amend(spec_of(rule)).unwrap();
             }
-            let given = (1 << 33) - policy.limit_figure() + 15;
+            let given = (1 << 33) - policy.decision_limit() + 15;
             let _ = (all.alone.refund(given), all.keyed.refund("ada", given));
             let left = (all.alone.available(), all.keyed.available("ada"));
             assert_eq!(left, (10, 10), "{policy:?} by way of {next:?}");
@@ -249,12 +249,12 @@ fn a_reset_ends_a_debt() {
         let mut all = All::new(&policy);
         all.settle(1 << 40, true);
         all.alone.reset();
-        assert_eq!(all.alone.available(), policy.limit_figure(), "{policy:?}");
+        assert_eq!(all.alone.available(), policy.decision_limit(), "{policy:?}");
         assert_eq!(with(true, 1, |request| all.gate.reset(request)), 2);
         assert_eq!(all.gate.keys(), 0);
         let left =
             with(false, 1, |request| all.gate.peek(request).matched()[0].decision().remaining);
-        assert_eq!(left, policy.limit_figure(), "{policy:?}");
+        assert_eq!(left, policy.decision_limit(), "{policy:?}");
     }
 }
 
@@ -280,7 +280,7 @@ fn what_eight_threads_settle_far_beyond_the_limit_is_what_is_owed() {
                     owed.fetch_add(actual - back, SeqCst);
                 }
             });
-            let (owed, limit) = (owed.into_inner(), policy.limit_figure());
+            let (owed, limit) = (owed.into_inner(), policy.decision_limit());
             let given = owed - 1;
             let _ = (all.alone.refund(given), all.keyed.refund("ada", given));
             let _ = with(true, given, |request| all.gate.refund(request).is_allowed());

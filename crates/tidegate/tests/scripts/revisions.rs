@@ -49,7 +49,7 @@ fn is_as_expected(told: &Decision, expected: &model::Expected) -> bool {
 
 /// How long the values let one wait for a cost by themselves, at most.
 fn longest_wait_us(policy: &Policy) -> u64 {
-    let fills = policy.limit_figure() * policy.window_us / policy.limit + 1;
+    let fills = policy.decision_limit() * policy.window_us / policy.limit + 1;
     match policy.algorithm {
         model::AlgorithmKind::SlidingCounter => 2 * policy.window_us,
         model::AlgorithmKind::SlidingLog => policy.window_us + policy.resolution_us,
@@ -63,7 +63,7 @@ fn longest_wait_us(policy: &Policy) -> u64 {
 fn bound(node: &Node, cost: u64) -> u64 {
     match node.policy.algorithm {
         // Its bound is of what leaves.
-        model::AlgorithmKind::LeakyQueue => node.policy.limit_figure() + node.policy.limit,
+        model::AlgorithmKind::LeakyQueue => node.policy.decision_limit() + node.policy.limit,
         _ => node.rule.bound(cost).unwrap(),
     }
 }

@@ -113,7 +113,8 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
                     next = laid_out(rng, next, amends);
                 }
                 // A rule that says the same is no change.
-                let meaning = |rule: &Rule| rule.question(0).map(|it| (it.script.kind, it.figures));
+                let meaning =
+                    |rule: &Rule| rule.script_input(0).map(|it| (it.script.kind, it.parameters));
                 if meaning(&next) != meaning(&rule) {
                     core = core.amend(at, &next);
                 }

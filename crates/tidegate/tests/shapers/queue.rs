@@ -235,7 +235,7 @@ fn a_refusal_says_what_helps() {
     let mut queue = ten_a_second(0);
     queue.push(ms(0), "first", 1).unwrap();
     let refused = queue.push(ms(40), "second", 1).unwrap_err();
-    assert_eq!(refused.to_string(), "the line is full: the same cost fits after 60ms");
+    assert_eq!(refused.to_string(), "the queue is full: the same cost fits after 60ms");
     assert_eq!(refused.refusal.retry_after(), Some(Micros::from_millis(60)));
     assert_eq!(Refusal::Never.retry_after(), None);
     assert_eq!(format!("{refused:?}").matches("second").count(), 0, "items need not be printable");

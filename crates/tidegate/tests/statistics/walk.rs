@@ -8,7 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use testkit::model::statistics::{Figures, Statistics as Model, What};
+use testkit::model::statistics::{Counts, Statistics as Model, What};
 use testkit::traffic::Rng;
 use tidegate::{Micros, Snapshot, Statistics, Timestamp};
 
@@ -18,8 +18,8 @@ fn walks() -> u64 {
     if std::env::var_os("TIDEGATE_LONG").is_some() { 6_000 } else { 300 }
 }
 
-fn told(snapshot: Snapshot) -> Figures {
-    Figures {
+fn counts_of(snapshot: Snapshot) -> Counts {
+    Counts {
         pass: snapshot.pass,
         block: snapshot.block,
         exception: snapshot.exception,
@@ -92,14 +92,14 @@ impl Walk {
 
     fn compare(&mut self) {
         let (now, now_us) = (self.now(), self.now_us);
-        assert_eq!(told(self.stats.second_at(now)), self.model.second(now_us));
-        assert_eq!(told(self.stats.minute_at(now)), self.model.minute(now_us));
+        assert_eq!(counts_of(self.stats.second_at(now)), self.model.second(now_us));
+        assert_eq!(counts_of(self.stats.minute_at(now)), self.model.minute(now_us));
     }
 
     fn compare_each_second(&mut self) {
         let each = self.stats.seconds_at(self.now()).into_iter();
         let each: Vec<_> =
-            each.map(|(began, figures)| (began.as_micros(), told(figures))).collect();
+            each.map(|(began, figures)| (began.as_micros(), counts_of(figures))).collect();
         assert_eq!(each, self.model.seconds(self.now_us));
     }
 }

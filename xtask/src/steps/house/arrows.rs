@@ -1,4 +1,4 @@
-//! The rule of arrows: core <- engine <- lab <- server, and no arrow the other way.
+//! The rule of arrows: core <- engine <- lab <- server, and no dependency the other way.
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata};
 

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::{Findings, House};
 use crate::imports::{self, Import, Module};
 
-/// Crates and modules that may be imported from below: a closed list knows its members, and they
-/// ask the list.
+/// Crates and modules that lower modules may import: a closed list knows its members, and they use
+/// the list.
 const CLOSED_LISTS: &[(&str, &str)] = &[("tidegate-core", "algorithms")];
 
-/// Which modules of a folder import which, with one of the imports.
+/// The imports among the modules of a folder, each with one example.
 type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
 
 /// Searches for circles among the modules of every folder of every crate, without tests.

@@ -3,7 +3,7 @@
 use super::{Findings, House};
 use crate::tree::SourceFile;
 
-/// A longer file is remarked upon: it has begun to have two purposes.
+/// A longer file is reported: it probably has two purposes.
 const LONG: usize = 250;
 
 /// A longer file breaks the rule.

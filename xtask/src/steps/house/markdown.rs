@@ -12,7 +12,7 @@ pub(super) struct Document<'a> {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block<'a> {
-    /// The line its fence is on, from 1.
+    /// The line of its fence, from 1.
     pub(super) line: usize,
     /// The language after the fence; empty if none is given.
     pub(super) language: &'a str,

@@ -6,7 +6,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree, token_stream};
 
 use crate::imports::is_test;
 
-/// One token that is not in a test, and the line it is on, from 1.
+/// One token outside of tests, and its line, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: String,
@@ -28,7 +28,7 @@ pub(super) struct Code {
 ///
 /// # Errors
 ///
-/// When the text is not Rust; the message has the position.
+/// Returns an error if the text is not Rust; the message has the position.
 pub(super) fn code(text: &str) -> Result<Code, String> {
     let tokens: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
         format!("line {}: {error}", error.span().start().line)
@@ -71,7 +71,7 @@ impl Code {
         }
     }
 
-    /// Reads on after the `#` of an attribute: if that says `cfg(test)`, its item is left out.
+    /// Continues after the `#` of an attribute: if it is `cfg(test)`, its item is left out.
     fn after_hash(&mut self, tokens: &mut Tokens) {
         let is_test_attribute =
             |token: &TokenTree| matches!(token, TokenTree::Group(group) if is_test(&plain(group)));

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use crate::algorithm::{Amend, Decide, HORIZON, Pack, Packing, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
+use crate::field::Field;
 use crate::script::Script;
 use crate::spec::{Anchor, Spec};
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 
 /// N units per window; windows follow the epoch, or begin at the first unit after the last ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct FixedWindow {
     count_bits: u32,
 }
 
-/// The window that the last unit fell into, by its end, and the units in it.
+/// The end of the window of the last unit, and the units in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     ends: Timestamp,
@@ -29,7 +29,7 @@ pub struct State {
 }
 
 impl FixedWindow {
-    /// The end of a window that holds `at` , if none is running.
+    /// The end of the window that holds `at`, if no window is running.
     #[inline]
     const fn end(&self, at: Timestamp) -> Timestamp {
         let passed = match self.anchor {
@@ -58,7 +58,7 @@ impl FixedWindow {
 
 impl Decide for FixedWindow {
     type State = State;
-    const WORDS: &'static [Word] = &[Word::Anchor];
+    const FIELDS: &'static [Field] = &[Field::Anchor];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let anchor = spec.anchor.unwrap_or_default();
@@ -134,9 +134,9 @@ impl Decide for FixedWindow {
         if state.count == 0 { Micros::ZERO } else { self.left(state, at) }
     }
 
-    /// All of one window at its end and all of the next at its beginning. Where a window begins at
-    /// its first unit, the next begins W or more later, so no interval of length W holds that unit
-    /// and one of the next.
+    /// All units of one window at its end and all of the next at its beginning. If a window begins
+    /// with its first unit, the next begins W or more later, so no interval of length W holds that
+    /// unit and one of the next.
     fn bound(&self, _largest_cost: u64) -> u64 {
         match self.anchor {
             Anchor::Epoch => 2 * self.limit,
@@ -156,7 +156,7 @@ impl Amend for FixedWindow {
 }
 
 impl Pack for FixedWindow {
-    /// At a limit of 0 what is used was taken under another limit, and may be any number.
+    /// At a limit of 0 the used units were taken under another limit, so their number has no bound.
     fn packing(&self) -> Packing {
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
@@ -165,8 +165,8 @@ impl Pack for FixedWindow {
         }
     }
 
-    /// The end in windows since the epoch, or in microseconds since `base` where a window can begin
-    /// at any time; then the count.
+    /// Packs the end and then the count. The end is in windows since the epoch, or in microseconds
+    /// since `base` if a window can begin at any time.
     #[inline]
     fn pack(&self, base: Timestamp, state: &State) -> [u64; 2] {
         if state.count == 0 {
@@ -178,7 +178,7 @@ impl Pack for FixedWindow {
         };
         match self.packing() {
             Packing::One => [end << self.count_bits | state.count.min(self.largest_count()), 0],
-            Packing::Two | Packing::Whole => [end, state.count],
+            Packing::Two | Packing::Unpacked => [end, state.count],
         }
     }
 
@@ -186,7 +186,7 @@ impl Pack for FixedWindow {
     fn unpack(&self, base: Timestamp, words: [u64; 2]) -> State {
         let (end, count) = match self.packing() {
             Packing::One => (words[0] >> self.count_bits, words[0] & self.largest_count()),
-            Packing::Two | Packing::Whole => (words[0], words[1]),
+            Packing::Two | Packing::Unpacked => (words[0], words[1]),
         };
         let ends = match self.anchor {
             Anchor::Epoch => Timestamp::EPOCH
@@ -198,8 +198,12 @@ impl Pack for FixedWindow {
 }
 
 impl Scripted for FixedWindow {
-    const SCRIPT: Script =
-        Script { kind: 3, name: "fixed_window", text: include_str!("script.lua"), numbers: 3 };
+    const SCRIPT: Script = Script {
+        kind: 3,
+        name: "fixed_window",
+        text: include_str!("script.lua"),
+        state_integers: 3,
+    };
 
     fn parameters(&self) -> [u64; 4] {
         let from_first = u64::from(self.anchor == Anchor::FirstRequest);
@@ -215,8 +219,8 @@ impl Scripted for FixedWindow {
         [self.limit.cast_signed(), from_first].to_vec()
     }
 
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let [ends, count, last] = *words else { return None };
+    fn decode_state(&self, numbers: &[u64]) -> Option<State> {
+        let [ends, count, last] = *numbers else { return None };
         let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends));
         Some(State { ends, count, last: Timestamp::from_micros(last) })
     }

@@ -1,4 +1,4 @@
--- Fixed window: the end of the window that the last unit fell into, and the units in it.
+-- Fixed window: the end of the window of the last unit, and the units in it.
 
 -- @rule
 local head, stamp, cost, W, N, anchored = unpack('<c22c11dddd', arg)

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
+use crate::field::Field;
 use crate::level::{Level, Rate};
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 
 /// A queue that holds `capacity` waiting units and serves one every W/N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl LeakyQueue {
 
 impl Decide for LeakyQueue {
     type State = Level;
-    const WORDS: &'static [Word] = &[Word::Capacity];
+    const FIELDS: &'static [Field] = &[Field::Capacity];
     const IS_QUEUE: bool = true;
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -152,7 +152,7 @@ impl Scripted for LeakyQueue {
         kind: 2,
         name: "leaky_queue",
         text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
-        numbers: 3,
+        state_integers: 3,
     };
 
     fn parameters(&self) -> [u64; 4] {
@@ -167,7 +167,7 @@ impl Scripted for LeakyQueue {
         self.rate.script_args(cost, self.most_held.checked_sub(cost), 0)
     }
 
-    fn recalled(&self, words: &[u64]) -> Option<Level> {
-        Level::recalled(self.rate, words)
+    fn decode_state(&self, numbers: &[u64]) -> Option<Level> {
+        Level::decode_state(self.rate, numbers)
     }
 }

@@ -6,12 +6,13 @@ use alloc::vec::Vec;
 use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
+use crate::field::Field;
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 
-/// previous x (share of the previous window still inside) + current + cost <= N, compared exactly.
+/// Admits if previous x (share of the previous window still inside) + current + cost <= N, compared
+/// exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingCounter {
     limit: u64,
@@ -88,7 +89,7 @@ impl SlidingCounter {
 
 impl Decide for SlidingCounter {
     type State = State;
-    const WORDS: &'static [Word] = &[];
+    const FIELDS: &'static [Field] = &[];
 
     fn build(_spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let last = Timestamp::MAX.as_micros() / window.as_micros();
@@ -160,8 +161,8 @@ impl Decide for SlidingCounter {
         self.limit.saturating_sub(view.current).saturating_sub(self.inside(&view))
     }
 
-    /// Without arrivals the estimate only falls: while this window lasts as the previous one slides
-    /// out, then as this one does. A reading from before this window waits for its start as well.
+    /// Without arrivals the estimate only falls: first as the previous window slides out, then as
+    /// this one does. A reading from before this window also waits for its start.
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
         let view = self.view(state, at);
         let free = self.limit.saturating_sub(cost);
@@ -202,7 +203,7 @@ impl Amend for SlidingCounter {
 }
 
 impl Pack for SlidingCounter {
-    /// At a limit of 0 what is used was taken under another limit, and may be any number.
+    /// At a limit of 0 the used units were taken under another limit, so their number has no bound.
     fn packing(&self) -> Packing {
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
@@ -219,7 +220,7 @@ impl Pack for SlidingCounter {
         match (counts, self.packing()) {
             (0, _) => [0; 2],
             (_, Packing::One) => [state.window << (2 * bits) | counts, 0],
-            (_, Packing::Two | Packing::Whole) => [state.window, counts],
+            (_, Packing::Two | Packing::Unpacked) => [state.window, counts],
         }
     }
 
@@ -228,7 +229,7 @@ impl Pack for SlidingCounter {
         let (bits, most) = (self.packed_bits(), self.largest_count());
         let (window, counts) = match self.packing() {
             Packing::One => (words[0] >> (2 * bits), words[0]),
-            Packing::Two | Packing::Whole => (words[0], words[1]),
+            Packing::Two | Packing::Unpacked => (words[0], words[1]),
         };
         let (current, previous) = (counts >> bits & most, counts & most);
         State { window, current, previous, last: Timestamp::EPOCH }
@@ -236,8 +237,12 @@ impl Pack for SlidingCounter {
 }
 
 impl Scripted for SlidingCounter {
-    const SCRIPT: Script =
-        Script { kind: 4, name: "sliding_counter", text: include_str!("script.lua"), numbers: 4 };
+    const SCRIPT: Script = Script {
+        kind: 4,
+        name: "sliding_counter",
+        text: include_str!("script.lua"),
+        state_integers: 4,
+    };
 
     fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), 0, 0]
@@ -247,8 +252,8 @@ impl Scripted for SlidingCounter {
         [self.limit.cast_signed()].to_vec()
     }
 
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let [window, current, previous, last] = *words else { return None };
+    fn decode_state(&self, numbers: &[u64]) -> Option<State> {
+        let [window, current, previous, last] = *numbers else { return None };
         Some(State { window, current, previous, last: Timestamp::from_micros(last) })
     }
 }

@@ -43,7 +43,7 @@ window, current, previous, last = number, cur + cost, prev, at
 if current > LAST then current = LAST end
 
 -- @undo
--- Units of the window before count a share by now, and are not given back at the price of whole ones.
+-- Units of the previous window now count for less than one, and are not given back as whole units.
 if (since - since % W) / W < number then cost = 0 end
 
 -- @give_back

@@ -1,4 +1,4 @@
-//! How many entries a verdict looks at, counted and compared with a bound that does not depend on
+//! Counts the entries that a verdict reads, and compares them with a bound that does not depend on
 //! N.
 
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::{AlgorithmKind, Held};
 
 const SECOND_US: u64 = 1_000_000;
 
-/// A log of one second, with counts of the entries that its verdicts looked at.
+/// A log with a window of one second that counts the entries its verdicts read.
 struct Watched {
     algorithm: SlidingLog,
     state: State,
@@ -29,7 +29,7 @@ impl Watched {
         Self { algorithm, state, admitted: 0, denied: 0 }
     }
 
-    /// One log with an entry for each of its units, a second's worth of them, the last at `SECOND_US`.
+    /// A log that is full: one entry for each unit, over one second, the last at `SECOND_US`.
     fn full(limit: u64) -> Self {
         let mut log = Self::new(limit);
         let every_us = SECOND_US / limit;
@@ -47,8 +47,8 @@ impl Watched {
         (done, self.state.ring.looks.get())
     }
 
-    /// Decides, and compares the entries looked at in each step with a bound that depends on the
-    /// cost alone.
+    /// Decides, and compares the entries read in each step with a bound that depends on the cost
+    /// alone.
     fn ask(&mut self, at_us: u64, cost: u64) -> bool {
         let at = Timestamp::from_micros(at_us);
         let search = cost.ilog2() + 1;
@@ -126,7 +126,7 @@ fn a_verdict_after_a_refund_looks_no_further_either() {
 }
 
 /// Entries that had left when the last unit was taken are dropped in one step, however many; only
-/// those that have left since are moved.
+/// entries that have left since are moved.
 #[test]
 fn a_refund_moves_only_what_left_since_the_last_unit() {
     for limit in [10, 1_000_000] {
@@ -141,7 +141,7 @@ fn a_refund_moves_only_what_left_since_the_last_unit() {
             let bound = 3 * search + 2 * left_since as u32 + 10;
             assert!(looks <= bound, "{looks} looks, {left_since} left of {limit}");
             assert_eq!(SlidingLog::count(&log.state, at), count - 2);
-            // A reading slightly earlier still counts units that have left since.
+            // A slightly earlier reading still counts units that have left since.
             let last = Timestamp::from_micros(last_us);
             assert_eq!(SlidingLog::count(&log.state, last), count - 2 + left_since);
         }

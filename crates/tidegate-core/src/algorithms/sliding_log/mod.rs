@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 use crate::algorithm::{Amend, Decide, Pack, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
+use crate::field::Field;
 use crate::script::Script;
 use crate::spec::{DEFAULT_MAX_MEMORY, Layout, MAX_MAX_MEMORY, Spec};
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 use ring::{Entry, Ring};
 
 /// At most N units in every half-open window `(t-W, t]`.
@@ -29,8 +29,8 @@ pub struct SlidingLog {
 ///
 /// Entries carry running totals, which may wrap; `gone` is the total before the first unit still
 /// held. So `total - gone` of an entry is the number of units held up to and including it. The u-th
-/// oldest unit is in the first entry for which that is at least u; every entry holds a unit or
-/// more, so it is one of the first u.
+/// oldest unit is in the first entry for which that number is at least u. Every entry holds at
+/// least one unit, so it is one of the first u entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     ring: Ring,
@@ -49,14 +49,14 @@ impl State {
         self.ring.back().map_or(0, |newest| self.through(newest))
     }
 
-    /// The entry of the `nth` oldest unit held (1 is the oldest) and its index: one look for the oldest,
-    /// log2(`nth`) + 1 looks for any other, whatever is held beyond it.
+    /// The entry of the `nth` oldest unit held (1 is the oldest) and its index. It reads one entry
+    /// for the oldest, and log2(`nth`) + 1 for any other, however many are held.
     fn of_unit(&self, nth: u64) -> Option<(usize, &Entry)> {
         let among = usize::try_from(nth).unwrap_or(usize::MAX);
         self.ring.first(among, |entry| self.through(entry) >= nth)
     }
 
-    /// Units held that have left by `at`, and the number of their entries: a binary search.
+    /// The units held that have left by `at`, and the number of their entries; a binary search.
     fn left(&self, at: Timestamp) -> (u64, usize) {
         let counts = self.ring.first(usize::MAX, |entry| entry.leaves > at);
         let entries = counts.map_or(self.ring.len(), |(index, _)| index);
@@ -64,7 +64,7 @@ impl State {
         (newest.map_or(0, |entry| self.through(entry)), entries)
     }
 
-    /// Forgets the oldest `units`, of which the last is in the entry at `index`.
+    /// Drops the oldest `units`, the last of which is in the entry at `index`.
     fn forget(&mut self, units: u64, index: usize) {
         self.gone = self.gone.wrapping_add(units);
         let is_empty = self.ring.get(index).is_some_and(|entry| self.through(entry) == 0);
@@ -72,14 +72,21 @@ impl State {
     }
 }
 
-/// The script where the log is a sorted set. Its arguments and its reply have the format of the
-/// other script.
-const SORTED_SET: Script =
-    Script { kind: 8, name: "sliding_log", text: include_str!("sorted_set.lua"), numbers: 5 };
-/// Bytes of the string before its entries, and of each entry; space for entries comes in eights.
-const STRING: (u64, u64) = (237, 10);
+/// The script of a log in a sorted set. Its arguments and its reply have the format of the other
+/// script.
+const SORTED_SET: Script = Script {
+    kind: 8,
+    name: "sliding_log",
+    text: include_str!("sorted_set.lua"),
+    state_integers: 5,
+};
+/// A log in one string: bytes in front of the ring, bytes of an entry, and entries in a block. The
+/// ring consists of whole blocks. `script.lua` describes the format.
+const STRING_HEADER_BYTES: u64 = 237;
+const STRING_ENTRY_BYTES: u64 = 10;
+const STRING_BLOCK_ENTRIES: u64 = 8;
 
-/// Most units held at a time: units taken beyond that, in debt, are not counted.
+/// Largest number of units held; units taken beyond it, in debt, are not counted.
 const MOST_HELD: u64 = 1 << 62;
 
 impl SlidingLog {
@@ -89,7 +96,7 @@ impl SlidingLog {
         at.plus(Micros::from_micros(self.tick_us - 1 - into))
     }
 
-    /// When a unit admitted at `at` counts no more.
+    /// The time when a unit admitted at `at` stops counting.
     const fn leaves(&self, at: Timestamp) -> Timestamp {
         self.end_of_tick(at).plus(self.window)
     }
@@ -98,7 +105,7 @@ impl SlidingLog {
         leaves.map_or(Micros::ZERO, |entry| entry.leaves.since(at))
     }
 
-    /// Units that count at `at`; only for the values of a decision.
+    /// Units that count at `at`; needed only for the values of a decision.
     fn count(state: &State, at: Timestamp) -> u64 {
         state.held() - state.left(at).0
     }
@@ -108,10 +115,10 @@ impl SlidingLog {
         state.held().saturating_add(cost).saturating_sub(self.limit)
     }
 
-    /// Forgets the units whose leaving admits `cost`, so that no more than N are held and no later
-    /// verdict searches further than its own cost. These units count at no later reading: the units
-    /// taken now are the last, and no reading counts as earlier than that. A debt forgets all units
-    /// that have left.
+    /// Drops the units that had to leave before `cost` fits. So at most N are held, and no later
+    /// verdict searches further than its own cost. The dropped units count at no later reading,
+    /// because no reading counts as earlier than the units taken now. A debt drops all units that
+    /// have left.
     fn forget_what_made_room(&self, state: &mut State, at: Timestamp, cost: u64) {
         let over = self.over(state, cost);
         let found = if over == 0 { None } else { state.of_unit(over) };
@@ -125,14 +132,14 @@ impl SlidingLog {
         }
     }
 
-    /// Makes the entry of units taken now, after dropping entries that can go.
+    /// Makes the entry of units taken now, after dropping entries that are no longer needed.
     fn entry(&self, state: &mut State, at: Timestamp, cost: u64) -> Entry {
         self.forget_what_made_room(state, at, cost);
         Self::drop_one_that_left(state, at);
         Self::drop_one_that_left(state, at);
         state.ring.free_some();
         state.last = at;
-        // Keeps entries in order also where the clock went back to the middle of a tick.
+        // Keeps entries in order if the clock went back to the middle of a tick.
         let leaves =
             state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
         let held = state.held();
@@ -140,8 +147,8 @@ impl SlidingLog {
         Entry { leaves, total }
     }
 
-    /// Drops the oldest entry if it has left. Called twice for each entry added, so the ring never
-    /// holds more entries than can count at one instant, and no sweep is needed.
+    /// Drops the oldest entry if it has left. It is called twice for each added entry, so the ring
+    /// never holds more entries than can count at one instant, and needs no sweep.
     fn drop_one_that_left(state: &mut State, at: Timestamp) {
         if let Some(oldest) = state.ring.front().copied().filter(|oldest| oldest.leaves <= at) {
             state.gone = oldest.total;
@@ -152,9 +159,9 @@ impl SlidingLog {
 
 impl Decide for SlidingLog {
     type State = State;
-    const WORDS: &'static [Word] = &[Word::Resolution, Word::Layout, Word::MaxMemory];
+    const FIELDS: &'static [Field] = &[Field::Resolution, Field::Layout, Field::MaxMemory];
 
-    /// Sets a resolution so coarse that a log of a limit above a million fits its memory.
+    /// Sets a resolution coarse enough for the memory of a log with a limit above a million.
     fn fit(spec: &mut Spec, limit: u64, window: Micros) {
         const LARGEST: u64 = 1_000_000;
         if limit > LARGEST {
@@ -181,7 +188,7 @@ impl Decide for SlidingLog {
         State { ring: Ring::for_entries(self.most_entries), gone: 0, last: Timestamp::EPOCH }
     }
 
-    /// Admits when the unit that would have to leave has left: the (held + cost - N)-th oldest.
+    /// Admits if the unit that has to leave has left: the (held + cost - N)-th oldest.
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.limit {
             return Verdict::Never;
@@ -200,8 +207,7 @@ impl Decide for SlidingLog {
         state.ring.record(entry);
     }
 
-    /// Where no entry can be added, the units of the newest one leave together with those taken
-    /// now.
+    /// If no entry can be added, the units of the newest entry leave together with the new ones.
     fn take_in_place(&self, state: &mut State, at: Timestamp, cost: u64) {
         let entry = self.entry(state, at, cost);
         if state.ring.has_place() {
@@ -216,8 +222,8 @@ impl Decide for SlidingLog {
     }
 
     /// Gives back the oldest units that count. Units that had left when the last unit was taken
-    /// count at no later reading, and are forgotten in one step. Units that have left since are
-    /// kept, for a clock that goes back a little: they move up over the entries that are emptied.
+    /// count at no later reading, and are dropped in one step. Units that have left since are kept,
+    /// in case the clock goes back a little: they move up over the emptied entries.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         let (left, entries_left) = state.left(state.last);
         state.forget(left, entries_left);
@@ -296,15 +302,19 @@ impl Amend for SlidingLog {
 impl Pack for SlidingLog {}
 
 impl Scripted for SlidingLog {
-    /// Kind 6 was a log with nothing between the numbers and the ring.
-    const SCRIPT: Script =
-        Script { kind: 9, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
+    /// Kind 6 was a log without the copies of eight entries.
+    const SCRIPT: Script = Script {
+        kind: 9,
+        name: "sliding_log",
+        text: include_str!("script.lua"),
+        state_integers: 5,
+    };
 
     fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.tick_us, 0]
     }
 
-    /// Its memory was checked when the rule was built.
+    /// The memory was checked when the rule was built.
     fn restore_fields(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
         spec.resolution = Some(Micros::from_micros(tick_us));
         spec.layout = (kind == SORTED_SET.kind).then_some(Layout::SortedSet);
@@ -320,7 +330,10 @@ impl Scripted for SlidingLog {
 
     fn most_stored_bytes(&self) -> u64 {
         match self.layout {
-            Layout::String => STRING.0 + STRING.1 * self.most_entries.next_multiple_of(8),
+            Layout::String => {
+                let slots = self.most_entries.next_multiple_of(STRING_BLOCK_ENTRIES);
+                STRING_HEADER_BYTES + STRING_ENTRY_BYTES * slots
+            }
             Layout::SortedSet => 0,
         }
     }
@@ -331,8 +344,8 @@ impl Scripted for SlidingLog {
 
     /// A script returns a digest in place of its log: a state of two entries from which the same
     /// values follow.
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let [counted, over, over_leaves, newest_leaves, last] = *words else { return None };
+    fn decode_state(&self, numbers: &[u64]) -> Option<State> {
+        let [counted, over, over_leaves, newest_leaves, last] = *numbers else { return None };
         let mut state = self.fresh(Timestamp::EPOCH);
         for (total, leaves_us) in [(over.min(counted), over_leaves), (counted, newest_leaves)] {
             if total > 0 {

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use crate::time::Timestamp;
 
-/// All units of one tick: when they stop counting, and how many there ever were up to and including
-/// them.
+/// The units of one tick: when they stop counting, and the total of all units ever taken up to and
+/// including them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) leaves: Timestamp,
@@ -21,19 +21,20 @@ pub(super) struct Ring {
     skipped: usize,
     /// Chunks hold 2^`bits` entries.
     bits: u32,
-    /// Entries looked at; tests count them.
+    /// Number of entries read, for tests.
     #[cfg(test)]
     pub(super) looks: core::cell::Cell<u32>,
 }
 
 impl Ring {
     pub(super) const BYTES_PER_ENTRY: u64 = size_of::<Entry>() as u64;
-    /// Most chunks that [`Ring::free_some`] frees in one call.
+    /// The most chunks that [`Ring::free_some`] frees in one call.
     pub(super) const FREED_AT_ONCE: usize = 2;
     const LONGEST_CHUNK: u64 = 1024;
     const SHORTEST_CHUNK: u64 = 4;
 
-    /// A ring for at most `most` entries at a time: chunks of a quarter of that, within bounds.
+    /// A ring for at most `most` entries at a time: chunks of a quarter of that, within a minimum
+    /// and a maximum.
     pub(super) fn for_entries(most: u64) -> Self {
         let chunk = (most / 4).clamp(Self::SHORTEST_CHUNK, Self::LONGEST_CHUNK);
         Self {
@@ -60,7 +61,7 @@ impl Ring {
         (self.chunks.len().saturating_sub(1) * self.chunk_len() + last).saturating_sub(self.skipped)
     }
 
-    /// Bytes of all chunks: all but the first and the last of several are full.
+    /// Bytes of all chunks; those between the first and the last are full.
     pub(super) fn heap_bytes(&self) -> u64 {
         let of = |chunk: Option<&Vec<Entry>>| chunk.map_or(0, Vec::capacity);
         let entries = match self.chunks.len() {
@@ -86,8 +87,9 @@ impl Ring {
         self.chunks.get(position >> self.bits)?.get(position & (self.chunk_len() - 1))
     }
 
-    /// The first of the oldest `among` entries for which `holds` is true, and its index, if `holds`
-    /// stays true from there on. A binary search: it looks at log2(`among`) + 1 entries at most.
+    /// The first of the oldest `among` entries for which `holds` is true, and its index. `holds`
+    /// must stay true from there on. This is a binary search over at most log2(`among`) + 1
+    /// entries.
     pub(super) fn first(
         &self,
         among: usize,
@@ -107,8 +109,8 @@ impl Ring {
         found
     }
 
-    /// Adds an entry; or replaces the newest one, if it is of the same tick or would hold no fewer
-    /// units.
+    /// Adds an entry, or replaces the newest one if both are of the same tick or the newest would
+    /// be left without units.
     pub(super) fn record(&mut self, entry: Entry) {
         let replaces =
             |newest: &Entry| newest.leaves == entry.leaves || newest.total == entry.total;
@@ -145,12 +147,13 @@ impl Ring {
         }
     }
 
-    /// Moves the front past the oldest `entries`, in constant time: their chunks are freed later.
+    /// Moves the front past the oldest `entries`, in constant time; their chunks are freed later.
     pub(super) fn skip(&mut self, entries: usize) {
         self.skipped += entries.min(self.len());
     }
 
-    /// Frees a few of the chunks that are used up. The last one is kept for the next entries.
+    /// Frees a few of the chunks whose entries were all dropped. The last chunk is kept for the
+    /// next entries.
     pub(super) fn free_some(&mut self) {
         for _ in 0..Self::FREED_AT_ONCE {
             if self.chunks.len() > 1 && self.skipped >= self.chunk_len() {

@@ -1,15 +1,18 @@
--- Sliding log: an entry of ten bytes for the units of one tick, oldest first: when they count no more,
--- since `base`, and how many units there ever were through them, both of which may be far in the past.
--- Few entries lie one behind the other, behind the numbers. Many lie in a ring of `slots`, eights of them,
--- and what most decisions need lies before it, so that they read once and write once:
+-- Sliding log: one entry of ten bytes for the units of one tick, oldest first. An entry holds the time when
+-- its units leave, since `base`, and the total of all units ever taken through it, modulo 2^32.
 --
---   the newest eight entries    of those, the ring has none of the last, unfinished eight slots
---   the numbers
---   the oldest eight            a copy of the eight slots of which the oldest entry is one
---   the ring
+-- Few entries follow the header directly. Many are in a ring of `slots`, in blocks of eight. In front of the
+-- ring is everything that most decisions need, so that they read once and write once. The bytes of the
+-- value, counted from 1, after the head (1 to 22) and the revision (23 to 33) of every stored state:
 --
--- `v` is what lies before the ring. Each call costs the store time, some thousands of instructions; and so
--- does each text that is made, and each number that is written out.
+--   few entries            many entries
+--   34  the header         34   the newest eight entries (the ring lacks those of its last, unfinished block)
+--   78  the entries        114  the header
+--                          158  a copy of the block that holds the oldest entry
+--                          238  the ring
+--
+-- `v` is the part in front of the ring. Each call of the store takes some thousands of instructions, and so
+-- does each string that is made and each number that is formatted.
 
 -- @rule
 local head, stamp, cost, W, N, tick, most = unpack('<c22c11ddddd', arg)
@@ -18,13 +21,14 @@ local head, stamp, cost, W, N, tick, most = unpack('<c22c11ddddd', arg)
 local base, last, newest, first, entries, slots, forgotten, held =
   unpack('<dddI4I4I4I4I4', v or rep('\0', 77), v and #v > 236 and 114 or 34)
 if not v then base = now end
--- The text to be written: everything behind the numbers; or else what has changed of the newest eight, all
--- but the newest, and of the oldest. And where the newest eight go into the ring.
+-- The text to write: `whole` is everything behind the header; otherwise only the changed parts of the
+-- newest eight (without the newest entry) and of the oldest eight are written. `full_eight` is where the
+-- newest eight go in the ring.
 local whole, newest_seven, oldest_eight, full_eight
--- When what is stored expires.
+-- The time when the stored value expires.
 if held > 0 then expires = base + newest end
--- What an entry says: when it leaves since the base, and the units held through it. Functions name
--- everything they use, for what they would close over costs time at every call.
+-- The time when an entry leaves, since the base, and the units held through it. The functions take
+-- everything they use as arguments, because a closure would cost time in every call.
 local function look(call, digits, unpack, key, v, first, entries, slots, forgotten, index)
   local leaves, total
   if slots == 0 then
@@ -40,7 +44,7 @@ local function look(call, digits, unpack, key, v, first, entries, slots, forgott
   end
   return leaves, (total - forgotten) % 4294967296
 end
--- The index of the entry that holds the nth oldest unit: it is one of the first n.
+-- The index of the entry that holds the nth oldest unit; it is one of the first n.
 local function find(call, digits, unpack, key, v, first, entries, slots, forgotten, look, nth)
   local low, high = 0, entries - 1
   if nth - 1 < high then high = nth - 1 end
@@ -52,7 +56,8 @@ local function find(call, digits, unpack, key, v, first, entries, slots, forgott
   end
   return low
 end
--- When the oldest leaves, and its units; and the units through the second, where both are read at once.
+-- The time when the oldest entry leaves, and its units; and the same of the second entry, if one read gives
+-- both.
 local oldest, oldest_units, second, second_units
 if slots > 0 and entries > 9 and first % 8 < 7 then
   oldest, oldest_units, second, second_units = unpack('<I6I4I6I4', v, 158 + first % 8 * 10)
@@ -66,8 +71,9 @@ end
 base = base - (last - now)
 
 -- @view
--- What has left: looked for from the oldest on in steps that double, then by halves; not beyond the oldest
--- eight before all of those have left. For figures; a verdict does without.
+-- Counts the units and entries that have left. The search goes from the oldest entry in doubling steps,
+-- then by halves; it stays within the oldest eight until all of those have left. Only the values of a
+-- decision need this; a verdict does not.
 local since_base, left_units, left_entries = at - base, 0, 0
 if full and entries > 0 and oldest <= since_base then
   if newest <= since_base then
@@ -105,7 +111,7 @@ if cost > N then
 elseif full then
   if held - left_units + cost > N then verdict = 1 end
 elseif held + cost > N then
-  -- Admitted when the unit that must make room has left; then all of its entry has.
+  -- The cost is admitted if the unit that has to leave has left; its whole entry has left then.
   local over, leaves, through = held + cost - N, oldest
   if over > 1 then
     left_entries =
@@ -153,7 +159,7 @@ local older = kept
 if replaces then older = kept - 1 end
 local few = kept <= 8 or (slots == 0 and kept < 15)
 if few or slots == 0 or older >= slots or newest >= 281474976710656 then
-  -- The entries that stay, in one text: all of the few; or those of the ring, then the newest.
+  -- All entries that stay, in one text: those without a ring, or those of the ring and then the newest.
   whole = ''
   if slots > 0 then
     local slot, count, of_newest = first + left_entries, kept - 8, 8
@@ -170,7 +176,7 @@ if few or slots == 0 or older >= slots or newest >= 281474976710656 then
   elseif v then
     whole = sub(v, 78 + 10 * left_entries, 77 + 10 * (left_entries + older))
   end
-  -- A ring of some size grows fourfold, and is there as a whole; a large one grows at its end.
+  -- A ring up to some size grows fourfold, and is written as a whole; a larger one grows at its end.
   first, slots = 0, 4 * older
   if slots > most or slots > 4096 then slots = most end
   if slots <= older then slots = 2 * older end
@@ -178,7 +184,7 @@ if few or slots == 0 or older >= slots or newest >= 281474976710656 then
   if few then slots = 0 end
 end
 if newest >= 281474976710656 then
-  -- After nearly nine years without a pause the entries are counted from a later base.
+  -- After nearly nine years without a pause the entries get a later base.
   local later = {}
   for at_byte = 1, #whole, 10 do
     local entry_leaves, total = unpack('<I6I4', whole, at_byte)
@@ -208,8 +214,8 @@ end
 left_units, left_entries = 0, 0
 
 -- @stand
--- When one unit more fits behind those that are taken now: once so many of the oldest have left. Where that
--- is one of the units taken now, none is looked for.
+-- The number of oldest units that must leave before one more unit fits behind those taken now, and when
+-- they have left. If some of these are taken now, that time is filled in later.
 stands = {held - left_units + cost + 1 - N, 0}
 if stands[1] > 0 and stands[1] <= held - left_units then
   local index = left_entries
@@ -234,8 +240,8 @@ if back > 0 then
     index = find(call, digits, unpack, key, v, first, entries, slots, forgotten, look,
       left_units + back + 1)
   end
-  -- Those that have left are kept, for a clock that goes back a little: they move up over the entries
-  -- that are emptied. Those that had left by the last unit count at no reading.
+  -- Units that have left are kept, in case the clock goes back a little: they move up over the emptied
+  -- entries. Units that had left by the last unit count at no reading, and are dropped.
   local dropped_units, kept, moves = 0, 0, {}
   for older = left_entries - 1, 0, -1 do
     local leaves, through =
@@ -258,7 +264,8 @@ if back > 0 then
     local newest_slot = (first + entries - 1) % slots
     first = (first + index - kept) % slots
     if kept > 0 then
-      -- What is moved lies in the ring, as do the newest, which are taken out of it anew.
+      -- Moved entries lie in the ring, so the newest entries are written there as well, and then read
+      -- again.
       local in_eight = newest_slot % 8
       call('SETRANGE', key, digits('%d', 237 + 10 * (newest_slot - in_eight)),
         sub(v, 104 - 10 * in_eight, 113))
@@ -316,7 +323,7 @@ elseif newer then
 end
 call('SETRANGE', key, '33', value)
 
--- @tell
+-- @reply
 local counted, over, over_leaves, newest_leaves = held - left_units, 0, 0, 0
 if verdict == 1 then
   over = counted + cost - N
@@ -329,12 +336,12 @@ if verdict == 1 then
   over_leaves = base + leaves
 end
 if entries > 0 then newest_leaves = base + newest end
-told = pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
+state = pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
 
--- @tell_standing
+-- @reply_standing
 if stands and stands[1] > 0 then
   if stands[2] == 0 then stands[2] = newest_leaves end
-  told = pack('<ddddd', counted, stands[1], stands[2], newest_leaves, last)
+  state = pack('<ddddd', counted, stands[1], stands[2], newest_leaves, last)
 end
 
 -- @old

@@ -1,10 +1,11 @@
--- Sliding log as a sorted set, which other tools can read: a member for each request that took units, its
--- score the time it counts as of, its text `total:units:time`. The total is that of all units through this
--- one since the set was last empty, so that no two members are the same. In front of them, at minus infinity,
--- stands what every state begins with, and by how much a clock that went back has moved all times.
+-- Sliding log as a sorted set, which other tools can read. Each request that took units has a member: its
+-- score is the time from which it counts, its text is `total:units:time`. The total counts all units
+-- through this member since the set was last empty, so no two members are equal. The first member, at minus
+-- infinity, holds the head of every stored state, and by how much all times were moved when the clock went
+-- back.
 --
--- `v` is that first member; and where a state was carried over from another rule and is not in the store yet
--- (`replaced`), its one entry as well.
+-- `v` is that first member. If a state was carried over from another rule and is not in the store yet
+-- (`replaced`), `v` also holds its one entry.
 
 -- @fetch
 local v = call('ZRANGE', key, '0', '0')[1] or false
@@ -13,11 +14,12 @@ local v = call('ZRANGE', key, '0', '0')[1] or false
 local head, stamp, cost, W, N, tick = unpack('<c22c11dddd', arg)
 
 -- @load
--- The text of a member. Of members with one score the order is that of their text.
+-- The text of a member. Members with equal scores are ordered by their text.
 local function member(digits, total, units, time)
   return digits('%016d:%d:%d', total, units, time)
 end
--- The entry of a rank (from 1, or from the end): when it leaves, its total, its units, when they were taken.
+-- The entry of a rank (from 1, or from the end if negative): when it leaves, its total, its units, and when
+-- they were taken.
 local function entry(call, digits, key, W, shift, rank)
   rank = digits('%d', rank)
   local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
@@ -26,7 +28,8 @@ local function entry(call, digits, key, W, shift, rank)
 end
 local shift, entries, forgotten, held, newest, last = 0, 0, 0, 0, 0, 0
 local oldest, oldest_total = 0, 0
--- What is to be written: how many of the oldest entries go, and what comes, each a score and a member.
+-- Changes to write: the number of oldest entries to drop, and the entries to add, each as a score and a
+-- member.
 local drop, added = 0, {}
 if v and replaced then
   newest, held, last = unpack('<ddd', v, 34)
@@ -43,13 +46,13 @@ elseif v then
   forgotten = oldest_total - units
   held = held - forgotten
 end
--- What the entry of an index (from 0) says: when it leaves, and the units held through it.
+-- The time when the entry of an index (from 0) leaves, and the units held through it.
 local function look(entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, index)
   if index == 0 then return oldest, oldest_total - forgotten end
   local leaves, total = entry(call, digits, key, W, shift, index + 1)
   return leaves, total - forgotten
 end
--- The index of the entry that holds the nth oldest unit: it is one of the first n.
+-- The index of the entry that holds the nth oldest unit; it is one of the first n.
 local function find(
   look, entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, entries, nth)
   local low, high = 0, entries - 1
@@ -87,9 +90,9 @@ end
 -- @take
 local before, leaves = held - left_units, at + tick - 1 - at % tick + W
 drop, forgotten = left_entries, forgotten + left_units
--- What was carried over and has left since is not written.
+-- Carried-over units that have left since are not written.
 if replaced and left_entries > 0 then drop, added = 0, {} end
--- Entries stay in order also where the clock went back to the middle of a tick.
+-- Entries stay in order if the clock went back to the middle of a tick.
 if left_entries < entries then
   if leaves < newest then leaves = newest end
 else
@@ -98,7 +101,8 @@ end
 held = before + cost
 if held > 4294967295 then held = 4294967295 end
 if forgotten + held > LAST then
-  -- Totals begin anew: what counts is one entry, which leaves with what is taken now.
+  -- Totals start again from 0: all units that count become one entry, which leaves with the units taken
+  -- now.
   drop, forgotten, before, left_entries = entries, 0, 0, entries
 end
 added[#added + 1] = leaves - W + shift
@@ -108,8 +112,8 @@ newest, last, entries = leaves, at, entries - left_entries + 1
 left_units, left_entries = 0, 0
 
 -- @stand
--- When one unit more fits behind those that are taken now: once so many of the oldest have left. Where that
--- is one of the units taken now, none is looked for.
+-- The number of oldest units that must leave before one more unit fits behind those taken now, and when
+-- they have left. If some of these are taken now, that time is filled in later.
 stands = {held - left_units + cost + 1 - N, 0}
 if stands[1] > 0 and stands[1] <= held - left_units then
   local index = left_entries
@@ -134,8 +138,8 @@ if back > 0 then
     index = find(look, entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, entries,
       left_units + back + 1)
   end
-  -- Those that have left are kept, for a clock that goes back a little: their totals grow by what is given
-  -- back. Those that had left by the last unit count at no reading.
+  -- Units that have left are kept, in case the clock goes back a little: their totals grow by the units
+  -- given back. Units that had left by the last unit count at no reading, and are dropped.
   local kept, dropped_units = 0, 0
   for rank = left_entries, 1, -1 do
     local leaves, total, units, time = entry(call, digits, key, W, shift, rank)
@@ -189,7 +193,7 @@ if moved or replaced or newer or not v or sub(v, 34) ~= value then
 end
 for pair = 1, #added, 2 do call('ZADD', key, digits('%d', added[pair]), added[pair + 1]) end
 
--- @tell
+-- @reply
 local counted, over, over_leaves, newest_leaves = held - left_units, 0, 0, 0
 if verdict == 1 then
   over = counted + cost - N
@@ -201,12 +205,12 @@ if verdict == 1 then
   over_leaves = look(entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, index)
 end
 if entries > 0 then newest_leaves = newest end
-told = pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
+state = pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
 
--- @tell_standing
+-- @reply_standing
 if stands and stands[1] > 0 then
   if stands[2] == 0 then stands[2] = newest_leaves end
-  told = pack('<ddddd', counted, stands[1], stands[2], newest_leaves, last)
+  state = pack('<ddddd', counted, stands[1], stands[2], newest_leaves, last)
 end
 
 -- @old

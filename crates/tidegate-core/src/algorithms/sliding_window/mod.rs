@@ -11,10 +11,10 @@ use core::ops::Range;
 use crate::algorithm::{Amend, Decide, Pack, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
+use crate::field::Field;
 use crate::script::Script;
 use crate::spec::{MAX_BUCKETS, Spec};
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 
 const DEFAULT_BUCKETS: u64 = 10;
 
@@ -27,8 +27,8 @@ pub struct SlidingWindow {
     span: u64,
 }
 
-/// One counter for each bucket that may count. Bucket k lives in slot k modulo their number; all of
-/// them belong to the `span` buckets that end with `newest`, and `total` is their sum.
+/// One counter for each bucket that may count. Bucket k is in slot k modulo the number of slots;
+/// all belong to the `span` buckets that end with `newest`, and `total` is their sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     slots: Box<[u32]>,
@@ -73,17 +73,17 @@ impl SlidingWindow {
         state.newest = self.bucket(at);
     }
 
-    /// The error of a memory too small for the counters of one key.
+    /// The error for a `max_memory` that is too small for the counters of one key.
     fn too_large(&self, max_memory: u64) -> RuleError {
         let expected = format!(
             "at least the {} bytes that the {} counters of one key take, or fewer `buckets`",
             self.most_heap_bytes(),
             self.span
         );
-        RuleError::OutOfRange { word: Word::MaxMemory, given: max_memory.to_string(), expected }
+        RuleError::OutOfRange { field: Field::MaxMemory, given: max_memory.to_string(), expected }
     }
 
-    /// The first instant at which the bucket `age` before the newest counts no more.
+    /// The first instant at which the bucket `age` before the newest no longer counts.
     fn leaves(&self, state: &State, age: u64) -> Timestamp {
         let end = (state.newest + self.span - age).saturating_mul(self.width_us);
         Timestamp::EPOCH.plus(Micros::from_micros(end))
@@ -92,9 +92,9 @@ impl SlidingWindow {
 
 impl Decide for SlidingWindow {
     type State = State;
-    const WORDS: &'static [Word] = &[Word::Buckets, Word::Strict, Word::MaxMemory];
+    const FIELDS: &'static [Field] = &[Field::Buckets, Field::Strict, Field::MaxMemory];
 
-    /// The most buckets up to ten that divide the window.
+    /// Sets the largest number of buckets up to ten that divides the window.
     fn fit(spec: &mut Spec, _limit: u64, window: Micros) {
         spec.buckets = (1..=10).rev().find(|buckets| window.as_micros().is_multiple_of(*buckets));
     }
@@ -197,8 +197,8 @@ impl Decide for SlidingWindow {
             .map_or(Micros::ZERO, |age| self.leaves(state, age).since(at))
     }
 
-    /// Strict counts every bucket that an interval of length W can touch; otherwise one is left
-    /// out.
+    /// With `strict`, every bucket that an interval of length W can touch counts; otherwise one is
+    /// left out.
     fn bound(&self, _largest_cost: u64) -> u64 {
         if self.span * self.width_us > self.window.as_micros() {
             self.limit
@@ -229,8 +229,12 @@ impl Amend for SlidingWindow {
 impl Pack for SlidingWindow {}
 
 impl Scripted for SlidingWindow {
-    const SCRIPT: Script =
-        Script { kind: 5, name: "sliding_window", text: include_str!("script.lua"), numbers: 3 };
+    const SCRIPT: Script = Script {
+        kind: 5,
+        name: "sliding_window",
+        text: include_str!("script.lua"),
+        state_integers: 3,
+    };
 
     fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.width_us, self.span]
@@ -245,9 +249,9 @@ impl Scripted for SlidingWindow {
         [self.limit, self.width_us, self.span].map(u64::cast_signed).to_vec()
     }
 
-    /// A script keeps the counters by age, so it need not move them when the clock goes back.
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let (&[newest, total, last], by_age) = words.split_first_chunk()?;
+    /// A script keeps the counters by age, so they need not move when the clock goes back.
+    fn decode_state(&self, numbers: &[u64]) -> Option<State> {
+        let (&[newest, total, last], by_age) = numbers.split_first_chunk()?;
         let mut slots = vec![0; self.span as usize].into_boxed_slice();
         if by_age.len() != slots.len() || by_age.iter().sum::<u64>() != total {
             return None;

@@ -1,5 +1,5 @@
--- Sliding window: the number of the newest bucket, the units in all of them, and one counter of 32
--- bits for each, the newest first. Kept by age, none moves when the clock goes back.
+-- Sliding window: the number of the newest bucket, the units in all buckets, and one counter of 32 bits for
+-- each, the newest first. Counters are kept by age, so they need not move when the clock goes back.
 
 -- @rule
 local head, stamp, cost, W, N, width, span = unpack('<c22c11ddddd', arg)

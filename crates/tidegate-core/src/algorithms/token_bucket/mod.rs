@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleErrors, out_of_range};
+use crate::field::Field;
 use crate::level::{Level, Rate};
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
-use crate::word::Word;
 
 /// A bucket of up to `capacity` tokens that refill at N per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl TokenBucket {
 
 impl Decide for TokenBucket {
     type State = Level;
-    const WORDS: &'static [Word] = &[Word::Capacity, Word::Initial];
+    const FIELDS: &'static [Field] = &[Field::Capacity, Field::Initial];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);
@@ -43,7 +43,7 @@ impl Decide for TokenBucket {
         // At a limit of 0 there is no capacity to compare `initial` with.
         let initial = spec.initial.filter(|_| limit > 0).unwrap_or(capacity);
         if initial > capacity {
-            return Err(out_of_range(Word::Initial, initial).into());
+            return Err(out_of_range(Field::Initial, initial).into());
         }
         let packing = Level::packing(rate, rate.grains(capacity));
         Ok(Self {
@@ -119,7 +119,7 @@ impl Decide for TokenBucket {
         self.rate.wait_from(at, self.missing(state, at))
     }
 
-    /// A full bucket, and the tokens that flow in meanwhile.
+    /// A full bucket, and the tokens that flow in during the interval.
     fn bound(&self, _largest_cost: u64) -> u64 {
         self.capacity + self.per_window
     }
@@ -146,7 +146,7 @@ impl Amend for TokenBucket {
 
 impl Pack for TokenBucket {
     fn packing(&self) -> Packing {
-        if self.missing_at_start == 0 { self.packing } else { Packing::Whole }
+        if self.missing_at_start == 0 { self.packing } else { Packing::Unpacked }
     }
 
     #[inline]
@@ -165,7 +165,7 @@ impl Scripted for TokenBucket {
         kind: 1,
         name: "token_bucket",
         text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
-        numbers: 3,
+        state_integers: 3,
     };
 
     fn parameters(&self) -> [u64; 4] {
@@ -181,7 +181,7 @@ impl Scripted for TokenBucket {
         self.rate.script_args(cost, self.capacity.checked_sub(cost), self.missing_at_start)
     }
 
-    fn recalled(&self, words: &[u64]) -> Option<Level> {
-        Level::recalled(self.rate, words)
+    fn decode_state(&self, numbers: &[u64]) -> Option<Level> {
+        Level::decode_state(self.rate, numbers)
     }
 }

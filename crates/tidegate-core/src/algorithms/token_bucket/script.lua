@@ -1,4 +1,4 @@
--- Token bucket and leaky bucket: a level (level.lua) that may begin part full.
+-- Token bucket and leaky bucket: a level (level.lua), which need not be empty at the start.
 
 -- @rule
 local head, stamp, cost, W, n, w, cost_us, cost_part, most_us, most_part, start_us, start_part =
@@ -19,7 +19,7 @@ if level_part > 0 then gone = gone + 1 end
 if start_us > 0 or start_part > 0 or (n == 0 and level_us > 0) then gone = NEVER end
 
 -- @empty
--- Kept or not: when it is full.
+-- The time when the bucket is full, also if the state is kept for ever.
 gone = last + level_us
 if level_part > 0 then gone = gone + 1 end
 if n == 0 and level_us > 0 then gone = NEVER end

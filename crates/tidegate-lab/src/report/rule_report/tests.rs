@@ -38,7 +38,7 @@ fn report_of<'k>(
     report
 }
 
-/// A hundred times a second for a minute: `key` alone.
+/// A hundred requests per second for a minute, by `key` alone.
 fn a_minute_of(key: &str) -> impl Iterator<Item = (u64, &str)> {
     (0..6_000).map(move |n| (n * SECOND_US / 100, key))
 }

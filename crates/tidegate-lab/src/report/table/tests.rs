@@ -1,4 +1,4 @@
-//! What a report contains, and what it does not.
+//! Tests of what a report contains and leaves out.
 
 use super::*;
 use crate::replay::Replay;
@@ -9,7 +9,7 @@ use super::super::Memory;
 
 const ROOMY: Memory = Memory { names: 100, worst_bytes: 1 << 20 };
 
-/// The report of one request by each of these callers, in this order, where each may have one.
+/// The report of one request by each of these callers, in order; each may make one.
 fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory) -> String {
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
     let mut report = Report::within(&replay.policy(), memory);
@@ -27,7 +27,7 @@ fn per_ip() -> RuleSpec {
     RuleSpec::new("per-ip", spec).key(["ip"])
 }
 
-/// The report where there is room for the limiters of two callers.
+/// The report with room for the limiters of two callers.
 fn report_with_room(keys: u64, on_full: OnFull) -> String {
     report_of(0..keys, per_ip().max_keys(2, on_full), ROOMY)
 }

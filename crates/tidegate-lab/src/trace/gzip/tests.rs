@@ -15,7 +15,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Each line in a block of its own; with the position at which the block of each begins.
+/// Each line in a block of its own, with the position at which each block begins.
 fn in_blocks(lines: &[String]) -> (Vec<u8>, Vec<usize>) {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let mut starts = Vec::new();
@@ -64,7 +64,8 @@ proptest! {
         let position = position.index(bytes.len());
         bytes[position] ^= flip;
         let (text, damage) = read(&bytes, buffer_bytes);
-        // Except in the file's name and age in the header, which are not checked.
+        // Damage to the file's name and age in the header is an exception, because they are not
+        // checked.
         prop_assert!(damage.is_some() || text == whole);
     }
 }

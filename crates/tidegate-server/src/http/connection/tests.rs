@@ -35,7 +35,7 @@ async fn a_client_that_says_too_little_to_tell_the_version_is_cut() {
 #[tokio::test]
 async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
     let bounds = Bounds { idle: SHORT, ..Bounds::default() };
-    let waits = testing::site(async |_| {
+    let waits = testing::endpoint(async |_| {
         tokio::time::sleep(4 * SHORT).await;
         Response::new("at last".into())
     });
@@ -46,7 +46,7 @@ async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
 
 #[tokio::test]
 async fn a_client_that_says_no_more_gets_its_answers() {
-    let waits = testing::site(async |_| {
+    let waits = testing::endpoint(async |_| {
         tokio::time::sleep(SHORT).await;
         Response::new("at last".into())
     });
@@ -58,12 +58,12 @@ async fn a_client_that_says_no_more_gets_its_answers() {
     assert_eq!(answers.matches("at last").count(), 3, "{answers}");
 }
 
-/// So a request that waits for a limiter leaves its queue.
+/// A request that waits for a limiter then leaves its queue.
 #[tokio::test]
 async fn a_client_that_is_gone_has_its_request_dropped() {
     let (dropped, was_dropped) = tokio::sync::oneshot::channel::<()>();
     let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
-    let waits = testing::site(move |_| {
+    let waits = testing::endpoint(move |_| {
         let held = dropped.lock().unwrap().take();
         async move {
             let _held = held;
@@ -118,8 +118,8 @@ async fn an_http_2_connection_without_requests_is_asked_to_close() {
 #[tokio::test]
 async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
     let bounds = Bounds { idle: Duration::from_secs(1), ..Bounds::default() };
-    let site = testing::site(async |_| Response::new("a word".into()));
-    let server = testing::serve(site, bounds).await;
+    let endpoint = testing::endpoint(async |_| Response::new("a word".into()));
+    let server = testing::serve(endpoint, bounds).await;
     let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     client.initial_stream_window_size(0);
     let stream = TokioIo::new(server.connect().await);
@@ -134,7 +134,7 @@ async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
 
 #[tokio::test]
 async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
-    let refuses = testing::site(async |_| {
+    let refuses = testing::endpoint(async |_| {
         let mut response = Response::default();
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         response
@@ -143,7 +143,8 @@ async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
     let server = testing::serve(refuses, bounds).await;
     let mut stream = server.connect().await;
     let mut came = [0; 1024];
-    // Until it is closed, which would never happen if a refusal counted as use.
+    // The loop runs until the connection is closed, which would never happen if a refusal counted
+    // as use.
     while stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {
         if !stream.read(&mut came).await.is_ok_and(|bytes| bytes > 0) {
             break;
@@ -173,7 +174,7 @@ impl Body for Endless {
 #[tokio::test]
 async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
     let bounds = Bounds { idle: SHORT, ..Bounds::default() };
-    let refuses = testing::site(move |request| async move {
+    let refuses = testing::endpoint(move |request| async move {
         body::pass_over(request, bounds).await;
         let mut response = Response::default();
         *response.status_mut() = StatusCode::UNAUTHORIZED;
@@ -183,7 +184,8 @@ async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
     let stream = TokioIo::new(server.connect().await);
     let (mut send, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
-    // Until it is closed, which would never happen if refused requests counted as under way.
+    // The loop runs until the connection is closed, which would never happen if refused requests
+    // counted as under way.
     while send.ready().await.is_ok() {
         let request = hyper::Request::post(format!("http://{}/", server.at));
         tokio::spawn(send.send_request(request.body(Endless(false)).unwrap()));

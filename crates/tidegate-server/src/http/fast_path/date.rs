@@ -1,4 +1,4 @@
-//! The `date` of answers, written once a second.
+//! The `date` of answers, formatted once a second.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ pub(super) struct Date {
 
 impl Date {
     /// The date of an answer that was decided at `at`. The clock of `at` shows when a second has
-    /// passed; the system's clock, which may have been set meanwhile, gives the date.
+    /// passed; the system's clock, which may have been changed meanwhile, gives the date.
     pub(super) fn at(&mut self, at: Timestamp) -> &str {
         let second = at.as_micros() / 1_000_000;
         if second != self.second || self.text.is_empty() {
@@ -23,7 +23,7 @@ impl Date {
         &self.text
     }
 
-    /// The date now, for an answer without a decision, however long ago the last one was.
+    /// The date now, for an answer without a decision.
     pub(super) fn now(&mut self) -> &str {
         self.text = now();
         &self.text

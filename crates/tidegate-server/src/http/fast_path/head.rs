@@ -1,4 +1,4 @@
-//! Whether the bytes begin with a check that the fast path can answer.
+//! Recognizes bytes that begin with a check that the fast path can answer.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -16,53 +16,54 @@ const MOST_FIELDS: usize = 32;
 
 /// The first request of the input.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Found {
     /// A check by an authorized client: the range of its body, and its end.
-    Whole { body: Range<usize>, end: usize },
+    Check { body: Range<usize>, end: usize },
     /// The beginning of a possible check.
     Part,
     /// Any other request, including an invalid one.
     Other,
 }
 
-/// The header fields seen so far.
+/// The header fields so far.
 #[derive(Default)]
-struct Said {
+struct HeadFields {
     length: Option<usize>,
     has_host: bool,
     /// Whether the first token is right.
-    opens: Option<bool>,
+    is_authorized: Option<bool>,
 }
 
 /// Parses the first request of these bytes.
-pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Came {
+pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Found {
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut head = httparse::Request::new(&mut []);
     let start = match head.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(Status::Complete(start)) if start <= MOST_BYTES => start,
-        Ok(Status::Partial) if bytes.len() < MOST_BYTES => return Came::Part,
-        Ok(_) | Err(_) => return Came::Other,
+        Ok(Status::Partial) if bytes.len() < MOST_BYTES => return Found::Part,
+        Ok(_) | Err(_) => return Found::Other,
     };
     if (head.method, head.path, head.version) != (Some("POST"), Some(CHECK), Some(1)) {
-        return Came::Other;
+        return Found::Other;
     }
-    let mut said = Said::default();
-    let usual = head.headers.iter().all(|field| said.takes(field, secret));
-    let may_ask = secret.is_none() || said.opens == Some(true);
-    match said.length.filter(|length| usual && said.has_host && may_ask && *length <= MOST_BYTES) {
-        None => Came::Other,
-        Some(length) if bytes.len() < start + length => Came::Part,
-        Some(length) => Came::Whole { body: start..start + length, end: start + length },
+    let mut seen = HeadFields::default();
+    let usual = head.headers.iter().all(|field| seen.takes(field, secret));
+    let may_ask = secret.is_none() || seen.is_authorized == Some(true);
+    match seen.length.filter(|length| usual && seen.has_host && may_ask && *length <= MOST_BYTES) {
+        None => Found::Other,
+        Some(length) if bytes.len() < start + length => Found::Part,
+        Some(length) => Found::Check { body: start..start + length, end: start + length },
     }
 }
 
-impl Said {
-    /// Notes a header field; returns false where it asks for more than an answer.
+impl HeadFields {
+    /// Notes a header field; returns false if it asks for more than an answer.
     fn takes(&mut self, field: &Header<'_>, secret: Option<&Secret>) -> bool {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
-            // Once, an address or a name of usual letters: for others hyper's path gives the error.
+            // The host must occur once, and be an address or a name of usual letters; hyper's path
+            // returns the error for others.
             4 if is("host") => {
                 let first = !self.has_host;
                 self.has_host = !value.is_empty() && value.iter().all(|byte| is_usual(*byte));
@@ -78,13 +79,14 @@ impl Said {
                 first && self.length.is_some()
             }
             13 if is("authorization") => {
-                let opens = || Some(secret?.opens(bearer(value)?));
-                self.opens = self.opens.or_else(|| Some(opens().unwrap_or(false)));
+                let is_authorized = || Some(secret?.opens(bearer(value)?));
+                self.is_authorized =
+                    self.is_authorized.or_else(|| Some(is_authorized().unwrap_or(false)));
                 true
             }
             10 if is("connection") => value.eq_ignore_ascii_case(b"keep-alive"),
-            // Fields of web pages; of bodies that wait to be asked for; of other protocols; of
-            // trailers; of chunked bodies.
+            // Fields of web pages, of bodies that wait for an invitation, of other protocols, of
+            // trailers, and of chunked bodies.
             6 => !is("origin") && !is("expect"),
             7 => !is("upgrade") && !is("trailer"),
             17 => !is("transfer-encoding"),
@@ -97,7 +99,7 @@ const fn is_usual(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':')
 }
 
-/// A number of a few digits and nothing else.
+/// A number of a few digits without anything else.
 fn digits(value: &[u8]) -> Option<usize> {
     let few = (1..=8).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| few)?.parse().ok()

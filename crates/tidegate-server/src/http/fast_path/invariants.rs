@@ -1,11 +1,11 @@
-//! Invariants of the fast path for every input: for the fuzzer, and for its seeds whenever tests
-//! run.
+//! Invariants of the fast path for every input, used by the fuzzer and, over its seeds, by the
+//! tests.
 //!
-//! A request that the fast path accepts is read once more, slowly and line by line; the values of
-//! single fields (a type, a token) are left to the code for them. Where the two readings differed,
-//! one request could be hidden in another.
+//! A request that the fast path accepts is parsed again, slowly and line by line; single values (a
+//! type, a token) are left to the code for them. If the two results differed, one request could be
+//! hidden in another.
 
-use super::head::{Came, MOST_BYTES, look};
+use super::head::{Found, MOST_BYTES, look};
 use crate::http::media_type::is_json;
 use crate::listener::{Secret, bearer};
 
@@ -15,7 +15,7 @@ const TOKEN: &str = "sesame";
 /// Header fields that ask for more than an answer.
 const MORE: [&str; 5] = ["expect", "origin", "trailer", "transfer-encoding", "upgrade"];
 
-/// Panics where a request is wrongly accepted as a check; returns how many were accepted.
+/// Panics if a request is wrongly accepted as a check; returns how many were accepted.
 pub(crate) fn judge(bytes: &[u8]) -> usize {
     let secrets = [None, Secret::parse(TOKEN).ok()];
     secrets.iter().filter(|secret| judge_for(bytes, secret.as_ref())).count()
@@ -23,8 +23,8 @@ pub(crate) fn judge(bytes: &[u8]) -> usize {
 
 fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
     let (body, end) = match look(bytes, secret) {
-        Came::Whole { body, end } => (body, end),
-        Came::Part | Came::Other => return false,
+        Found::Check { body, end } => (body, end),
+        Found::Part | Found::Other => return false,
     };
     let (Some(head), Some(request)) = (bytes.get(..body.start), bytes.get(..end)) else {
         panic!("{body:?} and {end} of {} bytes", bytes.len());
@@ -32,10 +32,10 @@ fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
     assert_eq!(body.end, end, "nothing lies between two requests");
     assert!(head.len() <= MOST_BYTES && body.len() <= MOST_BYTES, "{body:?}");
     judge_head(head, body.len(), secret);
-    let whole = Came::Whole { body, end };
+    let whole = Found::Check { body, end };
     assert_eq!(look(request, secret), whole, "what comes behind it does not matter");
     for part in [end - 1, end / 2, head.len() - 1, head.len() / 2] {
-        assert_eq!(look(&bytes[..part], secret), Came::Part, "{part} bytes of it");
+        assert_eq!(look(&bytes[..part], secret), Found::Part, "{part} bytes of it");
     }
     true
 }

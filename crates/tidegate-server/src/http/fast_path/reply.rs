@@ -1,4 +1,4 @@
-//! Answers as bytes of HTTP/1.1, in the order and spelling in which hyper writes them.
+//! Writes answers as bytes of HTTP/1.1, in the order and spelling of hyper.
 
 use hyper::StatusCode;
 use tidegate::{Answer, headers};
@@ -7,7 +7,7 @@ use super::date::Date;
 use crate::http::problem::Problem;
 use crate::http::{Response, answer};
 
-/// Bytes of memory kept for the next answers.
+/// Bytes of memory that are kept for the next answers.
 const KEPT: usize = 16 << 10;
 
 /// Answers that are not yet written.
@@ -84,7 +84,7 @@ impl Reply {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// Notes that everything is written.
+    /// Drops the answers, which have been written.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);

@@ -1,4 +1,4 @@
-//! The fast path answers as hyper's path does, and only what it may.
+//! Tests that the fast path answers as hyper's path does, and only the requests it may.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tidegate::{AlgorithmKind, Micros, Policy, RuleSpec, Spec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::FastPath;
-use super::head::{Came, look};
-use crate::http::connection::Site;
+use super::head::{Found, look};
+use crate::http::connection::Endpoint;
 use crate::http::routes::Public;
 use crate::http::testing::{self, Server, until_closed};
 use crate::http::{App, Bounds, Service};
@@ -35,8 +35,8 @@ async fn server(bounds: Bounds) -> Server {
 /// A server with hyper alone.
 async fn by_hyper() -> Server {
     let public = Public(app(Bounds::default()), None);
-    let site = testing::site(move |request| public.clone().answer(request));
-    testing::serve(site, Bounds::default()).await
+    let endpoint = testing::endpoint(move |request| public.clone().answer(request));
+    testing::serve(endpoint, Bounds::default()).await
 }
 
 fn check(body: &str) -> String {
@@ -65,9 +65,9 @@ async fn answers(server: &Server, sent: &str) -> String {
 fn every_part_of_a_check_may_become_one_and_the_whole_is_one() {
     let start = CHECK.len() - 29;
     for part in 1..CHECK.len() {
-        assert_eq!(look(&CHECK.as_bytes()[..part], None), Came::Part, "{part} bytes");
+        assert_eq!(look(&CHECK.as_bytes()[..part], None), Found::Part, "{part} bytes");
     }
-    let whole = Came::Whole { body: start..CHECK.len(), end: CHECK.len() };
+    let whole = Found::Check { body: start..CHECK.len(), end: CHECK.len() };
     assert_eq!(look(CHECK.repeat(2).as_bytes(), None), whole);
 }
 
@@ -100,10 +100,10 @@ fn whatever_is_not_quite_a_check_is_somebody_else_s() {
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         "\x16\x03\x01".to_owned(),
     ] {
-        assert_eq!(look(other.as_bytes(), None), Came::Other, "{other}");
+        assert_eq!(look(other.as_bytes(), None), Found::Other, "{other}");
     }
     for usual in ["content-type: application/json", "connection: keep-alive", "accept: */*"] {
-        assert!(matches!(look(field(usual).as_bytes(), None), Came::Whole { .. }), "{usual}");
+        assert!(matches!(look(field(usual).as_bytes(), None), Found::Check { .. }), "{usual}");
     }
 }
 
@@ -111,7 +111,8 @@ fn whatever_is_not_quite_a_check_is_somebody_else_s() {
 fn only_who_shows_a_token_is_answered_here() {
     let secret = Secret::parse("sesame").ok();
     let field = |field: &str| CHECK.replace("host: a", &format!("host: a\r\n{field}"));
-    let whole = |asked: &str| matches!(look(asked.as_bytes(), secret.as_ref()), Came::Whole { .. });
+    let whole =
+        |asked: &str| matches!(look(asked.as_bytes(), secret.as_ref()), Found::Check { .. });
     assert!(whole(&field("Authorization: Bearer sesame")));
     assert!(!whole(CHECK));
     for wrong in ["authorization: Bearer open", "authorization: sesame"] {
@@ -189,7 +190,7 @@ async fn between_two_requests_a_connection_ends_with_the_process() {
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
-/// No task runs between the requests and the end. The last answer announces it.
+/// No task runs between the requests and the end of the process. The last answer announces it.
 #[tokio::test]
 async fn what_has_arrived_when_the_process_ends_is_answered() {
     let last = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -227,13 +228,13 @@ async fn a_client_that_never_stops_asking_learns_that_the_process_ends() {
     read.read_exact(&mut [0; 4 << 10]).await.unwrap();
     server.stop.drain();
     let mut rest = Vec::new();
-    // A reset is a close as well: the client's requests after its last answer are not read.
+    // A reset also ends the connection: requests after the last answer are not read.
     let _ = read.read_to_end(&mut rest).await;
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
-/// The allocation of a check, after the buffers of the connection have grown: the list of its
-/// header fields.
+/// A check allocates only the list of its header fields, after the buffers of the connection have
+/// grown.
 #[test]
 fn a_check_allocates_once() {
     const CHECKS: usize = 100;

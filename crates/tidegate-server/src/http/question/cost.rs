@@ -16,7 +16,7 @@ impl Cost {
         self.0
     }
 
-    /// The cost of a number, whatever type the reader chose for it.
+    /// The cost of a number, in whatever type the reader chose for it.
     pub(super) fn read<E: Error>(number: Unexpected<'_>) -> Result<Self, E> {
         NUMBER.read(number).map(Self)
     }

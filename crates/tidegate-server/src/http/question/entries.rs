@@ -6,13 +6,14 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use smallvec::SmallVec;
 
-/// Most entries of one descriptor: each is compared with each, and rules search them.
+/// The largest number of entries of one descriptor: each is compared with each other, and rules
+/// search them.
 const MOST: usize = 64;
 
 /// Names and values, in the form of a descriptor.
 pub(super) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
-/// A text, borrowed from the body where it has no escapes.
+/// A text, borrowed from the body if it has no escapes.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Text<'b>(#[serde(borrow)] pub(super) Cow<'b, str>);
 
@@ -26,7 +27,7 @@ pub(super) struct Entries<'b> {
 }
 
 impl<'b> Entries<'b> {
-    /// The form of a descriptor.
+    /// The entries in the form of a descriptor.
     pub(super) fn pairs(&self) -> Pairs<'_> {
         self.iter().map(|(name, value)| (&*name.0, &*value.0)).collect()
     }
@@ -35,7 +36,7 @@ impl<'b> Entries<'b> {
         self.first.iter().chain(&self.others)
     }
 
-    /// Reads an object whose first entry has been read already.
+    /// Reads an object whose first entry was already read.
     pub(super) fn read<A: MapAccess<'b>>(
         first: Option<Entry<'b>>,
         mut rest: A,
@@ -52,7 +53,7 @@ impl<'b> Entries<'b> {
         Ok(entries)
     }
 
-    /// Whether there may be one more entry, of this name.
+    /// Checks that one more entry of this name is allowed.
     fn check<E: Error>(&self, next: &Text<'_>) -> Result<(), E> {
         if self.others.len() + 1 == MOST {
             return Err(E::custom(format_args!("a descriptor has at most {MOST} entries")));

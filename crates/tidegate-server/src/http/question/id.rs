@@ -12,7 +12,7 @@ pub(super) struct Id<'b>(Text<'b>);
 impl<'b> Id<'b> {
     /// The request with this id.
     pub(super) fn on<'a>(&'a self, request: Request<'a>) -> Request<'a> {
-        // An invalid id is never constructed.
+        // An invalid id is never constructed, so this cannot fail.
         request.with_id(&self.0.0).unwrap_or(request)
     }
 }

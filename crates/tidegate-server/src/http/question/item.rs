@@ -1,7 +1,8 @@
 //! One item of `descriptors`: entries, or entries with a cost of their own.
 //!
-//! `{"user": "a"}` or `{"descriptor": {"user": "a"}, "cost": 2}`: distinguished by the first value,
-//! because the values of entries are texts. So an entry may be called `descriptor` or `cost`.
+//! Both `{"user": "a"}` and `{"descriptor": {"user": "a"}, "cost": 2}` are items. The first value
+//! distinguishes them, because the values of entries are texts; so an entry may be called
+//! `descriptor` or `cost`.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@ use super::whole::Whole;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const NUMBER: Whole = Whole { what: "a wait in milliseconds", most: DAY_MS };
 
-/// The longest a request may wait, where its rules let it wait at all.
+/// The longest time a request may wait, if its rules let it wait at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MaxWait(Micros);
 

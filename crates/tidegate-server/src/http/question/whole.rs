@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::de::{Error, Unexpected, Visitor};
 
-/// Reads a number from 0 to the bound, whatever type the reader chose for it.
+/// Reads a number from 0 to the bound, in whatever type the reader chose for it.
 #[derive(Clone, Copy)]
 pub(super) struct Whole {
-    /// Its noun, with the article.
+    /// The noun for the number, with its article.
     pub(super) what: &'static str,
     pub(super) most: u64,
 }

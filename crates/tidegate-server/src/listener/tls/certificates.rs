@@ -41,7 +41,7 @@ fn none(file: &Path) -> String {
 }
 
 /// Whether a certificate can be read and is in force. It is verified as if a server had presented
-/// it, and only errors of its form and time count: its owner and its signer are not checked here.
+/// it, and only errors of its form and time count; its owner and its signer are not checked here.
 fn check(certificate: &CertificateDer<'_>, provider: &Arc<CryptoProvider>) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     roots

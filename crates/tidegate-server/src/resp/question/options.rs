@@ -15,8 +15,8 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The options, and the words after them. Each is read once: a second one is the name of an
-    /// entry.
+    /// Reads the options, and returns them with the words after them. Each is read once: a second
+    /// one is the name of an entry.
     pub(super) fn read(mut rest: Args<'a>) -> Result<(Self, Args<'a>), Mistake> {
         let (mut cost, mut id) = (None, None);
         loop {
@@ -24,8 +24,8 @@ impl<'a> Options<'a> {
                 name if cost.is_none() && name.eq_ignore_ascii_case(b"cost") => {
                     cost = Some(units(rest.word(1))?);
                 }
-                // Only in capitals: many entries are called `id`, and one that is mistaken for an
-                // option would match no rule.
+                // The option is only valid in capitals: many entries are called `id`, and such an
+                // entry read as an option would match no rule.
                 b"ID" if id.is_none() => id = Some(Id::read(rest.word(1))?),
                 _ => return Ok((Self { cost: cost.unwrap_or(1), id }, rest)),
             }
@@ -50,7 +50,7 @@ impl<'a> Id<'a> {
     where
         'a: 'r,
     {
-        // An invalid id is never constructed.
+        // An invalid id is never constructed, so this cannot fail.
         request.with_id(self.0).unwrap_or(request)
     }
 }

@@ -1,4 +1,5 @@
-//! Envoy as a child process that does not outlive its test, by the configuration that the documents show.
+//! Envoy as a child process that does not outlive its test, with the configuration from the
+//! documents.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,10 @@ use crate::process::Server;
 
 /// The configuration, with the addresses of the documents.
 const CONFIG: &str = include_str!("../../../../../docs/envoy/envoy.yaml");
-/// That of a gateway to language models, which reports what was used.
+/// The configuration of a gateway to language models, which reports usage.
 const AI_GATEWAY: &str = include_str!("../../../../../docs/envoy/ai-gateway.yaml");
 
-/// What the proxy does when it gets no answer from the rate limit service.
+/// The behaviour of the proxy without an answer from the rate limit service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureMode {
     Allow,
@@ -33,12 +34,12 @@ pub(crate) struct Envoy {
 }
 
 impl Envoy {
-    /// A proxy that asks `server`.
+    /// A proxy that uses `server`.
     pub(crate) async fn before(server: &Server, mode: FailureMode) -> Self {
         Self::before_and(server, mode, &[]).await
     }
 
-    /// The same with changes of the configuration: what it says, and what it is to say.
+    /// A proxy with changes of the configuration: the text to replace, and its replacement.
     pub(crate) async fn before_and(
         server: &Server,
         mode: FailureMode,
@@ -118,7 +119,7 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
 /// How long a proxy may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the proxy listens, once it does.
+/// Waits until the proxy listens; returns where.
 async fn ready(process: &mut Process, admin: &Path, log: &Path) -> SocketAddr {
     let told = || std::fs::read_to_string(log).unwrap();
     let listens = async {

@@ -1,4 +1,4 @@
-//! The gRPC listener: who may ask, what it shares with the others, many at once, health, and its end.
+//! The gRPC listener: authorization, shared limits, concurrency, health, and stopping.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -63,7 +63,7 @@ async fn a_token_opens_the_door_where_one_is_asked_for() {
         assert_eq!(ask(wrong).await, Err(Failure::Unauthenticated), "{wrong:?}");
     }
     assert_eq!(ask(Some("Bearer sesame")).await, Ok(()));
-    // Who looks whether it lives has no token to show.
+    // A health probe has no token.
     let mut health = HealthClient::new(channel(&server).await);
     let told = health.check(HealthCheckRequest::default()).await.unwrap().into_inner();
     assert_eq!(told.status, 1);
@@ -103,7 +103,7 @@ async fn a_call_under_way_is_answered_when_the_process_stops() {
     let mut client = client(&server).await;
     client.should_rate_limit(request(vec![descriptor(ADA)])).await.unwrap();
     let mut again = client.clone();
-    // It is held for its slot: the proxy could not be told of a delay.
+    // The call is held for its slot, because the protocol cannot return a delay.
     let held = tokio::spawn(async move {
         again
             .should_rate_limit(request(vec![descriptor(ADA)]))

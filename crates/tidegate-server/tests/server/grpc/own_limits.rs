@@ -1,4 +1,4 @@
-//! Limits that descriptors bring along, through the gRPC listener.
+//! Limits that descriptors supply, through the gRPC listener.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
@@ -37,7 +37,7 @@ fn bringing(requests: u32, unit: i32, entries: &[(&str, &str)]) -> RateLimitDesc
     RateLimitDescriptor { limit, ..descriptor(entries) }
 }
 
-/// What is asked, one call after another.
+/// Sends one call after another; returns the answers.
 async fn ask(calls: Vec<Vec<RateLimitDescriptor>>) -> Vec<Result<RateLimitResponse, Status>> {
     let server = Server::with_rules(RULES);
     let mut client = client(&server).await;

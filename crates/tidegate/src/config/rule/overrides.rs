@@ -1,6 +1,6 @@
 //! One `[[rule.override]]`: its fields, and how each is read.
 
-use tidegate_core::Word;
+use tidegate_core::Field;
 
 use crate::config::accept::Level;
 use crate::config::draft::OverrideDraft;
@@ -58,12 +58,12 @@ impl<'t> OverrideDraft<'t> {
     }
 
     fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.window = Some(length(entry, Word::Window, report)?);
+        self.spec.window = Some(length(entry, Field::Window, report)?);
         Some(())
     }
 
     fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.capacity = Some(count(entry, Word::Capacity, report)?);
+        self.spec.capacity = Some(count(entry, Field::Capacity, report)?);
         Some(())
     }
 

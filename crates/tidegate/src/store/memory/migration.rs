@@ -1,6 +1,6 @@
 //! The way of limiters from the tables of a rule to those that succeed them: those that nobody met.
 
-use tidegate_core::{RuleError, RuleErrors, Word};
+use tidegate_core::{Field, RuleError, RuleErrors};
 
 use super::build::SharedTable;
 use super::table::Table;
@@ -33,7 +33,7 @@ fn limiters(old: &dyn Table) -> impl Iterator<Item = Fingerprint> {
 /// The mistake of a memory in which the limiters that there are have no room.
 pub(super) fn too_small(given: usize, bytes: usize, limiters: usize) -> RuleErrors {
     RuleErrors::from(RuleError::OutOfRange {
-        word: Word::MaxMemory,
+        field: Field::MaxMemory,
         given: given.to_string(),
         expected: format!(
             "at least the {bytes} bytes that the {limiters} limiters in use would take"

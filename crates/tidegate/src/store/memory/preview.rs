@@ -2,7 +2,7 @@
 
 use tidegate_core::{Algorithm, Micros, Timestamp, Verdict};
 #[cfg(feature = "redis")]
-use tidegate_core::{Rule, Told, Visitor};
+use tidegate_core::{Rule, ScriptReply, Visitor};
 
 /// Waits taken one after another before what was found is told as it is. An algorithm's wait is the least
 /// that suffices, so that one is enough; more are for a sum that was rounded.
@@ -44,12 +44,12 @@ pub(super) fn preview<R: Algorithm>(
 
 /// The preview from the numbers that a script told of a state; `None` where they are none.
 #[cfg(feature = "redis")]
-pub(crate) fn preview_of_told(rule: &Rule, told: &Told) -> Option<Box<dyn Preview>> {
-    struct Recalled<'a>(&'a Told);
+pub(crate) fn preview_of_told(rule: &Rule, told: &ScriptReply) -> Option<Box<dyn Preview>> {
+    struct Recalled<'a>(&'a ScriptReply);
     impl Visitor for Recalled<'_> {
         type Out = Option<Box<dyn Preview>>;
         fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-            Some(preview(algorithm, Some(algorithm.recalled(&self.0.words)?), self.0.now))
+            Some(preview(algorithm, Some(algorithm.decode_state(&self.0.state)?), self.0.now))
         }
     }
     rule.visit(Recalled(told))?

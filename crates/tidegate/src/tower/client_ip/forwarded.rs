@@ -1,8 +1,8 @@
 //! The two header fields in which proxies report callers, read from right to left.
 //!
-//! The rightmost entry was written by the proxy next to this server, those on the left by anybody.
-//! So nothing is parsed from the left: a quote that a caller left open there cannot swallow a
-//! proxy's entry after it, and an invalid byte spoils its own entry only.
+//! The proxy next to this server wrote the rightmost entry; anybody can write those to its left. So
+//! nothing is parsed from the left: a quote that a caller left open there cannot swallow a later
+//! entry of a proxy, and an invalid byte spoils only its own entry.
 
 use std::net::IpAddr;
 
@@ -104,7 +104,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Whether an odd number of backslashes comes before.
+/// Whether an odd number of backslashes precedes the character.
 fn is_escaped(text: &[u8], at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1

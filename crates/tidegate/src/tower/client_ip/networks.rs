@@ -17,7 +17,7 @@ impl Networks {
         texts.into_iter().map(|text| network(text.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether an address is in one of them; v4-mapped ones must be IPv4 here.
+    /// Whether an address is in one of the networks; v4-mapped addresses must be passed as IPv4.
     pub(super) fn contain(&self, ip: IpAddr) -> bool {
         self.0.iter().any(|net| net.contains(&ip))
     }
@@ -29,8 +29,7 @@ fn network(text: &str) -> Result<IpNet, NetworkError> {
     net.map(unmapped).ok_or_else(|| NetworkError { text: text.to_owned() })
 }
 
-/// Addresses are looked up as IPv4 where they are v4-mapped, so such networks are converted as
-/// well.
+/// Converts v4-mapped networks to IPv4, because addresses are looked up in that form.
 fn unmapped(net: IpNet) -> IpNet {
     const MAPPED_BITS: u8 = 96;
     let IpNet::V6(v6) = net else { return net };

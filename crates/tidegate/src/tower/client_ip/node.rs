@@ -1,9 +1,8 @@
-//! The forms in which a hop writes an address: with a port, in brackets, with a zone, or none at
-//! all.
+//! The forms in which a hop writes an address: with a port, in brackets, with a zone, or alone.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The address of one entry of `X-Forwarded-For`, or of an RFC 7239 node once it is unquoted.
+/// The address of one entry of `X-Forwarded-For`, or of an RFC 7239 node after unquoting.
 ///
 /// Takes `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`, each IPv6
 /// address with a zone (`%eth0`), each port also obfuscated (`_p`). `None` for everything else,

@@ -1,4 +1,4 @@
-//! Tests of which addresses are trusted, and how they are written.
+//! Tests of trusted addresses, and of the forms in which they are written.
 
 use std::net::SocketAddr;
 

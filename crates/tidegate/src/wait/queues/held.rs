@@ -1,4 +1,4 @@
-//! All queues in hand: who joins, leaves, sleeps, and is told.
+//! All queues under their lock: joining, leaving, sleeping and waking.
 
 use std::task::Waker;
 
@@ -9,18 +9,20 @@ use crate::wait::places::Ticket;
 use crate::wait::queue::Queue;
 use crate::wait::sync::{MutexGuard, Ordering::SeqCst, fence};
 
-/// All queues in hand. When it is let go of, heads that do not know it yet are told, outside of the lock.
+/// All queues under their lock. Dropping it releases the lock, and then wakes heads that do not
+/// know yet that they are heads.
 pub(crate) struct HeldQueues<'l, K: QueueKey> {
     queues: &'l Queues<K>,
-    /// Always there, but for the moment when it is let go of.
+    /// `None` only while this is dropped.
     all: Option<MutexGuard<'l, All<K>>>,
-    /// Queues whose counts hold one more than wait.
+    /// Queues whose counts include an announced attempt.
     announced: Vec<K>,
-    /// Queues whose head may be another now.
+    /// Queues whose head may have changed.
     touched: Vec<K>,
-    /// Who is to be told something, outside of the lock.
+    /// Wakers to be called outside of the lock.
     woken: Vec<Waker>,
-    /// Wakers to be dropped outside of the lock: one may own a task that leaves a queue when it ends.
+    /// Wakers to be dropped outside of the lock, because one may own a task that leaves a queue
+    /// when it ends.
     spent: Vec<Waker>,
 }
 
@@ -36,32 +38,33 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
         }
     }
 
-    /// A number for one who arrives.
+    /// The ticket of a new waiter.
     pub(crate) fn ticket(&mut self) -> Ticket {
         let Some(all) = &mut self.all else { return 0 };
         all.tickets += 1;
         all.tickets
     }
 
-    /// Lets others know, before a limiter is asked, that somebody may wait for it from now on.
+    /// Counts an attempt as waiting, before it uses a limiter.
     pub(crate) fn announce(&mut self, key: &K) {
         self.queues.add(key);
         self.announced.push(key.clone());
-        // With the one in `wake`: who gives back sees this, or what was given back is seen here.
+        // Pairs with the fence in `wake`: either the refund sees this count, or this attempt sees
+        // the refund.
         fence(SeqCst);
     }
 
-    /// The queue, if anybody waits in it.
+    /// The queue of `key`, if anybody waits in it.
     pub(crate) fn queue(&self, key: &K) -> Option<&Queue> {
         self.all.as_ref()?.queues.get(key)
     }
 
-    /// How many wait in a queue.
+    /// The number of waiters in a queue.
     pub(crate) fn len(&self, key: &K) -> usize {
         self.queue(key).map_or(0, Queue::len)
     }
 
-    /// Whether anybody waits in a queue who came before `ticket`.
+    /// Whether a waiter of the queue came before `ticket`.
     pub(crate) fn has_before(&self, key: &K, ticket: Ticket) -> bool {
         self.queue(key).is_some_and(|queue| queue.has_before(ticket))
     }
@@ -86,7 +89,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
         self.touched.push(key.clone());
     }
 
-    /// Notes that somebody asks who stands in a queue.
+    /// Notes that a waiter of the queue starts an attempt.
     #[cfg(feature = "redis")]
     pub(crate) fn asks(&mut self, key: &K, ticket: Ticket) {
         if let Some(queue) = self.queue_mut(key) {
@@ -94,26 +97,26 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
         }
     }
 
-    /// Sleeps in a queue that was joined.
+    /// Lets a waiter that has joined sleep.
     pub(crate) fn park(&mut self, key: &K, ticket: Ticket, waker: Waker, deadline: Timestamp) {
         let before = self.queue_mut(key).and_then(|queue| queue.park(ticket, waker, deadline));
         self.spent.extend(before);
     }
 
-    /// Puts out of a queue who should have left long ago.
-    pub(crate) fn put_out(&mut self, key: &K, now: Timestamp) {
+    /// Evicts waiters whose deadline is long over.
+    pub(crate) fn evict(&mut self, key: &K, now: Timestamp) {
         let before = self.len(key);
-        let wakers = self.queue_mut(key).map(|queue| queue.put_out(now)).unwrap_or_default();
+        let wakers = self.queue_mut(key).map(|queue| queue.evict(now)).unwrap_or_default();
         let gone = before - self.len(key);
         if gone > 0 {
-            // Should they live, they are told that they are too late.
+            // Waiters that are still alive learn that they are too late.
             self.woken.extend(wakers);
             self.queues.remove(key, gone);
             self.touched.push(key.clone());
         }
     }
 
-    /// Lets the head of a queue be told that there may be units for it.
+    /// Wakes the head of a queue, because units may be free.
     pub(crate) fn wake(&mut self, key: &K) {
         if let Some(queue) = self.queue_mut(key) {
             queue.wake();
@@ -121,7 +124,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
         self.touched.push(key.clone());
     }
 
-    /// The same for the queues that `are_meant`.
+    /// Wakes the heads of the queues that `are_meant` selects.
     pub(crate) fn wake_those(&mut self, are_meant: impl Fn(&K) -> bool) {
         let meant = |all: &MutexGuard<'l, All<K>>| -> Vec<K> {
             all.queues.keys().filter(|key| are_meant(key)).cloned().collect()
@@ -138,7 +141,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
 impl<K: QueueKey> Drop for HeldQueues<'_, K> {
     fn drop(&mut self) {
         for key in std::mem::take(&mut self.touched) {
-            let head = self.queue_mut(&key).and_then(Queue::tell_head);
+            let head = self.queue_mut(&key).and_then(Queue::head_to_wake);
             self.woken.extend(head);
             if self.len(&key) == 0
                 && let Some(all) = &mut self.all

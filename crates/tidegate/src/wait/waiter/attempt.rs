@@ -1,4 +1,5 @@
-//! One poll of a waiter: what is in its way, whether it waits for that, and where.
+//! One attempt of a waiter: what is in the way, whether the waiter waits for it, and in which
+//! queue.
 
 use std::task::Waker;
 
@@ -11,23 +12,23 @@ use crate::wait::drive::Progress;
 use crate::wait::queues::HeldQueues;
 use crate::wait::waitable::{InProcess, Stop, Waitable, forecast_for, refuse};
 
-/// A limiter that does not let it through now.
+/// A limiter that does not admit the request now.
 struct Obstacle {
     stop: usize,
-    /// Whether somebody stands before it who came sooner.
+    /// Whether an earlier waiter is in its queue.
     is_behind: bool,
     /// `None` is never.
     forecast: Option<Forecast>,
 }
 
 impl Obstacle {
-    /// The wait, where never is the longest.
+    /// The wait; the longest possible one for never.
     fn wait(&self) -> Micros {
         self.forecast.map_or(Micros::MAX, |forecast| forecast.wait)
     }
 }
 
-/// One poll, all queues in hand.
+/// One attempt, with all queues locked.
 pub(super) struct Attempt<'a, 'l, D: Waitable> {
     pub(super) waitable: &'a D,
     pub(super) held: &'a mut HeldQueues<'l, D::Key>,
@@ -35,20 +36,22 @@ pub(super) struct Attempt<'a, 'l, D: Waitable> {
 }
 
 impl<D: InProcess> Attempt<'_, '_, D> {
-    /// Takes what it came for, or waits, or gives up.
+    /// Takes the units, or waits, or gives up.
     pub(super) fn poll(mut self, now: Timestamp, waker: Waker) -> Progress<Done> {
-        self.tidy(now);
+        self.evict_late(now);
         self.ask().unwrap_or_else(|(seen, obstacles)| self.wait_or_give_up(seen, &obstacles, waker))
     }
 
-    /// Asks, unless somebody stands before it; else tells what is in its way.
+    /// Asks the limiters unless an earlier waiter is in the way; returns the obstacles, if there
+    /// are any.
     fn ask(&mut self) -> Result<Progress<Done>, (Done, Vec<Obstacle>)> {
         for stop in self.waitable.stops() {
             self.held.announce(&stop.queue);
         }
         self.waitable.renew();
         let seen = self.waitable.step(Step::Peek);
-        // The same request was answered while it stood here: it takes nothing from who stands before it.
+        // A request with the same id was answered meanwhile: this one takes nothing from earlier
+        // waiters.
         if seen.repeated {
             return Ok(self.done(seen));
         }
@@ -63,24 +66,25 @@ impl<D: InProcess> Attempt<'_, '_, D> {
         if done.allowed {
             return Ok(self.done(done));
         }
-        // Somebody who had found nobody waiting was quicker.
+        // A caller that had found nobody waiting was quicker.
         let obstacles = self.obstacles(&done);
         Err((done, obstacles))
     }
 }
 
 impl<D: Waitable> Attempt<'_, '_, D> {
-    /// Whether somebody stands before it, so that it need not ask.
+    /// Whether an earlier waiter is in the way, so that the limiters need not be asked.
     #[cfg(feature = "redis")]
     pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
-        self.tidy(now);
+        self.evict_late(now);
         let ticket = self.place.ticket;
         self.waitable.stops().iter().for_each(|stop| self.held.asks(&stop.queue, ticket));
         self.waitable.stops().iter().any(|stop| self.held.has_before(&stop.queue, ticket))
     }
 
-    /// Waits, or gives up, after its limiters were asked, or `looked` at because somebody stood before
-    /// it; `None` where nobody does any more, or units may have come since, so that it can ask.
+    /// Waits or gives up after the replies of its limiters, which decided or, because an earlier
+    /// waiter was in the way, were only `looked` at. Returns `None` if nobody is in the way any
+    /// more, or units may have become free since, so that the waiter can ask.
     #[cfg(feature = "redis")]
     pub(super) fn hear(mut self, seen: Done, looked: bool, waker: Waker) -> Option<Progress<Done>> {
         let obstacles = self.obstacles(&seen);
@@ -91,7 +95,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         Some(self.wait_or_give_up(seen, &obstacles, waker))
     }
 
-    /// Whether units may have come for it, as the head of a queue, since it asked.
+    /// Whether units may have become free for this waiter, as the head of a queue, since it asked.
     #[cfg(feature = "redis")]
     fn has_missed(&self) -> bool {
         let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
@@ -99,10 +103,10 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         queue.is_some_and(|queue| queue.has_missed(self.place.ticket))
     }
 
-    /// Puts out of its queues who is far too late. One who was put out arrives anew.
-    fn tidy(&mut self, now: Timestamp) {
+    /// Evicts late waiters from its queues. A waiter that was itself evicted arrives again.
+    fn evict_late(&mut self, now: Timestamp) {
         for stop in self.waitable.stops() {
-            self.held.put_out(&stop.queue, now);
+            self.held.evict(&stop.queue, now);
         }
         let ticket = self.place.ticket;
         let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
@@ -115,7 +119,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         }
     }
 
-    /// The limiters that are in its way.
+    /// The limiters that do not admit the request now.
     fn obstacles(&self, seen: &Done) -> Vec<Obstacle> {
         let stops = self.waitable.stops().iter().enumerate();
         stops.filter_map(|(number, stop)| self.obstacle(number, stop, seen)).collect()
@@ -135,18 +139,18 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         Some(Obstacle { stop: number, is_behind, forecast })
     }
 
-    /// Stands in the queue of the longest wait, if that ends in time and the queue has a place.
+    /// Joins the queue with the longest wait, if that wait ends in time and the queue is not full.
     fn wait_or_give_up(
         &mut self,
         seen: Done,
         obstacles: &[Obstacle],
         waker: Waker,
     ) -> Progress<Done> {
-        self.hurry(obstacles);
+        self.set_deadline(obstacles);
         let Some(worst) = obstacles.iter().max_by_key(|obstacle| obstacle.wait()) else {
             return self.done(seen);
         };
-        if !self.ends_in_time(&seen, worst) || !self.stand(worst.stop) {
+        if !self.ends_in_time(&seen, worst) || !self.join(worst.stop) {
             return self.refused(seen, obstacles);
         }
         let Some(stop) = self.waitable.stops().get(worst.stop) else {
@@ -154,14 +158,14 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         };
         self.held.park(&stop.queue, self.place.ticket, waker, self.place.deadline);
         Progress::AskAgainAt(if worst.is_behind || self.waitable.is_only_woken() {
-            self.gives_up_at(stop)
+            self.tries_again_at(stop)
         } else {
             seen.at.plus(worst.wait())
         })
     }
 
-    /// It may wait for as long as each of the limiters in its way lets it.
-    fn hurry(&mut self, obstacles: &[Obstacle]) {
+    /// The shortest patience of all limiters in the way sets the deadline.
+    fn set_deadline(&mut self, obstacles: &[Obstacle]) {
         let stops =
             obstacles.iter().filter_map(|obstacle| self.waitable.stops().get(obstacle.stop));
         let latest = stops.map(|stop| self.place.arrived.plus(stop.patience.wait)).min();
@@ -174,14 +178,14 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         is_patient && runs_at.is_some_and(|runs_at| runs_at <= self.place.deadline)
     }
 
-    /// How long it takes until the work may run.
+    /// The time until the work may run.
     fn whole_wait(&self, forecast: Forecast) -> Micros {
         let delay = if self.waitable.delay_is_waiting() { forecast.delay } else { Micros::ZERO };
         Micros::from_micros(forecast.wait.as_micros().saturating_add(delay.as_micros()))
     }
 
-    /// Stands in the queue of a stop; tells whether there is a place.
-    fn stand(&mut self, number: usize) -> bool {
+    /// Joins the queue of a stop; returns false if it is full.
+    fn join(&mut self, number: usize) -> bool {
         if self.place.stands == Some(number) {
             return true;
         }
@@ -195,16 +199,16 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         true
     }
 
-    /// One who is not the head need not ask before its deadline has passed, but to put out a sleeper
-    /// before it.
-    fn gives_up_at(&self, stop: &Stop<D::Key>) -> Timestamp {
+    /// When to try again without being woken: a waiter that is not the head tries only to evict the
+    /// one before it, or to give up.
+    fn tries_again_at(&self, stop: &Stop<D::Key>) -> Timestamp {
         let own = self.place.deadline.plus(Micros::from_micros(1));
         let queue = self.held.queue(&stop.queue);
         let sleeper = queue.and_then(|queue| queue.patience(self.place.ticket));
         sleeper.map_or(own, |sleeper| own.min(sleeper))
     }
 
-    /// Whether it would be admitted, but to run after its deadline.
+    /// Whether the request would be admitted but run after its deadline.
     fn is_held_too_long(&mut self, seen: &Done) -> bool {
         let delay = self.waitable.delay(seen);
         if delay.is_zero() || !self.waitable.delay_is_waiting() {
@@ -222,7 +226,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         self.done(seen)
     }
 
-    /// Tells of each limiter in its way the time it would have taken.
+    /// Refuses with the expected wait at each limiter in the way.
     fn refused(&mut self, mut seen: Done, obstacles: &[Obstacle]) -> Progress<Done> {
         seen.allowed = false;
         for obstacle in obstacles {

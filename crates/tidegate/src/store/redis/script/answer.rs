@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Outcome, Question, Rule, Timestamp, Told, Verdict};
+use tidegate_core::{
+    Decision, Micros, Outcome, Rule, ScriptInput, ScriptReply, Timestamp, Verdict,
+};
 
 use super::call::Call;
 use super::id::Form;
@@ -80,7 +82,7 @@ impl Seen {
 /// The reply for one limiter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
-    pub(crate) told: Told,
+    pub(crate) told: ScriptReply,
     /// Whether its state is as under values that are not in force.
     pub(crate) tried: bool,
     /// The values that decided, where they were not the limiter's own.
@@ -242,8 +244,8 @@ impl Call {
     ) -> Option<(Decision, Seen)> {
         let &Heard { verdict, now, at, state, waits } = heard;
         let taken = took && verdict.is_allowed() && one.cost > 0;
-        let words = words(&one.rule.question(0)?, state)?;
-        let told = Told { now, at, verdict, taken, words };
+        let state = integers(&one.rule.script_input(0)?, state)?;
+        let told = ScriptReply { now, at, verdict, taken, state };
         let decision = match self.id.step {
             Step::Report if one.cost > 0 => one.rule.standing(&told)?,
             _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &told)?,
@@ -305,15 +307,15 @@ fn verdict_alone(one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
 
 /// When the last unit was taken: the last integer of every state.
 fn last(one: &Limiter<'_>, state: &[u8]) -> Option<Timestamp> {
-    let question = one.rule.question(0)?;
-    let words = words(&question, state)?;
-    let last = words.get(question.script.numbers.checked_sub(1)?)?;
+    let input = one.rule.script_input(0)?;
+    let integers = integers(&input, state)?;
+    let last = integers.get(input.script.state_integers.checked_sub(1)?)?;
     Some(Timestamp::from_micros(*last))
 }
 
 /// The integers of a state, then its counters.
-fn words(question: &Question, state: &[u8]) -> Option<Vec<u64>> {
-    let (numbers, counters) = state.split_at_checked(8 * question.script.numbers)?;
+fn integers(input: &ScriptInput, state: &[u8]) -> Option<Vec<u64>> {
+    let (numbers, counters) = state.split_at_checked(8 * input.script.state_integers)?;
     let numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| number(*bytes));
     let (counters, []) = counters.as_chunks::<4>() else { return None };
     let counters = counters.iter().map(|bytes| Some(u64::from(u32::from_le_bytes(*bytes))));

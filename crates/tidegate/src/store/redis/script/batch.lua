@@ -137,10 +137,10 @@ local function ask_one(ks, arg, flag)
   local reply = replies and replies[arg]
   if reply then return reply end
   save(ks)
-  local verdict, at, told, takes = steps[byte(arg, 2)](KEYS[k], arg, k, flag < 56)
+  local verdict, at, state, takes = steps[byte(arg, 2)](KEYS[k], arg, k, flag < 56)
   if not verdict then return {at, ''} end
-  if takes and at == now then return told end
-  reply = {verdict, now, at, told}
+  if takes and at == now then return state end
+  reply = {verdict, now, at, state}
   if not is_changed then
     if not replies then
       replies = {}
@@ -157,9 +157,9 @@ local function step(k, arg, goes_on)
   if reply then return reply end
   local changed_before = is_changed
   is_changed = false
-  local verdict, at, told = steps[byte(arg, 2)](KEYS[k], arg, k, goes_on)
+  local verdict, at, state = steps[byte(arg, 2)](KEYS[k], arg, k, goes_on)
   if not verdict then return false, at end
-  reply = {verdict, now, at, told}
+  reply = {verdict, now, at, state}
   if verdict ~= 0 and not is_changed then
     if not known[k] then known[k] = {} end
     known[k][arg] = reply

@@ -60,8 +60,8 @@ impl Call {
         at: Option<Timestamp>,
         since: Option<Timestamp>,
     ) -> Self {
-        let kinds = limiters.iter().filter_map(|one| one.question(step));
-        let kinds = kinds.fold(0, |kinds, question| kinds | 1 << question.script.kind);
+        let kinds = limiters.iter().filter_map(|one| one.script_input(step));
+        let kinds = kinds.fold(0, |kinds, input| kinds | 1 << input.script.kind);
         let form = if limiters.len() == 1 { Form::One } else { Form::Several };
         let time_given = at.is_some();
         let flags: Vec<u8> = limiters.iter().map(|one| one.flag(step)).collect();

@@ -1,6 +1,6 @@
 //! One limiter of a step, and its argument and flag for a script.
 
-use tidegate_core::{Question, Rule, Timestamp};
+use tidegate_core::{Rule, ScriptInput, Timestamp};
 
 use super::revision::{Revision, Written};
 use super::step::Step;
@@ -132,7 +132,7 @@ impl<'a> Limiter<'a> {
 
     /// Its part in the identity of a remembered request: key, cost, and the values of its rule.
     pub(crate) fn identity(&self) -> (&'a [u8], u64, Option<[u8; HEAD]>) {
-        let mut head = self.rule.question(0).map(|question| head(&question));
+        let mut head = self.rule.script_input(0).map(|input| head(&input));
         // A remembered answer stays valid whatever the version of the stored state.
         head.iter_mut().for_each(|head| head[0] = 1);
         (self.key, self.cost, head)
@@ -179,17 +179,17 @@ impl<'a> Limiter<'a> {
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
-    pub(super) fn question(&self, step: Step) -> Option<Question> {
-        self.rule.question(self.units(step).unsigned_abs())
+    pub(super) fn script_input(&self, step: Step) -> Option<ScriptInput> {
+        self.rule.script_input(self.units(step).unsigned_abs())
     }
 
     /// Its argument to a script: the head of its state, the revision, then integers.
     pub(super) fn argument(&self, step: Step) -> Vec<u8> {
-        let Some(question) = self.question(step) else { return Vec::new() };
-        let mut arg = head(&question).to_vec();
+        let Some(input) = self.script_input(step) else { return Vec::new() };
+        let mut arg = head(&input).to_vec();
         arg.extend(self.revision.stamp());
-        let window = question.figures[1].cast_signed();
-        for number in [self.units(step), window].into_iter().chain(question.words) {
+        let window = input.parameters[1].cast_signed();
+        for number in [self.units(step), window].into_iter().chain(input.args) {
             arg.extend((number as f64).to_le_bytes());
         }
         // Differs from every argument of a request that takes.
@@ -203,10 +203,10 @@ pub(super) const LOOKS: u8 = 8;
 
 /// The head of a state: version, kind of algorithm, and the four parameters of the rule. The
 /// revision follows it.
-fn head(question: &Question) -> [u8; HEAD] {
-    let [limit, window, third, fourth] = question.figures.map(u64::to_le_bytes);
+fn head(input: &ScriptInput) -> [u8; HEAD] {
+    let [limit, window, third, fourth] = input.parameters.map(u64::to_le_bytes);
     let mut head = [0; HEAD];
-    (head[0], head[1]) = (VERSION, question.script.kind);
+    (head[0], head[1]) = (VERSION, input.script.kind);
     head[2..6].copy_from_slice(&limit[..4]);
     head[6..12].copy_from_slice(&window[..6]);
     head[12..18].copy_from_slice(&third[..6]);

@@ -32,7 +32,7 @@ impl Algorithm {
         let mut closed = Spec::new(AlgorithmKind::FixedWindow, 0, window);
         closed.window = None;
         let scripts = specs.chain([sorted_set, closed]).filter_map(|spec| {
-            let script = Rule::new(spec).ok()?.question(0)?.script;
+            let script = Rule::new(spec).ok()?.script_input(0)?.script;
             Some(Self { kind: script.kind, text: script.text })
         });
         let mut algorithms: Vec<Self> =
@@ -67,7 +67,7 @@ impl Algorithm {
 
     /// The state in the reply: the stored one, unless the algorithm returns another.
     pub(super) fn returned(self) -> &'static str {
-        self.part_or("tell", "told = value\n")
+        self.part_or("reply", "state = value\n")
     }
 
     /// Reads the parameters of the rule that was in force, and settles the state under it: returns

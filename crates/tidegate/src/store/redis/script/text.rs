@@ -173,16 +173,16 @@ impl Maker {
             Step::Decide | Step::Ask | Step::Report => "(takes or moved)",
             Step::Peek | Step::Settle | Step::Undo => "(takes or (moved and v))",
         };
-        let returns_all = self.id.step != Step::Decide && algorithm.part("tell").is_empty();
+        let returns_all = self.id.step != Step::Decide && algorithm.part("reply").is_empty();
         let unchanged = if returns_all { "else\n  value = sub(v, 34)\n" } else { "" };
         let returned = match self.id.step {
-            Step::Decide => "told = ''\n".to_owned(),
-            Step::Report => format!("{}{}", algorithm.returned(), algorithm.part("tell_standing")),
+            Step::Decide => "state = ''\n".to_owned(),
+            Step::Report => format!("{}{}", algorithm.returned(), algorithm.part("reply_standing")),
             _ => algorithm.returned().to_owned(),
         };
         let (stays, writes, wait) = self.stays();
         format!(
-            "{change}{stays}local value, gone, told\n\
+            "{change}{stays}local value, gone, state\n\
              if takes or moved or not v then\n{}{unchanged}end\n\
              if {writes}{moved} then\n{}end\n{returned}{wait}",
             algorithm.part("keep"),
@@ -203,7 +203,7 @@ impl Maker {
                  if amended and not v and not stays then call('DEL', key) end\n"
             }
         };
-        (stays, "not stays and ", "if wait and stays then told = {told, wait, reset} end\n")
+        (stays, "not stays and ", "if wait and stays then state = {state, wait, reset} end\n")
     }
 
     fn helpers(&self, text: &str) -> String {
@@ -230,10 +230,10 @@ impl Maker {
         let returned = match self.id.step {
             Step::Decide => "if verdict == 0 then return at end\nreturn -1 - at\n",
             Step::Ask => {
-                "if takes and at == now then return told end\nreturn {verdict, now, at, told}\n"
+                "if takes and at == now then return state end\nreturn {verdict, now, at, state}\n"
             }
             Step::Peek | Step::Report | Step::Settle | Step::Undo => {
-                "return {verdict, now, at, told}\n"
+                "return {verdict, now, at, state}\n"
             }
         };
         let (look, finish) = (self.look(*algorithm), self.finish(*algorithm, "verdict == 0"));
@@ -255,7 +255,7 @@ impl Maker {
             let _ = write!(
                 body,
                 "[{}] = function(key, arg{flag})\n{look}\
-                 return verdict, function(goes_on)\n{finish}return at, told\nend\nend,\n",
+                 return verdict, function(goes_on)\n{finish}return at, state\nend\nend,\n",
                 algorithm.kind
             );
         }

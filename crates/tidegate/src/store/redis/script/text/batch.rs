@@ -53,7 +53,7 @@ impl Maker {
             let _ = write!(
                 steps,
                 "[{kind}] = function(key, arg, k, goes_on)\n{look}{finish}\
-                 return verdict, at, told, takes\nend,\n"
+                 return verdict, at, state, takes\nend,\n"
             );
         }
         let _ = write!(body, "local verdicts = {{\n{verdicts}}}\nlocal steps = {{\n{steps}}}\n");

@@ -7,23 +7,23 @@ use tidegate_core::Timestamp;
 
 use super::Clock;
 
-/// Another clock, and its last reading. Made for one decision, on the thread that asks.
-pub(crate) struct Noting<'a, C> {
+/// Another clock and its last reading, for one decision on one thread.
+pub(crate) struct RecordingClock<'a, C> {
     clock: &'a C,
     /// In microseconds; [`NONE_YET`] before the first reading.
     last: AtomicU64,
 }
 
-/// Later than any reading.
+/// A value later than any reading.
 const NONE_YET: u64 = u64::MAX;
 
-impl<'a, C: Clock> Noting<'a, C> {
+impl<'a, C: Clock> RecordingClock<'a, C> {
     #[inline]
     pub(crate) const fn new(clock: &'a C) -> Self {
         Self { clock, last: AtomicU64::new(NONE_YET) }
     }
 
-    /// The last reading; the time now, where there was none.
+    /// The last reading, or the time now if there was none.
     #[inline]
     pub(crate) fn last(&self) -> Timestamp {
         match self.last.load(Relaxed) {
@@ -33,7 +33,7 @@ impl<'a, C: Clock> Noting<'a, C> {
     }
 }
 
-impl<C: Clock> Clock for Noting<'_, C> {
+impl<C: Clock> Clock for RecordingClock<'_, C> {
     #[inline]
     fn now(&self) -> Timestamp {
         let now = self.clock.now();

@@ -1,4 +1,4 @@
-//! The words of a table's rule, as a policy the models decide by.
+//! The fields of a table's rule, as a policy for the models.
 
 use super::Case;
 use super::duration::{parse_count, parse_duration_us};
@@ -8,27 +8,28 @@ impl Case {
     /// The case's rule.
     ///
     /// # Errors
-    /// When a word is unknown or unreadable, when `algorithm`, `limit` or `window` is missing, or
-    /// `capacity` for a queue, and when the words do not go together.
+    /// Returns an error if a field is unknown or unreadable, if `algorithm`, `limit` or `window` is
+    /// missing, or `capacity` for a queue, and if the fields are not valid together.
     pub fn policy(&self) -> Result<Policy, String> {
-        let word = |key: &str| self.rule.iter().find(|(known, _)| known == key);
+        let field = |key: &str| self.rule.iter().find(|(known, _)| known == key);
         for key in ["algorithm", "limit", "window"] {
-            word(key).ok_or_else(|| format!("the rule has no `{key}`"))?;
+            field(key).ok_or_else(|| format!("the rule has no `{key}`"))?;
         }
         let mut policy = Policy::new(AlgorithmKind::FixedWindow, 0, 1);
-        policy.apply_words(&self.rule)?;
+        policy.apply_fields(&self.rule)?;
         Ok(policy)
     }
 }
 
 impl Policy {
-    /// Changes what the words say and leaves the rest; on an error nothing is changed.
+    /// Changes these fields and keeps the rest; on an error nothing is changed.
     ///
     /// # Errors
-    /// When a word is unknown or unreadable, and when the words do not go together.
-    pub fn apply_words(&mut self, words: &[(String, String)]) -> Result<(), String> {
+    /// Returns an error if a field is unknown or unreadable, and if the fields are not valid
+    /// together.
+    pub fn apply_fields(&mut self, fields: &[(String, String)]) -> Result<(), String> {
         let mut changed = self.clone();
-        for (key, value) in words {
+        for (key, value) in fields {
             changed.apply(key, value).map_err(|why| format!("{key}: {why}"))?;
         }
         changed.check()?;
@@ -49,7 +50,7 @@ impl Policy {
             "capacity" => self.capacity = Some(parse_count(value)?),
             "initial" => self.initial = Some(parse_count(value)?),
             "resolution" => self.resolution_us = parse_duration_us(value)?,
-            _ => return Err("is no word of a rule".into()),
+            _ => return Err("is no field of a rule".into()),
         }
         Ok(())
     }
@@ -81,7 +82,7 @@ fn parse_algorithm(name: &str) -> Result<AlgorithmKind, String> {
     AlgorithmKind::named(name).ok_or_else(|| format!("`{name}` is none of {names}"))
 }
 
-/// Whether the word is the second of the two.
+/// Whether the value is the second of the two.
 fn parse_one_of(value: &str, [first, second]: [&str; 2]) -> Result<bool, String> {
     match value {
         _ if value == first => Ok(false),

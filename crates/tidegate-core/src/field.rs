@@ -4,7 +4,7 @@ use core::fmt;
 
 /// A field of a rule that carries a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Word {
+pub enum Field {
     /// N: units per window.
     Limit,
     /// W: the length of the window.
@@ -27,7 +27,7 @@ pub enum Word {
     MaxMemory,
 }
 
-impl Word {
+impl Field {
     /// Every field that carries a value.
     pub const ALL: [Self; 10] = [
         Self::Limit,
@@ -77,7 +77,7 @@ impl Word {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -1,4 +1,4 @@
-//! The figures a model reports are true of the model itself.
+//! The values that a model reports agree with its own later decisions.
 
 use crate::{for_many_answers, would};
 

@@ -1,11 +1,12 @@
-//! The figures of an answer are true: what they promise happens then, and not a microsecond sooner.
+//! The values of an answer are true: what they promise happens at that time, and not a microsecond
+//! sooner.
 
 use crate::common::Limiter;
 use crate::{END_US, MANY, STEPS, common, for_many_answers, for_many_policies};
 use testkit::traffic;
 
 /// Whether the clock reaches that far.
-fn told(at_us: u64, wait_us: u64) -> bool {
+fn is_reachable(at_us: u64, wait_us: u64) -> bool {
     at_us.checked_add(wait_us).is_some_and(|then| then < END_US)
 }
 
@@ -13,7 +14,7 @@ fn told(at_us: u64, wait_us: u64) -> bool {
 fn retry_after_is_sufficient_and_minimal() {
     for_many_answers(501, |limiter, at_us, cost, answer| match answer.retry_after_us {
         Some(0) => assert!(answer.allowed),
-        Some(wait_us) if told(at_us, wait_us) => {
+        Some(wait_us) if is_reachable(at_us, wait_us) => {
             assert!(!answer.allowed);
             assert!(limiter.peek(at_us + wait_us, cost).allowed, "{wait_us} is too early");
             assert!(!limiter.peek(at_us + wait_us - 1, cost).allowed, "{wait_us} is too late");
@@ -27,15 +28,15 @@ fn retry_after_is_sufficient_and_minimal() {
 }
 
 #[test]
-fn every_cost_that_fits_is_told_when() {
+fn every_cost_that_fits_has_a_wait() {
     for_many_policies(502, MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
         for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
             limiter.step(at_us, cost);
-            let any = rng.between(1, policy.limit_figure().max(1));
+            let any = rng.between(1, policy.decision_limit().max(1));
             let wait = limiter.peek(at_us, any).retry_after_us;
             assert_eq!(wait.is_none(), policy.limit == 0, "{any}: {policy:?}");
-            if let Some(wait_us @ 1..) = wait.filter(|wait_us| told(at_us, *wait_us)) {
+            if let Some(wait_us @ 1..) = wait.filter(|wait_us| is_reachable(at_us, *wait_us)) {
                 assert!(limiter.peek(at_us + wait_us, any).allowed, "{any}: {policy:?}");
                 assert!(!limiter.peek(at_us + wait_us - 1, any).allowed, "{any}: {policy:?}");
             }
@@ -47,7 +48,7 @@ fn every_cost_that_fits_is_told_when() {
 fn reset_after_is_sufficient_and_minimal() {
     for_many_answers(503, |limiter, at_us, _, answer| {
         let reset_us = answer.reset_after_us;
-        if !told(at_us, reset_us) {
+        if !is_reachable(at_us, reset_us) {
             return;
         }
         let then = limiter.peek(at_us + reset_us, 1);
@@ -59,14 +60,14 @@ fn reset_after_is_sufficient_and_minimal() {
     });
 }
 
-/// A bucket that begins with fewer tokens is idle only when it never begins again.
+/// A bucket that begins with fewer tokens is idle only if it never begins again.
 #[test]
 fn a_limiter_may_be_forgotten_just_when_reset_after_says() {
     for_many_policies(504, 2 * MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
         for (at_us, cost) in traffic::trace(rng, &policy, 20) {
             let reset_us = limiter.step(at_us, cost).reset_after_us;
-            if !told(at_us, reset_us) {
+            if !is_reachable(at_us, reset_us) {
                 continue;
             }
             if reset_us > 0 {
@@ -112,6 +113,6 @@ fn count_units(limiter: &mut dyn Limiter, at_us: u64, asks: u64) -> u64 {
 fn limit_is_the_figure_of_the_definition() {
     for_many_policies(507, MANY, |_, policy| {
         let answer = common::limiter(&policy).step(1, 0);
-        assert_eq!(answer.limit, policy.limit_figure(), "{policy:?}");
+        assert_eq!(answer.limit, policy.decision_limit(), "{policy:?}");
     });
 }
