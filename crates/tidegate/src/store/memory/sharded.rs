@@ -9,7 +9,7 @@ mod locked;
 mod migrate;
 mod shard;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 
@@ -38,7 +38,8 @@ const LOOKED_AT_WHEN_FULL: usize = 32;
 #[derive(Debug)]
 pub(super) struct Sharded<E: Entry> {
     rules: E::Rules,
-    shards: Box<[Mutex<Shard<E>>]>,
+    /// Made when the first is locked.
+    shards: OnceLock<Box<[Mutex<Shard<E>>]>>,
     budget: Arc<Budget>,
     overflow: Overflow<E>,
     /// The shard that is looked through next when there is no room.
@@ -71,8 +72,8 @@ impl<E: Entry> Sharded<E> {
         budget: Arc<Budget>,
         succession: Succession<dyn Table>,
     ) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (overflow, next_swept) = (Overflow::new(), AtomicUsize::new(0));
+        let (shards, overflow) = (OnceLock::new(), Overflow::new());
+        let next_swept = AtomicUsize::new(0);
         Self { rules, shards, budget, overflow, next_swept, bytes_of_one: 0, succession }
     }
 
@@ -95,8 +96,9 @@ impl<E: Entry> Sharded<E> {
     }
 
     fn lock_as_it_is(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
+        let shards = self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::default()).collect());
         // A panic inside a step leaves a shard as it was before or after, never between.
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries to find what was short, after a look for limiters that can go.
@@ -351,10 +353,11 @@ impl<E: Entry> Table for Sharded<E> {
     }
 
     fn tidy(&self, now: Timestamp) {
+        let Some(shards) = self.shards.get() else { return };
         let mut left = LOOKED_AT_WHEN_FULL;
         for _ in 0..SHARDS {
             let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
-            if let Ok(mut shard) = self.shards[number].try_lock() {
+            if let Ok(mut shard) = shards[number].try_lock() {
                 let looked_at = left.min(shard.turns());
                 shard.sweep(&self.rules, &self.budget, looked_at, now);
                 left -= looked_at;

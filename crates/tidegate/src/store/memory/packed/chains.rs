@@ -72,13 +72,11 @@ impl Place<'_> {
 }
 
 impl Chains {
-    /// Chains for at most `most_keys` keys.
+    /// Chains for at most `most_keys` keys. They take no memory until one is locked.
     pub(super) fn for_keys(most_keys: usize) -> Self {
         let chains = (most_keys / KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
-        let homes = Lines::with_room_for(chains);
-        (0..FIRST_CHAINS).for_each(|number| _ = homes.make(number));
         Self {
-            homes,
+            homes: Lines::with_room_for(chains),
             // No chain keeps a line that it can do without, so its spare lines are fewer than a third
             // of its keys, and those of all chains fewer than there are homes, however uneven they are.
             spares: Lines::with_room_for(chains + 1),
@@ -140,9 +138,18 @@ impl Chains {
     /// Locks a chain by number; `None` where there is none.
     #[inline(always)]
     pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
-        let home = self.homes.get(number)?;
+        let home = match self.homes.get(number) {
+            Some(home) => home,
+            None => self.first_home(number)?,
+        };
         home.lock();
         Some(Chain { chains: self, home, number })
+    }
+
+    /// Makes the home line of one of the first chains.
+    #[cold]
+    fn first_home(&self, number: u32) -> Option<&Line> {
+        if number < FIRST_CHAINS { self.homes.make(number) } else { None }
     }
 
     /// Reads a little of the line that a fingerprint's chain begins with, so that it is on its way.
@@ -150,7 +157,7 @@ impl Chains {
         self.homes.get(self.number_of(fingerprint)).map_or(0, |home| home.next().into())
     }
 
-    /// Locks a chain by number if nobody holds it.
+    /// Locks a chain by number if it was ever locked and nobody holds it.
     pub(super) fn try_lock(&self, number: u32) -> Option<Chain<'_>> {
         let home = self.homes.get(number)?;
         // Made only when the lock was had: a `Chain` unlocks when it is dropped.

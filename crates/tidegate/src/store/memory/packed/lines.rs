@@ -7,27 +7,33 @@ use super::line::Line;
 /// Lines in a segment: 32 KiB, which is the most that is ever made at once; few for the model checker.
 const SEGMENT: usize = if cfg!(loom) { 4 } else { 512 };
 
-/// Up to a fixed number of lines. Making one invalidates no reference to another.
+/// Up to a fixed number of lines. Making one invalidates no reference to another. While there are none they take
+/// no memory.
 #[derive(Debug)]
 pub(super) struct Lines {
-    segments: Box<[OnceLock<Box<[Line]>>]>,
+    most: usize,
+    segments: OnceLock<Segments>,
 }
+
+type Segments = Box<[OnceLock<Box<[Line]>>]>;
 
 impl Lines {
     /// None made yet; room for `most`.
-    pub(super) fn with_room_for(most: usize) -> Self {
-        Self { segments: (0..most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect() }
+    pub(super) const fn with_room_for(most: usize) -> Self {
+        Self { most, segments: OnceLock::new() }
     }
 
     /// The line of a number; `None` if it was not made.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&Line> {
-        self.segments.get(number as usize / SEGMENT)?.get()?.get(number as usize % SEGMENT)
+        let segment = self.segments.get()?.get(number as usize / SEGMENT)?;
+        segment.get()?.get(number as usize % SEGMENT)
     }
 
     /// Makes the line of a number; `None` when there is no room for it.
     pub(super) fn make(&self, number: u32) -> Option<&Line> {
-        let segment = self.segments.get(number as usize / SEGMENT)?;
+        let none_yet = || (0..self.most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect();
+        let segment = self.segments.get_or_init(none_yet).get(number as usize / SEGMENT)?;
         let lines = segment.get_or_init(|| (0..SEGMENT).map(|_| Line::default()).collect());
         lines.get(number as usize % SEGMENT)
     }
