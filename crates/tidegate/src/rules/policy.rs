@@ -15,7 +15,7 @@ use crate::settings::StoreSettings;
 /// Rules in the order they were written, found by domain. Never changed once built.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    rules: Vec<PolicyRule>,
+    pub(super) rules: Vec<PolicyRule>,
     by_domain: HashMap<String, Domain>,
     max_keys: Option<NonZeroUsize>,
     revision: Option<NonZeroU32>,
@@ -119,17 +119,6 @@ impl Policy {
             }
         }
         self
-    }
-
-    /// The same policy with other figures in some of its rules, by their numbers.
-    pub(crate) fn with_rules(&self, rules: impl Iterator<Item = (usize, PolicyRule)>) -> Self {
-        let mut all = self.clone();
-        for (number, rule) in rules {
-            if let Some(known) = all.rules.get_mut(number) {
-                *known = rule;
-            }
-        }
-        all
     }
 
     /// The rules of a domain with their numbers, in the order they were written.

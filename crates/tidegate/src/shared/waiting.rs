@@ -14,7 +14,7 @@ use tidegate_core::{AlgorithmKind, Limit, Micros, Rule, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::store::Late;
+use super::store::{Late, Store};
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{GateQueue, GateQueues, delay_of, queue_of, stops_of};
@@ -39,7 +39,7 @@ impl SharedGate {
     /// How many of those who wait in this process would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
-        let met = self.met(request);
+        let met = self.met(&self.newest(), request);
         met.iter().map(|met| self.queues().len(&self.queue_of(met))).sum()
     }
 
@@ -76,7 +76,8 @@ impl SharedGate {
         let now = if answer.is_degraded() {
             Some(self.now())
         } else {
-            let seen = self.look(&self.met(request), &[], Origin::default()).await;
+            let store = self.newest();
+            let seen = store.look(&self.met(&store, request), &[], Origin::default()).await;
             seen.ok().map(|seen| seen.now)
         };
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
@@ -90,41 +91,52 @@ impl SharedGate {
     }
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (met, origin) = (self.met(request), request.origin());
-        if let Some(answer) = self.banned(&met, origin).await {
+        let store = self.newest();
+        let (met, origin) = (self.met(&store, request), request.origin());
+        if let Some(answer) = self.banned(&store, &met, origin).await {
             return answer;
         }
-        let waitable = ToStore::new(self, met, request.longest_wait());
+        let waitable = ToStore::new(self, store, met, request.longest_wait());
         if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.at_once(&waitable.met, origin).await;
+            return self.at_once(&waitable.store, &waitable.met, origin).await;
         }
         // Seldom, and large: what stands around it would be as large, and be moved so.
-        Box::pin(InTurn::new(waitable, origin).until_decided()).await
+        Box::pin(InTurn::new(waitable, *request).until_decided()).await
     }
 
     /// A decision for one who does not wait: refused behind those who do, for they came sooner.
-    pub(crate) async fn at_once(&self, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
+    pub(super) async fn at_once(
+        &self,
+        store: &Arc<Store>,
+        met: &[KeyMet],
+        origin: Origin<'_>,
+    ) -> Answer<'_> {
         if self.is_behind(met)
-            && let Some(answer) = Box::pin(self.behind(met, origin)).await
+            && let Some(answer) = Box::pin(self.behind(store, met, origin)).await
         {
             return answer;
         }
-        self.ask(met, origin).await
+        self.ask(store, met, origin).await
     }
 
     /// What one is told who does not wait and stands behind those who do; nothing, where there is enough
     /// for all of them.
-    async fn behind(&self, met: &[KeyMet], origin: Origin<'_>) -> Option<Answer<'_>> {
-        let mut waitable = ToStore::new(self, met.into(), Micros::ZERO);
-        let seen = self.look(met, &waitable.look(|stop| self.cost_of(&stop.queue)), origin).await;
-        let seen = match seen {
+    async fn behind(
+        &self,
+        store: &Arc<Store>,
+        met: &[KeyMet],
+        origin: Origin<'_>,
+    ) -> Option<Answer<'_>> {
+        let mut waitable = ToStore::new(self, Arc::clone(store), met.into(), Micros::ZERO);
+        let costs = waitable.look(|stop| self.cost_of(&stop.queue));
+        let seen = match store.look(met, &costs, origin).await {
             Ok(seen) => seen,
-            Err(error) => return Some(self.without_store(met, origin.id, &error)),
+            Err(error) => return Some(self.without_store(store, met, origin.id, &error)),
         };
         if seen.repeated {
-            return Some(self.answer(met, seen));
+            return Some(store.answer_of(met, seen));
         }
-        waitable.refused_behind(seen).map(|refused| self.exact(met, refused))
+        waitable.refused_behind(seen).map(|refused| store.exact(met, refused))
     }
 
     /// Whether somebody waits for a limiter that can refuse this request.
@@ -157,7 +169,7 @@ impl SharedGate {
 /// A request on its way through the queues.
 struct InTurn<'a, 'g> {
     turn: Waiter<ToStore<'g>>,
-    origin: Origin<'a>,
+    request: Request<'a>,
     bell: Arc<Bell>,
     waker: Waker,
     /// How often it asks once more as soon as it stands in another queue, for units that came back
@@ -173,10 +185,10 @@ enum Next<'g> {
 }
 
 impl<'a, 'g> InTurn<'a, 'g> {
-    fn new(waitable: ToStore<'g>, origin: Origin<'a>) -> Self {
+    fn new(waitable: ToStore<'g>, request: Request<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
         let (waker, hurries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
-        Self { turn: Waiter::new(waitable), origin, bell, waker, hurries }
+        Self { turn: Waiter::new(waitable), request, bell, waker, hurries }
     }
 
     async fn until_decided(mut self) -> Answer<'g> {
@@ -184,24 +196,29 @@ impl<'a, 'g> InTurn<'a, 'g> {
         loop {
             let late = Late::default();
             let is_behind = self.turn.is_behind(gate.now());
-            self.turn.waitable_mut().follow_changes();
-            let met = &self.turn.waitable().met;
+            let origin = self.request.origin();
+            self.turn.waitable_mut().follow_changes(&self.request);
+            let ToStore { store, met, .. } = self.turn.waitable();
+            if !store.parts(met).is_empty() {
+                // By now its limiters live in several slots, and none of their rules lets anybody wait.
+                return gate.ask(store, met, origin).await;
+            }
             let seen = if is_behind {
                 self.look().await
             } else {
-                gate.take(met, self.origin, &late).await
+                gate.take(store, met, origin, &late).await
             };
-            let met = &self.turn.waitable().met;
+            let ToStore { store, met, .. } = self.turn.waitable();
             let next = match seen {
                 Err(error) => {
-                    let answer = gate.without_store(met, self.origin.id, &error);
+                    let answer = gate.without_store(store, met, origin.id, &error);
                     if answer.is_allowed() {
                         late.keep();
                     }
                     Next::Done(answer)
                 }
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
-                    Next::Done(gate.answer(met, seen))
+                    Next::Done(store.answer_of(met, seen))
                 }
                 Ok(seen) => self.hear(seen, is_behind),
             };
@@ -232,7 +249,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let looked = waitable.look(|stop| {
             before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
         });
-        waitable.gate.look(&waitable.met, &looked, self.origin).await
+        waitable.store.look(&waitable.met, &looked, self.request.origin()).await
     }
 
     fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
@@ -244,13 +261,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let done = self.turn.waitable_mut().see(seen, now);
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
-            Some(Progress::Done(done)) => {
-                let waitable = self.turn.waitable();
-                Next::Done(gate.exact(
-                    &waitable.met,
-                    Done { allowed: false, at, repeated: false, decisions: done.decisions },
-                ))
-            }
+            Some(Progress::Done(done)) => Next::Done(self.turn.waitable_mut().refused(done, at)),
             Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
                 Next::Sleep(Duration::from_micros(then.since(now).as_micros()))
@@ -268,25 +279,48 @@ impl<'a, 'g> InTurn<'a, 'g> {
 /// The limiters in a store that one request meets, and what was last seen of them.
 struct ToStore<'g> {
     gate: &'g SharedGate,
-    met: InlineList<KeyMet>,
+    /// Those that it met when it came, and the queues before them.
+    first: InlineList<KeyMet>,
     stops: Vec<Stop<GateQueue>>,
+    /// The store under the policy that is in force by now, and the limiters that it meets under that.
+    store: Arc<Store>,
+    met: InlineList<KeyMet>,
+    /// By the places of these, what was last seen of each.
     seen: Vec<Seen>,
-    /// By place, the wait that was told.
-    waits: Vec<Micros>,
+    decided: InlineList<Decided>,
     /// By place, where it was looked at for more than its own cost: how often the window of a log must
     /// pass on top of what it was looked at for.
     laps: Vec<u64>,
 }
 
 impl<'g> ToStore<'g> {
-    fn new(gate: &'g SharedGate, met: InlineList<KeyMet>, max_wait: Micros) -> Self {
-        let stops = stops_of(gate.loaded(), &met, max_wait, |met| gate.queue_of(met));
-        Self { gate, met, stops, seen: Vec::new(), waits: Vec::new(), laps: Vec::new() }
+    fn new(
+        gate: &'g SharedGate,
+        store: Arc<Store>,
+        met: InlineList<KeyMet>,
+        max_wait: Micros,
+    ) -> Self {
+        let stops = stops_of(store.policy(), &met, max_wait, |met| gate.queue_of(met));
+        let (first, decided) = (met.clone(), InlineList::new());
+        Self { gate, first, stops, store, met, seen: Vec::new(), decided, laps: Vec::new() }
     }
 
-    /// Goes on under the figures that are in force now: rules may have been changed while it waited.
-    fn follow_changes(&mut self) {
-        self.gate.follow_changes(&mut self.met);
+    /// Goes on under the policy that is in force now: another one may have been put in force while it waited.
+    fn follow_changes(&mut self, request: &Request<'_>) {
+        let newest = self.gate.newest();
+        if !Arc::ptr_eq(&newest, &self.store) {
+            self.met = self.gate.met(&newest, request);
+            self.store = newest;
+            self.seen.clear();
+            self.decided.clear();
+            self.laps.clear();
+        }
+    }
+
+    /// The place that the limiter of a stop has by now; `None` where it is not met any more.
+    fn place(&self, stop: &Stop<GateQueue>) -> Option<usize> {
+        let first = self.first.get(stop.place)?;
+        self.met.iter().position(|met| met.is_of(first))
     }
 
     /// What each limiter is to be looked at for, behind those who cost `before`: for its own cost. A log
@@ -296,8 +330,9 @@ impl<'g> ToStore<'g> {
         let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
-            let limit = self.log_limit(stop).filter(|limit| stop.cost <= *limit);
-            let parts = (costs.get_mut(stop.place), self.laps.get_mut(stop.place), limit);
+            let Some(place) = self.place(stop) else { continue };
+            let limit = self.log_limit(place).filter(|limit| stop.cost <= *limit);
+            let parts = (costs.get_mut(place), self.laps.get_mut(place), limit);
             if let (Some(cost), Some(laps), Some(limit)) = parts {
                 let all = before(stop).saturating_add(stop.cost) - 1;
                 (*laps, *cost) = (all / limit, all % limit + 1);
@@ -307,8 +342,8 @@ impl<'g> ToStore<'g> {
     }
 
     /// The limit of a log.
-    fn log_limit(&self, stop: &Stop<GateQueue>) -> Option<u64> {
-        let spec = *self.rule(stop.place)?.spec();
+    fn log_limit(&self, place: usize) -> Option<u64> {
+        let spec = *self.rule(place)?.spec();
         match (spec.algorithm, spec.limit) {
             (AlgorithmKind::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
             _ => None,
@@ -317,22 +352,29 @@ impl<'g> ToStore<'g> {
 
     fn rule(&self, place: usize) -> Option<&Rule> {
         let by = self.seen.get(place).and_then(Seen::decided_by);
-        let own = || self.met.get(place)?.rule_in(self.gate.loaded());
+        let own = || self.met.get(place)?.rule_in(self.store.policy());
         by.map(|by| &**by).or_else(own)
     }
 
-    /// What was seen, at the time of this process.
+    /// What was seen, at the time of this process and by the places of the limiters that were met at first; one that
+    /// is not met any more refuses nobody.
     fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
-        let waits = seen.decisions.iter().map(|one| one.retry_after().unwrap_or_default());
-        self.waits = waits.collect();
-        let replies = seen.decisions.into_iter().zip(&seen.seen).zip(&self.met);
-        let decided = |((decision, seen), met): ((_, &Seen), &KeyMet)| Decided {
-            unlimited: met.is_unlimited(),
-            ..seen.reply(decision)
-        };
-        let decisions = replies.map(decided).collect();
+        let replies = seen.decisions.into_iter().zip(&seen.seen);
+        self.decided = replies.map(|(decision, seen)| seen.reply(decision)).collect();
         self.seen = seen.seen;
-        Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions }
+        let done =
+            |decisions| Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions };
+        let last = done(self.decided.clone());
+        let decided = |first| last.of(&self.met, first).cloned().unwrap_or_else(Decided::unlimited);
+        done(self.first.iter().map(decided).collect())
+    }
+
+    /// The refusal `done`, which has the limiters that were met at first, of those that are met by now.
+    fn refused(&mut self, done: Done, at: Timestamp) -> Answer<'g> {
+        let decided = |(met, last)| done.of(&self.first, met).cloned().unwrap_or(last);
+        let last = std::mem::take(&mut self.decided);
+        let decisions = self.met.iter().zip(last).map(decided).collect();
+        self.store.exact(&self.met, Done { allowed: false, at, repeated: false, decisions })
     }
 
     /// The refusal of one who does not wait, while others do; `None` where nobody does any more.
@@ -355,9 +397,10 @@ impl Waitable for ToStore<'_> {
     }
 
     fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
-        let (rule, seen) = (self.rule(stop.place)?, self.seen.get(stop.place)?);
-        let looked = self.log_limit(stop).and(self.laps.get(stop.place));
-        let least = self.waits.get(stop.place).copied().unwrap_or_default();
+        let place = self.place(stop)?;
+        let (rule, seen) = (self.rule(place)?, self.seen.get(place)?);
+        let looked = self.log_limit(place).and(self.laps.get(place));
+        let least = self.decided.get(place)?.decision.retry_after().unwrap_or_default();
         let Some(laps) = looked else {
             // What is in force until it is admitted is not told: it waits at least so long.
             if seen.tried {
@@ -371,7 +414,7 @@ impl Waitable for ToStore<'_> {
     }
 
     fn delay(&self, done: &Done) -> Micros {
-        delay_of(&self.met, done)
+        delay_of(&self.first, done)
     }
 
     fn delay_is_waiting(&self) -> bool {

@@ -37,8 +37,7 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) brought: bool,
     /// Whether they are a plan.
     pub(crate) by_plan: bool,
-    /// Figures in place of the rule's own: what the request brought, a plan, or, where they are sent with
-    /// each request, what the rule was changed to.
+    /// Figures in place of the rule's own: what the request brought, or a plan.
     pub(crate) figures: Figures,
     /// The descriptors of the request that meet it.
     pub(crate) by: Descriptors,
@@ -86,8 +85,8 @@ impl<K> Met<K> {
         self.figures.as_deref().or_else(own)
     }
 
-    /// Whether its plan, what the request brings, or what its rule was changed to admits everything. Where a
-    /// rule's own figures do, it is not met at all.
+    /// Whether its plan, or what the request brings, admits everything. Where a rule's own figures do, it is not met at
+    /// all.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
 
 use super::Step;
+use super::ask::Met;
 use crate::inline_list::InlineList;
 
 /// What one limiter answered.
@@ -80,6 +81,13 @@ pub(crate) struct Done<D = Decided> {
     /// Whether it is what the same request was answered before, under its id.
     pub(crate) repeated: bool,
     pub(crate) decisions: InlineList<D>,
+}
+
+impl<D> Done<D> {
+    /// What it says of a limiter, of those that were met in it; `None` where that is not among them.
+    pub(crate) fn of<K: PartialEq>(&self, met: &[Met<K>], one: &Met<K>) -> Option<&D> {
+        self.decisions.get(met.iter().position(|met| met.is_of(one))?)
+    }
 }
 
 /// What came of a step over one limiter.
