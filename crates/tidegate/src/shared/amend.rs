@@ -17,9 +17,9 @@ impl SharedGate {
     /// - A rule that is **unchanged** goes on, and is as new as it was: nothing changes for other nodes.
     /// - A limiter of a rule with **other figures** follows in the store when this node next takes from it, in the same
     ///   step. So this takes no time, and asks nothing of the store.
-    /// - Other words hold from now on. In the store a limiter is known by domain and name of its rule and by the values
-    ///   of its key, in the slot of its `hash_tag`: where other entries are its **key**, or its tag, those that are known
-    ///   by nothing of before begin as new.
+    /// - Other words hold from now on. In the store a limiter is known by the domain and name of its rule, the values of
+    ///   its key and that of its `hash_tag`: where other entries become the **key** or the tag, those that are known by the
+    ///   same values as before go on, and all others begin as new.
     /// - A rule that is **removed** decides nothing any more on this node. Its limiters stay in the store until they
     ///   expire, and in this process until they would have, so that adding it back gives nobody a fresh limit.
     /// - A rule that is **added** begins with what is in the store.

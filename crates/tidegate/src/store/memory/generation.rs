@@ -1,5 +1,6 @@
 //! A policy that was put in force, and the tables of its rules.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
@@ -11,7 +12,6 @@ use crate::rules::Policy;
 use crate::step::{Lineage, Met, Step};
 
 /// A policy and its tables. Never changed once it is in force.
-#[derive(Debug)]
 pub(crate) struct Generation {
     pub(super) number: GenerationNumber,
     pub(crate) policy: Arc<Policy>,
@@ -30,6 +30,14 @@ pub(super) struct TablesOfRule {
     pub(super) is_per_key: bool,
     /// When its values came in force; of two changes of a rule the second is the later one.
     pub(super) since: Timestamp,
+}
+
+/// The policy only, and not all limiters: answers keep it.
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, policy, .. } = self;
+        f.debug_struct("Generation").field("number", number).field("policy", policy).finish()
+    }
 }
 
 impl Generation {
