@@ -1,6 +1,8 @@
 //! Policies that are replaced where the store does not decide: what this node knows of limiters goes on as well.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use crate::server::{Events, Server, check, gate_over, gate_with, rule, settings, until_lost};
 use tidegate::{AlgorithmKind, OnFull, OnStoreError, Policy, RuleSpec, SharedGate};
 
@@ -112,9 +114,15 @@ async fn a_node_whose_first_rule_with_shares_comes_later_is_listed_from_then_on(
     }
     assert_eq!(server.run::<u64>(&["EXISTS", "tidegate:?nodes"]), 0);
     gates.iter().for_each(|gate| replace(gate, vec![log(1)]));
-    while !gates.iter().all(|gate| gate.nodes() == 2) {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let seen = async {
+        while !gates.iter().all(|gate| gate.nodes() == 2) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(Duration::from_secs(30), seen).await.is_ok(),
+        "they are not listed"
+    );
     gates.iter().for_each(|gate| replace(gate, vec![log(10)]));
     let listed: u64 = server.run(&["ZCARD", "tidegate:?nodes"]);
     assert_eq!(listed, 2, "once each");
