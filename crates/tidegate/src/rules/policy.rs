@@ -67,7 +67,8 @@ impl Policy {
     /// Says which of several policies in turn this is: a larger number is a newer one. It matters where nodes with
     /// different values share a [store](Policy::with_store), as in a rolling change: a key is decided by the values
     /// of the newest revision that has taken from it, whichever node asks. Of policies with the same revision, or
-    /// with none, the one that was loaded later is the newer; one without is older than all that have one. So
+    /// with none, those values are the newer that came in force later on their node: with the first policy that it
+    /// loaded, or with one that was put in force since and changed them. One without is older than all that have one. So
     /// where nodes of the old policy may restart meanwhile, give a larger number with each change.
     #[must_use]
     pub const fn with_revision(mut self, revision: NonZeroU32) -> Self {

@@ -155,7 +155,7 @@ fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_
             if step.is_multiple_of(3) { vec![open, rule] } else { vec![rule] }
         };
         // Mostly up, with every other one far down, below what is used.
-        let limit = |step: u64| if step % 2 == 0 { 10 + 5 * step } else { 1 + 2 * step };
+        let limit = |step: u64| if step.is_multiple_of(2) { 10 + 5 * step } else { 1 + 2 * step };
         let (history, done) = (History::default(), AtomicBool::new(false));
         let gate = Gate::new(Policy::new(rules(limit(0), 0)).unwrap());
         history.change(limit(0), || ());

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::server::nodes::Nodes as Cluster;
-use crate::server::{Server, check, gate_over, rule};
+use crate::server::{Server, check, gate_over, rule, until_lost};
 use tidegate::{
     AlgorithmKind, Descriptor, Limit, Micros, OnStoreError, Policy, Problem, Request, RuleSpec,
     SharedGate, Spec,
@@ -133,13 +133,13 @@ async fn the_word_of_a_policy_is_the_newer_one_whenever_its_values_came_in_force
 
 #[tokio::test]
 async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![log("a", 10), log("b", 10)]).await;
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![log("a", 10), log("b", 10)]).await;
     assert!(asked(&gate, "ada", 1).await.0);
     server.signal("STOP");
     let mut begun = Box::pin(check(&gate, "ada", 2));
     assert!(timeout(Duration::ZERO, begun.as_mut()).await.is_err());
-    replace(&gate, vec![log("c", 30), log("b", 20)]);
+    replace(&gate, vec![log("b", 20), log("c", 30)]);
     server.signal("CONT");
     let answer = begun.await;
     assert!(answer.is_allowed() && !answer.is_degraded());
@@ -153,6 +153,13 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
     assert_eq!(gate.in_force("default", "b").unwrap(), log("b", 20));
     assert!(gate.in_force("default", "a").is_err());
     assert!(!asked(&gate, "ada", 18).await.0 && asked(&gate, "ada", 17).await.0);
+    // What it took is known in this process too, where the rule stands now.
+    server.kill();
+    until_lost(&gate, &events).await;
+    replace(&gate, vec![log("b", 30)]);
+    assert!(
+        !check(&gate, "ada", 11).await.is_allowed() && check(&gate, "ada", 10).await.is_allowed()
+    );
 }
 
 /// Nothing of a rule that is closed without the store is known in this process.

@@ -141,12 +141,10 @@ impl Known {
 
     /// When the values of `rule` came in force, which does at `at`.
     pub(super) fn since_under(&self, rule: &PolicyRule, at: Timestamp) -> Timestamp {
-        let since = self.of_rule.since;
-        let values = |rule: &PolicyRule| (rule.spec().spec, rule.spec().overrides.clone());
-        match self.removed_at {
-            None if values(&self.rule) == values(rule) => since,
-            _ => at.max(since.plus(Micros::from_micros(1))),
-        }
+        let (since, old, new) = (self.of_rule.since, self.rule.spec(), rule.spec());
+        let stays =
+            self.removed_at.is_none() && (old.spec, &old.overrides) == (new.spec, &new.overrides);
+        if stays { since } else { at.max(since.plus(Micros::from_micros(1))) }
     }
 
     /// Has the limiter that keys without room share come under the values of `rule`.
