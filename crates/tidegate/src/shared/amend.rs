@@ -30,7 +30,8 @@ impl SharedGate {
     /// clock: so of rules that are added, or whose figures or overrides change, this node has the newest, but where
     /// the policy has a smaller word than that of another node, or none.
     ///
-    /// A request is decided under one policy: that of when it was asked. Whoever waits for a limiter of a changed or
+    /// A request is decided under one policy: that of when it was asked, but for a limiter from which newer values have
+    /// taken by then. Whoever waits for a limiter of a changed or
     /// removed rule asks again at once, under the policy of now; a rule that was added since refuses it where it has no
     /// room for it. Plans, bans, queues and answers that are remembered under an id belong to a rule by its domain
     /// and name, and go on; a cost that was reserved before is settled with the limiters that took it. What decides
