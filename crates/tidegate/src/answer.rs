@@ -250,8 +250,8 @@ impl Answer<'_> {
         self.standing != Standing::Exact
     }
 
-    /// True when the shared store answers, but there was more load than it decides in time: rules whose
-    /// `on_store_error` is `local` or `open` were decided in process, as `local` is, and one that is
+    /// True when the shared store answers, but there was more load than it decides in time, or when many
+    /// waited for it and it was silent for less than three deadlines: rules whose `on_store_error` is `local` or `open` were decided in process, as `local` is, and one that is
     /// `closed` refused the request ([`Answer::is_unavailable`]). Such an answer is also
     /// [degraded](Answer::is_degraded).
     #[must_use]

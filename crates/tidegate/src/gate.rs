@@ -195,16 +195,31 @@ impl<C: Clock> Gate<C> {
         if !self.queues.are_idle() {
             return self.step_behind(request, clock, step);
         }
-        let (generation, (met, done)) = self.memory.ask(|generation| {
-            let met = self.met(generation, request);
-            let once = self.once_for(generation, request, &met, step);
-            let done = match self.without_asking(generation, &met, once, clock)? {
-                Some(done) => done,
-                None => self.step_at(generation, &met, once, clock, step)?,
-            };
-            Ok((met, done))
-        });
-        Stepped { generation, met, done }
+        loop {
+            let generation = self.memory.newest();
+            let met = self.met(&generation, request);
+            if let Ok(done) = self.step_in(&generation, request, &met, clock, step) {
+                return Stepped { generation, met, done };
+            }
+            self.memory.wait_for_newer();
+        }
+    }
+
+    /// The same in one generation.
+    #[inline]
+    fn step_in(
+        &self,
+        generation: &Generation,
+        request: &Request<'_>,
+        met: &[Met],
+        clock: &impl Clock,
+        step: Step,
+    ) -> Result<Done, Moved> {
+        let once = self.once_for(generation, request, met, step);
+        match self.without_asking(generation, met, once, clock)? {
+            Some(done) => Ok(done),
+            None => self.step_at(generation, met, once, clock, step),
+        }
     }
 
     /// How the request is known if it is asked again in this way.
@@ -240,6 +255,10 @@ impl<C: Clock> Gate<C> {
     /// What came of a decision, as an answer; whoever is to know of it is told.
     fn conclude<'g>(&'g self, request: &Request<'_>, stepped: Stepped) -> Answer<'g> {
         self.count_refusals(&stepped.met, &stepped.done);
+        if self.front.observers.is_empty() {
+            // An answer that nobody else sees is made where the caller wants it.
+            return stepped.answer();
+        }
         let answer = stepped.answer();
         self.front.observers.tell(request, &answer);
         answer

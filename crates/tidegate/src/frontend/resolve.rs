@@ -26,9 +26,9 @@ impl<C> Frontend<C> {
         let mut all: InlineList<Met<K>> = InlineList::new();
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
-            for (number, rule) in policy.candidates(request.domain(), descriptor) {
+            policy.visit_candidates(request.domain(), descriptor, |number, rule| {
                 if !counts(rule) || !rule.matches(descriptor) {
-                    continue;
+                    return;
                 }
                 usage.note(rule, descriptor.units());
                 let variant = rule.variant_for(descriptor);
@@ -37,7 +37,7 @@ impl<C> Frontend<C> {
                     Some(_) => None,
                     None => match in_force(number, variant, rule.variant(variant)) {
                         Some(figures) => figures,
-                        None => continue,
+                        None => return,
                     },
                 };
                 let fingerprint = known_by(rule, descriptor);
@@ -72,7 +72,7 @@ impl<C> Frontend<C> {
                         });
                     }
                 }
-            }
+            });
         }
         let is_reported =
             |met: &Met<K>| usage.any && policy.rules().get(met.rule).is_some_and(is_reported);

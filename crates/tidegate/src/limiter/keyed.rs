@@ -252,12 +252,15 @@ impl<'a, C: Clock> OfKey<'a, C> {
 impl<C: Clock> Source for OfKey<'_, C> {
     #[inline]
     fn one(&self, cost: u64, step: Step) -> One {
-        let one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
-        let one = one.unwrap_or_else(|| One::unlimited(self.all.clock.now()));
-        match &self.terms {
-            Terms::LookedUp(looked_up) => One { figures: looked_up.plan(self.all), ..one },
-            Terms::Table | Terms::Own(_) | Terms::Supplied(_) => one,
+        let Some(mut one) =
+            self.part(cost, step, |part| self.all.limiters.one(part, self.reading()))
+        else {
+            return One::unlimited(self.all.clock.now());
+        };
+        if let Terms::LookedUp(looked_up) = &self.terms {
+            one.figures = looked_up.plan(self.all);
         }
+        one
     }
 
     fn preview(&self) -> Option<Box<dyn Preview>> {

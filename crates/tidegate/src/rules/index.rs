@@ -1,6 +1,6 @@
 //! The rules of a domain, or the overrides of a rule, found by an entry that they require.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::request::Descriptor;
 
@@ -15,7 +15,7 @@ const FEW: usize = 16;
 pub(super) struct Index {
     /// Those that may match any descriptor.
     every: Vec<usize>,
-    by_name: HashMap<String, Named>,
+    by_name: BTreeMap<String, Named>,
 }
 
 /// What is listed under one entry.
@@ -57,24 +57,27 @@ impl Index {
         index
     }
 
-    /// Returns the numbers that may match a descriptor, each once; all others do not match it.
-    pub(super) fn candidates<'a>(
-        &'a self,
-        descriptor: &Descriptor<'a>,
-    ) -> impl Iterator<Item = usize> + use<'a> {
+    /// Calls `visit` with the numbers that may match a descriptor, each once; all others do not match it.
+    #[inline]
+    pub(super) fn visit(&self, descriptor: &Descriptor<'_>, mut visit: impl FnMut(usize)) {
+        self.every.iter().copied().for_each(&mut visit);
+        if !self.by_name.is_empty() {
+            self.visit_listed(descriptor, visit);
+        }
+    }
+
+    fn visit_listed(&self, descriptor: &Descriptor<'_>, mut visit: impl FnMut(usize)) {
         let entries = descriptor.entries();
-        let entries = if self.by_name.is_empty() { &[] } else { entries };
-        let listed = entries.iter().enumerate().flat_map(move |(number, entry)| {
-            let (name, value) = *entry;
-            let earlier = &entries[..number];
-            let named = self.by_name.get(name);
-            let is_new = !earlier.iter().any(|(earlier, _)| *earlier == name);
-            let with_any = named.filter(|_| is_new).map(|named| &named.with_any_value);
-            let is_new = is_new || !earlier.contains(entry);
-            let with_value = named.filter(|_| is_new).and_then(|named| named.by_value.get(value));
-            with_any.into_iter().chain(with_value).flatten().copied()
-        });
-        self.every.iter().copied().chain(listed)
+        for (number, entry) in entries.iter().enumerate() {
+            let ((name, value), earlier) = (*entry, &entries[..number]);
+            let Some(named) = self.by_name.get(name) else { continue };
+            if !earlier.iter().any(|(earlier, _)| *earlier == name) {
+                named.with_any_value.iter().copied().for_each(&mut visit);
+            }
+            if !earlier.contains(entry) {
+                named.by_value.get(value).into_iter().flatten().copied().for_each(&mut visit);
+            }
+        }
     }
 }
 
@@ -151,8 +154,8 @@ mod tests {
                 let entries: Vec<_> =
                     entries.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
                 let descriptor = Descriptor::new(&entries);
-                let found: Vec<_> =
-                    policy.candidates("default", &descriptor).map(|(number, _)| number).collect();
+                let mut found = Vec::new();
+                policy.visit_candidates("default", &descriptor, |number, _| found.push(number));
                 looked_at += found.len();
                 let mut once = found.clone();
                 once.sort_unstable();

@@ -1,6 +1,6 @@
 //! A policy: rules that were checked together, found by domain.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::check::check;
@@ -16,7 +16,7 @@ use crate::settings::StoreSettings;
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub(super) rules: Vec<PolicyRule>,
-    by_domain: HashMap<String, Domain>,
+    by_domain: BTreeMap<String, Domain>,
     max_keys: Option<NonZeroUsize>,
     revision: Option<NonZeroU32>,
     store: Option<StoreSettings>,
@@ -37,7 +37,7 @@ impl Policy {
     /// All that is wrong with any of them.
     pub fn new(specs: Vec<RuleSpec>) -> Result<Self, PolicyErrors> {
         let rules = check(specs)?;
-        let mut by_domain: HashMap<&str, Vec<_>> = HashMap::new();
+        let mut by_domain: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (number, rule) in rules.iter().enumerate() {
             by_domain.entry(rule.domain()).or_default().push((number, rule.required().collect()));
         }
@@ -128,14 +128,18 @@ impl Policy {
         numbers.iter().filter_map(|number| Some((*number, self.rules.get(*number)?)))
     }
 
-    /// The rules of a domain that a descriptor may match, with their numbers and in no order; all others do not match it.
-    pub(crate) fn candidates<'a>(
+    /// Calls `visit` with the rules of a domain that a descriptor may match and their numbers, in no order; all
+    /// others do not match it.
+    #[inline]
+    pub(crate) fn visit_candidates<'a>(
         &'a self,
         domain: &str,
-        descriptor: &Descriptor<'a>,
-    ) -> impl Iterator<Item = (usize, &'a PolicyRule)> + use<'a> {
-        let domain = self.by_domain.get(domain);
-        let numbers = domain.map(|domain| domain.index.candidates(descriptor));
-        numbers.into_iter().flatten().filter_map(|number| Some((number, self.rules.get(number)?)))
+        descriptor: &Descriptor<'_>,
+        mut visit: impl FnMut(usize, &'a PolicyRule),
+    ) {
+        let Some(domain) = self.by_domain.get(domain) else { return };
+        domain.index.visit(descriptor, |number| {
+            self.rules.get(number).into_iter().for_each(|rule| visit(number, rule));
+        });
     }
 }

@@ -51,6 +51,12 @@ pub(super) struct Override {
     pub(super) rule: Rule,
 }
 
+impl Override {
+    fn holds_for(&self, descriptor: &Descriptor<'_>) -> bool {
+        self.entries.iter().all(|(name, value)| descriptor.value(name) == Some(value))
+    }
+}
+
 /// The overrides of a rule: the first that matches holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
@@ -70,12 +76,14 @@ impl Overrides {
 
     /// The number of the one that holds for a descriptor.
     fn find(&self, descriptor: &Descriptor<'_>) -> Option<usize> {
-        let holds = |number: &usize| {
-            self.all.get(*number).is_some_and(|other| {
-                other.entries.iter().all(|(name, value)| descriptor.value(name) == Some(value))
-            })
-        };
-        self.index.candidates(descriptor).filter(holds).min()
+        let mut first = None;
+        self.index.visit(descriptor, |number| {
+            let is_earlier = first.is_none_or(|first| number < first);
+            if is_earlier && self.all.get(number).is_some_and(|other| other.holds_for(descriptor)) {
+                first = Some(number);
+            }
+        });
+        first
     }
 }
 
@@ -231,6 +239,6 @@ impl PolicyRule {
 
     /// The number of the variant that holds for a matching descriptor.
     pub(crate) fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
-        self.overrides.find(descriptor).map_or(0, |i| i + 1)
+        self.overrides.find(descriptor).map_or(0, |number| number + 1)
     }
 }

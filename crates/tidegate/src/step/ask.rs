@@ -93,6 +93,7 @@ impl<K> Met<K> {
 }
 
 /// Those that can refuse a request: what is unlimited is not met.
+#[inline]
 pub(crate) fn limited<K>(mut met: InlineList<Met<K>>) -> InlineList<Met<K>> {
     if met.iter().any(Met::is_unlimited) {
         met.retain(|one| !one.is_unlimited());

@@ -1,5 +1,7 @@
 //! What is to be done with limiters.
 
+use tidegate_core::Verdict;
+
 /// What is to be done with the limiters a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -46,6 +48,16 @@ impl Step {
     /// Whether it is to have memory for a unit more: one that only looks is answered as though it took.
     pub(crate) const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
+    }
+
+    /// Whether it may have changed the state of a limiter that it was run with, which answered so.
+    #[inline]
+    pub(crate) const fn changes(self, verdict: Verdict, cost: u64) -> bool {
+        match self {
+            Self::Decide | Self::Ask => verdict.is_allowed() && cost > 0,
+            Self::Peek | Self::AskReported => false,
+            Self::Report | Self::Refund | Self::Settle { .. } => true,
+        }
     }
 
     /// Whether it may take beyond the limit: its debt may be too large for a packed state.

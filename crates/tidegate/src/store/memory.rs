@@ -118,6 +118,11 @@ impl MemoryStore {
         }
     }
 
+    /// Waits until the generation is published that a step was told of.
+    pub(crate) fn wait_for_newer(&self) {
+        self.newest.wait_for_newer();
+    }
+
     /// Limiters in existence, over all rules.
     pub(crate) fn keys(&self) -> usize {
         self.whole.keys()

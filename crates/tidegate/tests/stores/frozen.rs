@@ -21,8 +21,8 @@ use crate::server::{Events, long};
 /// The number of the primary that is frozen.
 const FROZEN: usize = 2;
 
-/// For how long only its keys are asked for, before the others: longer than any deadline of a look at it.
-const ALONE: Duration = Duration::from_millis(1_200);
+/// For how long only its keys are asked for, before the others: longer than it may be silent.
+const ALONE: Duration = Duration::from_millis(3_600);
 
 /// Three primaries; each goes on while another is away.
 fn cluster() -> Nodes {

@@ -33,4 +33,5 @@ mod revisions;
 mod rights;
 mod server;
 mod shared;
+mod silent;
 mod versions;

@@ -164,10 +164,12 @@ impl Limiters {
 
     #[inline]
     fn ask<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> Option<O> {
-        match &self.first {
-            Some(first) => ask(&**first).map_or_else(|Moved| self.ask_newest(ask), Some),
-            None => self.ask_newest(ask),
+        if let Some(first) = &self.first
+            && let Ok(told) = ask(&**first)
+        {
+            return Some(told);
         }
+        self.ask_newest(ask)
     }
 
     #[cold]

@@ -36,8 +36,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Whether forgetting it would change no later decision.
     fn is_idle(&self, rules: &Self::Rules, now: Timestamp) -> bool;
 
-    /// Runs a step; also returns whether the state may have changed.
-    fn run(&mut self, rules: &Self::Rules, step: Step, cost: u64, now: Timestamp) -> (One, bool);
+    /// Runs a step; [`Step::changes`] says whether that changed its state.
+    fn run(&mut self, rules: &Self::Rules, step: Step, cost: u64, now: Timestamp) -> One;
 
     /// Runs a step in the memory that the state has; `None` where there is no state.
     fn run_in_place(

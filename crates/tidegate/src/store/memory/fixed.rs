@@ -44,7 +44,7 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
     }
 
     #[inline]
-    fn run(&mut self, rules: &Parameters<R>, step: Step, cost: u64, now: Timestamp) -> (One, bool) {
+    fn run(&mut self, rules: &Parameters<R>, step: Step, cost: u64, now: Timestamp) -> One {
         step.run(&rules.algorithm, &mut self.0, cost, now)
     }
 

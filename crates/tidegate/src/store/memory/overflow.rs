@@ -83,7 +83,7 @@ impl<E: Entry> Overflow<E> {
         let entry =
             slot.entry.as_mut().filter(|entry| claimed.is_some() || !entry.is_idle(rules, now));
         let one = entry.and_then(|entry| match claimed {
-            Some(_) => Some(entry.run(rules, step, cost, now).0),
+            Some(_) => Some(entry.run(rules, step, cost, now)),
             None => entry.run_in_place(rules, step, cost, now),
         });
         slot.weigh(rules, budget, claimed.unwrap_or(0));

@@ -81,16 +81,24 @@ impl<R: Algorithm> Packed<R> {
         generation: GenerationNumber,
     ) -> Result<Chain<'_>, Moved> {
         // All chains of fingerprints are there.
-        let chain = self.chains.lock(fingerprint).ok_or(Moved)?;
-        if self.succession.check(generation)? {
-            self.bring(&chain, fingerprint);
+        let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
+        match self.succession.check(generation) {
+            Ok(false) => Ok(chain),
+            Ok(true) => Ok(self.bring(chain, fingerprint)),
+            Err(Moved) => Err(Moved),
         }
-        Ok(chain)
+    }
+
+    /// Moves a limiter to its locked chain, unless that was done. The chain comes and goes as a value, which is
+    /// kept in registers where nothing is moved.
+    #[cold]
+    fn bring<'a>(&self, chain: Chain<'a>, fingerprint: Fingerprint) -> Chain<'a> {
+        self.bring_to(&chain, fingerprint);
+        chain
     }
 
     /// Moves a limiter to its locked chain, unless that was done.
-    #[cold]
-    fn bring(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
+    fn bring_to(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
         if chain.find(fingerprint).is_some() {
             return;
         }
@@ -234,8 +242,8 @@ impl<R: Algorithm> Packed<R> {
     ) -> One {
         let before = place.state();
         let mut slot = Some(self.unpack(fingerprint, before));
-        let (one, changed) = step.run(&self.rules.algorithm, &mut slot, cost, now);
-        if changed {
+        let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
+        if step.changes(one.verdict, cost) {
             let may_be_cut = step.owes(cost) || before == SPILLED;
             self.store(chain, place, fingerprint, self.word(fingerprint, slot, may_be_cut, now));
         }
@@ -277,9 +285,9 @@ impl<R: Algorithm> Packed<R> {
             return self.one_of_overflow(&Part { generation, ..part }, reading);
         }
         let mut slot = None;
-        let (one, changed) = step.run(&self.rules.algorithm, &mut slot, cost, now);
+        let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if stays {
-            let taken = slot.filter(|_| changed);
+            let taken = slot.filter(|_| step.changes(one.verdict, cost));
             self.add(&chain, fingerprint, self.word(fingerprint, taken, step.owes(cost), now));
             drop(chain);
             self.tend(now);

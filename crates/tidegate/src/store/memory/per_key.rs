@@ -63,7 +63,7 @@ impl Visitor for UntilIdle {
     type Out = Micros;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Micros {
-        let all = Step::Ask.run(algorithm, &mut None, algorithm.limit(), Timestamp::EPOCH).0;
+        let all = Step::Ask.run(algorithm, &mut None, algorithm.limit(), Timestamp::EPOCH);
         all.or_unlimited().reset_after.max(algorithm.window())
     }
 }

@@ -80,7 +80,7 @@ impl Entry for RuledEntry {
     }
 
     #[inline]
-    fn run(&mut self, _rules: &Usual, step: Step, cost: u64, now: Timestamp) -> (One, bool) {
+    fn run(&mut self, _rules: &Usual, step: Step, cost: u64, now: Timestamp) -> One {
         self.any_mut().run(step, cost, now)
     }
 
@@ -164,7 +164,7 @@ impl Entry for RuledEntry {
     #[cold]
     fn never(part: &Part<'_>, now: Timestamp) -> Option<One> {
         let mut entry = Self::new(part, &mut Recent::default())?;
-        let (one, _) = entry.any_mut().run(Step::Peek, part.cost, now);
+        let one = entry.any_mut().run(Step::Peek, part.cost, now);
         let decision = one.decision.filter(|_| part.step.wants_figures());
         let one = One { decision, overflow: true, elsewhere: true, ..one };
         (one.verdict == Verdict::Never && !part.step.is_unconditional()).then_some(one)
@@ -208,7 +208,7 @@ impl Entry for RuledEntry {
         let one = match change.seen {
             Some(_) if change.in_force => refusal(),
             Some(seen) => seen,
-            None => self.any_mut().run(part.step, part.cost, now).0,
+            None => self.any_mut().run(part.step, part.cost, now),
         };
         *self = change.before;
         Err(one)

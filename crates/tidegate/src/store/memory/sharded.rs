@@ -196,8 +196,10 @@ impl<E: Entry> Sharded<E> {
     ) -> Option<One> {
         let entry = kept.entry.as_mut()?;
         let begins = !entry.has_place(&self.rules);
-        let (one, changed) = entry.run(&self.rules, part.step, part.cost, now);
-        match changed && (begins || entry.need(&self.rules).next > 0) {
+        let one = entry.run(&self.rules, part.step, part.cost, now);
+        match part.step.changes(one.verdict, part.cost)
+            && (begins || entry.need(&self.rules).next > 0)
+        {
             true => kept.weigh(&self.rules, &self.budget, growth),
             false => self.budget.resize(growth, 0),
         }
@@ -268,7 +270,7 @@ impl<E: Entry> Sharded<E> {
         if !self.find_room(shard, need, stays, now) {
             return None;
         }
-        let (one, _) = entry.run(&self.rules, part.step, part.cost, now);
+        let one = entry.run(&self.rules, part.step, part.cost, now);
         if stays {
             self.add(shard, part.fingerprint, entry, need.first, now);
         }

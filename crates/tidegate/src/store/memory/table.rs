@@ -13,7 +13,7 @@ use crate::key::Fingerprint;
 use crate::step::{One, Step};
 
 impl Step {
-    /// Does it with one limiter that is held, at `now`; answers also whether its state may have changed.
+    /// Does it with one limiter that is held, at `now`; [`Step::changes`] says whether that changed its state.
     #[inline]
     pub(super) fn run<R: Algorithm>(
         self,
@@ -21,7 +21,7 @@ impl Step {
         slot: &mut Option<R::State>,
         cost: u64,
         now: Timestamp,
-    ) -> (One, bool) {
+    ) -> One {
         self.run_held(Held::new(algorithm, slot, cost), cost, now)
     }
 
@@ -33,7 +33,7 @@ impl Step {
         cost: u64,
         now: Timestamp,
     ) -> One {
-        let (one, _) = self.run_held(Held::new(algorithm, slot, cost).in_place(), cost, now);
+        let one = self.run_held(Held::new(algorithm, slot, cost).in_place(), cost, now);
         One { overflow: true, ..one }
     }
 
@@ -44,40 +44,31 @@ impl Step {
     }
 
     #[inline]
-    fn run_held<R: Algorithm>(
-        self,
-        mut held: Held<'_, R>,
-        cost: u64,
-        now: Timestamp,
-    ) -> (One, bool) {
-        let (verdict, changed) = match self {
-            Self::Decide | Self::Ask => {
-                let verdict = held.ask(now);
-                (verdict, verdict.is_allowed() && cost > 0)
-            }
+    fn run_held<R: Algorithm>(self, mut held: Held<'_, R>, cost: u64, now: Timestamp) -> One {
+        let verdict = match self {
+            Self::Decide | Self::Ask => held.ask(now),
             Self::Peek | Self::AskReported => {
                 held.advance(now);
-                (held.decide(), false)
+                held.decide()
             }
             Self::Report => {
                 held.take_reported(now);
                 held.advance(now);
-                (held.decide(), true)
+                held.decide()
             }
             Self::Refund => {
                 held.advance(now);
                 held.give_back();
-                (held.decide(), true)
+                held.decide()
             }
             Self::Settle { actual } => {
                 held.settle(now, cost, actual);
                 held.advance(now);
-                (held.decide(), true)
+                held.decide()
             }
         };
         let decision = self.wants_figures().then(|| held.report());
-        let (overflow, elsewhere) = (false, false);
-        (One { verdict, at: now, decision, overflow, elsewhere, figures: None }, changed)
+        One { verdict, at: now, decision, overflow: false, elsewhere: false, figures: None }
     }
 }
 

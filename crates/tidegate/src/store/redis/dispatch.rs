@@ -17,10 +17,12 @@ mod slots;
 mod window;
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Value;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -193,14 +195,7 @@ impl Dispatcher {
     }
 
     async fn until_answered(self: Rc<Self>, shard: Rc<Shard>, mut sending: Sending) {
-        let pipeline = std::mem::replace(&mut sending.pipeline, redis::Pipeline::new());
-        let count = pipeline.len();
-        let replies = sending.connection.send_packed_commands(&pipeline, 0, count);
-        let values = match timeout(LATEST, replies).await {
-            Ok(Ok(values)) => Ok(values),
-            Ok(Err(error)) => Err(StoreError::of(&error)),
-            Err(_) => Err(StoreError::Timeout),
-        };
+        let values = self.replies(&mut sending).await;
         let answered = shard.answered(sending, values);
         if let Some(error) = answered.lost.clone() {
             self.lost(&shard, error);
@@ -208,6 +203,24 @@ impl Dispatcher {
         answered.fail();
         answered.redirected.into_iter().for_each(|redirected| self.redirect(redirected));
         self.send(&shard);
+    }
+
+    /// Sends a write and waits for the replies to it.
+    async fn replies(&self, sending: &mut Sending) -> Result<Vec<Value>, StoreError> {
+        let pipeline = std::mem::replace(&mut sending.pipeline, redis::Pipeline::new());
+        let mut replies =
+            pin!(sending.connection.send_packed_commands(&pipeline, 0, pipeline.len()));
+        let (mut left, latest) = (LATEST, self.clock.now() + LATEST);
+        loop {
+            if let Ok(replied) = timeout(left, replies.as_mut()).await {
+                return replied.map_err(|error| StoreError::of(&error));
+            }
+            // Where the thread stood still, the replies may lie unread in the socket.
+            left = latest.saturating_duration_since(self.clock.now());
+            if left.is_zero() {
+                return Err(StoreError::Timeout);
+            }
+        }
     }
 
     /// Gives a shard up, and looks after it until it is fit again.

@@ -55,7 +55,8 @@ pub enum StoreEvent<'a> {
         /// The number of nodes.
         nodes: u64,
     },
-    /// It answers, but there is more load than it decides in time: the other requests are decided
+    /// It answers, but there is more load than it decides in time, or many wait for it and it has been
+    /// silent for less than a few deadlines: the other requests are decided
     /// in process by rules that are `local` or `open`, and refused by rules that are `closed`.
     Overloaded,
     /// It has decided every request in time for a second.

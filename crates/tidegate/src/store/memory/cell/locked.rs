@@ -58,7 +58,7 @@ impl<R: Algorithm> Cell for Locked<R> {
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(mut slot) = self.lock() else { return self.replacement.step(cost, step, reading) };
         let stays_unborn = slot.state.is_none() && !step.begins(cost);
-        let (one, _) = step.run(&self.algorithm, &mut slot.state, cost, reading.anew());
+        let one = step.run(&self.algorithm, &mut slot.state, cost, reading.anew());
         if stays_unborn {
             slot.state = None;
         }

@@ -93,8 +93,8 @@ impl<R: Algorithm> Cell for Pair<R> {
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(words) = self.lock() else { return self.replacement.step(cost, step, reading) };
         let mut slot = Some(self.algorithm.unpack(self.base, words));
-        let (one, changed) = step.run(&self.algorithm, &mut slot, cost, reading.early());
-        let state = slot.filter(|_| changed);
+        let one = step.run(&self.algorithm, &mut slot, cost, reading.early());
+        let state = slot.filter(|_| step.changes(one.verdict, cost));
         let is_cut = |state| !stays_whole(&self.algorithm, self.base, state, reading.early());
         if step.owes(cost) && state.as_ref().is_some_and(is_cut) {
             self.unlock(words);

@@ -74,8 +74,8 @@ impl<R: Algorithm> Cell for Word<R> {
                 return self.replacement.step(cost, step, reading);
             }
             let mut slot = Some(self.algorithm.unpack(self.base, [word, 0]));
-            let (one, changed) = step.run(&self.algorithm, &mut slot, cost, reading.early());
-            let Some(state) = slot.filter(|_| changed) else { return one };
+            let one = step.run(&self.algorithm, &mut slot, cost, reading.early());
+            let Some(state) = slot.filter(|_| step.changes(one.verdict, cost)) else { return one };
             if step.owes(cost) && !stays_whole(&self.algorithm, self.base, &state, reading.early())
             {
                 self.replacement.follow(|| followed_whole(&self.algorithm, self.end()));

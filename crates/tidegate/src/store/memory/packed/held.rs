@@ -60,7 +60,7 @@ impl<R: Algorithm> Packed<R> {
                     if self.succession.check(part.generation)?
                         && let Some(chain) = of_fingerprint(&chains, &self.chains, part.fingerprint)
                     {
-                        self.bring(chain, part.fingerprint);
+                        self.bring_to(chain, part.fingerprint);
                     }
                 }
                 return Ok(chains);

@@ -33,7 +33,7 @@ impl<R: Algorithm> Brought<'_, R> {
     /// Looks at what is asked; what is denied is told the least wait after which it would be admitted.
     pub(super) fn look(&self, part: &Part<'_>) -> Seen<R> {
         let mut slot = self.after(Micros::ZERO);
-        let (mut one, _) = Step::Peek.run(self.algorithm, &mut slot, part.cost, self.now);
+        let mut one = Step::Peek.run(self.algorithm, &mut slot, part.cost, self.now);
         let mut has_to_begin = false;
         if one.verdict == Verdict::Deny && part.step.wants_figures() {
             match self.least_wait(part.cost) {
@@ -95,7 +95,7 @@ impl<R: Algorithm> Brought<'_, R> {
 
     fn admits_after(&self, wait: Micros, cost: u64) -> bool {
         let (mut slot, at) = (self.after(wait), self.now.plus(wait));
-        Step::Decide.run(self.algorithm, &mut slot, cost, at).0.verdict.is_allowed()
+        Step::Decide.run(self.algorithm, &mut slot, cost, at).verdict.is_allowed()
     }
 
     /// Its state when it comes under the rule after a wait.

@@ -35,7 +35,7 @@ pub(in crate::store::memory) trait AnyOwn:
 
     fn is_idle(&self, now: Timestamp) -> bool;
 
-    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> (One, bool);
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
 
     fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
 

@@ -39,7 +39,7 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         self.entry.is_idle(&self.parameters, now)
     }
 
-    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> (One, bool) {
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
         self.entry.run(&self.parameters, step, cost, now)
     }
 

@@ -107,6 +107,11 @@ impl Pending {
         matches!(&*self.waits.borrow(), Waits::InTime(_))
     }
 
+    /// Why it gets no answer of a shard with this error: one that was not sent took nothing.
+    pub(super) fn unanswered(&self, error: &StoreError) -> StoreError {
+        if self.is_queued() { StoreError::Away } else { error.clone() }
+    }
+
     pub(super) fn sent(&self) {
         self.state.set(State::Sent);
     }

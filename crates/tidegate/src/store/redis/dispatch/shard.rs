@@ -1,9 +1,11 @@
 //! One server of a store: requests that wait for it, calls under way, and whether it answers.
 //!
-//! A shard is *unavailable* when it was asked and answered nothing for the deadline, or when its
+//! A shard is *unavailable* when it was asked and answered nothing for a few deadlines, or when its
 //! connection breaks. Then nothing is sent until a check finds it fit. A shard that answers, but
 //! not every request in time, is *overloaded*: requests that it cannot decide in time are reported
-//! as such, and it decides the others.
+//! as such, and it decides the others. One that was silent for a deadline is a *suspect*: where few
+//! requests wait for it, those whose time is over are reported as though it were unavailable, and
+//! where more wait as under overload.
 
 mod expiry;
 
@@ -74,6 +76,8 @@ struct State {
     heard_at: Instant,
     /// When there last were [`MANY_REQUESTS`].
     busy_at: Option<Instant>,
+    /// Whether more than a few requests have waited for it since it is a suspect.
+    is_crowded: bool,
 }
 
 /// Whether requests are sent to a shard.
@@ -134,6 +138,7 @@ impl Shard {
             due: VecDeque::new(),
             heard_at: now,
             busy_at: None,
+            is_crowded: false,
         });
         Self {
             number,
@@ -349,14 +354,8 @@ impl Shard {
         }
         state.queue.clear();
         let due = std::mem::take(&mut state.due).into_iter().map(|(_, request)| request);
-        let is_open = |request: &Rc<Pending>| {
-            request.home.get() == self.number && !request.is_done() && request.is_in_time()
-        };
-        let why = |request: Rc<Pending>| {
-            let error = if request.is_queued() { StoreError::Away } else { error.clone() };
-            (request, error)
-        };
-        due.filter(is_open).map(why).collect()
+        let awaited = due.filter(|request| self.is_awaited(request));
+        awaited.map(|request| (Rc::clone(&request), request.unanswered(error))).collect()
     }
 
     /// Notes that the shard is fit, over its connection or a new one.

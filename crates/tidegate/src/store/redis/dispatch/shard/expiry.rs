@@ -6,14 +6,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Health, Shard, State};
-use crate::store::redis::dispatch::TICK;
 use crate::store::redis::dispatch::pending::Pending;
 use crate::store::redis::error::StoreError;
 
 /// How long a time of many requests is remembered.
 const LATELY: Duration = Duration::from_secs(1);
-/// Deadlines for which such a shard may be silent.
-const PATIENCE_UNDER_LOAD: u32 = 20;
+/// Deadlines of silence after which a shard is unavailable; the second number is for one that was
+/// asked much lately.
+const PATIENCE: (u32, u32) = (3, 20);
+/// Most requests that may wait for a suspect shard and are decided as though it were unavailable.
+const FEW_REQUESTS: usize = 4;
 
 /// The time of one check of the requests that are due.
 #[derive(Clone, Copy)]
@@ -22,8 +24,8 @@ struct Look {
     now: Instant,
     /// By the real clock.
     real: Instant,
-    /// How long the shard was asked and has not answered.
-    silent: Duration,
+    /// Whether requests whose time is over are decided as though the shard were unavailable.
+    is_outage: bool,
 }
 
 /// What happens to a request that is due.
@@ -32,82 +34,82 @@ enum Due {
     Again(Instant),
     /// It cannot be decided in time.
     Overloaded,
-    /// It waited for a shard that is unavailable.
+    /// It waited for a shard that is silent.
     Unavailable,
 }
 
 impl Shard {
     /// Gives up requests whose time is over. Returns the reason why the shard is unavailable where
-    /// it was asked and has not answered for the deadline.
+    /// it was asked and has not answered for a few deadlines.
     pub(in crate::store::redis::dispatch) fn tick(&self) -> Option<StoreError> {
         let (now, real) = (self.clock.now(), Instant::now());
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let look = Look { now, real, silent: state.silent(now) };
-        if state.health == Health::Fit && look.silent >= self.patience(state) {
+        let (silent, is_busy) = (state.silent(now), state.is_busy(now));
+        let patience = if is_busy { PATIENCE.1 } else { PATIENCE.0 };
+        if state.health == Health::Fit && silent >= self.shared.deadline * patience {
             return Some(StoreError::Timeout);
         }
-        let (mut again, mut lost) = (Vec::new(), None);
-        while lost.is_none()
-            && let Some(request) = state.pop_due(look)
-        {
-            if request.is_done() || !request.is_in_time() || request.home.get() != self.number {
+        let is_suspect = self.is_suspect(state, silent);
+        state.is_crowded = is_suspect && (is_busy || state.is_crowded || self.has_many(state));
+        let look = Look { now, real, is_outage: is_suspect && !state.is_crowded };
+        let mut again = Vec::new();
+        while let Some(request) = state.pop_due(look) {
+            if !self.is_awaited(&request) {
                 continue;
             }
+            let was_queued = request.is_queued();
             match self.due(state, &request, look) {
-                Due::Again(at) => again.push((at, request)),
-                Due::Unavailable => {
-                    lost = Some(StoreError::Timeout);
-                    again.push((request.deadline, request));
+                Due::Again(at) => {
+                    again.push((at, request));
+                    continue;
                 }
+                Due::Unavailable => request.give_up(request.unanswered(&StoreError::Timeout)),
                 Due::Overloaded if state.health != Health::Fit => {
                     request.give_up(StoreError::Away);
-                    state.queue.drop_one(|request| request.is_done());
                 }
                 Due::Overloaded => {
-                    let was_queued = request.is_queued();
                     self.overloaded(&state.queue, &request);
-                    if was_queued {
-                        state.queue.drop_one(|request| request.is_done());
-                    } else if now >= request.deadline {
+                    if !was_queued && now >= request.deadline {
                         state.window.late(now);
                     }
                 }
             }
+            if was_queued {
+                state.queue.drop_one(|request| request.is_done());
+            }
         }
         again.into_iter().for_each(|(at, request)| state.add_due(at, request));
-        lost
+        None
     }
 
-    /// The silence after which the shard is unavailable: the deadline, or longer where it was asked
-    /// much lately, because a store that is short of processor time is silent too. Requests are
-    /// decided as under overload meanwhile.
-    fn patience(&self, state: &State) -> Duration {
-        let deadline = self.shared.deadline;
-        let is_busy = state.busy_at.is_some_and(|at| self.clock.now().duration_since(at) < LATELY);
-        if is_busy { deadline * PATIENCE_UNDER_LOAD } else { deadline }
+    /// Whether a caller still waits in time for a request to this shard.
+    pub(super) fn is_awaited(&self, request: &Pending) -> bool {
+        request.home.get() == self.number && !request.is_done() && request.is_in_time()
     }
 
-    /// The silence after which a request that waited for the whole deadline counts as waiting for
-    /// an unavailable shard: handing it over and checking it takes up to two ticks.
-    fn least_silence(&self, state: &State) -> Duration {
-        let patience = self.patience(state);
-        patience.saturating_sub(2 * TICK).max(patience * 3 / 4)
+    /// Whether the shard was silent for most of the time that a request waits.
+    fn is_suspect(&self, state: &State, silent: Duration) -> bool {
+        state.health == Health::Fit && silent >= self.shared.deadline * 3 / 4
+    }
+
+    /// Whether more than a few requests wait: for a server that is short of processor time as likely
+    /// as for one that is gone, so no limit may open for them.
+    fn has_many(&self, state: &State) -> bool {
+        state.due.iter().filter(|(_, request)| self.is_awaited(request)).nth(FEW_REQUESTS).is_some()
     }
 
     fn due(&self, state: &State, request: &Pending, look: Look) -> Due {
-        let Look { now, real, silent } = look;
-        let is_silent = state.health == Health::Fit && silent >= self.least_silence(state);
+        let Look { now, real, is_outage } = look;
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
         }
-        // It waited for all of its time, most of it while the shard was silent.
-        if is_silent && !request.is_queued() && now >= request.deadline {
+        let is_hurried = request.is_queued() && self.is_hurried(state, request);
+        if is_outage && !is_hurried {
             return Due::Unavailable;
         }
         // Many callers ask for its key and are decided together; no limit may open for them.
         let is_shared = state.queue.is_shared(&request.keys);
-        let is_hurried = request.is_queued() && self.is_hurried(state, request);
         if is_shared && !is_hurried && real < request.latest && !request.waits_on.replace(true) {
             return Due::Again(request.latest - self.clock.stalled());
         }
@@ -116,6 +118,13 @@ impl Shard {
 }
 
 impl State {
+    /// Whether the shard was asked much lately: it may be silent for longer, because a store that
+    /// is short of processor time is silent too.
+    fn is_busy(&self, now: Instant) -> bool {
+        self.busy_at.is_some_and(|at| now.duration_since(at) < LATELY)
+    }
+
+    /// How long the shard was asked and has not answered.
     fn silent(&self, now: Instant) -> Duration {
         let asked_at = self.link.as_ref().and_then(|link| link.sent_at.front().copied());
         asked_at.map_or(Duration::ZERO, |at| now.duration_since(at.max(self.heard_at)))

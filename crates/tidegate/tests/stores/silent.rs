@@ -1,0 +1,214 @@
+//! A server that falls silent for one deadline, which opens no limit, and one that stays silent, which is an outage.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tidegate::{
+    AlgorithmKind, Micros, OnStoreError, Policy, SharedGate, StoreEvent, StoreSettings,
+};
+use tokio::task::{JoinSet, yield_now};
+
+use crate::server::{Events, Server, check, gate_with, long, rule, settings, until_lost};
+
+/// Units a day of each key.
+const LIMIT: u64 = 7;
+/// Long enough that a busy machine does a test's own work well within it.
+const DEADLINE: Micros = Micros::from_millis(500);
+
+/// What a test asserts of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Got {
+    is_allowed: bool,
+    is_degraded: bool,
+    is_overloaded: bool,
+    is_unavailable: bool,
+}
+
+const EXACT: Got =
+    Got { is_allowed: true, is_degraded: false, is_overloaded: false, is_unavailable: false };
+const DENIED: Got = Got { is_allowed: false, ..EXACT };
+/// The answers of a rule that is open, or closed, while the store is unavailable.
+const OPEN: Got = Got { is_degraded: true, ..EXACT };
+const CLOSED: Got = Got { is_unavailable: true, is_degraded: true, ..DENIED };
+
+async fn ask(gate: &SharedGate, user: &str) -> Got {
+    let answer = check(gate, user, 1).await;
+    Got {
+        is_allowed: answer.is_allowed(),
+        is_degraded: answer.is_degraded(),
+        is_overloaded: answer.is_overloaded(),
+        is_unavailable: answer.is_unavailable(),
+    }
+}
+
+/// Begins so many requests for the keys with these names; they have been handed over when it returns.
+async fn begin(
+    gate: &Arc<SharedGate>,
+    number: usize,
+    name: impl Fn(usize) -> String,
+) -> JoinSet<Got> {
+    let mut all = JoinSet::new();
+    for number in 0..number {
+        let (gate, user) = (Arc::clone(gate), name(number));
+        all.spawn(async move { ask(&gate, &user).await });
+    }
+    yield_now().await;
+    all
+}
+
+fn hasty(server: &Server) -> StoreSettings {
+    let mut hasty = settings(&server.url());
+    hasty.timeout = DEADLINE;
+    hasty
+}
+
+/// A gate of one rule, which the server has answered once.
+async fn gate(server: &Server, on_store_error: OnStoreError) -> (Arc<SharedGate>, Events) {
+    let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(on_store_error);
+    let (gate, events) = gate_with(hasty(server), vec![rule]).await;
+    assert_eq!(ask(&gate, "first").await, EXACT);
+    (Arc::new(gate), events)
+}
+
+fn is_lost(events: &Events) -> bool {
+    events.told().iter().any(|told| told.starts_with("lost"))
+}
+
+/// Stops the server and returns the answer to one request. A machine with no time for this process looks like load,
+/// whose answer is not that of an outage: then it is tried again.
+async fn lonely(server: &Server, gate: &SharedGate) -> Got {
+    for _ in 0..30 {
+        server.signal("STOP");
+        let got = ask(gate, "bob").await;
+        if !got.is_overloaded {
+            return got;
+        }
+        server.signal("CONT");
+        while ask(gate, "eve").await.is_degraded {}
+    }
+    panic!("the machine has no time, or the store's thread does not hear a silence");
+}
+
+#[tokio::test]
+async fn a_lonely_request_to_a_silent_server_is_decided_by_its_rule_and_opens_no_limit_for_others()
+{
+    for (on_store_error, wanted) in [(OnStoreError::Open, OPEN), (OnStoreError::Closed, CLOSED)] {
+        let server = Server::start(&[]);
+        let (gate, events) = gate(&server, on_store_error).await;
+        assert_eq!(lonely(&server, &gate).await, wanted);
+        assert!(!is_lost(&events), "a deadline of silence is no outage: {:?}", events.told());
+        let others = begin(&gate, 200, |_| "ada".to_owned()).await;
+        server.signal("CONT");
+        let others = others.join_all().await;
+        let exact = |wanted| others.iter().filter(|got| **got == wanted).count();
+        assert_eq!((exact(EXACT), exact(DENIED)), (LIMIT as usize, 193), "{on_store_error:?}");
+        assert!(!is_lost(&events), "{:?}", events.told());
+    }
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_silent_server_together_are_decided_as_under_overload() {
+    for on_store_error in [OnStoreError::Open, OnStoreError::Local, OnStoreError::Closed] {
+        let server = Server::start(&[]);
+        let (gate, events) = gate(&server, on_store_error).await;
+        let is_unavailable = on_store_error == OnStoreError::Closed;
+        let overloaded = Got { is_overloaded: true, is_degraded: true, is_unavailable, ..DENIED };
+        server.signal("STOP");
+        let silent = begin(&gate, 50, |_| "ada".to_owned()).await.join_all().await;
+        server.signal("CONT");
+        assert_eq!(silent, [overloaded; 50], "{on_store_error:?}: nobody knows what is left");
+        let after = begin(&gate, 50, |_| "ada".to_owned()).await.join_all().await;
+        let admitted = after.iter().filter(|got| got.is_allowed).count();
+        assert!(admitted <= LIMIT as usize, "{on_store_error:?}: {admitted}");
+        assert!(!is_lost(&events), "{:?}", events.told());
+    }
+}
+
+#[tokio::test]
+async fn requests_for_keys_of_their_own_that_wait_together_have_this_nodes_share() {
+    let server = Server::start(&[]);
+    let (gate, events) = gate(&server, OnStoreError::Open).await;
+    server.signal("STOP");
+    let silent = begin(&gate, 16, |number| format!("user-{number}")).await.join_all().await;
+    server.signal("CONT");
+    assert_eq!(silent, [Got { is_overloaded: true, ..OPEN }; 16]);
+    assert!(!is_lost(&events), "{:?}", events.told());
+}
+
+#[tokio::test]
+async fn a_server_that_stays_silent_is_given_up_once_and_nothing_waits_for_it() {
+    let server = Server::start(&[]);
+    let (gate, events) = gate(&server, OnStoreError::Open).await;
+    server.signal("STOP");
+    let asked = until_lost(&gate, &events).await;
+    assert!(asked > 1, "one deadline is not enough");
+    let sent = gate.counts().under_way;
+    for _ in 0..1_000 {
+        assert_eq!(ask(&gate, "ada").await, OPEN);
+    }
+    assert_eq!(gate.counts().under_way, sent, "nothing more is sent");
+    server.signal("CONT");
+    gate.recovered().await;
+    assert!(!check(&gate, "ada", 1).await.is_degraded());
+    let mut told = events.told();
+    told.retain(|told| !told.starts_with("overload"));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("lost") && told[1] == "back", "{told:?}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread that does not run is what is tested")]
+fn hold_up() {
+    thread::sleep(Duration::from_secs(if long() { 11 } else { 2 }));
+}
+
+/// Time in which the store's thread does not run is no silence of the server, whether its answer comes meanwhile and
+/// lies unread, or comes afterwards. The observer is called on that thread, and holds it up. With `TIDEGATE_LONG=1` it
+/// does so for longer than any late reply is waited for.
+#[tokio::test]
+async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_server() {
+    for is_answered in [true, false] {
+        let server = Server::start(&[]);
+        let mut narrow = hasty(&server);
+        narrow.max_in_flight = 1;
+        let unpause = |controls: &mut redis::Connection| {
+            redis::cmd("CLIENT").arg("UNPAUSE").exec(controls).unwrap();
+        };
+        let events = Events::default();
+        let (told, controls) = (events.observer(), Mutex::new(server.connect()));
+        let observer = move |event: StoreEvent<'_>| {
+            if matches!(event, StoreEvent::Overloaded) {
+                if is_answered {
+                    unpause(&mut controls.lock().unwrap());
+                }
+                hold_up();
+            }
+            told(event);
+        };
+        let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Open);
+        let gate = SharedGate::new(Policy::new(vec![rule]).unwrap(), narrow, observer).unwrap();
+        let gate = Arc::new(gate);
+        gate.connected().await.unwrap();
+        assert_eq!(ask(&gate, "first").await, EXACT);
+        let mut controls = server.connect();
+        redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+        let sent = begin(&gate, 1, |_| "ada".to_owned()).await;
+        while gate.counts().under_way == 0 {
+            yield_now().await;
+        }
+        // More than may wait: the last of them begins an overload.
+        let waiting = begin(&gate, 17, |_| "bob".to_owned()).await;
+        events.until(|told| told == "overloaded").await;
+        if !is_answered {
+            unpause(&mut controls);
+        }
+        let (sent, waiting) = (sent.join_all().await[0], waiting.join_all().await);
+        if is_answered {
+            assert_eq!(sent, EXACT, "its answer has lain in the socket");
+        }
+        assert!(waiting.iter().all(|got| !got.is_allowed || *got == EXACT), "{waiting:?}");
+        while ask(&gate, "ada").await.is_degraded {}
+        assert!(!is_lost(&events), "{:?}", events.told());
+    }
+}
