@@ -40,10 +40,7 @@ pub(crate) enum Rules<'g> {
     /// Those of a policy that may have been replaced since: the answer keeps it.
     Kept(Kept<Generation>),
     /// Those of whoever gave the answer.
-    #[cfg_attr(
-        not(any(feature = "redis", feature = "tower")),
-        expect(dead_code, reason = "a gate in memory keeps its policy")
-    )]
+    #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "a gate keeps its policies"))]
     Borrowed(&'g [PolicyRule]),
 }
 

@@ -1,6 +1,6 @@
 //! Rules: which limiters a request meets.
 
-mod active;
+mod amend;
 mod check;
 mod error;
 mod index;
@@ -12,10 +12,8 @@ mod rule;
 mod spec;
 mod stored;
 
-#[cfg(feature = "redis")]
-pub(crate) use active::ActivePolicy;
-pub use active::AmendError;
-pub(crate) use active::{override_figures, own_figures, refused};
+pub use amend::AmendError;
+pub(crate) use amend::{override_figures, own_figures, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;

@@ -2,6 +2,7 @@
 
 mod ad_hoc;
 mod amend;
+mod answers;
 mod bans;
 mod counted;
 mod counts;
@@ -17,6 +18,7 @@ mod loaded;
 mod look;
 mod no_room;
 mod nodes;
+mod parts;
 mod plans;
 mod replay;
 mod revisions;
@@ -32,16 +34,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tidegate_core::{Rule, Timestamp};
-use tokio::time::Instant;
 
-use crate::answer::{Answer, Rules, Standing};
+use crate::answer::Answer;
 use crate::clock::SystemClock;
-use crate::frontend::{self, Frontend, GateQueues};
+use crate::frontend::{Frontend, GateQueues};
 use crate::observe::Observer;
 use crate::request::{Origin, Request};
-use crate::rules::{ActivePolicy, Policy};
+use crate::rules::Policy;
 use crate::settings::StoreSettings;
-use crate::step::{Decided, Done, Lineage, Met};
+use crate::step::Met;
+use crate::store::memory::Newest;
 use crate::store::redis::script::{self, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
 use cross_slot::Part;
@@ -90,8 +92,11 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 #[derive(Debug)]
 pub struct SharedGate {
     front: Frontend<SystemClock>,
-    policy: Arc<ActivePolicy>,
-    store: Store,
+    client: Client,
+    /// The queues of requests that wait in this process.
+    queues: Arc<GateQueues>,
+    /// The store under the policy that is in force.
+    newest: Newest<Store>,
     fallback: Arc<Fallback>,
     nodes: Nodes,
     degraded: AtomicU64,
@@ -113,15 +118,17 @@ impl SharedGate {
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
         Self::fits(&policy, &settings)?;
-        let policy = Arc::new(ActivePolicy::new(policy));
-        let fallback = Arc::new(Fallback::new(Arc::clone(&policy), Share::of(settings.nodes))?);
+        let fallback = Arc::new(Fallback::new(policy, Share::of(settings.nodes)));
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
+        let generation = fallback.memory.newest().share();
+        let store = Store::new(generation, client.clone(), fallback.clock());
         Ok(Self {
             front: Frontend::new(),
-            policy: Arc::clone(&policy),
             nodes: Nodes::begin(&client, &fallback),
-            store: Store::new(policy, client, fallback.clock()),
+            client,
+            queues: Arc::clone(&store.queues),
+            newest: Newest::new(store),
             fallback,
             degraded: AtomicU64::new(0),
         })
@@ -135,22 +142,22 @@ impl SharedGate {
         self
     }
 
-    /// The policy as it was loaded. Figures that were changed since are told by [`SharedGate::in_force`],
-    /// and by each answer.
+    /// The policy that is in force on this node.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.loaded)
+        Arc::clone(&self.newest.read().generation.policy)
     }
 
-    /// The policy as it was loaded.
-    pub(crate) fn loaded(&self) -> &Policy {
-        &self.policy.loaded
+    /// The store under the policy that is in force: what begins with it is decided under that policy, whatever is put
+    /// in force meanwhile.
+    fn newest(&self) -> Arc<Store> {
+        self.newest.read().share()
     }
 
     /// How the store is asked.
     #[must_use]
     pub fn settings(&self) -> &StoreSettings {
-        self.store.client.settings()
+        self.client.settings()
     }
 
     /// Requests decided so far without the store.
@@ -159,37 +166,38 @@ impl SharedGate {
         self.degraded.load(Relaxed)
     }
 
-    /// Ends when the store was looked at for the first time, and was asked when the policy was loaded. A gate may be
-    /// asked before.
+    /// Ends when the store was looked at for the first time, and was asked when the first policy was loaded. A gate may
+    /// be asked before.
     ///
     /// # Errors
     /// How the store was found then, if it was not fit; it goes on being looked at.
     pub async fn connected(&self) -> Result<(), StoreError> {
-        self.store.client.first_found().await?;
-        let (key, deadline) = (self.settings().key_prefix.as_bytes(), self.store.client.deadline());
+        self.client.first_found().await?;
+        let (key, deadline) = (self.settings().key_prefix.as_bytes(), self.client.deadline());
         // Else the first request asks.
-        let _ = self.store.know_loaded(key, deadline).await;
+        let _ = self.newest().know_loaded(key, deadline).await;
         Ok(())
     }
 
     /// Ends when the store is fit: at once, unless it is unavailable.
     pub async fn recovered(&self) {
-        self.store.client.fit().await;
+        self.client.fit().await;
     }
 
     /// Ends when the store is degraded: at once, while it is.
     pub(crate) async fn lost(&self) {
-        self.store.client.lost().await;
+        self.client.lost().await;
     }
 
     /// Decides a request and, when every rule admits it, takes its cost from all of them. Who asks this
     /// way does not wait, and is refused behind those in this process who do
     /// ([`SharedGate::acquire`]).
     pub async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        let (met, origin) = (self.met(request), request.origin());
-        let answer = match self.banned(&met, origin).await {
+        let store = self.newest();
+        let (met, origin) = (self.met(&store, request), request.origin());
+        let answer = match self.banned(&store, &met, origin).await {
             Some(answer) => answer,
-            None => self.at_once(&met, origin).await,
+            None => self.at_once(&store, &met, origin).await,
         };
         self.conclude(request, answer)
     }
@@ -200,12 +208,12 @@ impl SharedGate {
     }
 
     /// The queues of those who wait in this process.
-    pub(crate) fn queues(&self) -> &GateQueues {
-        &self.store.queues
+    fn queues(&self) -> &GateQueues {
+        &self.queues
     }
 
     /// The same limiter as it is known in this process.
-    pub(crate) fn in_process(&self, met: &KeyMet) -> Met {
+    fn in_process(&self, met: &KeyMet) -> Met {
         self.fallback.met(met)
     }
 
@@ -215,18 +223,16 @@ impl SharedGate {
     }
 
     /// Decides and takes, whoever waits; without the store where that gives no answer.
-    pub(crate) async fn ask(&self, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
-        let parts = self.store.parts(met);
+    async fn ask(&self, store: &Store, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
+        let parts = store.parts(met);
         if !parts.is_empty() {
-            return Box::pin(self.ask_across(met, &parts, origin)).await;
+            return Box::pin(self.ask_across(store, met, &parts, origin)).await;
         }
         let late = Late::default();
-        let asked = Asked { late: Some(&late), ..Asked::new(Step::Ask, origin) };
-        let done = self.store.step(met, asked).await;
-        match self.learnt(met, done) {
-            Ok(done) => self.answer(met, done),
+        match self.take(store, met, origin, &late).await {
+            Ok(done) => store.answer_of(met, done),
             Err(error) => {
-                let answer = self.without_store(met, origin.id, &error);
+                let answer = self.without_store(store, met, origin.id, &error);
                 // A request that goes on all the same has what a late reply took for it.
                 if answer.is_allowed() {
                     late.keep();
@@ -237,16 +243,22 @@ impl SharedGate {
     }
 
     /// The same over several slots, none of whose rules remembers an answer.
-    async fn ask_across(&self, met: &[KeyMet], parts: &[Part], origin: Origin<'_>) -> Answer<'_> {
-        match self.store.ask_across(met, parts, origin, None).await {
+    async fn ask_across(
+        &self,
+        store: &Store,
+        met: &[KeyMet],
+        parts: &[Part],
+        origin: Origin<'_>,
+    ) -> Answer<'_> {
+        match store.ask_across(met, parts, origin, None).await {
             Ok(done) => {
                 let told = |place: usize| done.decisions.get(place)?.as_ref();
                 let own = |place| told(place).filter(|one| !one.overflow).map(|one| one.decision);
-                self.learn(met, done.allowed, own);
-                self.exact(met, done)
+                self.learn(&store.generation, met, done.allowed, own);
+                store.exact(met, done)
             }
             Err(unanswered) => {
-                let answer = self.without_store(met, origin.id, &unanswered.error);
+                let answer = self.without_store(store, met, origin.id, &unanswered.error);
                 // What goes on all the same keeps what it took, also where a slot answers too late.
                 if answer.is_allowed() {
                     unanswered.keep();
@@ -256,79 +268,34 @@ impl SharedGate {
         }
     }
 
-    /// A look, or a settlement: in several slots, each slot for itself.
-    async fn step(&self, met: &[KeyMet], asked: Asked<'_>) -> Result<Answer<'_>, StoreError> {
-        self.step_until(met, asked, self.store.client.deadline()).await
-    }
-
-    /// The same by a deadline.
-    async fn step_until(
-        &self,
-        met: &[KeyMet],
-        asked: Asked<'_>,
-        deadline: Instant,
-    ) -> Result<Answer<'_>, StoreError> {
-        let parts = self.store.parts(met);
-        if !parts.is_empty() {
-            let done = self.store.each_slot(met, &parts, asked, deadline).await?;
-            return Ok(self.exact(met, done));
-        }
-        Ok(self.answer(met, self.store.step_until(met, asked, deadline).await?))
-    }
-
     /// Decides and takes in the store. Where this is dropped before it is decided, what it takes is given back,
     /// unless it has an id and may be asked again.
-    pub(crate) async fn take(
+    async fn take(
         &self,
+        store: &Store,
         met: &[KeyMet],
         origin: Origin<'_>,
         late: &Late,
     ) -> Result<script::Decided, StoreError> {
         let asked = Asked { late: Some(late), ..Asked::new(Step::Ask, origin) };
-        let done = self.store.step(met, asked).await;
-        self.learnt(met, done)
-    }
-
-    /// Looks at limiters, each for its cost, or for that of `costs`.
-    pub(crate) async fn look(
-        &self,
-        met: &[KeyMet],
-        costs: &[u64],
-        origin: Origin<'_>,
-    ) -> Result<script::Decided, StoreError> {
-        self.store.step(met, Asked { costs, ..Asked::new(Step::Peek, origin) }).await
-    }
-
-    pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
-        self.exact(met, done_of(done))
-    }
-
-    /// What the limiters themselves replied, as an answer.
-    pub(crate) fn exact<D: Into<Option<Decided>>>(
-        &self,
-        met: &[KeyMet],
-        done: Done<D>,
-    ) -> Answer<'_> {
-        frontend::answer(self.rules(), met, done, Standing::Exact)
-    }
-
-    /// What answers borrow of it.
-    fn rules(&self) -> Rules<'_> {
-        Rules::Borrowed(self.loaded().rules())
+        let done = store.step(met, asked).await;
+        self.learnt(&store.generation, met, done)
     }
 
     /// Decides in process what the store did not decide because of `error`.
-    pub(crate) fn without_store(
+    fn without_store(
         &self,
+        store: &Store,
         met: &[KeyMet],
         id: Option<&str>,
         error: &StoreError,
     ) -> Answer<'_> {
-        self.decided_away(met, Verb::Ask, id, error)
+        self.decided_away(store, met, Verb::Ask, id, error)
     }
 
     fn decided_away(
         &self,
+        store: &Store,
         met: &[KeyMet],
         verb: Verb,
         id: Option<&str>,
@@ -337,8 +304,9 @@ impl SharedGate {
         self.degraded.fetch_add(1, Relaxed);
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
-        let (done, standing) = self.fallback.decide(met, verb, id, error, can_hold);
-        let mut answer = frontend::answer(self.rules(), met, done, standing);
+        let (done, standing) =
+            self.fallback.decide(&store.generation, met, verb, id, error, can_hold);
+        let mut answer = store.answer_as(met, done, standing);
         if answer.is_unavailable() {
             // Nothing was taken: it may be reported again.
             answer.replies.iter_mut().for_each(|one| one.report = false);
@@ -348,26 +316,9 @@ impl SharedGate {
     }
 
     /// Whoever is to know of a decision is told.
-    pub(crate) fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
+    fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
         self.count_refusals(request, &answer);
         self.front.observers.tell(request, &answer);
         answer
-    }
-}
-
-/// What a rule is known by: its number, for the policy that was loaded stays.
-fn lineage_of(rule: usize) -> Lineage {
-    Lineage::try_from(rule).unwrap_or(Lineage::MAX)
-}
-
-/// What the store replied, in the words of all stores.
-fn done_of(done: script::Decided) -> Done {
-    let decided =
-        done.decisions.into_iter().zip(&done.seen).map(|(decision, seen)| seen.reply(decision));
-    Done {
-        allowed: done.allowed,
-        at: done.now,
-        repeated: done.repeated,
-        decisions: decided.collect(),
     }
 }

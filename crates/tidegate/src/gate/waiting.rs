@@ -275,11 +275,7 @@ impl<C: Clock> InProcess for ToGate<'_, C> {
             self.gate.step_at(generation, met, once, &self.gate.clock, step)
         });
         // By the places of the limiters that were met at first; one that is not met any more refuses nobody.
-        let decided = |first: &Met| {
-            let place = met.iter().position(|met| met.is_of(first));
-            place.and_then(|place| done.decisions.get(place).cloned())
-        };
-        let decided = |first| decided(first).unwrap_or_else(Decided::unlimited);
+        let decided = |first| done.of(&met, first).cloned().unwrap_or_else(Decided::unlimited);
         let decisions = self.met.iter().map(decided).collect();
         let seen = Done { decisions, ..done };
         self.last.note(Stepped { generation: Kept::from(generation), met, done });

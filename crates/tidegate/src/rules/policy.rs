@@ -15,7 +15,7 @@ use crate::settings::StoreSettings;
 /// Rules in the order they were written, found by domain. Never changed once built.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    rules: Vec<PolicyRule>,
+    pub(super) rules: Vec<PolicyRule>,
     by_domain: BTreeMap<String, Domain>,
     max_keys: Option<NonZeroUsize>,
     revision: Option<NonZeroU32>,
@@ -67,7 +67,8 @@ impl Policy {
     /// Says which of several policies in turn this is: a larger number is a newer one. It matters where nodes with
     /// different values share a [store](Policy::with_store), as in a rolling change: a key is decided by the values
     /// of the newest revision that has taken from it, whichever node asks. Of policies with the same revision, or
-    /// with none, the one that was loaded later is the newer; one without is older than all that have one. So
+    /// with none, those values are the newer that came in force later on their node: with the first policy that it
+    /// loaded, or with one that was put in force since and changed them. One without is older than all that have one. So
     /// where nodes of the old policy may restart meanwhile, give a larger number with each change.
     #[must_use]
     pub const fn with_revision(mut self, revision: NonZeroU32) -> Self {
@@ -119,17 +120,6 @@ impl Policy {
             }
         }
         self
-    }
-
-    /// The same policy with other figures in some of its rules, by their numbers.
-    pub(crate) fn with_rules(&self, rules: impl Iterator<Item = (usize, PolicyRule)>) -> Self {
-        let mut all = self.clone();
-        for (number, rule) in rules {
-            if let Some(known) = all.rules.get_mut(number) {
-                *known = rule;
-            }
-        }
-        all
     }
 
     /// The rules of a domain with their numbers, in the order they were written.

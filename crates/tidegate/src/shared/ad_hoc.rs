@@ -41,7 +41,7 @@ impl SharedGate {
         let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::brought) else {
             return Ok(UNLIMITED);
         };
-        let done = self.store.ask(limiter).await?;
+        let done = self.newest().ask(limiter).await?;
         let none = || StoreError::Answer("no figures".to_owned());
         done.decisions.into_iter().next().ok_or_else(none)
     }

@@ -3,7 +3,8 @@
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
 use super::decide::limit_of;
-use super::{KeyMet, SharedGate, lineage_of};
+use super::store::Store;
+use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{again, known_by};
 use crate::limiter::Ban;
@@ -40,34 +41,39 @@ impl SharedGate {
     /// # Errors
     /// The policy has no such rule.
     pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban) -> Result<Self, NoSuchRule> {
-        let (number, _) = self.loaded().named(domain, rule)?;
-        self.front.bans.add(lineage_of(number), ban);
+        let lineage = self.fallback.memory.keep_lineage(domain, rule)?;
+        self.front.bans.add(lineage, ban);
         Ok(self)
     }
 
     /// Returns the denial of a request that meets a banned key, or the answer that the request got before.
-    pub(super) async fn banned(&self, met: &[KeyMet], origin: Origin<'_>) -> Option<Answer<'_>> {
+    pub(super) async fn banned(
+        &self,
+        store: &Store,
+        met: &[KeyMet],
+        origin: Origin<'_>,
+    ) -> Option<Answer<'_>> {
         if self.front.bans.is_empty() {
             return None;
         }
         let now = self.now();
         let left = self.front.bans.left(met, |met| self.fallback.fingerprint(met), now)?;
-        if self.store.answer_key(met, origin.id).is_some() {
-            let seen = Box::pin(self.look_at(met, origin)).await;
+        if store.answer_key(met, origin.id).is_some() {
+            let seen = Box::pin(self.look_at(store, met, origin)).await;
             if seen.is_repeated() {
                 return Some(seen);
             }
         }
-        let denied = |(met, left): (&KeyMet, Option<Micros>)| self.denied(met, left?, now);
+        let denied = |(met, left): (&KeyMet, Option<Micros>)| self.denied(store, met, left?, now);
         let decisions = met.iter().zip(left).map(denied).collect();
         let done = Done { allowed: false, at: now, repeated: false, decisions };
-        Some(self.exact::<Option<Decided>>(met, done))
+        Some(store.exact::<Option<Decided>>(met, done))
     }
 
     /// The reply of a limiter whose key is banned for `left` still.
-    fn denied(&self, met: &KeyMet, left: Micros, now: Timestamp) -> Option<Decided> {
-        let limit = limit_of(met.rule_in(self.loaded())?)?;
-        let known = self.fallback.denied(met, now).map(|known| known.wait);
+    fn denied(&self, store: &Store, met: &KeyMet, left: Micros, now: Timestamp) -> Option<Decided> {
+        let limit = limit_of(met.rule_in(store.policy())?)?;
+        let known = self.fallback.denied(&store.generation, met, now).map(|known| known.wait);
         let retry_after = known.map_or(left, |known| known.max(left));
         let fits = met.asks <= limit;
         let outcome = if fits { Outcome::Deny { retry_after } } else { Outcome::Never };
@@ -80,7 +86,8 @@ impl SharedGate {
         if self.front.bans.is_empty() || answer.is_allowed() || answer.is_degraded() {
             return;
         }
-        for (met, matched) in again(self.met(request), |met| met, answer.all(), known_by) {
+        let all = self.met(&self.newest(), request);
+        for (met, matched) in again(all, |met| met, answer.all(), known_by) {
             // One without a limiter of its own was refused for what others took.
             if !matched.decision().is_allowed() && !matched.is_elsewhere() {
                 self.front.bans.count(&met, |met| self.fallback.fingerprint(met), self.now());

@@ -10,7 +10,7 @@ impl SharedGate {
     /// Counts of what became of requests to the store.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
-        let counts = self.store.client.counts();
+        let counts = self.client.counts();
         StoreCounts {
             under_way: counts.under_way.load(Relaxed),
             merged: counts.merged.load(Relaxed),
@@ -24,7 +24,7 @@ impl SharedGate {
     /// Counts an answer that was given without the store for overload.
     pub(super) fn count_overloaded(&self, answer: &Answer<'_>) {
         if answer.is_overloaded() {
-            let counts = self.store.client.counts();
+            let counts = self.client.counts();
             Counts::add(if answer.is_unavailable() { &counts.shed } else { &counts.local }, 1);
         }
     }

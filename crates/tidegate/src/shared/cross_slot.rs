@@ -163,8 +163,7 @@ impl Store {
     fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
         let here = || places.iter().filter_map(|place| met.get(*place));
         let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
-        let rules =
-            || here().filter_map(|one| Some((one.enforced, one.rule_in(self.loaded_policy())?)));
+        let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
         let enforced = rules().filter(|(enforced, _)| *enforced);
         let smallest = enforced.map(|(_, rule)| Rate::of(rule)).min();
         match smallest {
@@ -180,7 +179,7 @@ impl Store {
     /// A rule does not say so, or more than one part could not be given back.
     fn may_be_apart(&self, met: &[KeyMet], parts: &[Part]) -> Result<(), StoreError> {
         let says_so = |one: &KeyMet| {
-            self.loaded_policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
+            self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
         };
         let queues = parts.iter().filter(|part| part.when == When::Queue).count();
         if met.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }

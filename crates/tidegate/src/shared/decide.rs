@@ -1,6 +1,7 @@
 //! One decision without the store: by the limiters in process, by what the store has denied, or refused.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Visitor};
@@ -14,6 +15,7 @@ use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::rules::{OnStoreError, Policy};
 use crate::step::{Decided, Done, Met};
+use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::{dedupe, step};
 
@@ -44,27 +46,29 @@ impl Fallback {
     /// whatever state that is in.
     pub(super) fn decide(
         &self,
+        generation: &Generation,
         met: &[KeyMet],
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,
         can_hold: impl Fn(&Rule) -> bool,
     ) -> (Done<Option<Decided>>, Standing) {
-        let lack = Lack::of(error);
+        let (lack, policy) = (Lack::of(error), &generation.policy);
         let is_closed = |met: &KeyMet| {
-            on_store_error(&self.policy.loaded, met) == OnStoreError::Closed
+            on_store_error(policy, met) == OnStoreError::Closed
                 || !met.figures.as_deref().is_none_or(&can_hold)
         };
-        let is_here = |met: &KeyMet| match on_store_error(&self.policy.loaded, met) {
-            OnStoreError::Local => true,
-            OnStoreError::Open => lack == Lack::Overloaded,
+        let newest = self.memory.newest();
+        let is_here = |met: &KeyMet| match on_store_error(policy, met) {
+            OnStoreError::Local => newest.number_of(met).is_some(),
+            OnStoreError::Open => lack == Lack::Overloaded && newest.number_of(met).is_some(),
             OnStoreError::Closed => false,
         };
         let here: InlineList<_> = met.iter().enumerate().filter(|(_, met)| is_here(met)).collect();
         let together = *error == StoreError::Overloaded { together: true };
-        let is_new = together && !here.iter().any(|(_, met)| self.has_news(met));
+        let is_new = together && !here.iter().any(|(_, met)| self.has_news(generation, met));
         let barred: InlineList<_> =
-            here.iter().map(|(_, met)| self.barred(met, lack, is_new)).collect();
+            here.iter().map(|(_, met)| self.barred(generation, met, lack, is_new)).collect();
         let refused = met.iter().any(|met| is_closed(met) && met.can_deny());
         let denied =
             here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
@@ -74,15 +78,16 @@ impl Fallback {
             Verb::Ask if !refused && !refuses => step::Step::Ask,
             Verb::Ask | Verb::Peek => step::Step::Peek,
         };
-        let done = self.step(&here, step, id);
-        let closed = |met: &KeyMet| is_closed(met).then(|| self.closed(met, lack)).flatten();
+        let done = self.step(policy, &here, step, id);
+        let closed =
+            |met: &KeyMet| is_closed(met).then(|| self.closed(policy, met, lack)).flatten();
         let closed = |met: &KeyMet| Some(Decided::of(closed(met)?, false, false));
         let mut decisions: InlineList<_> = met.iter().map(closed).collect();
         for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // What is closed has told already.
             if let Some(decision @ None) = decisions.get_mut(*place) {
                 let bar = bar.filter(|_| !done.repeated);
-                let told = self.told(met, decided.decision, bar, lack);
+                let told = self.told(policy, met, decided.decision, bar, lack);
                 *decision = Some(Decided::of(told, false, decided.elsewhere));
             }
         }
@@ -93,14 +98,20 @@ impl Fallback {
     }
 
     /// A step over the limiters that are decided in process, once for each id.
-    fn step(&self, here: &[(usize, &KeyMet)], step: step::Step, id: Option<&str>) -> step::Done {
-        let local: Vec<_> = here.iter().map(|(_, met)| self.part(met)).collect();
+    fn step(
+        &self,
+        policy: &Arc<Policy>,
+        here: &[(usize, &KeyMet)],
+        step: step::Step,
+        id: Option<&str>,
+    ) -> step::Done {
+        let local: Vec<_> = here.iter().map(|(_, met)| self.part(policy, met)).collect();
         let run = || self.step_with(&local, step);
         let Some(id) = id else { return run() };
         // A request is the same under its id whatever this node's share of the limits is.
         let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
         let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
-        match dedupe::of(&self.policy.loaded, &self.seed, id, &whole) {
+        match dedupe::of(policy, &self.seed, id, &whole) {
             Some(once) => {
                 let run = || Ok::<_, Infallible>(run());
                 let Ok(done) = self.answers.step(once, &local, &self.clock, step, run);
@@ -113,24 +124,37 @@ impl Fallback {
     /// Whether a limiter denies whatever it holds here: the store has said so and that still holds; this node has no
     /// share of it; or the store decides others meanwhile, and less than half was left when it last said so, or it
     /// has said nothing of limiters that many ask for, which are `new` then.
-    fn barred(&self, met: &KeyMet, lack: Lack, is_new: bool) -> Option<Barred> {
-        let whole = met.rule_in(&self.policy.loaded)?;
+    fn barred(
+        &self,
+        generation: &Generation,
+        met: &KeyMet,
+        lack: Lack,
+        is_new: bool,
+    ) -> Option<Barred> {
+        let whole = met.rule_in(&generation.policy)?;
         if met.asks == 0 || !holds(whole, met.asks) {
             return None;
         }
-        let (fingerprint, now) = (self.seed.of_bytes(&met.fingerprint), self.clock.now());
-        if let Some(Known { cost, wait }) = self.denied(met, now) {
+        let (known_by, now) = (self.under_values(generation, met), self.clock.now());
+        if let Some(Known { cost, wait }) = self.denials.of(known_by, met.asks, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
         let is_scarce =
-            || lack == Lack::Overloaded && self.left.of(fingerprint, met.asks, now).is_some();
+            || lack == Lack::Overloaded && self.left.of(known_by, met.asks, now).is_some();
         let has_none = is_new || self.share().has_none(whole) || is_scarce();
         has_none.then(|| Barred { wait: self.come_back(lack), left: 0 })
     }
 
     /// The decision of a limiter in process. A cost that only this node's share can not hold is denied for
     /// now: the store may admit it.
-    fn told(&self, met: &KeyMet, decided: Decision, bar: Option<Barred>, lack: Lack) -> Decision {
+    fn told(
+        &self,
+        policy: &Policy,
+        met: &KeyMet,
+        decided: Decision,
+        bar: Option<Barred>,
+        lack: Lack,
+    ) -> Decision {
         if let Some(Barred { wait, left }) = bar {
             return Decision {
                 outcome: Outcome::Deny { retry_after: wait },
@@ -139,8 +163,7 @@ impl Fallback {
                 ..decided
             };
         }
-        let is_held =
-            || met.rule_in(&self.policy.loaded).is_some_and(|whole| holds(whole, met.asks));
+        let is_held = || met.rule_in(policy).is_some_and(|whole| holds(whole, met.asks));
         match decided.outcome {
             Outcome::Never if is_held() => {
                 let retry_after = self.come_back(lack);
@@ -152,8 +175,8 @@ impl Fallback {
 
     /// What a rule that refuses for want of the store says: no, and to come back soon; what it still holds is
     /// not known.
-    fn closed(&self, met: &KeyMet, lack: Lack) -> Option<Decision> {
-        let limit = limit_of(met.rule_in(&self.policy.loaded)?)?;
+    fn closed(&self, policy: &Policy, met: &KeyMet, lack: Lack) -> Option<Decision> {
+        let limit = limit_of(met.rule_in(policy)?)?;
         let (outcome, reset_after) = match met.asks {
             0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
             _ => {

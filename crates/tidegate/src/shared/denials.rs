@@ -110,11 +110,6 @@ impl Denials {
         group.filter(|place| place.fingerprint == words).for_each(|place| *place = Place::EMPTY);
     }
 
-    /// Forgets all, for values were changed.
-    pub(super) fn clear(&self) {
-        self.0.iter().for_each(|shard| held(shard).fill(Place::EMPTY));
-    }
-
     fn shard(&self, words: [u32; 3]) -> Option<&Mutex<Vec<Place>>> {
         self.0.get(words[0] as usize % SHARDS)
     }
@@ -169,8 +164,6 @@ mod tests {
             (denials.of(fingerprint, 7, at(70)), denials.of(fingerprint, 8, at(70))),
             (None, known(8, 430))
         );
-        denials.clear();
-        assert_eq!(denials.of(fingerprint, 8, at(70)), None);
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! The limiters in process, for decisions without the store.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::hash::Hasher;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
+use super::KeyMet;
 use super::denials::{Denials, Known};
+use super::parts::Parts;
 use super::share::{Share, is_local};
-use super::{KeyMet, SharedGateError};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
-use crate::rules::{ActivePolicy, AmendError, Policy, PolicyRule};
+use crate::rules::{Policy, PolicyErrors};
 use crate::step;
-use crate::step::Met;
-use crate::store::memory::MemoryStore;
+use crate::step::{Decided, Lineage, Met};
+use crate::store::memory::{Generation, MemoryStore, PerKey};
 
 /// How long the store's word holds that less than half of a limiter is left.
 const SCARCE: Micros = Micros::from_millis(100);
@@ -26,15 +28,13 @@ const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 /// The limiters of the rules that are decided in process while the store does not decide, kept warm by what
 /// this node admits while it does.
 ///
-/// Each is asked under this node's share of its values, and keeps those that it was last asked under. So a share
-/// that changes is followed by each limiter when that is next asked, and holds up nobody.
+/// The policies that are put in force here are those of the gate, and so are the generations and lineages of rules.
+/// Each limiter is asked under this node's share of its values, and keeps those that it was last asked under. So a
+/// share that changes is followed by each limiter when that is next asked, and holds up nobody.
 #[derive(Debug)]
 pub(super) struct Fallback {
-    pub(super) policy: Arc<ActivePolicy>,
     pub(super) memory: MemoryStore,
-    parts: RwLock<Parts>,
-    /// The rules that were changed since, by their numbers; held by whoever changes rules or the share.
-    changed: Mutex<HashMap<usize, PolicyRule>>,
+    parts: Arc<Parts>,
     pub(super) denials: Denials,
     /// Of limiters of which the store has just said what is left: that any cost is denied meanwhile (1), or the largest
     /// cost of which there is plenty, taken from the largest number there is.
@@ -47,93 +47,56 @@ pub(super) struct Fallback {
     pub(super) clock: SystemClock,
 }
 
-/// This node's share of the policy.
-#[derive(Debug)]
-struct Parts {
-    share: Share,
-    /// By rule and variant, its share of the values that were loaded.
-    rules: Vec<Vec<Arc<Rule>>>,
-}
-
 impl Fallback {
-    pub(super) fn new(policy: Arc<ActivePolicy>, share: Share) -> Result<Self, SharedGateError> {
-        let clock = SystemClock::new();
-        let parts = share.policy(&policy.loaded).map_err(SharedGateError::Policy)?;
-        let rules = parts.rules().iter().map(values).collect();
-        let memory = MemoryStore::with_limits_per_key(parts, &clock, is_local);
-        Ok(Self {
+    pub(super) fn new(policy: Policy, share: Share) -> Self {
+        let (clock, parts) = (SystemClock::new(), Arc::new(Parts::new(share)));
+        let of_overflow = Arc::clone(&parts);
+        let overflow = Box::new(move |rule: &Rule| of_overflow.share().rule(rule));
+        let memory = MemoryStore::with_rules_per_key(policy, &clock, PerKey::Shares { overflow });
+        parts.follow(&memory.newest().policy);
+        Self {
             memory,
-            policy,
-            parts: RwLock::new(Parts { share, rules }),
-            changed: Mutex::default(),
+            parts,
             denials: Denials::new(),
             left: Denials::new(),
             shed: AtomicU64::new(0),
             answers: DedupeCache::default(),
             seed: Seed::random(),
             clock,
-        })
+        }
     }
 
-    /// Puts this node's share of `rule` in force in place of the rule with this number.
+    /// Puts in force what `next` makes of the policy that is in force; one change at a time. `published` gets the
+    /// rules that are others than before, or are not in force any more.
     ///
     /// # Errors
-    /// No share can be made of it.
-    pub(super) fn amend(&self, number: usize, rule: &PolicyRule) -> Result<(), AmendError> {
-        let mut changed = self.changed();
-        let part = self.share().policy_rule(number, rule)?;
-        self.follow(number, &part)?;
-        changed.insert(number, rule.clone());
-        self.denials.clear();
-        self.left.clear();
-        Ok(())
+    /// Those of `next`, or no share can be made of a rule: all stays as it was.
+    pub(super) fn change<E: From<PolicyErrors>>(
+        &self,
+        next: impl FnOnce(&Policy) -> Result<Policy, E>,
+        published: impl FnOnce(&[Lineage]),
+    ) -> Result<(), E> {
+        let next = |policy: &Policy| -> Result<Policy, E> {
+            let next = next(policy)?;
+            self.share().check(&next)?;
+            Ok(next)
+        };
+        let published = |changed: &[Lineage]| {
+            self.parts.follow(&self.memory.newest().policy);
+            published(changed);
+        };
+        self.memory.change(|| self.now(), next, published)
     }
 
-    /// Puts another share of every limit in force: what was used stays used. A rule of which no such share
-    /// can be made keeps the one it has.
+    /// Puts another share of every limit in force: what was used stays used.
     pub(super) fn split(&self, share: Share) {
-        let changed = self.changed();
-        let mut rules = Vec::with_capacity(self.policy.loaded.rules().len());
-        for (number, loaded) in self.policy.loaded.rules().iter().enumerate() {
-            let part = share.policy_rule(number, loaded).map(|part| values(&part));
-            rules.push(
-                part.unwrap_or_else(|_| {
-                    self.parts().rules.get(number).cloned().unwrap_or_default()
-                }),
-            );
-            let in_force = changed.get(&number).unwrap_or(loaded);
-            if let Ok(part) = share.policy_rule(number, in_force) {
-                let _ = self.follow(number, &part);
-            }
-        }
-        *self.parts.write().unwrap_or_else(PoisonError::into_inner) = Parts { share, rules };
-    }
-
-    /// The overflow limiter follows; each other when it is next asked.
-    fn follow(&self, number: usize, part: &PolicyRule) -> Result<(), AmendError> {
-        let part = [(number, part.clone())].into_iter();
-        self.memory.change(|| self.now(), |policy| Ok(policy.with_rules(part)), |_| ())
+        self.parts.split(share);
+        self.memory.amend_overflow();
     }
 
     /// This node's share of every limit.
     pub(super) fn share(&self) -> Share {
-        self.parts().share
-    }
-
-    fn parts(&self) -> RwLockReadGuard<'_, Parts> {
-        self.parts.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The numbers of the rules of which some node has no share.
-    pub(super) fn too_small(&self) -> Vec<usize> {
-        let (share, changed) = (self.share(), self.changed());
-        let rules = self.policy.loaded.rules().iter().enumerate();
-        let rules = rules.map(|(number, loaded)| (number, changed.get(&number).unwrap_or(loaded)));
-        rules.filter(|(_, rule)| share.is_too_small(rule)).map(|(number, _)| number).collect()
-    }
-
-    fn changed(&self) -> MutexGuard<'_, HashMap<usize, PolicyRule>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts.share()
     }
 
     pub(super) fn clock(&self) -> SystemClock {
@@ -146,9 +109,14 @@ impl Fallback {
 
     /// Takes here as well what the store admitted, by the places of its limiters, as far as it fits: more
     /// than this node's share leaves no debt.
-    pub(super) fn learn(&self, met: &[KeyMet], admits: impl Fn(usize) -> bool) {
-        for (place, met) in warm(&self.policy.loaded, met) {
-            let local = Met { enforced: false, ..self.part(met) };
+    pub(super) fn learn(
+        &self,
+        policy: &Arc<Policy>,
+        met: &[KeyMet],
+        admits: impl Fn(usize) -> bool,
+    ) {
+        for (place, met) in warm(policy, met) {
+            let local = Met { enforced: false, ..self.part(policy, met) };
             if local.report {
                 self.learn_report(local);
             } else if admits(place) {
@@ -166,19 +134,32 @@ impl Fallback {
         self.step_with(&[local], step::Step::Decide);
     }
 
-    /// One step over limiters in process.
+    /// One step over limiters in process; those of a rule that is not in force any more admit everything.
     pub(super) fn step_with(&self, local: &[Met], step: step::Step) -> step::Done {
-        let step = |generation: &_| self.memory.step(generation, local, &self.clock, step);
-        self.memory.ask(step).1
+        let (_, (here, done)) = self.memory.ask(|newest| {
+            let here = renumbered(newest, local);
+            let done = self.memory.step(newest, &here, &self.clock, step)?;
+            Ok((here, done))
+        });
+        if here.len() == local.len() || !step.wants_figures() {
+            return done;
+        }
+        let decided = |one| done.of(&here, one).cloned().unwrap_or_else(Decided::unlimited);
+        step::Done { decisions: local.iter().map(decided).collect(), ..done }
     }
 
     /// Notes which limiters the store denied, and for how long. Not those whose values the request brought,
     /// for the next one may bring others.
-    pub(super) fn learn_denials(&self, met: &[KeyMet], denied: impl Fn(usize) -> Option<Decision>) {
-        for (place, met) in warm(&self.policy.loaded, met).filter(|(_, met)| !met.brought) {
+    pub(super) fn learn_denials(
+        &self,
+        generation: &Generation,
+        met: &[KeyMet],
+        denied: impl Fn(usize) -> Option<Decision>,
+    ) {
+        for (place, met) in warm(&generation.policy, met).filter(|(_, met)| !met.brought) {
             if let Some(Outcome::Deny { retry_after }) = denied(place).map(|told| told.outcome) {
-                let (fingerprint, now) = (self.fingerprint(met), self.clock.now());
-                self.denials.note(fingerprint, met.asks, now, now.plus(retry_after));
+                let (known_by, now) = (self.under_values(generation, met), self.clock.now());
+                self.denials.note(known_by, met.asks, now, now.plus(retry_after));
             }
         }
     }
@@ -186,25 +167,35 @@ impl Fallback {
     /// Notes what is left of limiters. Where that is less than half, a request that the store does not decide in
     /// time is denied for now, for others may be taking what is left; where it is plenty, it is admitted by this node's
     /// share even if many ask together.
-    pub(super) fn learn_left(&self, met: &[KeyMet], told: impl Fn(usize) -> Option<Decision>) {
-        for (place, met) in warm(&self.policy.loaded, met) {
+    pub(super) fn learn_left(
+        &self,
+        generation: &Generation,
+        met: &[KeyMet],
+        told: impl Fn(usize) -> Option<Decision>,
+    ) {
+        for (place, met) in warm(&generation.policy, met) {
             if let Some(Decision { remaining, limit, .. }) = told(place) {
-                let (fingerprint, now) = (self.fingerprint(met), self.clock.now());
+                let (known_by, now) = (self.under_values(generation, met), self.clock.now());
                 if remaining.saturating_mul(2) < limit {
-                    self.left.replace(fingerprint, 1, now.plus(SCARCE));
+                    self.left.replace(known_by, 1, now.plus(SCARCE));
                 } else if remaining >= PLENTY.1 {
                     let largest = remaining / PLENTY.1;
-                    self.left.replace(fingerprint, u64::MAX - largest, now.plus(PLENTY.0));
+                    self.left.replace(known_by, u64::MAX - largest, now.plus(PLENTY.0));
                 } else {
-                    self.left.forget(fingerprint);
+                    self.left.forget(known_by);
                 }
             }
         }
     }
 
     /// What the store has lately denied of a limiter, if that still holds for this request.
-    pub(super) fn denied(&self, met: &KeyMet, now: Timestamp) -> Option<Known> {
-        self.denials.of(self.fingerprint(met), met.asks, now)
+    pub(super) fn denied(
+        &self,
+        generation: &Generation,
+        met: &KeyMet,
+        now: Timestamp,
+    ) -> Option<Known> {
+        self.denials.of(self.under_values(generation, met), met.asks, now)
     }
 
     /// What a limiter is known by in this process.
@@ -212,34 +203,49 @@ impl Fallback {
         self.seed.of_bytes(&met.fingerprint)
     }
 
+    /// What a limiter is known by under the values of its rule: what the store has said of it does not hold under
+    /// others.
+    pub(super) fn under_values(&self, generation: &Generation, met: &KeyMet) -> Fingerprint {
+        self.seed.of_written(|hasher| {
+            hasher.write_u64(generation.since(met.rule).as_micros());
+            hasher.write(&met.fingerprint);
+        })
+    }
+
     /// Whether the store has just said that plenty is left of a limiter for such a cost, or how little.
-    pub(super) fn has_news(&self, met: &KeyMet) -> bool {
-        let known = self.left.of(self.fingerprint(met), u64::MAX, self.clock.now());
+    pub(super) fn has_news(&self, generation: &Generation, met: &KeyMet) -> bool {
+        let known_by = self.under_values(generation, met);
+        let known = self.left.of(known_by, u64::MAX, self.clock.now());
         known.is_some_and(|known| known.cost == 1 || met.asks <= u64::MAX - known.cost)
     }
 
     /// Forgets what the store denied, for something was given back.
-    pub(super) fn forget_denials(&self, met: &[KeyMet]) {
-        for fingerprint in met.iter().map(|met| self.fingerprint(met)) {
-            self.denials.forget(fingerprint);
-            self.left.forget(fingerprint);
+    pub(super) fn forget_denials(&self, generation: &Generation, met: &[KeyMet]) {
+        for known_by in met.iter().map(|met| self.under_values(generation, met)) {
+            self.denials.forget(known_by);
+            self.left.forget(known_by);
         }
     }
 
     /// Settles with limiters in process what a request took there, each with what it turned out to cost.
-    pub(super) fn settle(&self, all: &[(KeyMet, u64)]) {
-        let here = all.iter().filter(|(met, _)| is_warm(&self.policy.loaded, met));
-        let (local, actual): (Vec<_>, Vec<_>) =
-            here.map(|(met, actual)| (self.part(met), *actual)).unzip();
-        self.memory.ask(|generation| {
-            self.memory.settle(generation, &local, &actual, &self.clock).map(drop)
+    pub(super) fn settle(&self, policy: &Arc<Policy>, all: &[(KeyMet, u64)]) {
+        let here = all.iter().filter(|(met, _)| is_warm(policy, met));
+        let all: Vec<_> = here.map(|(met, actual)| (self.part(policy, met), *actual)).collect();
+        self.memory.ask(|newest| {
+            let here =
+                all.iter().filter_map(|(met, actual)| Some((in_force(newest, met)?, *actual)));
+            let (here, actual): (Vec<_>, Vec<_>) = here.unzip();
+            self.memory.settle(newest, &here, &actual, &self.clock).map(drop)
         });
     }
 
-    pub(super) fn forget(&self, met: &[KeyMet]) {
-        self.forget_denials(met);
-        let local: Vec<_> = warm(&self.policy.loaded, met).map(|(_, met)| self.part(met)).collect();
-        self.memory.ask(|generation| self.memory.forget(generation, &local, self.clock.now()));
+    pub(super) fn forget(&self, generation: &Generation, met: &[KeyMet]) {
+        self.forget_denials(generation, met);
+        let policy = &generation.policy;
+        let local: Vec<_> = warm(policy, met).map(|(_, met)| self.part(policy, met)).collect();
+        self.memory.ask(|newest| {
+            self.memory.forget(newest, &renumbered(newest, &local), self.clock.now())
+        });
     }
 
     /// A limiter as it is known in process, but for its figures.
@@ -263,23 +269,22 @@ impl Fallback {
         }
     }
 
-    /// A limiter under this node's share of its values.
-    pub(super) fn part(&self, met: &KeyMet) -> Met {
-        let parts = self.parts();
-        let figures = match &met.figures {
-            Some(figures) => Some(Arc::new(parts.share.rule(figures))),
-            None => parts.rules.get(met.rule).and_then(|rule| rule.get(met.variant)).cloned(),
-        };
-        Met { figures, ..self.met(met) }
+    /// A limiter that was met under a policy, under this node's share of its values.
+    pub(super) fn part(&self, policy: &Arc<Policy>, met: &KeyMet) -> Met {
+        Met { figures: self.parts.of(policy, met), ..self.met(met) }
     }
 }
 
-/// The values of a rule, by variant; none where it limits nothing here.
-fn values(rule: &PolicyRule) -> Vec<Arc<Rule>> {
-    if !is_local(rule.spec()) {
-        return Vec::new();
+/// The limiters whose rules are in force, by the numbers that these have now.
+fn renumbered<'m>(newest: &Generation, local: &'m [Met]) -> Cow<'m, [Met]> {
+    match local.iter().all(|met| newest.number_of(met) == Some(met.rule)) {
+        true => Cow::Borrowed(local),
+        false => local.iter().filter_map(|met| in_force(newest, met)).collect(),
     }
-    (0..rule.variants()).map(|number| Arc::new(rule.variant(number).clone())).collect()
+}
+
+fn in_force(newest: &Generation, met: &Met) -> Option<Met> {
+    Some(Met { rule: newest.number_of(met)?, ..met.clone() })
 }
 
 /// The limiters of rules that may be decided in process, each with its place in the request.

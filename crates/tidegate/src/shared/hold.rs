@@ -5,8 +5,7 @@
     reason = "a refusal is an answer as any other, and needs no memory"
 )]
 
-use super::plans::ToSettle;
-use super::{KeyMet, SharedGate};
+use super::SharedGate;
 use crate::answer::Answer;
 use crate::frontend::taken;
 use crate::request::Request;
@@ -78,23 +77,6 @@ impl SharedGate {
         self.charge(request, self.acquire(request).await)
     }
 
-    /// Settles with limiters that took their cost, each with what it turned out to cost: in this process where the
-    /// request was admitted without the store.
-    ///
-    /// # Errors
-    /// The store gave no answer.
-    pub(crate) async fn settle_taken(
-        &self,
-        all: Vec<(KeyMet, u64)>,
-        degraded: bool,
-    ) -> Result<(), StoreError> {
-        if degraded {
-            self.fallback.settle(&all);
-            return Ok(());
-        }
-        self.settle_all(ToSettle::of(all), true).await.map(drop)
-    }
-
     fn charge<'a>(
         &'a self,
         request: &Request<'a>,
@@ -132,7 +114,7 @@ impl<'a> SharedCharge<'a> {
         if self.answer.is_repeated() {
             return Ok(());
         }
-        let all = taken(self.gate.met_to_settle(&self.request, actual), &self.answer);
-        self.gate.settle_taken(all, self.answer.is_degraded()).await
+        let Self { gate, request, answer } = self;
+        gate.settle_those(&request, actual, answer.is_degraded(), |all| taken(all, &answer)).await
     }
 }

@@ -47,7 +47,7 @@ impl<'a> Attempt<'a> {
             && asked.step == Step::Ask
             && !is_report(met)
             && self.store.answer_key(met, asked.origin.id).is_none()
-            && met.iter().any(|met| met.cost > 0 && !met.is_unlimited())
+            && met.iter().any(|met| met.cost > 0)
     }
 
     fn undo_late(&self, late: LateReply) {
@@ -113,9 +113,8 @@ impl Store {
         let answer = call.answer(&by.limiters(&self.limiters(met, &[], &[])), reply);
         let Ok(Answer::Decided(done)) = answer else { return };
         let done = done.decided_by(by);
-        let limited: Vec<_> = met.iter().filter(|met| !met.is_unlimited()).cloned().collect();
-        let places: Vec<_> = (0..limited.len()).collect();
-        let Some((_, _, undo)) = self.undoing(&limited, &places, &done, None) else { return };
+        let places: Vec<_> = (0..met.len()).collect();
+        let Some((_, _, undo)) = self.undoing(met, &places, &done, None) else { return };
         if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
             Counts::add(&self.client.counts().undone, 1);
             // Whoever waits first may have been refused these units.

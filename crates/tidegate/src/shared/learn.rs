@@ -4,6 +4,7 @@ use tidegate_core::Decision;
 
 use super::store::is_report;
 use super::{KeyMet, SharedGate};
+use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{self, Seen};
 
@@ -11,6 +12,7 @@ impl SharedGate {
     /// What the store said is known here as well, for when it does not decide.
     pub(super) fn learnt(
         &self,
+        generation: &Generation,
         met: &[KeyMet],
         done: Result<script::Decided, StoreError>,
     ) -> Result<script::Decided, StoreError> {
@@ -19,23 +21,25 @@ impl SharedGate {
         {
             let own = |place| done.seen.get(place).is_none_or(|seen: &Seen| !seen.overflow);
             let told = |place| done.decisions.get(place).copied().filter(|_| own(place));
-            self.learn(met, done.allowed, told);
+            self.learn(generation, met, done.allowed, told);
         }
         done
     }
 
     pub(super) fn learn(
         &self,
+        generation: &Generation,
         met: &[KeyMet],
         allowed: bool,
         told: impl Fn(usize) -> Option<Decision>,
     ) {
         if allowed || is_report(met) {
-            self.fallback.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
+            let admits = |place| told(place).is_some_and(|told: Decision| told.is_allowed());
+            self.fallback.learn(&generation.policy, met, admits);
         }
         if !allowed {
-            self.fallback.learn_denials(met, &told);
+            self.fallback.learn_denials(generation, met, &told);
         }
-        self.fallback.learn_left(met, told);
+        self.fallback.learn_left(generation, met, told);
     }
 }

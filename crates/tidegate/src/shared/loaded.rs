@@ -1,4 +1,4 @@
-//! When a policy was loaded.
+//! When the first policy of a gate was loaded.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 
 use crate::clock::{Clock, SystemClock};
 
-/// When this process loaded its policy.
+/// When a gate loaded its first policy, from which the times of later ones are counted.
 #[derive(Debug)]
 pub(super) struct Loaded {
     /// By the clock of this process.

@@ -1,27 +1,35 @@
 //! Looks at limiters in a store, which take nothing.
 
 use super::decide::Verb;
-use super::store::Asked;
+use super::store::{Asked, Store};
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::request::{Origin, Request};
-use crate::store::redis::script::Step;
+use crate::store::redis::StoreError;
+use crate::store::redis::script::{self, Step};
 
 impl SharedGate {
     /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
     pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        let (met, origin) = (self.met(request), request.origin());
-        match self.banned(&met, origin).await {
+        let store = self.newest();
+        let (met, origin) = (self.met(&store, request), request.origin());
+        match self.banned(&store, &met, origin).await {
             Some(answer) => answer,
-            None => self.look_at(&met, origin).await,
+            None => self.look_at(&store, &met, origin).await,
         }
     }
 
     /// A look at limiters, whose keys may be banned.
-    pub(super) async fn look_at(&self, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
-        match self.step(met, Asked::new(Step::Peek, origin)).await {
+    pub(super) async fn look_at(
+        &self,
+        store: &Store,
+        met: &[KeyMet],
+        origin: Origin<'_>,
+    ) -> Answer<'_> {
+        let (asked, deadline) = (Asked::new(Step::Peek, origin), self.client.deadline());
+        match store.answer_until(met, asked, deadline).await {
             Ok(answer) => answer,
-            Err(error) => self.decided_away(met, Verb::Peek, origin.id, &error),
+            Err(error) => self.decided_away(store, met, Verb::Peek, origin.id, &error),
         }
     }
 
@@ -45,7 +53,23 @@ impl SharedGate {
     /// queue; the largest number there is where it meets none. While the store is unavailable a rule that is
     /// decided in process says this node's share, and one that is open nothing.
     pub async fn capacity(&self, request: &Request<'_>) -> u64 {
-        let (met, origin) = (self.met(request), request.without_id().origin());
-        self.look_at(&met, origin).await.least(|decision| decision.limit)
+        let store = self.newest();
+        let (met, origin) = (self.met(&store, request), request.without_id().origin());
+        self.look_at(&store, &met, origin).await.least(|decision| decision.limit)
+    }
+}
+
+impl Store {
+    /// Looks at limiters, each for its cost, or for that of `costs`.
+    ///
+    /// # Errors
+    /// The store gave no answer.
+    pub(super) async fn look(
+        &self,
+        met: &[KeyMet],
+        costs: &[u64],
+        origin: Origin<'_>,
+    ) -> Result<script::Decided, StoreError> {
+        self.step(met, Asked { costs, ..Asked::new(Step::Peek, origin) }).await
     }
 }

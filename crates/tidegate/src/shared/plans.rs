@@ -6,14 +6,14 @@ use tidegate_core::Rule;
 use tokio::time::Instant;
 
 use super::store::Store;
-use super::{KeyMet, SharedGate, lineage_of};
+use super::{KeyMet, SharedGate};
 use crate::frontend::with_actual;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
 use crate::step::limited;
 use crate::store::redis::script::Call;
-use crate::store::redis::{StoreError, key_of, slot_of};
+use crate::store::redis::{StoreError, slot_of};
 
 impl SharedGate {
     /// Looks up the figures of the named rule for each key with `plans`: see
@@ -21,7 +21,8 @@ impl SharedGate {
     /// each call puts the figures of its node in force, and what was used stays used: a plan has no
     /// [revision](crate::Policy::with_revision), the figures of the rule itself have.
     ///
-    /// What differs from a gate in process: whoever waits under a plan keeps the one it came with; and figures
+    /// What differs from a gate in process: whoever waits under a plan keeps the one it came with, until another policy
+    /// is put in force; and figures
     /// that no store can hold, as those of a log whose string could pass 512 MB, are answered as by a rule that
     /// is closed while the store is unavailable ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the
     /// store is unavailable, a rule that is decided in process goes by this node's part of the plan, and where that is
@@ -35,36 +36,35 @@ impl SharedGate {
         rule: &str,
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
-        let (number, _) = self.loaded().named(domain, rule)?;
-        self.front.plans.add(lineage_of(number), Box::new(plans));
-        self.store.look_up(number);
+        let lineage = self.fallback.memory.keep_lineage(domain, rule)?;
+        self.front.plans.add(lineage, Box::new(plans));
+        let store = self.newest().looking_up(lineage);
+        self.newest.publish(|| store);
         Ok(self)
     }
 
     /// The limiters a request meets, in the order of the rules, each once.
-    pub(crate) fn met(&self, request: &Request<'_>) -> InlineList<KeyMet> {
-        limited(self.met_at_all(request))
+    pub(super) fn met(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyMet> {
+        limited(self.met_at_all(store, request))
     }
 
     /// The same with those that are unlimited by a plan, or by what the request brings.
-    pub(crate) fn met_at_all(&self, request: &Request<'_>) -> InlineList<KeyMet> {
-        let prefix = &self.settings().key_prefix;
-        let known_by =
-            |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
-        self.front.resolve(self.loaded(), lineage_of, request, known_by, |number, variant, own| {
-            if self.store.is_figured(number) {
-                return Some(self.policy.figures_or_unlimited(number, variant, own));
-            }
-            let figures = self.policy.figures(number, variant);
-            let limits = !figures.as_deref().unwrap_or(own).is_unlimited();
-            limits.then_some(figures)
-        })
+    pub(super) fn met_at_all(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyMet> {
+        let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| store.key(rule, descriptor);
+        let lineage = |number| store.generation.lineage(number);
+        let figures = |number, _, own: &Rule| store.figures(number, own);
+        self.front.resolve(store.policy(), lineage, request, key, figures)
     }
 
     /// The limiters a request meets, each with what it is to be settled with; what is unlimited by now may have been
     /// taken from before.
-    pub(super) fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(KeyMet, u64)> {
-        with_actual(request, actual, |request| self.met_at_all(request))
+    pub(super) fn met_to_settle(
+        &self,
+        store: &Store,
+        request: &Request<'_>,
+        actual: u64,
+    ) -> Vec<(KeyMet, u64)> {
+        with_actual(request, actual, |request| self.met_at_all(store, request))
     }
 }
 

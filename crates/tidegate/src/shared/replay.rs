@@ -55,21 +55,22 @@ impl SharedReplay {
         request: &Request<'_>,
         at: Timestamp,
     ) -> Result<Answer<'_>, StoreError> {
-        let met = self.gate.met(request);
+        let store = self.gate.newest();
+        let met = self.gate.met(&store, request);
         for met in &met {
             if !self.keys.contains(&met.fingerprint) {
                 self.keys.insert(met.fingerprint.clone());
             }
         }
-        self.keys.extend(self.gate.store.answer_key(&met, request.id()));
-        let parts = self.gate.store.parts(&met);
+        self.keys.extend(store.answer_key(&met, request.id()));
+        let parts = store.parts(&met);
         if !parts.is_empty() {
-            let done = self.gate.store.ask_across(&met, &parts, request.origin(), Some(at)).await;
-            return Ok(self.gate.exact(&met, done.map_err(|unanswered| unanswered.error)?));
+            let done = store.ask_across(&met, &parts, request.origin(), Some(at)).await;
+            return Ok(store.exact(&met, done.map_err(|unanswered| unanswered.error)?));
         }
         let asked = Asked { at: Some(at), ..Asked::new(Step::Ask, request.origin()) };
-        let done = self.gate.store.step(&met, asked).await?;
-        Ok(self.gate.answer(&met, done))
+        let done = store.step(&met, asked).await?;
+        Ok(store.answer_of(&met, done))
     }
 
     /// Removes everything that the run has left in the store.
@@ -82,11 +83,8 @@ impl SharedReplay {
         let at_once = if self.gate.settings().url.is_cluster() { 1 } else { AT_ONCE };
         for keys in keys.chunks(at_once) {
             let (script, keys) = Call::reset(keys.to_vec());
-            self.gate
-                .store
-                .client
-                .run(&script, &keys, &[], self.gate.store.client.deadline())
-                .await?;
+            let client = &self.gate.client;
+            client.run(&script, &keys, &[], client.deadline()).await?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ const fn has_revision(met: &KeyMet) -> bool {
 }
 
 impl Store {
-    /// Makes known when the policy was loaded, by the store's clock, if a limiter is asked under its values. The
+    /// Makes known when the first policy was loaded, by the store's clock, if a limiter is asked under its values. The
     /// store is asked once.
     ///
     /// # Errors
@@ -35,8 +35,8 @@ impl Store {
         }
     }
 
-    /// The same whoever asks: the store's clock is that of the shard of `key`. A policy that is loaded once this has
-    /// ended is the newer one.
+    /// The same whoever asks: the store's clock is that of the shard of `key`. A policy that another
+    /// node loads once this has ended is the newer one.
     ///
     /// # Errors
     /// The store gave no answer.
@@ -61,15 +61,13 @@ impl Store {
         Ok(())
     }
 
-    /// The revision of the values that a limiter is asked under: that of the policy, or of what its rule was changed
-    /// to since. A replay knows none, for nobody else asks about its limiters.
+    /// The revision of the values that a limiter is asked under: the word of the policy, and when the values of its
+    /// rule came in force. A replay knows none, for nobody else asks about its limiters.
     pub(super) fn revision(&self, met: &KeyMet) -> Revision {
         let Some(loaded) = self.loaded.there.get().filter(|_| has_revision(met)) else {
             return Revision::NONE;
         };
-        let changed = met.figures.as_ref();
-        let changed = changed.and_then(|rule| self.policy.changed_at(met.rule, met.variant, rule));
-        let passed = changed.map(|at| at.since(self.loaded.here)).unwrap_or_default();
-        Revision::new(self.loaded_policy().revision().map_or(0, u32::from), loaded.plus(passed))
+        let passed = self.generation.since(met.rule).since(self.loaded.here);
+        Revision::new(self.policy().revision().map_or(0, u32::from), loaded.plus(passed))
     }
 }

@@ -53,7 +53,7 @@ impl Store {
     /// Whether what is lost may be asked again: where each rule that can refuse remembers for as long as
     /// a decision may take, the second is told what the first was.
     fn is_safe_twice(&self, met: &[KeyMet], asked: Asked<'_>) -> bool {
-        let least = dedupe::least_time(self.loaded_policy(), met);
+        let least = dedupe::least_time(self.policy(), met);
         asked.origin.id.is_some()
             && asked.step == Step::Ask
             && least.is_some_and(|least| least >= self.client.settings().timeout)

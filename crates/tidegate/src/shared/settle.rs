@@ -2,9 +2,9 @@
 
 use std::slice;
 
-use super::SharedGate;
 use super::plans::ToSettle;
-use super::store::Asked;
+use super::store::{Asked, Store};
+use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::store::redis::StoreError;
@@ -17,7 +17,9 @@ impl SharedGate {
     /// # Errors
     /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
     pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        self.settle_all(ToSettle::of(self.met_to_settle(request, 0)), false).await
+        let store = self.newest();
+        let all = ToSettle::of(self.met_to_settle(&store, request, 0));
+        self.settle_all(&store, all, false).await
     }
 
     /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
@@ -30,21 +32,45 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
-        self.settle_all(ToSettle::of(self.met_to_settle(request, actual)), true).await
+        let store = self.newest();
+        let all = ToSettle::of(self.met_to_settle(&store, request, actual));
+        self.settle_all(&store, all, true).await
+    }
+
+    /// Settles with those limiters that `chosen` keeps of all that a request meets, each with what it is to be settled
+    /// with: in this process where the request was admitted without the store.
+    ///
+    /// # Errors
+    /// The store gave no answer.
+    pub(crate) async fn settle_those(
+        &self,
+        request: &Request<'_>,
+        actual: u64,
+        degraded: bool,
+        chosen: impl FnOnce(Vec<(KeyMet, u64)>) -> Vec<(KeyMet, u64)>,
+    ) -> Result<(), StoreError> {
+        let store = self.newest();
+        let all = chosen(self.met_to_settle(&store, request, actual));
+        if degraded {
+            self.fallback.settle(&store.generation.policy, &all);
+            return Ok(());
+        }
+        self.settle_all(&store, ToSettle::of(all), true).await.map(drop)
     }
 
     /// Settles; what was `reserved` goes back to limiters that are unlimited by now as well.
-    pub(super) async fn settle_all(
+    async fn settle_all(
         &self,
+        store: &Store,
         all: ToSettle,
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
-        let deadline = self.store.client.deadline();
-        let answer = self.step_until(&all.met, Asked::settle(&all.actual), deadline).await?;
-        self.fallback.forget_denials(&all.met);
+        let deadline = self.client.deadline();
+        let answer = store.answer_until(&all.met, Asked::settle(&all.actual), deadline).await?;
+        self.fallback.forget_denials(&store.generation, &all.met);
         self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {
-            let given_back = self.store.give_back(&all.unlimited, deadline).await;
+            let given_back = store.give_back(&all.unlimited, deadline).await;
             given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
             all.unlimited.iter().for_each(|(_, met)| self.wake(slice::from_ref(met)));
         }
@@ -58,18 +84,19 @@ impl SharedGate {
     /// # Errors
     /// The store gave no answer. Whether they were reset is known only where nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
-        let met = self.met_at_all(request);
+        let store = self.newest();
+        let met = self.met_at_all(&store, request);
         self.lift_bans(&met);
-        self.fallback.forget(&met);
-        let parts = self.store.parts(&met);
+        self.fallback.forget(&store.generation, &met);
+        let parts = store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
         if slots.is_empty() && !met.is_empty() {
             slots.push(met.iter().map(|met| met.fingerprint.clone()).collect());
         }
-        let deadline = self.store.client.deadline();
+        let deadline = self.client.deadline();
         for keys in slots {
             let (script, keys) = Call::reset(keys);
-            self.store.client.run(&script, &keys, &[], deadline).await?;
+            self.client.run(&script, &keys, &[], deadline).await?;
         }
         self.wake(&met);
         Ok(met.len())

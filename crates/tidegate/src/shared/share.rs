@@ -2,7 +2,7 @@
 
 use tidegate_core::{AlgorithmKind, Limit, Rule, Spec};
 
-use crate::rules::{AmendError, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec};
+use crate::rules::{OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, refused};
 
 /// Which share of every limit is this node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,51 +79,24 @@ impl Share {
         self.of_units(units).max(units.min(algorithm.least_capacity()))
     }
 
-    /// This node's share of values that were looked up, that a request brought, or that a rule was changed to.
+    /// This node's share of values; a limit of 0 where none can be made of them.
     pub(super) fn rule(self, whole: &Rule) -> Rule {
         Rule::new(self.spec(whole.spec())).unwrap_or_else(|_| closed(whole))
     }
 
-    /// The rules that are decided in process, each with this node's share of its limits; the others limit
-    /// nothing here.
+    /// Whether there can be such shares of a policy.
     ///
     /// # Errors
-    /// A rule that no share can be made of.
-    pub(super) fn policy(self, policy: &Policy) -> Result<Policy, PolicyErrors> {
-        let rules = policy.rules().iter().map(|rule| self.rule_spec(rule.spec()));
-        let parts = Policy::new(rules.collect())?;
-        Ok(match policy.max_keys() {
-            Some(most) => parts.with_max_keys(most),
-            None => parts,
-        })
-    }
-
-    /// This node's share of one rule, with its number.
-    ///
-    /// # Errors
-    /// No share can be made of it.
-    pub(super) fn policy_rule(
-        self,
-        number: usize,
-        rule: &PolicyRule,
-    ) -> Result<PolicyRule, AmendError> {
-        PolicyRule::checked(number, self.rule_spec(rule.spec()))
-    }
-
-    pub(super) fn rule_spec(self, whole: &RuleSpec) -> RuleSpec {
-        let mut part = whole.clone();
-        if !is_local(whole) {
-            part.spec = Spec::unlimited(whole.spec.algorithm);
-            part.overrides.clear();
-            return part;
+    /// Those values that no share can be made of.
+    pub(super) fn check(self, policy: &Policy) -> Result<(), PolicyErrors> {
+        let rules = policy.rules().iter().enumerate();
+        for (number, rule) in rules.filter(|(_, rule)| is_local(rule.spec())) {
+            for variant in 0..rule.variants() {
+                let part = Rule::new(self.spec(rule.variant(variant).spec()));
+                part.map_err(|errors| refused(number, rule, &errors))?;
+            }
         }
-        part.spec = self.spec(&whole.spec);
-        for other in &mut part.overrides {
-            other.limit = other.limit.map(|limit| self.limit(limit));
-            let capacity = |units| self.capacity(whole.spec.algorithm, units);
-            other.capacity = other.capacity.map(capacity);
-        }
-        part
+        Ok(())
     }
 }
 

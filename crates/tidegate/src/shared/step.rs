@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tidegate_core::{ScriptReply, Verdict};
 use tokio::time::Instant;
 
 use super::KeyMet;
@@ -11,8 +10,7 @@ use super::store::{Asked, Remembered, Store, Waits, Wanted, is_report};
 use crate::clock::Clock;
 use crate::dedupe;
 use crate::request::Origin;
-use crate::step::UNLIMITED;
-use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Seen, Step};
+use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{StoreError, answer_key};
 
 /// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
@@ -51,20 +49,18 @@ impl Store {
         let (step, costs) = part(met, asked);
         let limiters = self.limiters(met, asked.actual, &costs);
         if limiters.is_empty() {
-            let done = Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now()));
-            return Ok(with_unlimited(met, done));
+            return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
         }
         let waits = Waits { met, asked, deadline, by: None, undoes: true };
         // A look tells how a limiter stands now, whatever was reported before.
         let id = asked.origin.id.filter(|_| step != Step::Peek || !is_report(met));
         let wanted = Wanted { step, at: asked.at, remembered: self.remembered(met, id) };
         if wanted.remembered.is_none() {
-            let done = self.decided(&limiters, &wanted, waits).await?;
-            return Ok(with_unlimited(met, done));
+            return self.decided(&limiters, &wanted, waits).await;
         }
         let (places, limiters) = by_key(limiters);
         let done = self.decided(&limiters, &wanted, waits).await?;
-        Ok(with_unlimited(met, put_back(&places, done)))
+        Ok(put_back(&places, done))
     }
 
     fn note_undecided(&self, error: &StoreError, met: &[KeyMet]) {
@@ -185,7 +181,7 @@ impl Store {
     }
 
     fn remembered<'i>(&self, met: &[KeyMet], id: Option<&'i str>) -> Option<Remembered<'i>> {
-        Some(Remembered { id: id?, time: dedupe::time(self.loaded_policy(), met)? })
+        Some(Remembered { id: id?, time: dedupe::time(self.policy(), met)? })
     }
 
     fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
@@ -201,7 +197,7 @@ impl Store {
     ) -> Vec<Limiter<'m>> {
         let prefix = self.client.settings().key_prefix.as_str();
         let limiters = met.iter().enumerate().filter_map(|(place, met)| {
-            let rule = met.rule_in(self.loaded_policy())?;
+            let rule = met.rule_in(self.policy())?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
             let limiter = Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual);
@@ -251,22 +247,4 @@ fn put_back(places: &[usize], done: Decided) -> Decided {
     all.sort_by_key(|(place, _)| **place);
     let (decisions, seen) = all.into_iter().map(|(_, part)| part).unzip();
     Decided { decisions, seen, ..done }
-}
-
-/// The same with a part for each limiter whose rule was changed to be unlimited: the store is not asked
-/// about it.
-fn with_unlimited(met: &[KeyMet], mut done: Decided) -> Decided {
-    let told = ScriptReply {
-        now: done.now,
-        at: done.at,
-        verdict: Verdict::Allow,
-        taken: false,
-        state: Vec::new(),
-    };
-    let nothing = Seen { told, tried: false, by: None, overflow: false };
-    for (place, _) in met.iter().enumerate().filter(|(_, met)| met.is_unlimited()) {
-        done.decisions.insert(place.min(done.decisions.len()), UNLIMITED);
-        done.seen.insert(place.min(done.seen.len()), nothing.clone());
-    }
-    done
 }

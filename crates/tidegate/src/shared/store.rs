@@ -1,8 +1,8 @@
-//! A shared store, and what a request asks of it.
+//! A shared store under one policy, and what a request asks of it.
 
 use std::sync::{Arc, OnceLock};
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -11,22 +11,26 @@ use super::counted::Counted;
 use super::loaded::Loaded;
 use crate::clock::SystemClock;
 use crate::frontend::GateQueues;
+use crate::request::Descriptor;
 use crate::request::Origin;
-use crate::rules::{ActivePolicy, Policy};
-use crate::store::redis::Client;
+use crate::rules::{Policy, PolicyRule};
+use crate::step::{Figures, Lineage};
+use crate::store::memory::Generation;
 use crate::store::redis::script::{NewerValues, Step};
+use crate::store::redis::{Client, key_of};
 
-/// The store, and the policy whose limiters live in it.
+/// The store, and a policy whose limiters live in it: that of when a request came, for as long as it takes to decide
+/// it, to undo a late reply, and to ask again.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
-    pub(super) policy: Arc<ActivePolicy>,
+    pub(super) generation: Arc<Generation>,
     pub(super) client: Client,
     pub(super) clock: SystemClock,
     pub(super) loaded: Arc<Loaded>,
     /// By rule, how its keys are counted.
     pub(super) counted: Arc<Vec<Option<Counted>>>,
     /// The rules with plans.
-    looked_up: Arc<Vec<usize>>,
+    looked_up: Arc<Vec<Lineage>>,
     /// The queues of requests that wait in this process.
     pub(super) queues: Arc<GateQueues>,
 }
@@ -85,34 +89,48 @@ impl<'a> Asked<'a> {
 }
 
 impl Store {
-    pub(super) fn new(policy: Arc<ActivePolicy>, client: Client, clock: SystemClock) -> Self {
+    pub(super) fn new(generation: Arc<Generation>, client: Client, clock: SystemClock) -> Self {
         let loaded = Arc::new(Loaded::now(&clock));
-        let looked_up = Arc::default();
-        let queues = Arc::new(GateQueues::new());
-        let prefix = &client.settings().key_prefix;
-        let counted = policy.loaded.rules().iter().map(|rule| Counted::of(prefix, rule)).collect();
-        let counted = Arc::new(counted);
-        Self { policy, client, clock, loaded, counted, looked_up, queues }
+        let (queues, counted) = (Arc::new(GateQueues::new()), Arc::default());
+        let store =
+            Self { generation, client, clock, loaded, counted, looked_up: Arc::default(), queues };
+        store.under(Arc::clone(&store.generation))
     }
 
-    /// The policy as it was loaded.
-    pub(super) fn loaded_policy(&self) -> &Policy {
-        &self.policy.loaded
+    /// The same store under another policy.
+    pub(super) fn under(&self, generation: Arc<Generation>) -> Self {
+        let prefix = &self.client.settings().key_prefix;
+        let counted = generation.policy.rules().iter().map(|rule| Counted::of(prefix, rule));
+        Self { counted: Arc::new(counted.collect()), generation, ..self.clone() }
     }
 
-    /// The figures of a rule are looked up for each key from now on.
-    pub(super) fn look_up(&mut self, rule: usize) {
-        Arc::make_mut(&mut self.looked_up).push(rule);
+    pub(super) fn policy(&self) -> &Policy {
+        &self.generation.policy
+    }
+
+    /// The same store, where the figures of a rule are looked up for each key.
+    pub(super) fn looking_up(&self, rule: Lineage) -> Self {
+        let mut store = self.clone();
+        Arc::make_mut(&mut store.looked_up).push(rule);
+        store
     }
 
     /// Whether the figures of a rule come with each request.
     pub(super) fn is_figured(&self, rule: usize) -> bool {
-        self.looked_up.contains(&rule)
-            || self
-                .loaded_policy()
-                .rules()
-                .get(rule)
-                .is_some_and(|rule| rule.spec().limit_from_request)
+        self.looked_up.contains(&self.generation.lineage(rule))
+            || self.policy().rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
+    }
+
+    /// The key of the limiter of a descriptor that a rule matches.
+    pub(super) fn key(&self, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
+        key_of(&self.client.settings().key_prefix, rule, descriptor)
+    }
+
+    /// The figures of a rule's variant, whose own are these, where they come with each request; `None` where it does
+    /// not limit.
+    pub(super) fn figures(&self, rule: usize, own: &Rule) -> Option<Figures> {
+        let unlimited = || own.is_unlimited().then(|| Arc::new(own.clone()));
+        (self.is_figured(rule) || !own.is_unlimited()).then(unlimited)
     }
 }
 

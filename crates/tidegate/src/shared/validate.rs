@@ -27,6 +27,6 @@ impl SharedGate {
             return Err(SharedGateError::Settings(mistakes));
         }
         policy.fits(settings).map_err(SharedGateError::Policy)?;
-        Share::of(settings.nodes).policy(policy).map(|_| ()).map_err(SharedGateError::Policy)
+        Share::of(settings.nodes).check(policy).map_err(SharedGateError::Policy)
     }
 }

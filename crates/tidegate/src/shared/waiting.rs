@@ -4,27 +4,26 @@
 //! stands in one is overtaken by nobody meanwhile, for all who come later stand behind. Those who find
 //! nobody waiting ask side by side, and the store decides in which order.
 
+mod to_store;
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmKind, Limit, Micros, Rule, Timestamp};
+use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::store::Late;
+use super::store::{Late, Store};
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
-use crate::frontend::{GateQueue, GateQueues, delay_of, queue_of, stops_of};
-use crate::inline_list::InlineList;
+use crate::frontend::{GateQueue, queue_of};
 use crate::request::{Origin, Request};
-use crate::step::{Decided, Done};
-use crate::store::memory::{Forecast, Preview, preview_of_told};
-use crate::store::redis::script::Seen;
 use crate::store::redis::{StoreError, script};
-use crate::wait::{Progress, Stop, Ticket, Waitable, Waiter, refuse_behind};
+use crate::wait::{Progress, Ticket, Waiter};
+use to_store::ToStore;
 
 /// Wakes one who waits; rung while nobody listens, it is heard by who listens next.
 struct Bell(Notify);
@@ -39,7 +38,7 @@ impl SharedGate {
     /// How many of those who wait in this process would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
-        let met = self.met(request);
+        let met = self.met(&self.newest(), request);
         met.iter().map(|met| self.queues().len(&self.queue_of(met))).sum()
     }
 
@@ -76,7 +75,8 @@ impl SharedGate {
         let now = if answer.is_degraded() {
             Some(self.now())
         } else {
-            let seen = self.look(&self.met(request), &[], Origin::default()).await;
+            let store = self.newest();
+            let seen = store.look(&self.met(&store, request), &[], Origin::default()).await;
             seen.ok().map(|seen| seen.now)
         };
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
@@ -90,41 +90,52 @@ impl SharedGate {
     }
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (met, origin) = (self.met(request), request.origin());
-        if let Some(answer) = self.banned(&met, origin).await {
+        let store = self.newest();
+        let (met, origin) = (self.met(&store, request), request.origin());
+        if let Some(answer) = self.banned(&store, &met, origin).await {
             return answer;
         }
-        let waitable = ToStore::new(self, met, request.longest_wait());
+        let waitable = ToStore::new(self, store, met, request.longest_wait());
         if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.at_once(&waitable.met, origin).await;
+            return self.at_once(&waitable.store, &waitable.met, origin).await;
         }
         // Seldom, and large: what stands around it would be as large, and be moved so.
-        Box::pin(InTurn::new(waitable, origin).until_decided()).await
+        Box::pin(InTurn::new(waitable, *request).until_decided()).await
     }
 
     /// A decision for one who does not wait: refused behind those who do, for they came sooner.
-    pub(crate) async fn at_once(&self, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
+    pub(super) async fn at_once(
+        &self,
+        store: &Arc<Store>,
+        met: &[KeyMet],
+        origin: Origin<'_>,
+    ) -> Answer<'_> {
         if self.is_behind(met)
-            && let Some(answer) = Box::pin(self.behind(met, origin)).await
+            && let Some(answer) = Box::pin(self.behind(store, met, origin)).await
         {
             return answer;
         }
-        self.ask(met, origin).await
+        self.ask(store, met, origin).await
     }
 
     /// What one is told who does not wait and stands behind those who do; nothing, where there is enough
     /// for all of them.
-    async fn behind(&self, met: &[KeyMet], origin: Origin<'_>) -> Option<Answer<'_>> {
-        let mut waitable = ToStore::new(self, met.into(), Micros::ZERO);
-        let seen = self.look(met, &waitable.look(|stop| self.cost_of(&stop.queue)), origin).await;
-        let seen = match seen {
+    async fn behind(
+        &self,
+        store: &Arc<Store>,
+        met: &[KeyMet],
+        origin: Origin<'_>,
+    ) -> Option<Answer<'_>> {
+        let mut waitable = ToStore::new(self, Arc::clone(store), met.into(), Micros::ZERO);
+        let costs = waitable.look(|stop| self.cost_of(&stop.queue));
+        let seen = match store.look(met, &costs, origin).await {
             Ok(seen) => seen,
-            Err(error) => return Some(self.without_store(met, origin.id, &error)),
+            Err(error) => return Some(self.without_store(store, met, origin.id, &error)),
         };
         if seen.repeated {
-            return Some(self.answer(met, seen));
+            return Some(store.answer_of(met, seen));
         }
-        waitable.refused_behind(seen).map(|refused| self.exact(met, refused))
+        waitable.refused_behind(seen).map(|refused| store.exact(met, refused))
     }
 
     /// Whether somebody waits for a limiter that can refuse this request.
@@ -157,7 +168,7 @@ impl SharedGate {
 /// A request on its way through the queues.
 struct InTurn<'a, 'g> {
     turn: Waiter<ToStore<'g>>,
-    origin: Origin<'a>,
+    request: Request<'a>,
     bell: Arc<Bell>,
     waker: Waker,
     /// How often it asks once more as soon as it stands in another queue, for units that came back
@@ -173,10 +184,10 @@ enum Next<'g> {
 }
 
 impl<'a, 'g> InTurn<'a, 'g> {
-    fn new(waitable: ToStore<'g>, origin: Origin<'a>) -> Self {
+    fn new(waitable: ToStore<'g>, request: Request<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
         let (waker, hurries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
-        Self { turn: Waiter::new(waitable), origin, bell, waker, hurries }
+        Self { turn: Waiter::new(waitable), request, bell, waker, hurries }
     }
 
     async fn until_decided(mut self) -> Answer<'g> {
@@ -184,24 +195,29 @@ impl<'a, 'g> InTurn<'a, 'g> {
         loop {
             let late = Late::default();
             let is_behind = self.turn.is_behind(gate.now());
-            self.turn.waitable_mut().follow_changes();
-            let met = &self.turn.waitable().met;
+            let origin = self.request.origin();
+            self.turn.waitable_mut().follow_changes(&self.request);
+            let ToStore { store, met, .. } = self.turn.waitable();
+            if !store.parts(met).is_empty() {
+                // By now its limiters live in several slots, and none of their rules lets anybody wait.
+                return gate.ask(store, met, origin).await;
+            }
             let seen = if is_behind {
                 self.look().await
             } else {
-                gate.take(met, self.origin, &late).await
+                gate.take(store, met, origin, &late).await
             };
-            let met = &self.turn.waitable().met;
+            let ToStore { store, met, .. } = self.turn.waitable();
             let next = match seen {
                 Err(error) => {
-                    let answer = gate.without_store(met, self.origin.id, &error);
+                    let answer = gate.without_store(store, met, origin.id, &error);
                     if answer.is_allowed() {
                         late.keep();
                     }
                     Next::Done(answer)
                 }
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
-                    Next::Done(gate.answer(met, seen))
+                    Next::Done(store.answer_of(met, seen))
                 }
                 Ok(seen) => self.hear(seen, is_behind),
             };
@@ -232,7 +248,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let looked = waitable.look(|stop| {
             before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
         });
-        waitable.gate.look(&waitable.met, &looked, self.origin).await
+        waitable.store.look(&waitable.met, &looked, self.request.origin()).await
     }
 
     fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
@@ -244,13 +260,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let done = self.turn.waitable_mut().see(seen, now);
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
-            Some(Progress::Done(done)) => {
-                let waitable = self.turn.waitable();
-                Next::Done(gate.exact(
-                    &waitable.met,
-                    Done { allowed: false, at, repeated: false, decisions: done.decisions },
-                ))
-            }
+            Some(Progress::Done(done)) => Next::Done(self.turn.waitable_mut().refused(done, at)),
             Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
                 Next::Sleep(Duration::from_micros(then.since(now).as_micros()))
@@ -262,128 +272,5 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let anew = !looked && self.turn.stands() != stood && self.hurries > 0;
         self.hurries -= usize::from(anew);
         anew
-    }
-}
-
-/// The limiters in a store that one request meets, and what was last seen of them.
-struct ToStore<'g> {
-    gate: &'g SharedGate,
-    met: InlineList<KeyMet>,
-    stops: Vec<Stop<GateQueue>>,
-    seen: Vec<Seen>,
-    /// By place, the wait that was told.
-    waits: Vec<Micros>,
-    /// By place, where it was looked at for more than its own cost: how often the window of a log must
-    /// pass on top of what it was looked at for.
-    laps: Vec<u64>,
-}
-
-impl<'g> ToStore<'g> {
-    fn new(gate: &'g SharedGate, met: InlineList<KeyMet>, max_wait: Micros) -> Self {
-        let stops = stops_of(gate.loaded(), &met, max_wait, |met| gate.queue_of(met));
-        Self { gate, met, stops, seen: Vec::new(), waits: Vec::new(), laps: Vec::new() }
-    }
-
-    /// Goes on under the figures that are in force now: rules may have been changed while it waited.
-    fn follow_changes(&mut self) {
-        self.gate.follow_changes(&mut self.met);
-    }
-
-    /// What each limiter is to be looked at for, behind those who cost `before`: for its own cost. A log
-    /// does not tell all of its state, so it is looked at for the cost of all; and where that is more
-    /// than its limit, for what is left when as many whole limits as fit have gone, each in a window.
-    fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> u64) -> Vec<u64> {
-        let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
-        self.laps = vec![0; costs.len()];
-        for stop in &self.stops {
-            let limit = self.log_limit(stop).filter(|limit| stop.cost <= *limit);
-            let parts = (costs.get_mut(stop.place), self.laps.get_mut(stop.place), limit);
-            if let (Some(cost), Some(laps), Some(limit)) = parts {
-                let all = before(stop).saturating_add(stop.cost) - 1;
-                (*laps, *cost) = (all / limit, all % limit + 1);
-            }
-        }
-        costs
-    }
-
-    /// The limit of a log.
-    fn log_limit(&self, stop: &Stop<GateQueue>) -> Option<u64> {
-        let spec = *self.rule(stop.place)?.spec();
-        match (spec.algorithm, spec.limit) {
-            (AlgorithmKind::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
-            _ => None,
-        }
-    }
-
-    fn rule(&self, place: usize) -> Option<&Rule> {
-        let by = self.seen.get(place).and_then(Seen::decided_by);
-        let own = || self.met.get(place)?.rule_in(self.gate.loaded());
-        by.map(|by| &**by).or_else(own)
-    }
-
-    /// What was seen, at the time of this process.
-    fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
-        let waits = seen.decisions.iter().map(|one| one.retry_after().unwrap_or_default());
-        self.waits = waits.collect();
-        let replies = seen.decisions.into_iter().zip(&seen.seen).zip(&self.met);
-        let decided = |((decision, seen), met): ((_, &Seen), &KeyMet)| Decided {
-            unlimited: met.is_unlimited(),
-            ..seen.reply(decision)
-        };
-        let decisions = replies.map(decided).collect();
-        self.seen = seen.seen;
-        Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions }
-    }
-
-    /// The refusal of one who does not wait, while others do; `None` where nobody does any more.
-    fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
-        let at = seen.now;
-        let mut done = self.see(seen, self.gate.now());
-        refuse_behind(self, &self.gate.queues().lock(), &mut done).then_some(Done { at, ..done })
-    }
-}
-
-impl Waitable for ToStore<'_> {
-    type Key = GateQueue;
-
-    fn queues(&self) -> &GateQueues {
-        self.gate.queues()
-    }
-
-    fn stops(&self) -> &[Stop<GateQueue>] {
-        &self.stops
-    }
-
-    fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
-        let (rule, seen) = (self.rule(stop.place)?, self.seen.get(stop.place)?);
-        let looked = self.log_limit(stop).and(self.laps.get(stop.place));
-        let least = self.waits.get(stop.place).copied().unwrap_or_default();
-        let Some(laps) = looked else {
-            // What is in force until it is admitted is not told: it waits at least so long.
-            if seen.tried {
-                return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
-            }
-            return preview_of_told(rule, &seen.told);
-        };
-        let window = rule.spec().window.unwrap_or_default().as_micros();
-        let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
-        Some(Box::new(Known(Forecast { wait, delay: Micros::ZERO })))
-    }
-
-    fn delay(&self, done: &Done) -> Micros {
-        delay_of(&self.met, done)
-    }
-
-    fn delay_is_waiting(&self) -> bool {
-        false
-    }
-}
-
-/// What has been worked out for the last who is let in, those before it included.
-struct Known(Forecast);
-
-impl Preview for Known {
-    fn admit(&mut self, _cost: u64) -> Option<Forecast> {
-        Some(self.0)
     }
 }

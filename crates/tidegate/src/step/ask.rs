@@ -37,8 +37,7 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) brought: bool,
     /// Whether the values are a plan.
     pub(crate) by_plan: bool,
-    /// Values in place of the rule's own: supplied by the request, of a plan, or, over a store, of
-    /// the changed rule.
+    /// Values in place of the rule's own: supplied by the request, or of a plan.
     pub(crate) figures: Figures,
     /// The descriptors of the request that use this limiter.
     pub(crate) by: Descriptors,
@@ -87,8 +86,8 @@ impl<K> Met<K> {
         self.figures.as_deref().or_else(own)
     }
 
-    /// Whether its plan, the values from the request, or the changed rule admit everything. (A rule
-    /// whose own values do is not used at all.)
+    /// Whether its plan or the values from the request admit everything. (A rule whose own values do is not used at
+    /// all.)
     pub(crate) fn is_unlimited(&self) -> bool {
         self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
     }

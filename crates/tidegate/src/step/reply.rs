@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
 
 use super::Step;
+use super::ask::Met;
 use crate::inline_list::InlineList;
 
 /// The reply of one limiter by itself.
@@ -80,6 +81,13 @@ pub(crate) struct Done<D = Decided> {
     /// Whether this is the remembered answer to an earlier request with the same id.
     pub(crate) repeated: bool,
     pub(crate) decisions: InlineList<D>,
+}
+
+impl<D> Done<D> {
+    /// Returns the decision of one of the limiters of the step; `None` if it is not among them.
+    pub(crate) fn of<K: PartialEq>(&self, met: &[Met<K>], one: &Met<K>) -> Option<&D> {
+        self.decisions.get(met.iter().position(|met| met.is_of(one))?)
+    }
 }
 
 /// The result of a step over one limiter.

@@ -13,6 +13,7 @@ mod cell;
 mod entry;
 mod fixed;
 mod generation;
+mod known;
 mod leaving;
 mod locked;
 mod migration;
@@ -22,6 +23,7 @@ mod newest;
 mod overflow;
 mod packed;
 mod parameters;
+mod per_key;
 mod preset;
 mod preview;
 mod replace;
@@ -39,14 +41,14 @@ use tidegate_core::{Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
 use crate::inline_list::InlineList;
-use crate::rules::{Policy, PolicyErrors, RuleSpec};
+use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Decided, Done, Met, One, Step};
 pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
 pub(crate) use generation::Generation;
-pub(crate) use newest::Kept;
-use newest::Newest;
+pub(crate) use newest::{Kept, Newest};
+pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]
 pub(crate) use preview::preview_of_told;
 pub(crate) use preview::{Forecast, Preview};
@@ -65,8 +67,7 @@ pub(crate) struct MemoryStore {
     changing: Mutex<Lineages>,
     /// What counts the limiters of all rules.
     whole: Arc<Budget>,
-    /// Whether the limits of such a rule come with each request.
-    is_per_key: fn(&RuleSpec) -> bool,
+    per_key: PerKey,
     /// What packed times count from; `None` where the clock may step back.
     base: Option<Timestamp>,
     /// The table that is tidied next when room is short.
@@ -75,21 +76,17 @@ pub(crate) struct MemoryStore {
 
 impl MemoryStore {
     pub(crate) fn new(policy: Policy, clock: &dyn Clock) -> Self {
-        Self::with_limits_per_key(policy, clock, |rule| rule.limit_from_request)
+        Self::with_rules_per_key(policy, clock, PerKey::FromRequests)
     }
 
-    /// The limiters of a policy where the limits of rules that are `is_per_key` come with each request.
-    pub(crate) fn with_limits_per_key(
-        policy: Policy,
-        clock: &dyn Clock,
-        is_per_key: fn(&RuleSpec) -> bool,
-    ) -> Self {
+    /// The limiters of a policy, those of some rules each with a rule of its own.
+    pub(crate) fn with_rules_per_key(policy: Policy, clock: &dyn Clock, per_key: PerKey) -> Self {
         let base = clock.never_steps_back().then(|| clock.now());
         let store = Self {
             newest: Newest::new(Generation::none_yet()),
             changing: Mutex::new(Lineages::default()),
             whole: Arc::new(Budget::new(usize::MAX)),
-            is_per_key,
+            per_key,
             base,
             hand: AtomicUsize::new(0),
         };

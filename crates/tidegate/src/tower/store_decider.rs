@@ -80,8 +80,7 @@ impl Decider for StoreDecider {
 /// Gives back the units of a request. Units that the store does not give back stay taken, because
 /// no caller can do anything about it.
 async fn give_back(gate: &SharedGate, request: &Request<'_>, took: &Took) {
-    let all = gate.met_at_all(request).into_iter().map(|met| (met, 0));
-    let _ = gate.settle_taken(took.of(all.collect()), took.degraded).await;
+    let _ = gate.settle_those(request, 0, took.degraded, |all| took.of(all)).await;
 }
 
 async fn pause(wait: Micros) {

@@ -23,6 +23,8 @@ mod one_key;
 mod packed;
 mod races;
 mod races_of_several;
+mod replaced;
+mod replaced_waiting;
 mod reported;
 #[cfg(feature = "redis")]
 #[path = "../stores/server/mod.rs"]

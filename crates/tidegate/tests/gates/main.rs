@@ -3,6 +3,8 @@
 mod amend;
 mod amend_walk;
 mod ban;
+#[path = "../common/changes/mod.rs"]
+mod changes;
 mod figures;
 mod figures_amended;
 mod figures_walk;

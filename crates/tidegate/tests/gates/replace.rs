@@ -1,5 +1,5 @@
-//! Policies of a gate that are replaced while it is in use: rules are matched by domain and name, what was used
-//! stays used, and nobody is given a fresh limit.
+//! Policies of a gate in memory that are replaced while it is in use: caps, memory, removed rules, and what belongs to a
+//! rule by its name. Behaviours of every gate are in `tests/conformance/replaced.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::packed::{TODAY_US, TestClock};
 use tidegate::{
-    AlgorithmKind, Answer, Ban, Descriptor, Gate, Limit, Micros, Mode, OnFull, OverrideSpec,
-    Policy, Request, Rule, RuleSpec, RuleStatistics, Spec,
+    AlgorithmKind, Answer, Ban, Descriptor, Gate, Limit, Micros, OnFull, Policy, Request, Rule,
+    RuleSpec, RuleStatistics, Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -56,41 +56,6 @@ fn left(gate: &Still, user: &str) -> Vec<(String, u64)> {
 
 fn known(left: &[(&str, u64)]) -> Vec<(String, u64)> {
     left.iter().map(|(name, left)| ((*name).to_owned(), *left)).collect()
-}
-
-#[test]
-fn rules_are_matched_by_name_wherever_they_stand() {
-    let gate = gate([each("a", 10), each("b", 20)]);
-    assert!(admits(&gate, "ada", 3));
-    replace(&gate, [each("new", 100), each("b", 20), each("c", 5), each("a", 30)]);
-    assert_eq!(left(&gate, "ada"), known(&[("new", 100), ("b", 17), ("c", 5), ("a", 27)]));
-    assert!(admits(&gate, "ada", 5) && !admits(&gate, "ada", 1));
-    replace(&gate, [each("a", 10), each("b", 20)]);
-    assert_eq!(left(&gate, "ada"), known(&[("a", 2), ("b", 12)]));
-    assert_eq!(gate.policy().rules().len(), 2);
-}
-
-#[test]
-fn a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit() {
-    for algorithm in AlgorithmKind::ALL.iter().copied() {
-        let spec = |limit: u64| {
-            let mut spec = Spec::new(algorithm, limit, DAY);
-            spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
-            spec
-        };
-        let rule = |limit| RuleSpec::new("gone", spec(limit)).key(["user"]);
-        let gate = gate([rule(10), each("all", 1_000)]);
-        assert!(admits(&gate, "ada", 6) && admits(&gate, "bob", 2));
-        replace(&gate, [each("all", 1_000)]);
-        assert!(admits(&gate, "ada", 100), "{algorithm}: it decides nothing");
-        replace(&gate, [each("all", 1_000), each("other", 7)]);
-        replace(&gate, [rule(10), each("all", 1_000)]);
-        assert!(!admits(&gate, "ada", 5), "{algorithm}");
-        assert_eq!(left(&gate, "bob")[0].1, left(&gate, "ada")[0].1 + 4, "{algorithm}");
-        replace(&gate, []);
-        replace(&gate, [rule(20)]);
-        assert!(!admits(&gate, "ada", 15) && admits(&gate, "bob", 17), "{algorithm}: changed");
-    }
 }
 
 /// What is kept of a removed rule counts among the limiters of all rules, and is dropped once it is idle.
@@ -168,42 +133,6 @@ fn a_smaller_max_memory_holds_although_one_limiter_could_once_be_larger() {
     replace(&gate, [with(10, 100_000)]);
     let admitted = (0..20_000).filter(|user| admits(&gate, &user.to_string(), 1)).count();
     assert!(admitted < 5_000, "{admitted} limiters in 100 kB");
-}
-
-#[test]
-fn overrides_that_come_and_go_take_what_was_used_with_them() {
-    let with = |vips: &[(&str, u64)]| {
-        vips.iter().fold(each("a", 10), |rule, (user, limit)| {
-            let mut vip = OverrideSpec::new("user", *user);
-            vip.limit = Some(Limit::Units(*limit));
-            rule.with_override(vip)
-        })
-    };
-    let gate = gate([with(&[])]);
-    assert!(admits(&gate, "ada", 6) && admits(&gate, "bob", 6) && admits(&gate, "eve", 1));
-    replace(&gate, [with(&[("ada", 50)])]);
-    let all = |gate| ["ada", "bob", "eve"].map(|user| left(gate, user)[0].1);
-    assert_eq!(all(&gate), [44, 4, 9]);
-    assert!(admits(&gate, "ada", 20) && !admits(&gate, "bob", 5));
-    replace(&gate, [with(&[("bob", 8), ("ada", 40)])]);
-    assert_eq!(all(&gate), [14, 2, 9]);
-    replace(&gate, [with(&[])]);
-    assert_eq!((all(&gate), gate.keys()), ([0, 4, 9], 3));
-    assert!(!admits(&gate, "ada", 1) && admits(&gate, "bob", 4));
-    replace(&gate, [with(&[("ada", 50)])]);
-    assert_eq!(all(&gate), [24, 0, 9]);
-}
-
-#[test]
-fn words_that_are_no_figures_hold_at_once() {
-    let gate = gate([each("a", 10)]);
-    assert!(admits(&gate, "ada", 6));
-    replace(&gate, [each("a", 10).mode(Mode::Shadow)]);
-    assert!(admits(&gate, "ada", 6), "it refuses nothing");
-    replace(&gate, [each("a", 10).mode(Mode::Off)]);
-    assert_eq!(left(&gate, "ada"), []);
-    replace(&gate, [each("a", 10).when("user", "ada")]);
-    assert_eq!((left(&gate, "ada"), left(&gate, "bob")), (known(&[("a", 4)]), vec![]));
 }
 
 #[test]
@@ -294,19 +223,4 @@ fn an_answer_keeps_the_policy_that_decided() {
     std::thread::scope(|scope| {
         scope.spawn(move || drop((first, second)));
     });
-}
-
-/// A cost that was reserved is settled where its limiters are now: with those that took it, and no others.
-#[test]
-fn a_charge_is_settled_with_the_rules_that_took_it() {
-    let gate = gate([each("a", 10), each("b", 10), each("c", 10)]);
-    let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries).cost(6)];
-    let charge = gate.hold(&Request::new("default", &descriptors)).unwrap();
-    replace(&gate, [each("d", 10), each("c", 20), each("a", 10)]);
-    assert!(admits(&gate, "ada", 2));
-    charge.settle(1);
-    assert_eq!(left(&gate, "ada"), known(&[("d", 8), ("c", 17), ("a", 7)]));
-    replace(&gate, [each("b", 10)]);
-    assert_eq!(left(&gate, "ada"), known(&[("b", 4)]), "what it took there stays taken");
 }

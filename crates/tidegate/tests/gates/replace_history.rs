@@ -4,7 +4,9 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
+use crate::changes::History;
 use crate::packed::{long, together};
 use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
 
@@ -134,4 +136,47 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
         "{used:?} {surely} {perhaps}"
     );
     assert_eq!(used[1], all, "the rule that stays counted every one");
+}
+
+/// A limit that goes up and down every few moments, whatever the threads do meanwhile.
+#[test]
+fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_less() {
+    let algorithms = [
+        AlgorithmKind::SlidingLog,
+        AlgorithmKind::TokenBucket,
+        AlgorithmKind::FixedWindow,
+        AlgorithmKind::SlidingWindow,
+    ];
+    for algorithm in algorithms {
+        let steps = if long() { 2_000 } else { 200 };
+        let rules = |limit: u64, step: u64| {
+            let open = each("open", AlgorithmKind::FixedWindow, 10_000_000);
+            let rule = each("r", algorithm, limit);
+            if step.is_multiple_of(3) { vec![open, rule] } else { vec![rule] }
+        };
+        // Mostly up, with every other one far down, below what is used.
+        let limit = |step: u64| if step.is_multiple_of(2) { 10 + 5 * step } else { 1 + 2 * step };
+        let (history, done) = (History::default(), AtomicBool::new(false));
+        let gate = Gate::new(Policy::new(rules(limit(0), 0)).unwrap());
+        history.change(limit(0), || ());
+        together(4, |thread, rng| {
+            if thread == 0 {
+                for step in 1..=steps {
+                    let policy = Policy::new(rules(limit(step), step)).unwrap();
+                    history.change(limit(step), || gate.replace(policy).unwrap());
+                    std::thread::park_timeout(Duration::from_micros(rng.below(2_000)));
+                }
+                done.store(true, SeqCst);
+                return;
+            }
+            loop {
+                let (was_last, begun) = (done.load(SeqCst), history.now());
+                let answer = ask("ada", |request| gate.check(request));
+                if !history.note(begun, &answer) && was_last {
+                    return;
+                }
+            }
+        });
+        assert_eq!(history.check(true), limit(steps), "{algorithm}: all of the last one was had");
+    }
 }

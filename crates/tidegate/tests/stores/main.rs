@@ -7,6 +7,8 @@ mod asked_again;
 mod away;
 mod bans;
 mod bounded;
+#[path = "../common/changes/mod.rs"]
+mod changes;
 #[cfg(target_os = "linux")]
 mod clocks;
 mod cluster;
@@ -23,6 +25,9 @@ mod lost;
 mod nodes_seen;
 mod overloaded;
 mod reached;
+mod replace;
+mod replace_away;
+mod replace_history;
 mod reported;
 mod revisions;
 mod rights;

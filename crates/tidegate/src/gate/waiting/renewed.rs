@@ -35,10 +35,7 @@ impl Last {
             let generation = Kept::from(Arc::clone(generation));
             return Stepped { generation, met: first.clone(), done };
         };
-        let decided = |(met, last): (&Met, Decided)| {
-            let place = first.iter().position(|first| first.is_of(met));
-            place.and_then(|place| done.decisions.get(place).cloned()).unwrap_or(last)
-        };
+        let decided = |(met, last): (&Met, Decided)| done.of(first, met).cloned().unwrap_or(last);
         let decisions = met.iter().zip(last.decisions).map(decided).collect();
         Stepped { generation, met, done: Done { decisions, ..done } }
     }

@@ -1,12 +1,10 @@
 //! What all nodes admit together, and what stays the same when a node's share changes.
 
-use std::sync::Arc;
-
 use tidegate_core::{AlgorithmKind, Spec};
 
 use super::super::share::Share;
 use super::*;
-use crate::rules::{ActivePolicy, RuleSpec};
+use crate::rules::RuleSpec;
 use crate::step::Descriptors;
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
@@ -14,7 +12,7 @@ fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
 }
 
 fn fallback(rule: RuleSpec, share: Share) -> Fallback {
-    Fallback::new(Arc::new(ActivePolicy::new(Policy::new(vec![rule]).unwrap())), share).unwrap()
+    Fallback::new(Policy::new(vec![rule]).unwrap(), share)
 }
 
 fn ada(cost: u64) -> [KeyMet; 1] {
@@ -36,9 +34,19 @@ fn ada(cost: u64) -> [KeyMet; 1] {
     }]
 }
 
+fn decide(
+    fallback: &Fallback,
+    cost: u64,
+    verb: Verb,
+    id: Option<&str>,
+    error: &StoreError,
+) -> (Done<Option<Decided>>, Standing) {
+    fallback.decide(&fallback.memory.newest(), &ada(cost), verb, id, error, |_| true)
+}
+
 fn ask(fallback: &Fallback, cost: u64, id: Option<&str>) -> Done<Option<Decided>> {
     let error = StoreError::Overloaded { together: false };
-    let (done, standing) = fallback.decide(&ada(cost), Verb::Ask, id, &error, |_| true);
+    let (done, standing) = decide(fallback, cost, Verb::Ask, id, &error);
     assert_eq!(standing, Standing::Degraded(Lack::Overloaded));
     done
 }
@@ -102,17 +110,17 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let together = StoreError::Overloaded { together: true };
     let alone = StoreError::Overloaded { together: false };
     let admits = |fallback: &Fallback, error: &StoreError| {
-        let (done, _) = fallback.decide(&ada(1), Verb::Ask, None, error, |_| true);
+        let (done, _) = decide(fallback, 1, Verb::Ask, None, error);
         let decision = done.decisions[0].as_ref().unwrap().decision;
         assert_ne!(decision.outcome, Outcome::Never, "for now");
         done.allowed
     };
     let left = |fallback: &Fallback, remaining| {
-        let decision = fallback.decide(&ada(1), Verb::Peek, None, &alone, |_| true).0.decisions[0]
-            .as_ref()
-            .unwrap()
-            .decision;
-        fallback.learn_left(&ada(1), |_| Some(Decision { remaining, ..decision }));
+        let decision =
+            decide(fallback, 1, Verb::Peek, None, &alone).0.decisions[0].as_ref().unwrap().decision;
+        fallback.learn_left(&fallback.memory.newest(), &ada(1), |_| {
+            Some(Decision { remaining, ..decision })
+        });
     };
     let fallback = fallback(rule(AlgorithmKind::FixedWindow, 20_000), Share::of(None));
     assert!(!admits(&fallback, &together), "nothing is known");
@@ -131,10 +139,12 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
 fn plenty_is_so_much_of_the_cost_that_is_asked_for() {
     let together = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::FixedWindow, 100_000), Share::of(None));
-    let admits = |cost| fallback.decide(&ada(cost), Verb::Ask, None, &together, |_| true).0.allowed;
+    let admits = |cost| decide(&fallback, cost, Verb::Ask, None, &together).0.allowed;
     for told in [0, 1] {
         let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
-        fallback.learn_left(&ada(told), |_| Some(Decision { remaining: 50_000, ..decision }));
+        fallback.learn_left(&fallback.memory.newest(), &ada(told), |_| {
+            Some(Decision { remaining: 50_000, ..decision })
+        });
         assert!(admits(5) && !admits(6), "units for 8,333 such requests are left");
     }
 }
@@ -144,7 +154,7 @@ fn half_of_a_small_limit_is_not_plenty() {
     let together = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::SlidingLog, 100), Share::of(None));
     let decision = ask(&fallback, 1, None).decisions[0].as_ref().unwrap().decision;
-    fallback.learn_left(&ada(1), |_| Some(decision));
-    assert!(!fallback.decide(&ada(1), Verb::Ask, None, &together, |_| true).0.allowed);
+    fallback.learn_left(&fallback.memory.newest(), &ada(1), |_| Some(decision));
+    assert!(!decide(&fallback, 1, Verb::Ask, None, &together).0.allowed);
     assert!(ask(&fallback, 1, None).allowed, "few ask");
 }

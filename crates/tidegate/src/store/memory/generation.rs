@@ -1,8 +1,9 @@
 //! A policy that was put in force, and the tables of its rules.
 
+use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::Rule;
+use tidegate_core::{Rule, Timestamp};
 
 use super::build::SharedTable;
 use super::succession::GenerationNumber;
@@ -11,7 +12,6 @@ use crate::rules::Policy;
 use crate::step::{Lineage, Met, Step};
 
 /// A policy and its tables. Never changed once it is in force.
-#[derive(Debug)]
 pub(crate) struct Generation {
     pub(super) number: GenerationNumber,
     pub(crate) policy: Arc<Policy>,
@@ -28,6 +28,16 @@ pub(super) struct TablesOfRule {
     /// By variant; `None` where that is unlimited. One for all where each limiter has a rule of its own.
     pub(super) tables: Vec<Option<SharedTable>>,
     pub(super) is_per_key: bool,
+    /// When its values came in force; of two changes of a rule the second is the later one.
+    pub(super) since: Timestamp,
+}
+
+/// The policy only, and not all limiters: answers keep it.
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, policy, .. } = self;
+        f.debug_struct("Generation").field("number", number).field("policy", policy).finish()
+    }
 }
 
 impl Generation {
@@ -41,6 +51,23 @@ impl Generation {
     #[inline]
     pub(crate) fn is_per_key(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.is_per_key)
+    }
+
+    /// When the values of a rule came in force.
+    #[cfg(feature = "redis")]
+    pub(crate) fn since(&self, rule: usize) -> Timestamp {
+        self.rules.get(rule).map_or(Timestamp::EPOCH, |rule| rule.since)
+    }
+
+    /// The number of the rule of a limiter that was met in another generation; `None` where that rule is not in
+    /// force.
+    #[cfg(feature = "redis")]
+    pub(crate) fn number_of<K>(&self, met: &Met<K>) -> Option<usize> {
+        let is_it = |rule: &TablesOfRule| rule.lineage == met.lineage;
+        match self.rules.get(met.rule) {
+            Some(rule) if is_it(rule) => Some(met.rule),
+            _ => self.rules.iter().position(is_it),
+        }
     }
 
     /// Whether there is any such rule.

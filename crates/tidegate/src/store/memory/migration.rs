@@ -6,6 +6,24 @@ use super::build::SharedTable;
 use super::table::Table;
 use crate::key::Fingerprint;
 
+/// Tables that are to be emptied, each with the one that succeeds it, if there is one.
+#[derive(Default)]
+pub(super) struct Migrations(pub(super) Vec<(SharedTable, Option<SharedTable>)>);
+
+impl Migrations {
+    /// Moves what no step has met.
+    pub(super) fn run(self) {
+        for (old, new) in &self.0 {
+            match new {
+                Some(new) => sweep(old, new),
+                None => drain(old),
+            }
+        }
+        let new = self.0.iter().filter_map(|(_, new)| new.as_ref());
+        new.for_each(|new| new.succession().end());
+    }
+}
+
 /// Moves all limiters that are left in an old table into the one that succeeds it, one at a time.
 pub(super) fn sweep(old: &SharedTable, new: &SharedTable) {
     limiters(&**old).for_each(|fingerprint| new.adopt(fingerprint));

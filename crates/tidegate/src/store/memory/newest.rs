@@ -10,7 +10,7 @@ use super::sync::RwLock;
 
 /// A value that is replaced now and then.
 #[derive(Debug)]
-pub(super) struct Newest<T> {
+pub(crate) struct Newest<T> {
     value: Value<T>,
     /// Held by whoever puts another value in force, from before the tables of this one are marked until then.
     publishing: RwLock<()>,
@@ -72,14 +72,14 @@ impl<T> Kept<T> {
 }
 
 impl<T> Newest<T> {
-    pub(super) fn new(first: T) -> Self {
+    pub(crate) fn new(first: T) -> Self {
         let value = Arc::new(first);
         Self { value: Value::from(value), publishing: RwLock::new(()) }
     }
 
     /// The newest value.
     #[inline]
-    pub(super) fn read(&self) -> Kept<T> {
+    pub(crate) fn read(&self) -> Kept<T> {
         #[cfg(not(loom))]
         let held = self.value.load();
         #[cfg(loom)]
@@ -104,7 +104,7 @@ impl<T> Newest<T> {
     }
 
     /// Puts in force what `make` makes, which may mark the tables of the value that is in force.
-    pub(super) fn publish(&self, make: impl FnOnce() -> T) {
+    pub(crate) fn publish(&self, make: impl FnOnce() -> T) {
         let publishing = self.publishing.write().unwrap_or_else(PoisonError::into_inner);
         let value = Arc::new(make());
         #[cfg(not(loom))]

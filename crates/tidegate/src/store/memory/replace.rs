@@ -9,12 +9,10 @@ use std::sync::{Arc, PoisonError};
 use tidegate_core::Timestamp;
 
 use super::MemoryStore;
-use super::budget::Budget;
-use super::build::{Build, SharedTable, budget_of};
 use super::generation::{Generation, TablesOfRule};
-use super::migration::{drain, sweep, too_small};
-use super::ruled::BYTES_OF_OWN_RULE;
-use crate::rules::{NoSuchRule, Policy, PolicyErrors, PolicyRule, RuleSpec, refused};
+use super::known::Known;
+use super::migration::{Migrations, too_small};
+use crate::rules::{NoSuchRule, Policy, PolicyErrors, PolicyRule, refused};
 use crate::step::Lineage;
 
 /// What is known of all rules that are in force, or were and are still in use, by domain and name.
@@ -23,27 +21,6 @@ pub(super) struct Lineages {
     by_name: BTreeMap<(String, String), Known>,
     next: Lineage,
 }
-
-/// A rule with its tables.
-#[derive(Debug)]
-struct Known {
-    rule: PolicyRule,
-    budget: Arc<Budget>,
-    of_rule: TablesOfRule,
-    /// For how many limiters its tables have places.
-    places: usize,
-    is_in_force: bool,
-    /// When it was removed, if it is not in force.
-    removed_at: Option<Timestamp>,
-    /// Whether it stays known also while it is not in force and has no limiters.
-    is_kept: bool,
-    /// Whether its limits are looked up for each key, whatever the policy.
-    is_planned: bool,
-}
-
-/// Tables that are to be emptied, each with the one that succeeds it, if there is one.
-#[derive(Default)]
-struct Migrations(Vec<(SharedTable, Option<SharedTable>)>);
 
 impl MemoryStore {
     /// Puts in force what `next` makes of the policy that is in force; one change at a time. `at` reads the clock
@@ -71,7 +48,7 @@ impl MemoryStore {
         drop(before);
         published(&changed);
         migrations.run();
-        lineages.drop_idle(at());
+        lineages.drop_idle(self, at());
         Ok(())
     }
 
@@ -97,6 +74,13 @@ impl MemoryStore {
         // What is in force has room.
         let _ = self.change(|| at, |policy| Ok::<_, PolicyErrors>(policy.clone()), |_| ());
         Ok(lineage)
+    }
+
+    /// Has the limiters that keys without room share come under what their values are made of now.
+    #[cfg(feature = "redis")]
+    pub(crate) fn amend_overflow(&self) {
+        let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        lineages.by_name.values().for_each(|known| known.amend_overflow(self, &known.rule));
     }
 
     fn keep(
@@ -190,7 +174,9 @@ impl Lineages {
             // Its limiters are others, and what is remembered of the old ones says nothing of them.
             (known.of_rule.lineage, *next) = (*next, *next + 1);
         }
+        let since = known.since_under(rule, at);
         known.follow(store, rule, at, migrations);
+        known.of_rule.since = since;
         known.of_rule.tables.iter().flatten().for_each(|table| {
             table.succession().serve_since(number);
         });
@@ -198,172 +184,17 @@ impl Lineages {
     }
 
     /// Drops removed rules whose limiters are all idle.
-    fn drop_idle(&mut self, now: Timestamp) {
+    fn drop_idle(&mut self, store: &MemoryStore, now: Timestamp) {
         let is_needed = |known: &Known| {
-            known.is_in_force || known.is_kept || !known.is_idle(now) || known.may_be_repeated(now)
+            known.is_in_force
+                || known.is_kept
+                || !known.is_idle(now)
+                || known.is_remembered(store, now)
         };
         self.by_name.retain(|_, known| is_needed(known));
     }
 }
 
-impl Known {
-    fn new(store: &MemoryStore, rule: &PolicyRule, lineage: Lineage, at: Timestamp) -> Self {
-        let budget = budget_of(rule.spec(), Some(Arc::clone(&store.whole)));
-        let build = Build { base: store.base, budget: &budget, at };
-        let is_per_key = (store.is_per_key)(rule.spec());
-        let tables = match is_per_key {
-            true => vec![Some(build.table_of_rules(rule.variant(0), Vec::new()))],
-            false => variants(rule).map(|rule| build.table(rule, Vec::new())).collect(),
-        };
-        let of_rule = TablesOfRule { lineage, tables, is_per_key };
-        let (rule, places) = (rule.clone(), budget.most_keys());
-        let (is_kept, is_planned) = (false, false);
-        let (is_in_force, removed_at) = (true, None);
-        Self { rule, budget, of_rule, places, is_in_force, removed_at, is_kept, is_planned }
-    }
-
-    fn supersede(&self) {
-        self.of_rule.tables.iter().flatten().for_each(|table| table.succession().supersede());
-    }
-
-    /// Bytes that the limiters which are to be moved would take under `rule`, and how many they are.
-    fn bytes_under(&self, store: &MemoryStore, rule: &PolicyRule, at: Timestamp) -> (usize, usize) {
-        if self.of_rule.is_per_key || !self.has_same_key(rule) {
-            return (0, 0);
-        }
-        let build = Build { base: store.base, budget: &self.budget, at };
-        let become_per_key = self.wants_rules_per_key(store, rule);
-        let of_own = if become_per_key { BYTES_OF_OWN_RULE } else { 0 };
-        let variants = self.of_rule.tables.iter().enumerate();
-        let moved = variants.filter_map(|(variant, old)| {
-            let is_moved =
-                become_per_key || !self.keeps(variant, rule) && !build.packs(rule.variant(variant));
-            let (bytes, count) =
-                old.as_ref().filter(|_| is_moved)?.weigh(rule.variant(variant), at);
-            Some((bytes.saturating_add(count.saturating_mul(of_own)), count))
-        });
-        moved.fold((0, 0), |(bytes, limiters), (more, count)| {
-            (bytes.saturating_add(more), limiters + count)
-        })
-    }
-
-    /// Whether limiters are known by the same fingerprints as before.
-    fn has_same_key(&self, rule: &PolicyRule) -> bool {
-        self.rule.spec().key == rule.spec().key
-    }
-
-    /// Whether limiters have to have rules of their own: of one whose fingerprint alone is known, nobody knows
-    /// which override it is under once there are others.
-    fn wants_rules_per_key(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
-        self.is_planned || (store.is_per_key)(rule.spec()) || !self.rule.has_overrides_of(rule)
-    }
-
-    /// Whether the table of a variant goes on under `rule`.
-    fn keeps(&self, variant: usize, rule: &PolicyRule) -> bool {
-        self.rule.variant(variant).spec() == rule.variant(variant).spec()
-    }
-
-    /// Becomes `rule`, with the tables that go on and those that succeed the others.
-    fn follow(
-        &mut self,
-        store: &MemoryStore,
-        rule: &PolicyRule,
-        at: Timestamp,
-        migrations: &mut Migrations,
-    ) {
-        if !self.has_same_key(rule) {
-            let lineage = self.of_rule.lineage;
-            let Self { is_kept, is_planned, .. } = *self;
-            let fresh = Self { is_kept, is_planned, ..Self::new(store, rule, lineage, at) };
-            let old = std::mem::replace(self, fresh).of_rule.tables;
-            migrations.0.extend(old.into_iter().flatten().map(|old| (old, None)));
-            self.become_per_key(store, rule, at, migrations);
-            return;
-        }
-        self.budget.follow(rule.spec());
-        let has_places = self.budget.most_keys() <= self.places;
-        if self.of_rule.is_per_key {
-            self.of_rule.tables.iter().flatten().for_each(|table| table.amend(rule.variant(0)));
-        } else if self.wants_rules_per_key(store, rule) {
-            self.become_per_key(store, rule, at, migrations);
-        } else {
-            let build = Build { base: store.base, budget: &self.budget, at };
-            let tables = self.of_rule.tables.iter().enumerate().map(|(variant, old)| {
-                if has_places && self.keeps(variant, rule) {
-                    return old.clone();
-                }
-                let new = build.table(rule.variant(variant), old.clone().into_iter().collect());
-                migrations.0.extend(old.clone().map(|old| (old, new.clone())));
-                new
-            });
-            self.of_rule.tables = tables.collect();
-            let most = self.budget.most_keys();
-            self.places = if has_places { self.places.min(most) } else { most };
-        }
-        let tables = self.of_rule.tables.iter().flatten();
-        self.budget.largest_needs(tables.map(|table| table.bytes_of_one()).max().unwrap_or(0));
-        (self.rule, self.is_in_force, self.removed_at) = (rule.clone(), true, None);
-    }
-
-    /// Has one table for all variants from now on, if it has to.
-    fn become_per_key(
-        &mut self,
-        store: &MemoryStore,
-        rule: &PolicyRule,
-        at: Timestamp,
-        migrations: &mut Migrations,
-    ) {
-        if self.of_rule.is_per_key || !self.wants_rules_per_key(store, rule) {
-            return;
-        }
-        let build = Build { base: store.base, budget: &self.budget, at };
-        let old: Vec<_> = self.of_rule.tables.iter().flatten().cloned().collect();
-        let new = build.table_of_rules(rule.variant(0), old.clone());
-        migrations.0.extend(old.into_iter().map(|old| (old, Some(Arc::clone(&new)))));
-        (self.of_rule.tables, self.of_rule.is_per_key) = (vec![Some(new)], true);
-    }
-
-    /// Whether requests that it answered under an id may still be answered the same, if it is added back.
-    fn may_be_repeated(&self, now: Timestamp) -> bool {
-        let dedupe = self.rule.spec().dedupe;
-        self.removed_at.zip(dedupe).is_some_and(|(since, time)| now < since.plus(time))
-    }
-
-    fn is_idle(&self, now: Timestamp) -> bool {
-        let tables = self.of_rule.tables.iter().flatten();
-        let in_use = tables.filter(|table| !table.is_idle(now)).count();
-        in_use == 0
-    }
-}
-
-impl Migrations {
-    /// Moves what no step has met.
-    fn run(self) {
-        for (old, new) in &self.0 {
-            match new {
-                Some(new) => sweep(old, new),
-                None => drain(old),
-            }
-        }
-        let new = self.0.iter().filter_map(|(_, new)| new.as_ref());
-        new.for_each(|new| new.succession().end());
-    }
-}
-
 fn identity(rule: &PolicyRule) -> (String, String) {
     (rule.domain().to_owned(), rule.name().to_owned())
-}
-
-fn variants(rule: &PolicyRule) -> impl Iterator<Item = &tidegate_core::Rule> {
-    (0..rule.variants()).map(|number| rule.variant(number))
-}
-
-impl PolicyRule {
-    /// Whether another rule has overrides for the same entries, in the same order.
-    fn has_overrides_of(&self, other: &Self) -> bool {
-        fn entries(rule: &RuleSpec) -> impl Iterator<Item = &Vec<(String, String)>> {
-            rule.overrides.iter().map(|one| &one.entries)
-        }
-        entries(self.spec()).eq(entries(other.spec()))
-    }
 }

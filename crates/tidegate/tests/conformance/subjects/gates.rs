@@ -37,8 +37,19 @@ pub(crate) trait AnyGate: Sync {
     /// How many limiters it keeps, where it keeps them itself.
     fn keys(&self) -> Option<usize>;
     fn acquire<'g>(&'g self, request: Request<'g>) -> Answered<'g>;
-    /// Holds the cost of a request and ends that: the answer in between.
-    fn hold<'g>(&'g self, request: &Request<'g>, end: Ending) -> Result<Answer<'g>, Answer<'g>>;
+    /// Puts another policy in force, wherever it is asked from.
+    fn replace(&self, rules: Vec<RuleSpec>);
+    /// Holds the cost of a request while something else happens, and ends that: the answer in between.
+    fn hold_while<'g>(
+        &'g self,
+        request: &Request<'g>,
+        happens: &dyn Fn(),
+        end: Ending,
+    ) -> Result<Answer<'g>, Answer<'g>>;
+
+    fn hold<'g>(&'g self, request: &Request<'g>, end: Ending) -> Result<Answer<'g>, Answer<'g>> {
+        self.hold_while(request, &|| (), end)
+    }
 }
 
 /// A ban on keys of a rule: after so many refusals within a day, for a week.

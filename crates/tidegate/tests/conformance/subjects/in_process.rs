@@ -140,9 +140,19 @@ impl<C: Timer> AnyGate for Gate<C> {
         Box::pin(async move { self.acquire(&request).await })
     }
 
-    fn hold<'g>(&'g self, request: &Request<'g>, end: Ending) -> Result<Answer<'g>, Answer<'g>> {
+    fn replace(&self, rules: Vec<RuleSpec>) {
+        self.replace(Policy::new(rules).unwrap()).unwrap();
+    }
+
+    fn hold_while<'g>(
+        &'g self,
+        request: &Request<'g>,
+        happens: &dyn Fn(),
+        end: Ending,
+    ) -> Result<Answer<'g>, Answer<'g>> {
         let charge = self.hold(request)?;
         let answer = charge.answer().clone();
+        happens();
         match end {
             Ending::Dropped => drop(charge),
             Ending::Kept => charge.keep(),

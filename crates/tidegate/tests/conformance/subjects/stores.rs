@@ -27,17 +27,27 @@ fn settings_of_ones_own(url: &str) -> StoreSettings {
     settings
 }
 
+/// What the rules of gates over a store are made of those of a behaviour.
+type Fitted = fn(Vec<RuleSpec>) -> Vec<RuleSpec>;
+
 /// Nodes over one store, asked by turns.
 struct Nodes {
     gates: Vec<SharedGate>,
+    fitted: Fitted,
     turn: AtomicUsize,
 }
 
 impl Nodes {
-    fn new(count: usize, url: &str, rules: &[RuleSpec], ban: Option<&Banning>) -> Self {
-        let settings = settings_of_ones_own(url);
+    fn new(
+        count: usize,
+        url: &str,
+        rules: Vec<RuleSpec>,
+        ban: Option<&Banning>,
+        fitted: Fitted,
+    ) -> Self {
+        let (settings, rules) = (settings_of_ones_own(url), fitted(rules));
         let gate = |_| {
-            let policy = Policy::new(rules.to_vec()).unwrap();
+            let policy = Policy::new(rules.clone()).unwrap();
             let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
             RUNTIME.block_on(gate.connected()).unwrap();
             let Some(ban) = ban else { return gate };
@@ -45,7 +55,7 @@ impl Nodes {
             gate.with_ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap()
         };
         let _inside = RUNTIME.enter();
-        Self { gates: (0..count).map(gate).collect(), turn: AtomicUsize::new(0) }
+        Self { gates: (0..count).map(gate).collect(), fitted, turn: AtomicUsize::new(0) }
     }
 
     fn next(&self) -> &SharedGate {
@@ -117,9 +127,21 @@ impl AnyGate for Nodes {
         })
     }
 
-    fn hold<'g>(&'g self, request: &Request<'g>, end: Ending) -> Result<Answer<'g>, Answer<'g>> {
+    /// One node after another.
+    fn replace(&self, rules: Vec<RuleSpec>) {
+        let policy = Policy::new((self.fitted)(rules)).unwrap();
+        self.gates.iter().for_each(|gate| gate.replace(policy.clone()).unwrap());
+    }
+
+    fn hold_while<'g>(
+        &'g self,
+        request: &Request<'g>,
+        happens: &dyn Fn(),
+        end: Ending,
+    ) -> Result<Answer<'g>, Answer<'g>> {
         let charge = RUNTIME.block_on(self.next().hold(request))?;
         let answer = charge.answer().clone();
+        happens();
         match end {
             Ending::Dropped => drop(charge),
             Ending::Kept => charge.keep(),
@@ -160,11 +182,11 @@ impl Redis {
 
 impl Store for Redis {
     fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
-        Box::new(Nodes::new(2, &self.url(), &rules, None))
+        Box::new(Nodes::new(2, &self.url(), rules, None, |rules| rules))
     }
 
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {
-        Box::new(Nodes::new(1, &self.url(), &rules, ban.as_ref()))
+        Box::new(Nodes::new(1, &self.url(), rules, ban.as_ref(), |rules| rules))
     }
 
     fn by_time(&self, _begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {
@@ -194,11 +216,11 @@ impl Cluster {
 
 impl Store for Cluster {
     fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
-        Box::new(Nodes::new(2, &self.0.url(), &Self::across_slots(rules), None))
+        Box::new(Nodes::new(2, &self.0.url(), rules, None, Self::across_slots))
     }
 
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {
-        Box::new(Nodes::new(1, &self.0.url(), &Self::across_slots(rules), ban.as_ref()))
+        Box::new(Nodes::new(1, &self.0.url(), rules, ban.as_ref(), Self::across_slots))
     }
 
     /// No queue: a slot of its time is not given back, so no two of them may meet across slots.

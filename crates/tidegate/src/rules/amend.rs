@@ -1,0 +1,132 @@
+//! A policy in which one rule has other figures, and why there is none.
+
+use std::fmt;
+
+use tidegate_core::{RuleErrors, Spec};
+
+use super::check::check;
+use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::no_such_rule::NoSuchRule;
+use super::policy::Policy;
+use super::rule::PolicyRule;
+use super::spec::{OverrideSpec, RuleSpec};
+
+/// Puts other figures in place of those that a rule has for all keys without an override.
+pub(crate) fn own_figures(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
+    move |words| {
+        words.spec = spec;
+        Ok(())
+    }
+}
+
+/// Puts an override in place of the one with the same entries.
+pub(crate) fn override_figures(
+    other: OverrideSpec,
+) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
+    move |words| {
+        let same = |known: &&mut OverrideSpec| {
+            known.entries.len() == other.entries.len()
+                && known.entries.iter().all(|entry| other.entries.contains(entry))
+        };
+        match words.overrides.iter_mut().find(same) {
+            Some(known) => {
+                *known = OverrideSpec { entries: known.entries.clone(), ..other };
+                Ok(())
+            }
+            None => {
+                let rule = words.name.clone();
+                Err(AmendError::NoSuchOverride { rule, entries: other.entries })
+            }
+        }
+    }
+}
+
+impl Policy {
+    /// The same policy with the words of the named rule changed as `words` says.
+    ///
+    /// # Errors
+    /// There is no such rule or override, or the words are wrong.
+    pub(crate) fn with_words(
+        &self,
+        (domain, name): (&str, &str),
+        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+    ) -> Result<Self, AmendError> {
+        let (number, known) = self.named(domain, name)?;
+        let mut spec = known.spec().clone();
+        words(&mut spec)?;
+        let mut rule = PolicyRule::checked(number, spec)?;
+        rule.token.clone_from(&known.token);
+        let mut next = self.clone();
+        if let Some(known) = next.rules.get_mut(number) {
+            *known = rule;
+        }
+        Ok(next)
+    }
+}
+
+impl PolicyRule {
+    /// The rule with this number by itself, or all that is wrong with its words.
+    fn checked(number: usize, spec: RuleSpec) -> Result<Self, AmendError> {
+        let rules = check(vec![spec]).map_err(|errors| AmendError::Rule(errors.of_rule(number)))?;
+        // As many as there were.
+        rules.into_iter().next().ok_or(AmendError::Rule(PolicyErrors(Vec::new())))
+    }
+}
+
+/// What a limiter's figures were refused for, told of a rule of a policy.
+pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> PolicyErrors {
+    let error = |error: &tidegate_core::RuleError| PolicyError {
+        rule: number,
+        name: rule.name().to_owned(),
+        place: Place::Rule,
+        problem: Problem::Figure(error.clone()),
+    };
+    PolicyErrors(errors.iter().map(error).collect())
+}
+
+/// Why the figures of a rule were not changed; those in force stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AmendError {
+    /// There is no rule of this name.
+    NoSuchRule(NoSuchRule),
+    /// The rule has no override of just these entries.
+    NoSuchOverride {
+        /// The rule's name.
+        rule: String,
+        /// The entries that were named.
+        entries: Vec<(String, String)>,
+    },
+    /// All that is wrong with the figures: in themselves, in an override's, for the memory that the
+    /// limiters there are would take, or for the store that they are in.
+    Rule(PolicyErrors),
+}
+
+impl From<PolicyErrors> for AmendError {
+    fn from(errors: PolicyErrors) -> Self {
+        Self::Rule(errors)
+    }
+}
+
+impl From<NoSuchRule> for AmendError {
+    fn from(error: NoSuchRule) -> Self {
+        Self::NoSuchRule(error)
+    }
+}
+
+impl fmt::Display for AmendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchRule(error) => error.fmt(f),
+            Self::NoSuchOverride { rule, entries } => {
+                write!(
+                    f,
+                    "no override of rule {rule:?} is for {entries:?}: expected the entries of one"
+                )
+            }
+            Self::Rule(errors) => errors.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AmendError {}

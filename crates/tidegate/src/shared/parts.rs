@@ -1,0 +1,73 @@
+//! This node's share of the limits that are in force, and of each rule's values.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tidegate_core::Rule;
+
+use super::KeyMet;
+use super::share::{Share, is_local};
+use crate::rules::Policy;
+
+/// This node's share of every limit.
+#[derive(Debug)]
+pub(super) struct Parts(RwLock<OfPolicy>);
+
+/// A share, and that of the values of the newest policy.
+#[derive(Debug)]
+struct OfPolicy {
+    share: Share,
+    policy: Arc<Policy>,
+    /// By rule and variant; none of rules that are not decided in process.
+    rules: Vec<Vec<Arc<Rule>>>,
+}
+
+impl OfPolicy {
+    fn new(share: Share, policy: Arc<Policy>) -> Self {
+        let rules = policy.rules().iter().map(|rule| {
+            let variants = if is_local(rule.spec()) { rule.variants() } else { 0 };
+            (0..variants).map(|number| Arc::new(share.rule(rule.variant(number)))).collect()
+        });
+        Self { share, rules: rules.collect(), policy }
+    }
+}
+
+impl Parts {
+    pub(super) fn new(share: Share) -> Self {
+        Self(RwLock::new(OfPolicy::new(share, Arc::default())))
+    }
+
+    /// This node's share of every limit.
+    pub(super) fn share(&self) -> Share {
+        self.read().share
+    }
+
+    /// Puts another share of every limit in force.
+    pub(super) fn split(&self, share: Share) {
+        let mut parts = self.write();
+        *parts = OfPolicy::new(share, Arc::clone(&parts.policy));
+    }
+
+    /// Puts this node's share of a policy in force.
+    pub(super) fn follow(&self, policy: &Arc<Policy>) {
+        let mut parts = self.write();
+        *parts = OfPolicy::new(parts.share, Arc::clone(policy));
+    }
+
+    /// This node's share of the values of a limiter that was met under a policy, be it that another is in force by
+    /// now.
+    pub(super) fn of(&self, policy: &Arc<Policy>, met: &KeyMet) -> Option<Arc<Rule>> {
+        let parts = self.read();
+        if met.figures.is_none() && Arc::ptr_eq(&parts.policy, policy) {
+            return parts.rules.get(met.rule)?.get(met.variant).cloned();
+        }
+        Some(Arc::new(parts.share.rule(met.rule_in(policy)?)))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, OfPolicy> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, OfPolicy> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

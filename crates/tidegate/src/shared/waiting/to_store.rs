@@ -1,0 +1,171 @@
+//! The limiters in a store that one waits for: what was last seen of them, and under which policy.
+
+use std::sync::Arc;
+
+use tidegate_core::{AlgorithmKind, Limit, Micros, Rule, Timestamp};
+
+use crate::answer::Answer;
+use crate::frontend::{GateQueue, GateQueues, delay_of, stops_of};
+use crate::inline_list::InlineList;
+use crate::request::Request;
+use crate::shared::store::Store;
+use crate::shared::{KeyMet, SharedGate};
+use crate::step::{Decided, Done};
+use crate::store::memory::{Forecast, Preview, preview_of_told};
+use crate::store::redis::script::{self, Seen};
+use crate::wait::{Stop, Waitable, refuse_behind};
+
+/// The limiters in a store that one request meets, and what was last seen of them.
+pub(super) struct ToStore<'g> {
+    pub(super) gate: &'g SharedGate,
+    /// Those that it met when it came, and the queues before them.
+    first: InlineList<KeyMet>,
+    pub(super) stops: Vec<Stop<GateQueue>>,
+    /// The store under the policy that is in force by now, and the limiters that it meets under that.
+    pub(super) store: Arc<Store>,
+    pub(super) met: InlineList<KeyMet>,
+    /// By the places of these, what was last seen of each.
+    seen: Vec<Seen>,
+    decided: InlineList<Decided>,
+    /// By place, where it was looked at for more than its own cost: how often the window of a log must
+    /// pass on top of what it was looked at for.
+    pub(super) laps: Vec<u64>,
+}
+
+impl<'g> ToStore<'g> {
+    pub(super) fn new(
+        gate: &'g SharedGate,
+        store: Arc<Store>,
+        met: InlineList<KeyMet>,
+        max_wait: Micros,
+    ) -> Self {
+        let stops = stops_of(store.policy(), &met, max_wait, |met| gate.queue_of(met));
+        let (first, decided) = (met.clone(), InlineList::new());
+        Self { gate, first, stops, store, met, seen: Vec::new(), decided, laps: Vec::new() }
+    }
+
+    /// Goes on under the policy that is in force now: another one may have been put in force while it waited.
+    pub(super) fn follow_changes(&mut self, request: &Request<'_>) {
+        let newest = self.gate.newest();
+        if !Arc::ptr_eq(&newest, &self.store) {
+            self.met = self.gate.met(&newest, request);
+            self.store = newest;
+            self.seen.clear();
+            self.decided.clear();
+            self.laps.clear();
+        }
+    }
+
+    /// The place that the limiter of a stop has by now; `None` where it is not met any more.
+    fn place(&self, stop: &Stop<GateQueue>) -> Option<usize> {
+        let first = self.first.get(stop.place)?;
+        self.met.iter().position(|met| met.is_of(first))
+    }
+
+    /// What each limiter is to be looked at for, behind those who cost `before`: for its own cost. A log
+    /// does not tell all of its state, so it is looked at for the cost of all; and where that is more
+    /// than its limit, for what is left when as many whole limits as fit have gone, each in a window.
+    pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> u64) -> Vec<u64> {
+        let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
+        self.laps = vec![0; costs.len()];
+        for stop in &self.stops {
+            let Some(place) = self.place(stop) else { continue };
+            let limit = self.log_limit(place).filter(|limit| stop.cost <= *limit);
+            let parts = (costs.get_mut(place), self.laps.get_mut(place), limit);
+            if let (Some(cost), Some(laps), Some(limit)) = parts {
+                let all = before(stop).saturating_add(stop.cost) - 1;
+                (*laps, *cost) = (all / limit, all % limit + 1);
+            }
+        }
+        costs
+    }
+
+    /// The limit of a log.
+    fn log_limit(&self, place: usize) -> Option<u64> {
+        let spec = *self.rule(place)?.spec();
+        match (spec.algorithm, spec.limit) {
+            (AlgorithmKind::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
+            _ => None,
+        }
+    }
+
+    fn rule(&self, place: usize) -> Option<&Rule> {
+        let by = self.seen.get(place).and_then(Seen::decided_by);
+        let own = || self.met.get(place)?.rule_in(self.store.policy());
+        by.map(|by| &**by).or_else(own)
+    }
+
+    /// What was seen, at the time of this process and by the places of the limiters that were met at first; one that
+    /// is not met any more refuses nobody.
+    pub(super) fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
+        let replies = seen.decisions.into_iter().zip(&seen.seen);
+        self.decided = replies.map(|(decision, seen)| seen.reply(decision)).collect();
+        self.seen = seen.seen;
+        let done =
+            |decisions| Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions };
+        let last = done(self.decided.clone());
+        let decided = |first| last.of(&self.met, first).cloned().unwrap_or_else(Decided::unlimited);
+        done(self.first.iter().map(decided).collect())
+    }
+
+    /// The refusal `done`, which has the limiters that were met at first, of those that are met by now.
+    pub(super) fn refused(&mut self, done: Done, at: Timestamp) -> Answer<'g> {
+        let decided = |(met, last)| done.of(&self.first, met).cloned().unwrap_or(last);
+        let last = std::mem::take(&mut self.decided);
+        let decisions = self.met.iter().zip(last).map(decided).collect();
+        self.store.exact(&self.met, Done { allowed: false, at, repeated: false, decisions })
+    }
+
+    /// The refusal of one who does not wait, while others do; `None` where nobody does any more.
+    pub(super) fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
+        let at = seen.now;
+        let mut done = self.see(seen, self.gate.now());
+        refuse_behind(self, &self.gate.queues().lock(), &mut done).then_some(Done { at, ..done })
+    }
+}
+
+impl Waitable for ToStore<'_> {
+    type Key = GateQueue;
+
+    fn queues(&self) -> &GateQueues {
+        self.gate.queues()
+    }
+
+    fn stops(&self) -> &[Stop<GateQueue>] {
+        &self.stops
+    }
+
+    fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
+        let place = self.place(stop)?;
+        let (rule, seen) = (self.rule(place)?, self.seen.get(place)?);
+        let looked = self.log_limit(place).and(self.laps.get(place));
+        let least = self.decided.get(place)?.decision.retry_after().unwrap_or_default();
+        let Some(laps) = looked else {
+            // What is in force until it is admitted is not told: it waits at least so long.
+            if seen.tried {
+                return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
+            }
+            return preview_of_told(rule, &seen.told);
+        };
+        let window = rule.spec().window.unwrap_or_default().as_micros();
+        let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
+        Some(Box::new(Known(Forecast { wait, delay: Micros::ZERO })))
+    }
+
+    fn delay(&self, done: &Done) -> Micros {
+        delay_of(&self.first, done)
+    }
+
+    fn delay_is_waiting(&self) -> bool {
+        false
+    }
+}
+
+/// What has been worked out for the last who is let in, those before it included.
+struct Known(Forecast);
+
+impl Preview for Known {
+    fn admit(&mut self, _cost: u64) -> Option<Forecast> {
+        Some(self.0)
+    }
+}

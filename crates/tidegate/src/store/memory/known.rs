@@ -1,0 +1,203 @@
+//! A rule by its lineage: in force or removed, with its tables and what succeeds them when it changes.
+
+use std::sync::Arc;
+
+use tidegate_core::{Micros, Timestamp};
+
+use super::MemoryStore;
+use super::budget::Budget;
+use super::build::{Build, budget_of};
+use super::generation::TablesOfRule;
+use super::migration::Migrations;
+use super::ruled::BYTES_OF_OWN_RULE;
+use crate::rules::{PolicyRule, RuleSpec};
+use crate::step::Lineage;
+
+/// A rule with its tables.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) rule: PolicyRule,
+    pub(super) budget: Arc<Budget>,
+    pub(super) of_rule: TablesOfRule,
+    /// For how many limiters its tables have places.
+    pub(super) places: usize,
+    pub(super) is_in_force: bool,
+    /// When it was removed, if it is not in force.
+    pub(super) removed_at: Option<Timestamp>,
+    /// Whether it stays known also while it is not in force and has no limiters.
+    pub(super) is_kept: bool,
+    /// Whether its limits are looked up for each key, whatever the policy.
+    pub(super) is_planned: bool,
+}
+
+impl Known {
+    pub(super) fn new(
+        store: &MemoryStore,
+        rule: &PolicyRule,
+        lineage: Lineage,
+        at: Timestamp,
+    ) -> Self {
+        let budget = budget_of(rule.spec(), Some(Arc::clone(&store.whole)));
+        let build = Build { base: store.base, budget: &budget, at };
+        let is_per_key = store.per_key.has(rule.spec());
+        let tables = match is_per_key {
+            true => vec![Some(build.table_of_rules(&store.per_key.usual(rule), Vec::new()))],
+            false => variants(rule).map(|rule| build.table(rule, Vec::new())).collect(),
+        };
+        let of_rule = TablesOfRule { lineage, tables, is_per_key, since: at };
+        let (rule, places) = (rule.clone(), budget.most_keys());
+        let (is_kept, is_planned) = (false, false);
+        let (is_in_force, removed_at) = (true, None);
+        Self { rule, budget, of_rule, places, is_in_force, removed_at, is_kept, is_planned }
+    }
+
+    pub(super) fn supersede(&self) {
+        self.of_rule.tables.iter().flatten().for_each(|table| table.succession().supersede());
+    }
+
+    /// Bytes that the limiters which are to be moved would take under `rule`, and how many they are.
+    pub(super) fn bytes_under(
+        &self,
+        store: &MemoryStore,
+        rule: &PolicyRule,
+        at: Timestamp,
+    ) -> (usize, usize) {
+        if self.of_rule.is_per_key || !self.has_same_key(rule) {
+            return (0, 0);
+        }
+        let build = Build { base: store.base, budget: &self.budget, at };
+        let become_per_key = self.wants_rules_per_key(store, rule);
+        let of_own = if become_per_key { BYTES_OF_OWN_RULE } else { 0 };
+        let variants = self.of_rule.tables.iter().enumerate();
+        let moved = variants.filter_map(|(variant, old)| {
+            let is_moved =
+                become_per_key || !self.keeps(variant, rule) && !build.packs(rule.variant(variant));
+            let (bytes, count) =
+                old.as_ref().filter(|_| is_moved)?.weigh(rule.variant(variant), at);
+            Some((bytes.saturating_add(count.saturating_mul(of_own)), count))
+        });
+        moved.fold((0, 0), |(bytes, limiters), (more, count)| {
+            (bytes.saturating_add(more), limiters + count)
+        })
+    }
+
+    /// Whether limiters are known by the same fingerprints as before.
+    pub(super) fn has_same_key(&self, rule: &PolicyRule) -> bool {
+        self.rule.spec().key == rule.spec().key
+    }
+
+    /// Whether limiters have to have rules of their own: of one whose fingerprint alone is known, nobody knows
+    /// which override it is under once there are others.
+    fn wants_rules_per_key(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
+        self.is_planned || store.per_key.has(rule.spec()) || !self.rule.has_overrides_of(rule)
+    }
+
+    /// Whether the table of a variant goes on under `rule`.
+    fn keeps(&self, variant: usize, rule: &PolicyRule) -> bool {
+        self.rule.variant(variant).spec() == rule.variant(variant).spec()
+    }
+
+    /// Becomes `rule`, with the tables that go on and those that succeed the others.
+    pub(super) fn follow(
+        &mut self,
+        store: &MemoryStore,
+        rule: &PolicyRule,
+        at: Timestamp,
+        migrations: &mut Migrations,
+    ) {
+        if !self.has_same_key(rule) {
+            let lineage = self.of_rule.lineage;
+            let Self { is_kept, is_planned, .. } = *self;
+            let fresh = Self { is_kept, is_planned, ..Self::new(store, rule, lineage, at) };
+            let old = std::mem::replace(self, fresh).of_rule.tables;
+            migrations.0.extend(old.into_iter().flatten().map(|old| (old, None)));
+            self.become_per_key(store, rule, at, migrations);
+            return;
+        }
+        self.budget.follow(rule.spec());
+        let has_places = self.budget.most_keys() <= self.places;
+        if self.of_rule.is_per_key {
+            self.amend_overflow(store, rule);
+        } else if self.wants_rules_per_key(store, rule) {
+            self.become_per_key(store, rule, at, migrations);
+        } else {
+            let build = Build { base: store.base, budget: &self.budget, at };
+            let tables = self.of_rule.tables.iter().enumerate().map(|(variant, old)| {
+                if has_places && self.keeps(variant, rule) {
+                    return old.clone();
+                }
+                let new = build.table(rule.variant(variant), old.clone().into_iter().collect());
+                migrations.0.extend(old.clone().map(|old| (old, new.clone())));
+                new
+            });
+            self.of_rule.tables = tables.collect();
+            let most = self.budget.most_keys();
+            self.places = if has_places { self.places.min(most) } else { most };
+        }
+        let tables = self.of_rule.tables.iter().flatten();
+        self.budget.largest_needs(tables.map(|table| table.bytes_of_one()).max().unwrap_or(0));
+        (self.rule, self.is_in_force, self.removed_at) = (rule.clone(), true, None);
+    }
+
+    /// When the values of `rule` came in force, which does at `at`.
+    pub(super) fn since_under(&self, rule: &PolicyRule, at: Timestamp) -> Timestamp {
+        let (since, old, new) = (self.of_rule.since, self.rule.spec(), rule.spec());
+        let stays =
+            self.removed_at.is_none() && (old.spec, &old.overrides) == (new.spec, &new.overrides);
+        if stays { since } else { at.max(since.plus(Micros::from_micros(1))) }
+    }
+
+    /// Has the limiter that keys without room share come under the values of `rule`.
+    pub(super) fn amend_overflow(&self, store: &MemoryStore, rule: &PolicyRule) {
+        if self.of_rule.is_per_key {
+            let usual = store.per_key.usual(rule);
+            self.of_rule.tables.iter().flatten().for_each(|table| table.amend(&usual));
+        }
+    }
+
+    /// Has one table for all variants from now on, if it has to.
+    fn become_per_key(
+        &mut self,
+        store: &MemoryStore,
+        rule: &PolicyRule,
+        at: Timestamp,
+        migrations: &mut Migrations,
+    ) {
+        if self.of_rule.is_per_key || !self.wants_rules_per_key(store, rule) {
+            return;
+        }
+        let build = Build { base: store.base, budget: &self.budget, at };
+        let old: Vec<_> = self.of_rule.tables.iter().flatten().cloned().collect();
+        let new = build.table_of_rules(&store.per_key.usual(rule), old.clone());
+        migrations.0.extend(old.into_iter().map(|old| (old, Some(Arc::clone(&new)))));
+        (self.of_rule.tables, self.of_rule.is_per_key) = (vec![Some(new)], true);
+    }
+
+    /// Whether what it answered or took before it was removed may still count, if it is added back: requests asked
+    /// again under their id are answered the same, and a limiter may be in use elsewhere.
+    pub(super) fn is_remembered(&self, store: &MemoryStore, now: Timestamp) -> bool {
+        let dedupe = self.rule.spec().dedupe.unwrap_or_default();
+        let time = dedupe.max(store.per_key.unseen_for(&self.rule));
+        self.removed_at.is_some_and(|since| now < since.plus(time))
+    }
+
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        let tables = self.of_rule.tables.iter().flatten();
+        let in_use = tables.filter(|table| !table.is_idle(now)).count();
+        in_use == 0
+    }
+}
+
+fn variants(rule: &PolicyRule) -> impl Iterator<Item = &tidegate_core::Rule> {
+    (0..rule.variants()).map(|number| rule.variant(number))
+}
+
+impl PolicyRule {
+    /// Whether another rule has overrides for the same entries, in the same order.
+    fn has_overrides_of(&self, other: &Self) -> bool {
+        fn entries(rule: &RuleSpec) -> impl Iterator<Item = &Vec<(String, String)>> {
+            rule.overrides.iter().map(|one| &one.entries)
+        }
+        entries(self.spec()).eq(entries(other.spec()))
+    }
+}

@@ -1,0 +1,219 @@
+//! Policies that are replaced on nodes of one store, one node after another: which values decide meanwhile.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::server::nodes::Nodes as Cluster;
+use crate::server::{Server, check, gate_over, rule, until_lost};
+use tidegate::{
+    AlgorithmKind, Descriptor, Limit, Micros, OnStoreError, Policy, Problem, Request, RuleSpec,
+    SharedGate, Spec,
+};
+use tokio::time::timeout;
+
+fn named(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
+    let mut rule = rule(algorithm, limit);
+    rule.spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
+    name.clone_into(&mut rule.name);
+    rule
+}
+
+fn log(name: &str, limit: u64) -> RuleSpec {
+    named(name, AlgorithmKind::SlidingLog, limit)
+}
+
+fn replace(gate: &SharedGate, rules: Vec<RuleSpec>) {
+    gate.replace(Policy::new(rules).unwrap()).unwrap();
+}
+
+async fn nodes(server: &Server, rules: &[RuleSpec]) -> [SharedGate; 2] {
+    [
+        gate_over(&server.url(), rules.to_vec()).await.0,
+        gate_over(&server.url(), rules.to_vec()).await.0,
+    ]
+}
+
+/// Whether it is admitted, and by which limits of its rules it was decided.
+async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<u64>) {
+    let answer = check(gate, user, cost).await;
+    assert!(!answer.is_degraded(), "{answer:?}");
+    let limit = |limit| match limit {
+        Limit::Units(limit) => limit,
+        Limit::Unlimited => u64::MAX,
+    };
+    let by = answer.matched().into_iter().map(|one| limit(one.figures().spec().limit));
+    (answer.is_allowed(), by.collect())
+}
+
+#[tokio::test]
+async fn the_node_that_replaces_first_decides_for_the_other_once_it_has_taken() {
+    let server = Server::start(&[]);
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
+        for next in [6, 20] {
+            let name = format!("{algorithm}-{next}");
+            let rules = |limit| vec![named(&name, algorithm, limit)];
+            let [first, second] = nodes(&server, &rules(10)).await;
+            assert_eq!(asked(&second, "ada", 2).await, (true, vec![10]));
+            replace(&first, rules(next));
+            assert_eq!(asked(&second, "ada", 1).await, (true, vec![10]), "{name}: not met yet");
+            assert_eq!(asked(&first, "ada", 1).await, (true, vec![next]), "{name}");
+            assert_eq!(
+                asked(&second, "ada", 1).await,
+                (true, vec![next]),
+                "{name}: the newer ones"
+            );
+            assert_eq!(asked(&second, "bob", 1).await, (true, vec![10]), "{name}: another key");
+            replace(&second, rules(next));
+            let left = next - 5;
+            assert!(!asked(&second, "ada", left + 1).await.0, "{name}");
+            assert_eq!(asked(&second, "ada", left).await, (true, vec![next]), "{name}");
+            assert!(!asked(&first, "ada", 1).await.0, "{name}: what was used stays used");
+            assert_eq!(asked(&first, "bob", 1).await, (true, vec![next]), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_one_rule_does_nothing_to_another() {
+    let server = Server::start(&[]);
+    let rules = |x, y| vec![log("x", x), log("y", y)];
+    let [first, second] = nodes(&server, &rules(10, 10)).await;
+    replace(&first, rules(30, 10));
+    assert_eq!(asked(&first, "ada", 4).await, (true, vec![30, 10]));
+    // It changes `y`, later than the other changed `x`, which is as old here as it was.
+    replace(&second, rules(10, 40));
+    assert_eq!(asked(&second, "ada", 1).await, (true, vec![30, 40]));
+    assert_eq!(asked(&first, "ada", 1).await, (true, vec![30, 40]));
+    // Caps and modes are no values either.
+    replace(&second, vec![log("x", 10).dedupe(Micros::from_secs(1)), log("y", 40)]);
+    assert_eq!(asked(&second, "ada", 1).await, (true, vec![30, 40]));
+}
+
+#[tokio::test]
+async fn a_rule_that_was_removed_and_is_added_with_other_values_is_newer_than_both() {
+    let server = Server::start(&[]);
+    let [first, second] = nodes(&server, &[log("r", 10)]).await;
+    replace(&second, vec![log("r", 20)]);
+    assert_eq!(asked(&second, "ada", 4).await, (true, vec![20]));
+    assert_eq!(asked(&first, "ada", 1).await, (true, vec![20]));
+    replace(&first, vec![]);
+    assert_eq!(asked(&first, "ada", 1_000).await, (true, vec![]));
+    for limit in [15, 10] {
+        // Also with the values that it had: it was added after the other node had changed it.
+        replace(&first, vec![log("r", limit)]);
+        assert_eq!(asked(&first, "ada", 1).await, (true, vec![limit]));
+        assert_eq!(asked(&second, "ada", 1).await, (true, vec![limit]), "{limit}");
+        replace(&first, vec![]);
+    }
+    replace(&first, vec![log("r", 10)]);
+    assert_eq!(asked(&first, "ada", 2).await, (false, vec![10]), "nine are used");
+}
+
+#[tokio::test]
+async fn the_word_of_a_policy_is_the_newer_one_whenever_its_values_came_in_force() {
+    let server = Server::start(&[]);
+    let policy = |revision, limit| {
+        let policy = Policy::new(vec![log("r", limit)]).unwrap();
+        policy.with_revision(NonZeroU32::new(revision).unwrap())
+    };
+    let [first, second] = nodes(&server, &[log("r", 10)]).await;
+    first.replace(policy(2, 20)).unwrap();
+    assert_eq!(asked(&first, "ada", 1).await, (true, vec![20]));
+    second.replace(policy(1, 30)).unwrap();
+    assert_eq!(asked(&second, "ada", 1).await, (true, vec![20]), "later, and of an older word");
+    second.replace(policy(3, 30)).unwrap();
+    assert_eq!(
+        asked(&second, "ada", 1).await,
+        (true, vec![30]),
+        "the same values, and a newer word"
+    );
+    assert_eq!(asked(&first, "ada", 1).await, (true, vec![30]));
+}
+
+#[tokio::test]
+async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![log("a", 10), log("b", 10)]).await;
+    assert!(asked(&gate, "ada", 1).await.0);
+    server.signal("STOP");
+    let mut begun = Box::pin(check(&gate, "ada", 2));
+    assert!(timeout(Duration::ZERO, begun.as_mut()).await.is_err());
+    replace(&gate, vec![log("b", 20), log("c", 30)]);
+    server.signal("CONT");
+    let answer = begun.await;
+    assert!(answer.is_allowed() && !answer.is_degraded());
+    let matched = answer.matched();
+    let told: Vec<_> = matched
+        .iter()
+        .map(|one| (one.rule().name(), one.figures().spec().limit, one.decision().remaining))
+        .collect();
+    assert_eq!(told, [("a", Limit::Units(10), 7), ("b", Limit::Units(10), 7)]);
+    assert_eq!(gate.policy().rules().len(), 2);
+    assert_eq!(gate.in_force("default", "b").unwrap(), log("b", 20));
+    assert!(gate.in_force("default", "a").is_err());
+    assert!(!asked(&gate, "ada", 18).await.0 && asked(&gate, "ada", 17).await.0);
+    // What it took is known in this process too, where the rule stands now.
+    server.kill();
+    until_lost(&gate, &events).await;
+    replace(&gate, vec![log("b", 30)]);
+    assert!(
+        !check(&gate, "ada", 11).await.is_allowed() && check(&gate, "ada", 10).await.is_allowed()
+    );
+}
+
+/// Nothing of a rule that is closed without the store is known in this process.
+#[tokio::test]
+async fn a_cost_is_given_back_to_a_rule_that_was_removed_meanwhile_and_added_back() {
+    let server = Server::start(&[]);
+    let closed = || log("r", 10).on_store_error(OnStoreError::Closed);
+    let (gate, _) = gate_over(&server.url(), vec![closed()]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(6)];
+    let charge = gate.hold(&Request::new("default", &descriptors)).await.unwrap();
+    for rules in [vec![], vec![log("other", 10)], vec![], vec![closed()]] {
+        replace(&gate, rules);
+    }
+    assert!(!asked(&gate, "ada", 5).await.0);
+    charge.settle(1).await.unwrap();
+    assert!(asked(&gate, "ada", 9).await.0 && !asked(&gate, "ada", 1).await.0);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_store_changes_nothing() {
+    let cluster = Cluster::start(2, 0);
+    let (gate, _) = gate_over(&cluster.url(), vec![log("r", 10)]).await;
+    let told = gate.replace(Policy::new(vec![log("r", 20), log("s", 5).key(["host"])]).unwrap());
+    let problem = told.unwrap_err().iter().next().unwrap().problem.clone();
+    assert!(matches!(problem, Problem::AcrossSlots { .. }), "{problem}");
+    let mut large = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
+    large.max_memory = Some(1 << 40);
+    let told = gate.replace(Policy::new(vec![RuleSpec::new("r", large)]).unwrap());
+    let problem = told.unwrap_err().iter().next().unwrap().problem.clone();
+    assert!(matches!(problem, Problem::TooLargeForStore { .. }), "{problem}");
+    assert_eq!(asked(&gate, "ada", 1).await, (true, vec![10]));
+}
+
+/// Who waits for one rule, and by now meets two in several slots, which let nobody wait, is decided at once.
+#[tokio::test]
+async fn who_waits_is_decided_across_slots_where_its_rules_live_there_by_now() {
+    let cluster = Cluster::start(2, 0);
+    let wait = tidegate::OnExcess::Wait { wait: Micros::from_secs(9 * 86_400), max_waiters: 9 };
+    let (gate, _) = gate_over(&cluster.url(), vec![log("r", 10).on_excess(wait)]).await;
+    for (limit, goes_on) in [(20, true), (11, false)] {
+        replace(&gate, vec![log("r", 10).on_excess(wait)]);
+        let descriptors = [Descriptor::new(&[("user", "ada")])];
+        gate.reset(&Request::new("default", &descriptors)).await.unwrap();
+        assert!(asked(&gate, "ada", 10).await.0);
+        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
+        let request = Request::new("default", &descriptors);
+        let mut waits = Box::pin(gate.acquire(&request));
+        while gate.waiting(&request) == 0 {
+            assert!(timeout(Duration::from_millis(1), waits.as_mut()).await.is_err());
+        }
+        let all = RuleSpec::new("all", rule(AlgorithmKind::SlidingLog, 100).spec);
+        replace(&gate, vec![log("r", limit).across_slots(), all.across_slots()]);
+        let answer = waits.await;
+        assert!(!answer.is_degraded() && answer.is_allowed() == goes_on, "{answer:?}");
+        assert_eq!((answer.matched().len(), gate.waiting(&request)), (2, 0));
+    }
+}

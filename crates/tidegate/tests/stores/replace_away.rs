@@ -1,0 +1,143 @@
+//! Policies that are replaced where the store does not decide: what this node knows of limiters goes on as well.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use crate::server::{Events, Server, check, gate_over, gate_with, rule, settings, until_lost};
+use tidegate::{AlgorithmKind, OnFull, OnStoreError, Policy, RuleSpec, SharedGate};
+
+fn log(limit: u64) -> RuleSpec {
+    rule(AlgorithmKind::SlidingLog, limit)
+}
+
+fn replace(gate: &SharedGate, rules: Vec<RuleSpec>) {
+    gate.replace(Policy::new(rules).unwrap()).unwrap();
+}
+
+/// Whether it is admitted without the store, and what is left of its first rule.
+async fn away(gate: &SharedGate, user: &str, cost: u64) -> (bool, Option<u64>) {
+    let answer = check(gate, user, cost).await;
+    assert!(answer.is_degraded() || answer.is_unlimited(), "{answer:?}");
+    let left = answer.matched().first().map(|one| one.decision().remaining);
+    (answer.is_allowed(), left)
+}
+
+async fn lost(rules: Vec<RuleSpec>, taken: u64) -> (Server, SharedGate, Events) {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), rules).await;
+    assert!(check(&gate, "ada", taken).await.is_allowed());
+    server.kill();
+    until_lost(&gate, &events).await;
+    (server, gate, events)
+}
+
+#[tokio::test]
+async fn what_was_used_stays_used_without_the_store_under_any_policy() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
+        let with = |limit| {
+            let mut rule = rule(algorithm, limit);
+            rule.spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
+            rule
+        };
+        let (_server, gate, _) = lost(vec![with(10)], 6).await;
+        replace(&gate, vec![with(30)]);
+        assert_eq!(away(&gate, "ada", 4).await, (true, Some(20)), "{algorithm}");
+        replace(&gate, vec![]);
+        assert_eq!(away(&gate, "ada", 1_000).await, (true, None), "{algorithm}");
+        replace(&gate, vec![RuleSpec::new("other", log(100).spec).key(["user"]), with(12)]);
+        assert!(!away(&gate, "ada", 3).await.0, "{algorithm}: added back");
+        replace(&gate, vec![with(12)]);
+        assert_eq!(away(&gate, "ada", 2).await, (true, Some(0)), "{algorithm}");
+        assert!(away(&gate, "bob", 12).await.0, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_is_closed_from_now_on_refuses_and_one_that_was_decides() {
+    let (_server, gate, _) = lost(vec![log(10)], 6).await;
+    replace(&gate, vec![log(10).on_store_error(OnStoreError::Closed)]);
+    let answer = check(&gate, "ada", 1).await;
+    assert!(!answer.is_allowed() && answer.is_unavailable());
+    replace(&gate, vec![log(10).on_store_error(OnStoreError::Open)]);
+    assert_eq!(away(&gate, "ada", 10).await, (true, None));
+    replace(&gate, vec![log(10)]);
+    assert_eq!(away(&gate, "ada", 4).await, (true, Some(0)), "what was used before");
+}
+
+/// What the store has denied holds for the values of then.
+#[tokio::test]
+async fn a_denial_does_not_hold_under_other_values_and_holds_under_the_same() {
+    let mut server = Server::start(&[]);
+    let other = || RuleSpec::new("other", log(100).spec).key(["user"]);
+    let (gate, events) = gate_over(&server.url(), vec![log(10)]).await;
+    let (elsewhere, _) = gate_over(&server.url(), vec![log(10)]).await;
+    assert!(check(&elsewhere, "ada", 10).await.is_allowed());
+    assert!(!check(&gate, "ada", 2).await.is_allowed());
+    server.kill();
+    until_lost(&gate, &events).await;
+    assert!(!away(&gate, "ada", 2).await.0);
+    replace(&gate, vec![other(), log(10)]);
+    assert!(!away(&gate, "ada", 2).await.0, "it is unchanged");
+    replace(&gate, vec![other(), log(20)]);
+    assert!(away(&gate, "ada", 2).await.0);
+}
+
+#[tokio::test]
+async fn the_limiter_that_keys_without_room_share_is_this_nodes_part_of_the_rule_of_now() {
+    let mut server = Server::start(&[]);
+    let mut settings = settings(&server.url());
+    settings.nodes = Some(2);
+    let capped = |limit| log(limit).max_keys(1, OnFull::Share);
+    let (gate, events) = gate_with(settings, vec![capped(10)]).await;
+    server.kill();
+    until_lost(&gate, &events).await;
+    // The first user has a limiter of its own, all others share one.
+    assert!(away(&gate, "lost", 1).await.0);
+    assert_eq!(away(&gate, "ada", 2).await, (true, Some(3)), "half of ten");
+    replace(&gate, vec![capped(20)]);
+    assert_eq!(away(&gate, "bob", 2).await, (true, Some(6)), "half of twenty");
+    replace(&gate, vec![]);
+    replace(&gate, vec![capped(20)]);
+    assert!(!away(&gate, "eve", 7).await.0, "four are used");
+}
+
+/// A node is listed, and has a share, from when it first has a rule that needs one.
+#[tokio::test]
+async fn a_node_whose_first_rule_with_shares_comes_later_is_listed_from_then_on() {
+    let server = Server::start(&[]);
+    let mut settings = settings(&server.url());
+    settings.nodes = None;
+    let closed = || log(10).on_store_error(OnStoreError::Closed);
+    let mut gates = Vec::new();
+    for _ in 0..2 {
+        gates.push(gate_with(settings.clone(), vec![closed()]).await.0);
+    }
+    assert_eq!(server.run::<u64>(&["EXISTS", "tidegate:?nodes"]), 0);
+    gates.iter().for_each(|gate| replace(gate, vec![log(1)]));
+    let seen = async {
+        while !gates.iter().all(|gate| gate.nodes() == 2) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(Duration::from_secs(30), seen).await.is_ok(),
+        "they are not listed"
+    );
+    gates.iter().for_each(|gate| replace(gate, vec![log(10)]));
+    let listed: u64 = server.run(&["ZCARD", "tidegate:?nodes"]);
+    assert_eq!(listed, 2, "once each");
+}
+
+/// A rule that is replaced by one of which some node has no share is said once.
+#[tokio::test]
+async fn a_limit_that_becomes_smaller_than_the_number_of_nodes_is_warned_of() {
+    let server = Server::start(&[]);
+    let mut settings = settings(&server.url());
+    settings.nodes = Some(4);
+    let (gate, events) = gate_with(settings, vec![log(8)]).await;
+    assert_eq!(events.told(), Vec::<String>::new());
+    for limit in [3, 8, 2] {
+        replace(&gate, vec![log(limit)]);
+    }
+    assert_eq!(events.told(), ["no share: sliding_log among 4"]);
+}
