@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
-use super::rule::{Override, Overrides, Pattern, PolicyRule, Token};
+use super::rule::{Checked, Override, Overrides, Pattern, PolicyRule};
 use super::spec::{
     DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec, Usage,
 };
@@ -58,7 +58,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
-    Some(PolicyRule { when, base: base?, overrides, spec, token: Token::new() })
+    Some(PolicyRule::new(Checked { when, base: base?, overrides, spec }))
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {

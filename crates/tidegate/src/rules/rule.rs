@@ -87,14 +87,20 @@ impl Overrides {
     }
 }
 
-/// A rule of a policy, checked.
+/// A rule of a policy, checked. A clone shares everything with it.
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
+    checked: Arc<Checked>,
+    pub(super) token: Token,
+}
+
+/// What is found out about a rule when it is checked.
+#[derive(Debug)]
+pub(super) struct Checked {
     pub(super) spec: RuleSpec,
     pub(super) when: Vec<(String, Pattern)>,
     pub(super) base: Rule,
     pub(super) overrides: Overrides,
-    pub(super) token: Token,
 }
 
 /// What a rule has in common with its copies, and with what it is changed to, and no other rule has: so that
@@ -122,8 +128,13 @@ impl PolicyRule {
     #[cfg(feature = "tower")]
     pub(crate) fn of_figures(name: &str, figures: &Rule) -> Self {
         let spec = RuleSpec::new(name, *figures.spec());
-        let (base, token) = (figures.clone(), Token::default());
-        Self { spec, when: Vec::new(), base, overrides: Overrides::default(), token }
+        let (base, when, overrides) = (figures.clone(), Vec::new(), Overrides::default());
+        let checked = Checked { spec, when, base, overrides };
+        Self { checked: Arc::new(checked), token: Token::default() }
+    }
+
+    pub(super) fn new(checked: Checked) -> Self {
+        Self { checked: Arc::new(checked), token: Token::new() }
     }
 
     /// What it is known by, without its texts.
@@ -135,25 +146,25 @@ impl PolicyRule {
     /// Its name, unique in its domain.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.spec.name
+        &self.checked.spec.name
     }
 
     /// Its domain.
     #[must_use]
     pub fn domain(&self) -> &str {
-        &self.spec.domain
+        &self.checked.spec.domain
     }
 
     /// Enforce, shadow or off.
     #[must_use]
-    pub const fn mode(&self) -> Mode {
-        self.spec.mode
+    pub fn mode(&self) -> Mode {
+        self.checked.spec.mode
     }
 
     /// The rule as it was written.
     #[must_use]
-    pub const fn spec(&self) -> &RuleSpec {
-        &self.spec
+    pub fn spec(&self) -> &RuleSpec {
+        &self.checked.spec
     }
 
     /// The checked figures: variant 0 is the rule's own, then one for each override.
@@ -161,19 +172,19 @@ impl PolicyRule {
     pub fn variant(&self, number: usize) -> &Rule {
         number
             .checked_sub(1)
-            .and_then(|i| self.overrides.all.get(i))
-            .map_or(&self.base, |o| &o.rule)
+            .and_then(|i| self.checked.overrides.all.get(i))
+            .map_or(&self.checked.base, |o| &o.rule)
     }
 
     /// How many variants of its figures there are: 1 + the number of overrides.
     #[must_use]
     pub fn variants(&self) -> usize {
-        1 + self.overrides.all.len()
+        1 + self.checked.overrides.all.len()
     }
 
     /// Whether a descriptor has all that the rule asks for.
     pub(crate) fn matches(&self, descriptor: &Descriptor<'_>) -> bool {
-        if self.spec.exact {
+        if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
         }
         let has = |name: &str, pattern: Option<&Pattern>| {
@@ -181,23 +192,23 @@ impl PolicyRule {
                 *entry == name && pattern.is_none_or(|pattern| pattern.matches(value))
             })
         };
-        self.when.iter().all(|(name, pattern)| has(name, Some(pattern)))
-            && self.spec.key.iter().all(|name| has(name, None))
+        self.checked.when.iter().all(|(name, pattern)| has(name, Some(pattern)))
+            && self.checked.spec.key.iter().all(|name| has(name, None))
     }
 
     /// Returns the entries that every matching descriptor has, each with its value where only one matches.
     pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
-        let when = self.when.iter().map(|(name, pattern)| match pattern {
+        let when = self.checked.when.iter().map(|(name, pattern)| match pattern {
             Pattern::Whole(value) => (name.as_str(), Some(value.as_str())),
             Pattern::Prefix(_) => (name.as_str(), None),
         });
-        when.chain(self.spec.key.iter().map(|name| (name.as_str(), None)))
+        when.chain(self.checked.spec.key.iter().map(|name| (name.as_str(), None)))
     }
 
     /// Whether no entry must have a value that the other rule does not let it have.
     pub(super) fn when_agrees(&self, other: &Self) -> bool {
-        self.when.iter().all(|(name, pattern)| {
-            let theirs = other.when.iter().filter(|(theirs, _)| theirs == name);
+        self.checked.when.iter().all(|(name, pattern)| {
+            let theirs = other.checked.when.iter().filter(|(theirs, _)| theirs == name);
             theirs.into_iter().all(|(_, theirs)| pattern.agrees(theirs))
         })
     }
@@ -205,9 +216,9 @@ impl PolicyRule {
     /// The entries that a descriptor must have: those of `when`, then those of `key` that `when` does not
     /// name.
     pub(super) fn entry_names(&self) -> Vec<&str> {
-        let when = self.when.iter().map(|(name, _)| name.as_str());
+        let when = self.checked.when.iter().map(|(name, _)| name.as_str());
         let mut names: Vec<_> = when.collect();
-        for name in &self.spec.key {
+        for name in &self.checked.spec.key {
             if !names.contains(&name.as_str()) {
                 names.push(name);
             }
@@ -217,9 +228,9 @@ impl PolicyRule {
 
     /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name.
     fn matches_exactly(&self, descriptor: &Descriptor<'_>) -> bool {
-        let when = self.when.iter().map(|(name, pattern)| (name, Some(pattern)));
-        let named = |name: &String| self.when.iter().any(|(when, _)| when == name);
-        let key = self.spec.key.iter().filter(|name| !named(name)).map(|name| (name, None));
+        let when = self.checked.when.iter().map(|(name, pattern)| (name, Some(pattern)));
+        let named = |name: &String| self.checked.when.iter().any(|(when, _)| when == name);
+        let key = self.checked.spec.key.iter().filter(|name| !named(name)).map(|name| (name, None));
         let mut entries = descriptor.entries().iter();
         let all = when.chain(key).all(|(name, pattern)| {
             entries.next().is_some_and(|(entry, value)| {
@@ -234,11 +245,11 @@ impl PolicyRule {
         &'a self,
         descriptor: &'a Descriptor<'_>,
     ) -> impl Iterator<Item = &'a str> {
-        self.spec.key.iter().map(|name| descriptor.value(name).unwrap_or_default())
+        self.checked.spec.key.iter().map(|name| descriptor.value(name).unwrap_or_default())
     }
 
     /// The number of the variant that holds for a matching descriptor.
     pub(crate) fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
-        self.overrides.find(descriptor).map_or(0, |number| number + 1)
+        self.checked.overrides.find(descriptor).map_or(0, |number| number + 1)
     }
 }
