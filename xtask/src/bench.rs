@@ -13,7 +13,7 @@ use crate::process::cargo;
 /// The workspace of the benchmarks, relative to the root.
 const FOLDER: &str = "bench";
 
-/// The choice of a benchmark for `cargo xtask bench`.
+/// The arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `overload`, `--help`

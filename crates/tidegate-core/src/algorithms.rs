@@ -1,5 +1,6 @@
 //! The list of algorithms. Code that handles all of them (configuration, stores, replay, plots,
-//! benchmarks, guides) iterates this list; a new algorithm is its folder and one line here.
+//! benchmarks, guides) iterates this list; a new algorithm is its folder, a `mod`, a `pub use` and an entry
+//! of this list.
 
 use core::fmt;
 
@@ -28,8 +29,8 @@ pub use token_bucket::TokenBucket;
 
 /// Includes a text kept in an algorithm's folder, under the algorithm's name.
 macro_rules! beside {
-    ($folder:ident, $name:ident, $kind:literal) => {
-        concat!("algorithms/", stringify!($folder), "/", stringify!($name), $kind)
+    ($folder:ident, $name:ident, $suffix:literal) => {
+        concat!("algorithms/", stringify!($folder), "/", stringify!($name), $suffix)
     };
 }
 

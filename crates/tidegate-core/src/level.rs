@@ -26,7 +26,8 @@ pub(crate) struct Rate {
     w: u64,
 }
 
-/// When the level will be empty, in grains since the epoch, and when a unit was last added.
+/// When the level will be empty, in grains since the epoch, and when a unit was last added: the epoch, if that was
+/// not kept ([`Level::unpack`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     empty_at: u128,
@@ -61,7 +62,7 @@ impl Rate {
         if self.n == 0 && grains > 0 { at.until_the_last() } else { self.wait(grains) }
     }
 
-    /// Splits a length into whole microseconds and remaining grains, as scripts return it; if
+    /// Splits a length into whole microseconds and remaining grains, as scripts take it; if
     /// nothing drains, into grains alone. It stops at 2^53.
     pub(crate) fn split(self, grains: u128) -> [i64; 2] {
         let n = u128::from(self.n).max(1);
@@ -81,8 +82,8 @@ impl Rate {
         [n, w, cost_us, cost_part, most_us, most_part, start_us, start_part].to_vec()
     }
 
-    /// Returns the capacity if its time to fill can be represented, or else the error; 0 if nothing
-    /// drains.
+    /// Returns the capacity if its time to fill can be represented, or else the error. At a limit of 0, where
+    /// nothing drains, the capacity is 0.
     pub(crate) fn check_capacity(self, capacity: u64) -> Result<u64, RuleError> {
         if self.n == 0 {
             return Ok(0);

@@ -24,7 +24,7 @@ pub(super) trait Meaning: Debug {
     fn charge(&mut self, t: i128, units: i128);
     /// Gives units back, at most as many as are used.
     fn refund(&mut self, t: i128, units: i128);
-    /// Moves every time back, so that times that ended at `last` end at `t`.
+    /// Shifts all times so that the last unit is at `t` instead of at `last`.
     fn move_back(&mut self, last: i128, t: i128);
     /// Takes over another limit, capacity or `initial`; what is used at `t` stays used.
     fn amend(&mut self, t: i128, policy: &Policy);

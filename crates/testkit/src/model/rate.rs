@@ -30,7 +30,8 @@ impl Rate {
         if self.n == 0 && parts > 0 { until_the_last_instant(t) } else { self.wait(parts) }
     }
 
-    /// Whole microseconds until this many parts have passed, rounded up.
+    /// Whole microseconds until this many parts have passed, rounded up; at a limit of 0 use
+    /// [`Rate::wait_from`].
     pub(super) fn wait(self, parts: i128) -> i128 {
         if parts == 0 { 0 } else { ceil_div(parts, self.n) }
     }

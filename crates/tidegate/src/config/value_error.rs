@@ -1,4 +1,4 @@
-//! The error of a text that is not the value it should be.
+//! The error of a text that cannot be read as the expected value.
 
 use std::fmt;
 

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::request::Descriptor;
 
-/// So few are searched faster than their index.
+/// Up to this many, looking at all of them is faster than the index.
 const FEW: usize = 16;
 
 /// What may match a descriptor, by number.
 ///
-/// Each number is listed once: under an entry that it requires, with one value or with any, or for every descriptor where
-/// it requires none. Of several entries that it requires it is listed under the one that fewest require.
+/// Each number is listed once: under an entry that it requires, with one value or with any, or as unindexed if it
+/// requires none. Of several entries that it requires it is listed under the one that fewest require. Up to
+/// [`FEW`] numbers are all unindexed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// Those that may match any descriptor.
-    every: Vec<usize>,
+    /// Those that are visited for every descriptor.
+    unindexed: Vec<usize>,
     by_name: BTreeMap<String, Named>,
 }
 
@@ -33,7 +34,7 @@ impl Index {
     pub(super) fn new(all: &[(usize, Vec<Required<'_>>)]) -> Self {
         let mut index = Self::default();
         if all.len() <= FEW {
-            index.every = all.iter().map(|(number, _)| *number).collect();
+            index.unindexed = all.iter().map(|(number, _)| *number).collect();
             return index;
         }
         let mut uses: HashMap<_, usize> = HashMap::new();
@@ -43,7 +44,7 @@ impl Index {
         for (number, required) in all {
             let rarest = required.iter().min_by_key(|required| uses.get(required).copied());
             let list = match rarest {
-                None => &mut index.every,
+                None => &mut index.unindexed,
                 Some(&(name, value)) => {
                     let named = index.by_name.entry(name.to_owned()).or_default();
                     match value {
@@ -57,10 +58,11 @@ impl Index {
         index
     }
 
-    /// Calls `visit` with the numbers that may match a descriptor, each once; all others do not match it.
+    /// Calls `visit` with the numbers that may match a descriptor, each once and in no order; all others do not
+    /// match it.
     #[inline]
     pub(super) fn visit(&self, descriptor: &Descriptor<'_>, mut visit: impl FnMut(usize)) {
-        self.every.iter().copied().for_each(&mut visit);
+        self.unindexed.iter().copied().for_each(&mut visit);
         if !self.by_name.is_empty() {
             self.visit_listed(descriptor, visit);
         }

@@ -9,7 +9,7 @@ use crate::headers;
 /// The field whose presence shows that another layer has already described limits.
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
-/// Names and values in order.
+/// Header fields in the order in which they are written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(HeaderName, HeaderValue)>);
 

@@ -1,4 +1,4 @@
-//! The primitives of shared memory: the standard library's, or those of the model checker.
+//! Locks and atomics: the standard library's, or those of the model checker.
 
 #[cfg(loom)]
 pub(super) use loom::sync::{

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::{Findings, House};
 use crate::imports::{self, Import, Module};
 
-/// Crates and modules that lower modules may import: a closed list knows its members, and they use
-/// the list.
+/// Modules that list all their members. Imports of them are ignored, because members need the list and it needs
+/// them.
 const CLOSED_LISTS: &[(&str, &str)] = &[("tidegate-core", "algorithms")];
 
 /// The imports among the modules of a folder, each with one example.

@@ -68,7 +68,7 @@ fn impurity(word: &str) -> Option<&'static str> {
         return Some("the core is no_std; use `core` or `alloc`");
     }
     let float = word == "f32" || word == "f64" || is_float(word);
-    float.then_some("the core does not count in floats; use integers, in units of the smallest")
+    float.then_some("the core does not count in floats; use integers of the smallest unit")
 }
 
 /// `1.5`, `1e9` and `1f64`; but not `1usize`, `0x1f32` or a string.

@@ -43,7 +43,7 @@ window, current, previous, last = number, cur + cost, prev, at
 if current > LAST then current = LAST end
 
 -- @undo
--- Units of the previous window now count for less than one, and are not given back as whole units.
+-- A refund of units that were taken in an earlier window is dropped: each now counts for less than one.
 if (since - since % W) / W < number then cost = 0 end
 
 -- @give_back

@@ -50,7 +50,7 @@ counters = pack('<I4', after) .. counters
 newest, total, last = bucket, count + after - units, at
 
 -- @undo
--- Units of a bucket that has left are not given back to others.
+-- A refund of units whose bucket has left the window is dropped.
 if bucket - (since - since % width) / width >= span then cost = 0 end
 
 -- @give_back

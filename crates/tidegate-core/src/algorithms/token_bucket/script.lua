@@ -1,4 +1,5 @@
--- Token bucket and leaky bucket: a level (level.lua), which need not be empty at the start.
+-- Token bucket and leaky bucket: a level (level.lua). In a token bucket the level is the missing tokens, and
+-- `initial` may leave some missing at the start.
 
 -- @rule
 local head, stamp, cost, W, n, w, cost_us, cost_part, most_us, most_part, start_us, start_part =

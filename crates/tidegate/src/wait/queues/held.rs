@@ -49,7 +49,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
     pub(crate) fn announce(&mut self, key: &K) {
         self.queues.add(key);
         self.announced.push(key.clone());
-        // Pairs with the fence in `wake`: either the refund sees this count, or this attempt sees
+        // Pairs with the fences in `Queues::wake` and `Queues::wake_those`: either the refund sees this count, or this attempt sees
         // the refund.
         fence(SeqCst);
     }
