@@ -57,7 +57,7 @@ pub(crate) use replacement::Replacement;
 pub(crate) use succession::Moved;
 use sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 pub(crate) use table::Part;
-use table::{LockedLimiter, LockedLimiters, StoreVerbs};
+use table::{LockedLimiters, StoreVerbs};
 
 /// All limiters of a gate, whatever policies were in force.
 #[derive(Debug)]
@@ -244,10 +244,10 @@ impl Generation {
     ) -> Result<Vec<Box<dyn LockedLimiters + 'a>>, Moved> {
         let mut order: Vec<_> = met.iter().enumerate().collect();
         order.sort_by_key(|(_, met)| self.table_number(met));
-        let mut holds = Vec::new();
+        let mut holds = Vec::with_capacity(met.len());
         for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
             let part = |(place, met): &(usize, &'a Met)| self.part(*place, met, step(*place));
-            let parts: Vec<_> = of_one.iter().map(part).collect();
+            let parts: InlineList<_> = of_one.iter().map(part).collect();
             let Some(table) = of_one.first().and_then(|(_, met)| self.table(met)) else { continue };
             match table.hold(&parts, now) {
                 Ok(hold) => holds.push(hold),
@@ -276,11 +276,11 @@ fn run<'h>(
 ) -> (Done, bool) {
     let at = clock.now();
     holds.iter_mut().for_each(|hold| hold.begin(at));
-    let mut holdings: Vec<LockedLimiter<'_>> =
-        holds.iter_mut().flat_map(|hold| hold.held()).collect();
-    holdings.sort_unstable_by_key(|holding| holding.place);
+    let mut limiters = Vec::with_capacity(met.len());
+    holds.iter_mut().for_each(|hold| hold.held(&mut limiters));
+    limiters.sort_unstable_by_key(|limiter| limiter.place);
     let (places, mut held): (Vec<_>, Vec<_>) =
-        holdings.into_iter().map(|holding| (holding.place, holding.verbs)).unzip();
+        limiters.into_iter().map(|limiter| (limiter.place, limiter.verbs)).unzip();
     let allowed = match step(0) {
         Step::Decide | Step::Ask => ask_all(&mut held, &places, met, at),
         Step::Peek | Step::AskReported | Step::Report => look_at_all(&mut held, at),

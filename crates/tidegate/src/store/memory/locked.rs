@@ -8,6 +8,7 @@ use super::overflow::{LockedOverflow, Overflow};
 use super::preset::{Marked, Preset};
 use super::succession::{Moved, Succession};
 use super::table::{LockedLimiter, Part, StoreVerbs, Table};
+use crate::inline_list::InlineList;
 
 /// One limiter of a step over several.
 #[derive(Debug)]
@@ -91,12 +92,12 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
 /// All limiters of a step in one table, and the overflow limiter if one of them needs it.
 #[derive(Debug)]
 pub(super) struct LockedEntries<'a, E: Entry> {
-    pub(super) entries: Vec<LockedEntry<'a, E>>,
+    pub(super) entries: InlineList<LockedEntry<'a, E>>,
     overflow: Option<LockedOverflow<'a, E>>,
 }
 
 impl<'a, E: Entry> LockedEntries<'a, E> {
-    pub(super) const fn new(entries: Vec<LockedEntry<'a, E>>) -> Self {
+    pub(super) const fn new(entries: InlineList<LockedEntry<'a, E>>) -> Self {
         Self { entries, overflow: None }
     }
 
@@ -119,15 +120,15 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
         Ok(())
     }
 
-    /// The verbs of all limiters. The first key without room gets the overflow limiter; the others of the
+    /// Adds the verbs of all limiters to a list. The first key without room gets the overflow limiter; the others of the
     /// same request are refused.
-    pub(super) fn held<'h>(&'h mut self, rules: &'h E::Rules) -> Vec<LockedLimiter<'h>> {
+    pub(super) fn held<'h>(&'h mut self, rules: &'h E::Rules, held: &mut Vec<LockedLimiter<'h>>) {
         let mut shared = self.overflow.as_mut().and_then(|(shared, _)| shared.entry.as_mut());
         let verbs = self.entries.iter_mut().map(|entry| LockedLimiter {
             place: entry.part.place,
             verbs: entry.verbs(rules, &mut shared),
         });
-        verbs.collect()
+        held.extend(verbs);
     }
 
     /// Unlocks the overflow limiter, counting the bytes it takes now.

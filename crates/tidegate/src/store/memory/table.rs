@@ -207,8 +207,8 @@ pub(crate) trait Migrate {
 pub(crate) trait LockedLimiters {
     /// Prepares the limiters for a step at this time.
     fn begin(&mut self, _at: Timestamp) {}
-    /// Returns the limiters, each with its index in the request.
-    fn held(&mut self) -> Vec<LockedLimiter<'_>>;
+    /// Adds the limiters, each with its index in the request, to a list.
+    fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>);
     /// Stores the limiters as the step left them, drops those that are idle, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
     /// Drops the limiters, and releases the locks.

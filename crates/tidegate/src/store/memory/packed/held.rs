@@ -5,6 +5,7 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::Packed;
 use super::chains::{Chain, Chains, Place};
 use super::spilled::SPILLED;
+use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
@@ -15,7 +16,7 @@ use crate::store::memory::table::{LockedLimiter, LockedLimiters, Part};
 #[derive(Debug)]
 struct HeldChains<'a, R: Algorithm> {
     table: &'a Packed<R>,
-    chains: Vec<Chain<'a>>,
+    chains: InlineList<Chain<'a>>,
     locked: LockedEntries<'a, FixedEntry<R>>,
 }
 
@@ -43,14 +44,14 @@ impl<R: Algorithm> Packed<R> {
 
     /// Locks the chains of all parts, in the order of their numbers, and moves limiters there that are in an
     /// old table.
-    fn lock_all(&self, parts: &[Part<'_>]) -> Result<Vec<Chain<'_>>, Moved> {
+    fn lock_all(&self, parts: &[Part<'_>]) -> Result<InlineList<Chain<'_>>, Moved> {
         loop {
-            let mut numbers: Vec<_> =
+            let mut numbers: InlineList<_> =
                 parts.iter().map(|part| self.chains.number_of(part.fingerprint)).collect();
             numbers.sort_unstable();
             numbers.dedup();
             let locked = numbers.iter().map(|number| self.chains.lock_number(*number));
-            let chains: Vec<_> = locked.flatten().collect();
+            let chains: InlineList<_> = locked.flatten().collect();
             // A chain may have been split before its lock was had; none can be from now on.
             let holds = |part: &Part<'_>| {
                 numbers.binary_search(&self.chains.number_of(part.fingerprint)).is_ok()
@@ -104,8 +105,8 @@ fn of_fingerprint<'c, 'a>(
 }
 
 impl<R: Algorithm> LockedLimiters for HeldChains<'_, R> {
-    fn held(&mut self) -> Vec<LockedLimiter<'_>> {
-        self.locked.held(&self.table.rules)
+    fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>) {
+        self.locked.held(&self.table.rules, held);
     }
 
     fn release(mut self: Box<Self>, at: Timestamp) {

@@ -6,6 +6,7 @@ use tidegate_core::Timestamp;
 
 use super::Sharded;
 use super::shard::Shard;
+use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
@@ -19,7 +20,7 @@ type Locked<'a, E> = (usize, MutexGuard<'a, Shard<E>>);
 #[derive(Debug)]
 struct LockedShards<'a, E: Entry> {
     table: &'a Sharded<E>,
-    shards: Vec<Locked<'a, E>>,
+    shards: InlineList<Locked<'a, E>>,
     locked: LockedEntries<'a, E>,
 }
 
@@ -30,11 +31,11 @@ impl<E: Entry> Sharded<E> {
         parts: &[Part<'a>],
         now: Timestamp,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        let mut numbers: Vec<_> =
+        let mut numbers: InlineList<_> =
             parts.iter().map(|part| Self::shard_of(part.fingerprint)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut shards: Vec<_> =
+        let mut shards: InlineList<_> =
             numbers.iter().map(|number| (*number, self.lock_as_it_is(*number))).collect();
         for part in parts {
             if self.succession.check(part.generation)?
@@ -158,8 +159,8 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
         }
     }
 
-    fn held(&mut self) -> Vec<LockedLimiter<'_>> {
-        self.locked.held(&self.table.rules)
+    fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>) {
+        self.locked.held(&self.table.rules, held);
     }
 
     fn release(mut self: Box<Self>, at: Timestamp) {
