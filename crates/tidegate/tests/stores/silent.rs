@@ -127,6 +127,26 @@ async fn requests_that_wait_for_a_silent_server_together_are_decided_as_under_ov
 }
 
 #[tokio::test]
+async fn a_request_that_was_not_sent_opens_no_limit_although_few_wait() {
+    let server = Server::start(&[]);
+    let (gate, events) = gate(&server, OnStoreError::Open).await;
+    server.signal("STOP");
+    // Two calls of one key are sent; later requests for it stay in the queue.
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.push(begin(&gate, 1, |_| "ada".to_owned()).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let queued = all.split_off(2);
+    for got in queued {
+        let got = got.join_all().await;
+        assert!(got[0].is_overloaded && !got[0].is_allowed, "{got:?}");
+    }
+    server.signal("CONT");
+    assert!(!is_lost(&events), "{:?}", events.told());
+}
+
+#[tokio::test]
 async fn requests_for_keys_of_their_own_that_wait_together_have_this_nodes_share() {
     let server = Server::start(&[]);
     let (gate, events) = gate(&server, OnStoreError::Open).await;

@@ -104,10 +104,10 @@ impl Shard {
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
         }
-        let is_hurried = request.is_queued() && self.is_hurried(state, request);
-        if is_outage && !is_hurried {
+        if is_outage && !request.is_queued() && now >= request.deadline {
             return Due::Unavailable;
         }
+        let is_hurried = request.is_queued() && self.is_hurried(state, request);
         // Many callers ask for its key and are decided together; no limit may open for them.
         let is_shared = state.queue.is_shared(&request.keys);
         if is_shared && !is_hurried && real < request.latest && !request.waits_on.replace(true) {
