@@ -1,4 +1,4 @@
-//! Answers of a store under one policy, which keep that policy.
+//! Answers of a store under one policy. Each answer keeps that policy.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script;
 
 impl Store {
-    /// What the store replied.
+    /// Makes the answer from the store's reply.
     pub(super) fn answer_of<'g>(&self, met: &[KeyMet], done: script::Decided) -> Answer<'g> {
         let decided =
             done.decisions.into_iter().zip(&done.seen).map(|(decision, seen)| seen.reply(decision));
@@ -23,7 +23,7 @@ impl Store {
         self.exact(met, Done::<Decided> { allowed, at, repeated, decisions })
     }
 
-    /// What the limiters themselves replied.
+    /// Makes the answer from the replies of the limiters themselves.
     pub(super) fn exact<'g, D: Into<Option<Decided>>>(
         &self,
         met: &[KeyMet],
@@ -32,7 +32,7 @@ impl Store {
         self.answer_as(met, done, Standing::Exact)
     }
 
-    /// What was decided by whatever stands for the limiters.
+    /// Makes the answer from decisions taken in place of the limiters.
     pub(super) fn answer_as<'g, D: Into<Option<Decided>>>(
         &self,
         met: &[KeyMet],
@@ -43,10 +43,10 @@ impl Store {
         frontend::answer(rules, met, done, standing)
     }
 
-    /// Looks, or settles, by a deadline: in several slots, each slot for itself.
+    /// Looks or settles by a deadline; over several slots, in a step of its own for each.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store did not reply.
     pub(super) async fn answer_until<'g>(
         &self,
         met: &[KeyMet],

@@ -1,4 +1,5 @@
-//! A reply that comes when nobody waits for it any more: what it took is given back, as of its time.
+//! Late replies, for which no caller waits any more: the units they took are given back as of the time of the
+//! reply.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,16 +17,16 @@ use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard}
 
 /// How long giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Pause before a store that is not asked, for it was given up, is tried again.
+/// The pause before giving back is tried again while the store is unavailable.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A call that was handed to the store. Dropped before the reply comes, what it took is
-/// given back where that is possible.
+/// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
+/// possible.
 pub(super) struct Attempt<'a> {
     store: &'a Store,
     call: &'a Arc<Call>,
     waits: Waits<'a>,
-    /// `None` once there is nothing to wait for.
+    /// `None` after the reply.
     replied: Option<Receiver<Result<Reply, NoReply>>>,
 }
 
@@ -39,8 +40,8 @@ impl<'a> Attempt<'a> {
         Self { store, call, waits, replied: Some(replied) }
     }
 
-    /// Whether units that nobody was given can be given back: not those of a report, which were used, nor under an
-    /// id that is remembered, where asking again is answered by the first reply.
+    /// Whether units of an undelivered reply can be given back. Units of a report cannot, because they were
+    /// used, nor units under a remembered id, because asking again returns the first reply.
     fn can_be_undone(&self) -> bool {
         let Waits { met, asked, undoes, .. } = self.waits;
         undoes
@@ -107,8 +108,8 @@ impl Drop for Attempt<'_> {
 }
 
 impl Store {
-    /// Gives back what a call took, by its reply, as of the time of the reply. The call was decided by these values
-    /// in place of the node's own.
+    /// Gives back the units a call took, as of the time of its reply. `by` are the values that decided in place
+    /// of the node's own.
     async fn undo(&self, met: &[KeyMet], by: NewerValues, call: &Call, reply: &Reply) {
         let answer = call.answer(&by.limiters(&self.limiters(met, &[], &[])), reply);
         let Ok(Answer::Decided(done)) = answer else { return };
@@ -117,13 +118,13 @@ impl Store {
         let Some((_, _, undo)) = self.undoing(met, &places, &done, None) else { return };
         if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
             Counts::add(&self.client.counts().undone, 1);
-            // Whoever waits first may have been refused these units.
+            // The first waiter may have been refused these units.
             self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.lineage)));
         }
     }
 
-    /// The limiters that a step over those at these places took from, by their places, the values that decided, and
-    /// the call that gives it back; `None` where it took nothing.
+    /// Returns the limiters from which a step over those at `places` took, by place, with the values that
+    /// decided and the call that gives the units back; `None` if it took nothing.
     pub(super) fn undoing(
         &self,
         met: &[KeyMet],
@@ -148,8 +149,8 @@ impl Store {
     }
 }
 
-/// Gives back, as soon as the store is asked at all: a late reply may be the first that is heard of one that was given
-/// up.
+/// Gives units back as soon as the store can be asked: a late reply may be the first sign of life of a store
+/// that was unavailable.
 ///
 /// # Errors
 /// The store did not do it in time.

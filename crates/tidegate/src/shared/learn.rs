@@ -1,4 +1,4 @@
-//! What the store said, for when it does not decide.
+//! Keeps the store's replies for when it does not decide.
 
 use tidegate_core::Decision;
 
@@ -9,7 +9,7 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::{self, Seen};
 
 impl SharedGate {
-    /// What the store said is known here as well, for when it does not decide.
+    /// Keeps a reply of the store for when it does not decide.
     pub(super) fn learnt(
         &self,
         generation: &Generation,

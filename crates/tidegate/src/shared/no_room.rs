@@ -1,5 +1,5 @@
-//! Limiters that are new and for which the store has no room: their rule keeps so many keys at most, or the store has
-//! no memory left.
+//! New limiters for which the store has no room: their rule keeps a bounded number of keys, or the store has no
+//! memory left.
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Verdict, Visitor};
 
@@ -9,8 +9,8 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Step};
 
 impl Store {
-    /// Decides with those limiters for which there is room, and for each other with the one that such keys share, or
-    /// by a refusal.
+    /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
+    /// limiter or by a refusal.
     pub(super) async fn decided_without(
         &self,
         limiters: &[Limiter<'_>],
@@ -67,7 +67,8 @@ impl Store {
     }
 }
 
-/// That there is no room: come back a window later, when every limiter that was not asked meanwhile is idle.
+/// Returns the refusal for a key without room: come back a window later, when every limiter that was not asked
+/// meanwhile is idle.
 fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
     let (limit, window) = one.rule.visit(Figures).unwrap_or_default();
     let (outcome, verdict) = match one.asks(step) {
@@ -79,7 +80,7 @@ fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
     (decision, Seen { told, tried: false, by: None, overflow: true })
 }
 
-/// Limit and window.
+/// Reads limit and window.
 struct Figures;
 
 impl Visitor for Figures {

@@ -1,4 +1,4 @@
-//! One call to the store: sent once, or, where that takes nothing twice, once more.
+//! One call to the store, sent once, or once more if that cannot take twice.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -15,8 +15,8 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Reply, Step};
 
 impl Store {
-    /// Asks; what half of the time brings no answer to, or a lost connection, is asked once more within
-    /// the rest, if that is safe. Whichever is answered first is the answer.
+    /// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent
+    /// once more within the rest, if that is safe. The first reply counts.
     pub(super) async fn run(
         &self,
         call: &Arc<Call>,
@@ -50,8 +50,8 @@ impl Store {
         }
     }
 
-    /// Whether what is lost may be asked again: where each rule that can refuse remembers for as long as
-    /// a decision may take, the second is told what the first was.
+    /// Whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
+    /// remembers answers for as long as a decision may take.
     fn is_safe_twice(&self, met: &[KeyMet], asked: Asked<'_>) -> bool {
         let least = dedupe::least_time(self.policy(), met);
         asked.origin.id.is_some()
@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-/// The answer that comes first; an error only where both have failed.
+/// Returns the reply that comes first; an error only if both calls failed.
 async fn either<T>(
     mut one: impl Future<Output = Result<T, StoreError>> + Unpin,
     mut other: impl Future<Output = Result<T, StoreError>> + Unpin,
@@ -79,7 +79,7 @@ async fn either<T>(
     .await
 }
 
-/// What one of them answered, if it did now; where it failed, how, and it is not asked any more.
+/// Returns the reply of a call if it is there now. A failed call is noted in `failed` and not polled again.
 fn heard<T>(
     one: &mut (impl Future<Output = Result<T, StoreError>> + Unpin),
     failed: &mut Option<StoreError>,

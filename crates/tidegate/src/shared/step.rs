@@ -1,4 +1,4 @@
-//! One step in the store over the limiters that a request meets, and when it is sent again.
+//! One step in the store over the limiters of a request, and when it is sent again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::request::Origin;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{StoreError, answer_key};
 
-/// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
-/// as often as values may change meanwhile.
+/// How often a step is sent again if nothing was done: once for a changed rule, once for newer values, and more
+/// if values change meanwhile.
 const MOST_TURNS: usize = 6;
 
 impl Store {
-    /// Runs a step; one that a limiter's changed rule held up amends that limiter first.
+    /// Runs a step. If a limiter was written under another rule, the step amends it first.
     ///
     /// # Errors
-    /// The store gave no answer. Whether anything was taken is known only where nothing was sent.
+    /// The store did not reply. Whether anything was taken is known only if nothing was sent.
     pub(super) async fn step(
         &self,
         met: &[KeyMet],
@@ -30,7 +30,7 @@ impl Store {
         self.step_until(met, asked, self.client.deadline()).await
     }
 
-    /// The same by a deadline.
+    /// Runs a step by a deadline.
     pub(super) async fn step_until(
         &self,
         met: &[KeyMet],
@@ -52,7 +52,7 @@ impl Store {
             return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
         }
         let waits = Waits { met, asked, deadline, by: None, undoes: true };
-        // A look tells how a limiter stands now, whatever was reported before.
+        // A look returns the current state of a limiter, whatever was reported before.
         let id = asked.origin.id.filter(|_| step != Step::Peek || !is_report(met));
         let wanted = Wanted { step, at: asked.at, remembered: self.remembered(met, id) };
         if wanted.remembered.is_none() {
@@ -69,7 +69,7 @@ impl Store {
         }
     }
 
-    /// Whether the store can hold figures that were looked up, or brought along.
+    /// Whether the store can hold the values from plans and from the request.
     fn can_hold(&self, met: &[KeyMet]) -> bool {
         let settings = self.client.settings();
         met.iter().filter_map(|met| met.figures.as_deref()).all(|rule| settings.can_hold(rule))
@@ -84,7 +84,7 @@ impl Store {
         self.decided(&[limiter], &wanted, waits).await
     }
 
-    /// Runs a call until it is decided.
+    /// Runs a call until it is decided, and notes an error.
     async fn decided(
         &self,
         limiters: &[Limiter<'_>],
@@ -110,8 +110,8 @@ impl Store {
         }
     }
 
-    /// Asks again where nothing was done: a limiter has yet to follow its changed rule, or is decided by newer
-    /// values than those of this node.
+    /// Asks again after a reply that did nothing: a limiter has to change to its new rule first, newer values
+    /// decide it, or it has no room.
     async fn decided_anew(
         &self,
         limiters: &[Limiter<'_>],
@@ -158,7 +158,7 @@ impl Store {
             told = self.run(&call, waits).await;
         }
         let reply = match told {
-            // It was kept in another layout, and nothing was done.
+            // The key has another layout; nothing was done.
             Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
             told => told?,
         };
@@ -173,8 +173,7 @@ impl Store {
         }
     }
 
-    /// The key under which the answer to a request is remembered, and for how long; `None` where it is
-    /// not.
+    /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
     pub(super) fn answer_key(&self, met: &[KeyMet], id: Option<&str>) -> Option<Vec<u8>> {
         let limiters = self.limiters(met, &[], &[]);
         Some(self.key_of_answer(self.remembered(met, id)?, &limiters))
@@ -188,7 +187,7 @@ impl Store {
         answer_key(&self.client.settings().key_prefix, remembered.id, limiters)
     }
 
-    /// The limiters as the store is asked about them.
+    /// Returns the limiters in the form that the store is asked with.
     pub(super) fn limiters<'m>(
         &'m self,
         met: &'m [KeyMet],
@@ -220,8 +219,7 @@ impl Store {
     }
 }
 
-/// What a request asks of the limiters it meets: the step, and what each is looked at for where that is not
-/// its cost.
+/// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
 fn part<'a>(met: &[KeyMet], asked: Asked<'a>) -> (Step, Cow<'a, [u64]>) {
     match asked.step {
         Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(asked.costs)),
@@ -232,15 +230,15 @@ fn part<'a>(met: &[KeyMet], asked: Asked<'a>) -> (Step, Cow<'a, [u64]>) {
     }
 }
 
-/// Limiters in the order of their keys, so that what is remembered of them is the same however the request
-/// names them; and the place where each stood.
+/// Sorts limiters by key, so that the remembered answer is the same in whatever order a request names them.
+/// Returns the original places as well.
 fn by_key(limiters: Vec<Limiter<'_>>) -> (Vec<usize>, Vec<Limiter<'_>>) {
     let mut all: Vec<_> = limiters.into_iter().enumerate().collect();
     all.sort_by_key(|(_, one)| one.identity().0);
     all.into_iter().unzip()
 }
 
-/// What came of a step, with each limiter's part in the place where that stood.
+/// Puts the decisions of a step back in the original places.
 fn put_back(places: &[usize], done: Decided) -> Decided {
     let parts = done.decisions.into_iter().zip(done.seen);
     let mut all: Vec<_> = places.iter().zip(parts).collect();

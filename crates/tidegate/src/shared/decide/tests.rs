@@ -1,4 +1,4 @@
-//! What all nodes admit together, and what stays the same when a node's share changes.
+//! Tests of what all nodes admit together, and of a node's usage when its share changes.
 
 use tidegate_core::{AlgorithmKind, Spec};
 
