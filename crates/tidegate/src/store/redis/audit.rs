@@ -35,7 +35,7 @@ pub enum Finding {
         /// The server's error.
         told: String,
     },
-    /// Clocks of the cluster's primaries differ: a key whose slot moves meets another time.
+    /// Clocks of the cluster's primaries differ: a key whose slot moves gets another time.
     ClocksApart {
         /// The difference.
         by: Micros,

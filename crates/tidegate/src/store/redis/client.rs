@@ -53,8 +53,7 @@ impl Client {
     /// [`StoreError::Unreadable`] where a secret cannot be read, [`StoreError::Unreachable`] where
     /// the system starts no thread; nothing has begun then.
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
-        // Secrets are read anew for each connection; one that is missing from the start is an
-        // error.
+        // Secrets are read again for each connection; one that is missing from the start is an error.
         Access::of(&settings)?;
         let observer: Observer = Box::new(move |event| {
             // A panic of the observer must not end the thread.
@@ -148,7 +147,7 @@ impl Client {
     /// Runs a script over keys.
     ///
     /// # Errors
-    /// The store gave no answer by `deadline`, or was not asked.
+    /// The store did not reply by `deadline`, or was not asked.
     pub(crate) async fn run(
         &self,
         script: &Script,

@@ -84,7 +84,7 @@ impl Listed {
     /// Removes the node from the list, for good.
     ///
     /// # Errors
-    /// The store gave no answer: the node expires there.
+    /// The store did not reply: the node expires there.
     pub(crate) async fn leave(&self, client: &Client) -> Result<(), StoreError> {
         let mut left = self.left.lock().await;
         if !*left {
@@ -137,8 +137,7 @@ where
                 PAUSES.0
             }
             Some(Err(error)) => {
-                // An outage is reported elsewhere, and load passes; other errors somebody has to
-                // correct.
+                // An outage is reported by the shard, and load passes; other errors somebody has to correct.
                 if error.lasts() {
                     client.note_undecided(&error, listed.key[0].as_slice());
                 }

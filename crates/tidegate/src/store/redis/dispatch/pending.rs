@@ -29,7 +29,7 @@ pub(super) struct Pending {
     pub(super) latest: Instant,
     /// Whether it waits until `latest`, because it is decided together with others.
     pub(super) waits_on: Cell<bool>,
-    /// How many times it was sent elsewhere because its slot had moved.
+    /// How many times it was sent to another shard because its slot had moved.
     pub(super) moves: Cell<u8>,
     /// Whether it is kept from being merged: some of its keys have moved.
     pub(super) alone: Cell<bool>,

@@ -32,8 +32,7 @@ pub struct Limiter<'a> {
     pub(super) among: Option<Among<'a>>,
 }
 
-/// Where the values of a limiter's rule come from, which may differ from those that it was written
-/// under.
+/// The origin of a limiter's values, which may differ from those that it was written under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The rule itself.
@@ -78,11 +77,10 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// Marks a rule that the request brings. A limiter that was written under another is amended
-    /// only when units are taken or given back. A denial reports the least wait after which the old
-    /// rule has let go of enough for this one, put in force then, to admit the cost; where no wait
-    /// would do, as in a bucket that begins with fewer tokens than the cost, the limiter is amended
-    /// nevertheless.
+    /// Marks a rule that the request supplies. A limiter that was written under another is amended only when
+    /// units are taken or given back. A denial reports the least wait after which the old rule has freed enough
+    /// for this one, put in force then, to admit the cost. If no wait is long enough, as in a bucket that
+    /// begins with fewer tokens than the cost, the limiter is amended nevertheless.
     #[must_use]
     pub const fn brought(mut self) -> Self {
         self.source = Source::Brought;

@@ -19,8 +19,8 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// No revision: older than every other. Values without one come in force in the order of the
-    /// requests that bring them.
+    /// No revision: older than every other. Values without one come in force in the order of the requests that
+    /// supply them.
     pub const NONE: Self = Self { given: 0, loaded: Timestamp::EPOCH };
     /// Bytes of a revision in a state.
     pub(super) const BYTES: usize = 11;
