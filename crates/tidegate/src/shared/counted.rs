@@ -4,7 +4,7 @@ use crate::rules::{OnFull, PolicyRule};
 use crate::store::redis::key_of_rule;
 use crate::store::redis::script::Among;
 
-/// How the keys of a rule are counted in the store.
+/// The count of a rule's keys in the store.
 #[derive(Debug)]
 pub(super) struct Counted {
     most: usize,

@@ -19,10 +19,10 @@ use crate::step;
 use crate::step::{Decided, Lineage, Met};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
 
-/// How long a reply of the store holds that less than half of a limiter is left.
+/// The time for which a reply of the store holds that less than half of a limiter is left.
 const SCARCE: Micros = Micros::from_millis(100);
-/// How long a reply of the store holds that plenty is left, and how many requests like this one are plenty:
-/// more than all nodes admit within that time.
+/// The time for which a reply of the store holds that plenty is left, and the number of requests like this one
+/// that are plenty: more than all nodes admit within that time.
 const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node

@@ -15,7 +15,7 @@ use super::store::{Store, Waits, is_report};
 use crate::store::redis::script::{Answer, Call, Decided, NewerValues, Reply, Step};
 use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
 
-/// How long giving back may wait for the store.
+/// The longest time that giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The pause before giving back is tried again while the store is unavailable.
 const AGAIN: Duration = Duration::from_millis(10);

@@ -9,7 +9,7 @@ use crate::rules::{OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, ref
 pub(super) struct Share {
     /// The number of nodes, at least 1.
     nodes: u32,
-    /// How many nodes come before this one; `None` if no order is known.
+    /// The number of nodes before this one; `None` if no order is known.
     rank: Option<u32>,
 }
 

@@ -13,8 +13,8 @@ use crate::request::Origin;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{StoreError, answer_key};
 
-/// How often a step is sent again if nothing was done: once for a changed rule, once for newer values, and more
-/// if values change meanwhile.
+/// The most times that a step is sent again if nothing was done: once for a changed rule, once for newer
+/// values, and more if values change meanwhile.
 const MOST_TURNS: usize = 6;
 
 impl Store {

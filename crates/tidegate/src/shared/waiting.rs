@@ -119,8 +119,8 @@ impl SharedGate {
         self.ask(store, met, origin).await
     }
 
-    /// Returns the refusal of a request that does not wait behind others that do; `None` if there is enough for
-    /// all of them.
+    /// Returns the answer to a request that does not wait while others do; `None` if there is enough for all of
+    /// them.
     async fn behind(
         &self,
         store: &Arc<Store>,
@@ -172,8 +172,8 @@ struct InTurn<'a, 'g> {
     request: Request<'a>,
     bell: Arc<Bell>,
     waker: Waker,
-    /// How often the request asks again right after it joined another queue. Units that came back between its
-    /// refusal and that moment woke nobody.
+    /// The number of times that the request may still ask again right after it joined another queue. Units that
+    /// came back between its refusal and that moment woke nobody.
     hurries: usize,
 }
 
