@@ -9,7 +9,7 @@ use tidegate_core::Micros;
 use super::error::StoreError;
 use super::link::send;
 
-/// The oldest version whose scripts can do all that is needed.
+/// The oldest version with all commands that the scripts need.
 const LEAST_VERSION: (u32, u32) = (6, 2);
 /// Clocks of nodes may differ by this much before it is reported; the round trips are part of the
 /// difference.

@@ -50,8 +50,8 @@ impl Client {
     /// Starts the store's thread, which connects.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`] where a secret cannot be read, [`StoreError::Unreachable`] where
-    /// the system starts no thread; nothing has begun then.
+    /// [`StoreError::Unreadable`] if a secret cannot be read, [`StoreError::Unreachable`] if the system starts
+    /// no thread; nothing has begun then.
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
         // Secrets are read again for each connection; one that is missing from the start is an error.
         Access::of(&settings)?;
@@ -126,9 +126,9 @@ impl Client {
         Instant::now() + self.0.shared.deadline
     }
 
-    /// Sends a step over limiters, perhaps merged with others; returns the reply, or why there is
-    /// none, by the deadline. Where requests of several sources wait, none gets more than its part;
-    /// source 0 is none in particular.
+    /// Sends a step over limiters, perhaps merged with others. Returns the reply, or the reason for none, by
+    /// the deadline. If requests of several sources wait, none gets more than its part; source 0 stands for no
+    /// source.
     pub(crate) fn ask(
         &self,
         call: &Arc<Call>,

@@ -29,7 +29,7 @@ pub enum Answer {
     NoRoom(Vec<Option<Lacks>>),
 }
 
-/// What a new limiter lacks.
+/// The resource that a new limiter lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     /// There are as many keys [as allowed](Limiter::among).
@@ -85,7 +85,7 @@ pub(crate) struct Seen {
     pub(crate) told: ScriptReply,
     /// Whether its state is as under values that are not in force.
     pub(crate) tried: bool,
-    /// The values that decided, where they were not the limiter's own.
+    /// The values that decided, if they were not the limiter's own.
     pub(crate) by: Option<Written>,
     /// Whether there was no room for it: then it is the overflow limiter, or none.
     pub(crate) overflow: bool,
@@ -128,7 +128,7 @@ struct Heard<'a> {
     now: Timestamp,
     at: Timestamp,
     state: &'a [u8],
-    /// Of a limiter under values that came with the request and are not in force; no waits where it
+    /// Of a limiter under values that came with the request and are not in force; no waits if it
     /// would admit.
     waits: Option<Waits>,
 }
@@ -178,7 +178,7 @@ impl Call {
         }
     }
 
-    /// The reply holds a state where units were taken and the clock was not behind; else the
+    /// The reply holds a state if units were taken and the clock was not behind; else the
     /// verdict comes before it.
     fn alone(&self, one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
         let heard = match reply {
@@ -216,7 +216,7 @@ impl Call {
             return None;
         }
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
-        // An answer is remembered where units were taken, and a look reports it too.
+        // An answer is remembered if units were taken, and a look reports it too.
         let took = goes_on && (repeated || self.id.step == Step::Ask);
         // The reply to a report holds what was taken, and not whether one unit more fits.
         let is_report = self.id.step == Step::Report;

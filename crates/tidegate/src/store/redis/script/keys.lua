@@ -45,7 +45,7 @@ for _, one in ipairs(counted) do
 end
 
 -- @lacks
--- What each new key lacks: room or memory.
+-- The resource that each new key lacks: room or memory.
 local lacks = {}
 
 -- @no_room

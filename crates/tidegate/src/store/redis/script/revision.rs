@@ -63,8 +63,8 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// The values of a state with these first bytes, for nodes whose own rule is `own`; `None`
-    /// where this version does not know such values.
+    /// Reads the values of a state with these first bytes, for nodes whose own rule is `own`; `None` if this
+    /// version does not know such values.
     pub(super) fn read(begins: &[u8], own: &Rule) -> Option<Self> {
         let (head, stamp) = begins.split_first_chunk::<HEAD>()?;
         if head[0] != VERSION {
