@@ -27,7 +27,7 @@ const LOG: &str = "TIDEGATE_CLIENT_LOG";
 const LIMIT: u64 = 50;
 const WINDOW_US: u64 = 500_000;
 
-/// How long each algorithm is saturated.
+/// Returns the time for which each algorithm is saturated.
 fn lasting() -> Duration {
     if long() { Duration::from_secs(10) } else { Duration::from_secs(1) }
 }

@@ -21,7 +21,7 @@ use crate::server::{Events, long};
 /// The index of the frozen primary.
 const FROZEN: usize = 2;
 
-/// How long only its keys are asked for, before the others: longer than it may be silent.
+/// The time for which only its keys are asked for, before the others: longer than it may be silent.
 const ALONE: Duration = Duration::from_millis(3_600);
 
 /// Starts three primaries; each goes on while another is unavailable.

@@ -46,7 +46,7 @@ struct Asked {
     cost: u64,
 }
 
-/// A limiter: its rule, and its user where each has one.
+/// A limiter: its rule, and its user if each user has one.
 type Met = (String, Option<String>);
 
 /// An answer.

@@ -18,7 +18,7 @@ use crate::server::{Server, settings};
 
 /// The number of requests of each node that wait for an answer together.
 const TASKS: u64 = 16;
-/// How long the store stops each time, and how long it then runs.
+/// The time that the store stops, again and again, and the time that it then runs.
 const STANDS_STILL: Duration = Duration::from_millis(25);
 const RUNS: Duration = Duration::from_millis(60);
 

@@ -13,7 +13,7 @@ use super::rule;
 
 /// Units a day of each key.
 pub const LIMIT: u64 = 20;
-/// How often each key is asked, by all tasks together, before the next one is.
+/// The number of times that each key is asked, by all tasks together, before the next one is.
 pub const ASKED: u64 = 40;
 /// The number of tasks.
 const TASKS: usize = 64;

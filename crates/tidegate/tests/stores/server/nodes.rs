@@ -2,7 +2,7 @@
 
 use super::{Folder, Server};
 
-/// How long a node of a cluster may be silent before the others count it as dead.
+/// The time that a node of a cluster may be silent before the others count it as dead.
 const SILENT_MS: &str = "1500";
 
 /// The primaries of a cluster, with equal parts of the slots, then the replicas of each.

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How the proxy treats data.
+/// The proxy's treatment of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// All data passes immediately.
