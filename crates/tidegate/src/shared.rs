@@ -55,7 +55,7 @@ use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
 pub(crate) use store::Late;
-use store::{Asked, Store};
+use store::{StepArgs, Store};
 
 /// A limiter of a request, by its key in the store.
 pub(crate) type KeyMet = Met<Vec<u8>>;
@@ -196,7 +196,7 @@ impl SharedGate {
         let (met, origin) = (self.met(&store, request), request.origin());
         let answer = match self.banned(&store, &met, origin).await {
             Some(answer) => answer,
-            None => self.at_once(&store, &met, origin).await,
+            None => self.decide_now(&store, &met, origin).await,
         };
         self.conclude(request, answer)
     }
@@ -249,8 +249,9 @@ impl SharedGate {
     ) -> Answer<'_> {
         match store.ask_across(met, parts, origin, None).await {
             Ok(done) => {
-                let told = |place: usize| done.decisions.get(place)?.as_ref();
-                let own = |place| told(place).filter(|one| !one.overflow).map(|one| one.decision);
+                let reply_of = |place: usize| done.decisions.get(place)?.as_ref();
+                let own =
+                    |place| reply_of(place).filter(|one| !one.overflow).map(|one| one.decision);
                 self.learn(&store.generation, met, done.allowed, own);
                 store.exact(met, done)
             }
@@ -274,8 +275,8 @@ impl SharedGate {
         origin: Origin<'_>,
         late: &Late,
     ) -> Result<script::Decided, StoreError> {
-        let asked = Asked { late: Some(late), ..Asked::new(Step::Ask, origin) };
-        let done = store.step(met, asked).await;
+        let args = StepArgs { late: Some(late), ..StepArgs::new(Step::Ask, origin) };
+        let done = store.step(met, args).await;
         self.learnt(&store.generation, met, done)
     }
 
@@ -287,10 +288,10 @@ impl SharedGate {
         id: Option<&str>,
         error: &StoreError,
     ) -> Answer<'_> {
-        self.decided_away(store, met, Verb::Ask, id, error)
+        self.decide_degraded(store, met, Verb::Ask, id, error)
     }
 
-    fn decided_away(
+    fn decide_degraded(
         &self,
         store: &Store,
         met: &[KeyMet],
@@ -303,7 +304,7 @@ impl SharedGate {
         let can_hold = |rule: &Rule| settings.can_hold(rule);
         let (done, standing) =
             self.fallback.decide(&store.generation, met, verb, id, error, can_hold);
-        let mut answer = store.answer_as(met, done, standing);
+        let mut answer = store.answer_with(met, done, standing);
         if answer.is_unavailable() {
             // Nothing was taken, so the usage may be reported again.
             answer.replies.iter_mut().for_each(|one| one.report = false);
@@ -315,7 +316,7 @@ impl SharedGate {
     /// Counts the refusals of a decision and notifies the observers.
     fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
         self.count_refusals(request, &answer);
-        self.front.observers.tell(request, &answer);
+        self.front.observers.notify(request, &answer);
         answer
     }
 }

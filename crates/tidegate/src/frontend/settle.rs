@@ -41,12 +41,12 @@ pub(crate) fn again<T, K, M>(
     met: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &Met<K>,
     answered: impl IntoIterator<Item = M>,
-    told: impl Fn(&M) -> (Lineage, Descriptors),
+    identify: impl Fn(&M) -> (Lineage, Descriptors),
 ) -> Vec<(T, M)> {
     let mut answered: Vec<_> = answered.into_iter().collect();
     let mut same = |one: &T| {
         let met = of(one);
-        let place = answered.iter().position(|one| told(one) == (met.lineage, met.by))?;
+        let place = answered.iter().position(|one| identify(one) == (met.lineage, met.by))?;
         Some(answered.remove(place))
     };
     met.into_iter().filter_map(|one| same(&one).map(|answered| (one, answered))).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::KeyMet;
-use super::store::{Asked, Store};
+use super::store::{StepArgs, Store};
 use crate::answer::{Answer, Rules, Standing};
 use crate::frontend;
 use crate::step::{Decided, Done};
@@ -29,11 +29,11 @@ impl Store {
         met: &[KeyMet],
         done: Done<D>,
     ) -> Answer<'g> {
-        self.answer_as(met, done, Standing::Exact)
+        self.answer_with(met, done, Standing::Exact)
     }
 
     /// Makes the answer from decisions taken in place of the limiters.
-    pub(super) fn answer_as<'g, D: Into<Option<Decided>>>(
+    pub(super) fn answer_with<'g, D: Into<Option<Decided>>>(
         &self,
         met: &[KeyMet],
         done: Done<D>,
@@ -50,13 +50,13 @@ impl Store {
     pub(super) async fn answer_until<'g>(
         &self,
         met: &[KeyMet],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Answer<'g>, StoreError> {
         let parts = self.parts(met);
         if !parts.is_empty() {
-            return Ok(self.exact(met, self.each_slot(met, &parts, asked, deadline).await?));
+            return Ok(self.exact(met, self.each_slot(met, &parts, args, deadline).await?));
         }
-        Ok(self.answer_of(met, self.step_until(met, asked, deadline).await?))
+        Ok(self.answer_of(met, self.step_until(met, args, deadline).await?))
     }
 }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use super::KeyMet;
 use super::late::give_back;
 use super::store::Late;
-use super::store::{Asked, Store, is_report};
+use super::store::{StepArgs, Store, is_report};
 use crate::request::Origin;
 use crate::step::{Decided, Done};
 use crate::store::redis::script::{self, Answer, Call, NewerValues, Reply, Step};
@@ -122,10 +122,10 @@ impl Taken {
         let runtime = client.runtime().clone();
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
-            for (places, by, call) in steps {
+            for (places, newer, call) in steps {
                 let call = Arc::new(call);
                 let reply = give_back(&client, &call).await;
-                given.push((places, by, Arc::unwrap_or_clone(call), reply));
+                given.push((places, newer, Arc::unwrap_or_clone(call), reply));
             }
             given
         }))
@@ -195,34 +195,34 @@ impl Store {
         parts: &[Part],
         origin: Origin<'_>,
         at: Option<Timestamp>,
-    ) -> Result<Told, Unanswered> {
+    ) -> Result<SlotReplies, Unanswered> {
         let deadline = self.client.deadline();
         let (mut taken, late) = (Taken::nothing(self.client.clone()), Late::default());
         if is_report(met) {
             // No part can refuse, so nothing needs to be given back.
-            let ask = Asked { at, ..Asked::new(Step::Ask, origin) };
+            let ask = StepArgs { at, ..StepArgs::new(Step::Ask, origin) };
             let done = self.each_slot(met, parts, ask, deadline).await;
             return done.map_err(|error| Unanswered { error, taken, late });
         }
         if let Err(error) = self.may_be_apart(met, parts) {
             return Err(Unanswered { error, taken, late });
         }
-        let mut done = nothing_told(met, at.unwrap_or(Timestamp::EPOCH));
-        let ask = Asked::new(Step::Ask, Origin { id: None, ..origin });
-        let ask = Asked { at, late: Some(&late), ..ask };
+        let mut done = no_replies(met, at.unwrap_or(Timestamp::EPOCH));
+        let ask = StepArgs::new(Step::Ask, Origin { id: None, ..origin });
+        let ask = StepArgs { at, late: Some(&late), ..ask };
         for (number, part) in parts.iter().enumerate() {
             let here = part.of(met);
-            let told = match self.step_until(&here, ask, deadline).await {
-                Ok(told) => told,
+            let reply = match self.step_until(&here, ask, deadline).await {
+                Ok(reply) => reply,
                 Err(error) => return Err(Unanswered { error, taken, late }),
             };
-            done.note(&part.places, &told);
-            if !told.allowed {
+            done.note(&part.places, &reply);
+            if !reply.allowed {
                 let behind = parts.get(number + 1..).unwrap_or_default();
                 self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            taken.steps.extend(self.undoing(met, &part.places, &told, at));
+            taken.steps.extend(self.undoing(met, &part.places, &reply, at));
         }
         taken.keep();
         Ok(done)
@@ -237,25 +237,25 @@ impl Store {
         at: Option<Timestamp>,
         deadline: Instant,
         taken: &mut Taken,
-        done: &mut Told,
+        done: &mut SlotReplies,
     ) {
         let giving = taken.give_back();
-        let peek = Asked { at, ..Asked::new(Step::Peek, Origin::default()) };
+        let peek = StepArgs { at, ..StepArgs::new(Step::Peek, Origin::default()) };
         for part in behind {
             let here = part.of(met);
-            if let Ok(told) = self.step_until(&here, peek, deadline).await {
-                done.note(&part.places, &told);
+            if let Ok(reply) = self.step_until(&here, peek, deadline).await {
+                done.note(&part.places, &reply);
             }
         }
         done.allowed = false;
         let Some(giving) = giving else { return };
         let given = timeout_at(deadline, giving).await.map(Result::unwrap_or_default);
-        for (places, by, call, reply) in given.unwrap_or_default() {
+        for (places, newer, call, reply) in given.unwrap_or_default() {
             let here = of(met, &places);
-            let limiters = by.limiters(&self.limiters(&here, &[], &[]));
-            let told = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
-            if let Some(Answer::Decided(told)) = told {
-                done.note(&places, &told);
+            let limiters = newer.limiters(&self.limiters(&here, &[], &[]));
+            let reply = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
+            if let Some(Answer::Decided(reply)) = reply {
+                done.note(&places, &reply);
             }
         }
         done.allowed = false;
@@ -269,17 +269,18 @@ impl Store {
         &self,
         met: &[KeyMet],
         parts: &[Part],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
         deadline: Instant,
-    ) -> Result<Told, StoreError> {
+    ) -> Result<SlotReplies, StoreError> {
         self.may_be_apart(met, parts)?;
-        let mut done = nothing_told(met, Timestamp::EPOCH);
+        let mut done = no_replies(met, Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
-            let (here, actual) = (part.of(met), of(asked.actual, &part.places));
-            let told = self.step_until(&here, Asked { actual: &actual, ..asked }, deadline).await;
-            let untouched = number == 0 || asked.step == Step::Peek;
-            let told = told.map_err(|error| if untouched { error } else { error.in_part() })?;
-            done.note(&part.places, &told);
+            let (here, actual) = (part.of(met), of(args.actual, &part.places));
+            let reply =
+                self.step_until(&here, StepArgs { actual: &actual, ..args }, deadline).await;
+            let untouched = number == 0 || args.step == Step::Peek;
+            let reply = reply.map_err(|error| if untouched { error } else { error.in_part() })?;
+            done.note(&part.places, &reply);
         }
         Ok(done)
     }
@@ -302,20 +303,20 @@ fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
 }
 
 /// The replies of the slots asked so far.
-type Told = Done<Option<Decided>>;
+type SlotReplies = Done<Option<Decided>>;
 
 /// An answer without any replies.
-fn nothing_told(met: &[KeyMet], at: Timestamp) -> Told {
+fn no_replies(met: &[KeyMet], at: Timestamp) -> SlotReplies {
     Done { allowed: true, at, repeated: false, decisions: met.iter().map(|_| None).collect() }
 }
 
-impl Told {
+impl SlotReplies {
     /// Notes the reply of one slot for the limiters at these indices.
-    fn note(&mut self, places: &[usize], told: &script::Decided) {
-        self.allowed &= told.allowed;
-        self.at = self.at.max(told.now);
-        let told = told.decisions.iter().zip(&told.seen);
-        for (place, (decision, seen)) in places.iter().zip(told) {
+    fn note(&mut self, places: &[usize], reply: &script::Decided) {
+        self.allowed &= reply.allowed;
+        self.at = self.at.max(reply.now);
+        let reply = reply.decisions.iter().zip(&reply.seen);
+        for (place, (decision, seen)) in places.iter().zip(reply) {
             if let Some(known) = self.decisions.get_mut(*place) {
                 *known = Some(seen.reply(*decision));
             }

@@ -83,10 +83,10 @@ impl Fallback {
         let mut decisions: InlineList<_> = met.iter().map(closed).collect();
         for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // A closed rule has decided already.
-            if let Some(decision @ None) = decisions.get_mut(*place) {
+            if let Some(slot @ None) = decisions.get_mut(*place) {
                 let bar = bar.filter(|_| !done.repeated);
-                let told = self.told(policy, met, decided.decision, bar, lack);
-                *decision = Some(Decided::of(told, false, decided.elsewhere));
+                let decision = self.local_decision(policy, met, decided.decision, bar, lack);
+                *slot = Some(Decided::of(decision, false, decided.elsewhere));
             }
         }
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
@@ -146,7 +146,7 @@ impl Fallback {
 
     /// Returns the decision of a limiter in this process. A cost that exceeds only this node's share is denied
     /// for now: the store may admit it.
-    fn told(
+    fn local_decision(
         &self,
         policy: &Policy,
         met: &KeyMet,

@@ -158,7 +158,9 @@ impl Fallback {
         denied: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, met) in warm(&generation.policy, met).filter(|(_, met)| !met.brought) {
-            if let Some(Outcome::Deny { retry_after }) = denied(place).map(|told| told.outcome) {
+            if let Some(Outcome::Deny { retry_after }) =
+                denied(place).map(|decision| decision.outcome)
+            {
                 let (known_by, now) = (self.under_values(generation, met), self.clock.now());
                 self.denials.note(known_by, met.asks, now, now.plus(retry_after));
             }
@@ -172,10 +174,10 @@ impl Fallback {
         &self,
         generation: &Generation,
         met: &[KeyMet],
-        told: impl Fn(usize) -> Option<Decision>,
+        decision_of: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, met) in warm(&generation.policy, met) {
-            if let Some(Decision { remaining, limit, .. }) = told(place) {
+            if let Some(Decision { remaining, limit, .. }) = decision_of(place) {
                 let (known_by, now) = (self.under_values(generation, met), self.clock.now());
                 if remaining.saturating_mul(2) < limit {
                     self.left.replace(known_by, 1, now.plus(SCARCE));

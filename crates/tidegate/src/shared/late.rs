@@ -11,7 +11,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
 use super::KeyMet;
-use super::store::{Store, Waits, is_report};
+use super::store::{PendingStep, Store, is_report};
 use crate::store::redis::script::{Answer, Call, Decided, NewerValues, Reply, Step};
 use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
 
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct Attempt<'a> {
     store: &'a Store,
     call: &'a Arc<Call>,
-    waits: Waits<'a>,
+    pending: PendingStep<'a>,
     /// `None` after the reply.
     replied: Option<Receiver<Result<Reply, NoReply>>>,
 }
@@ -34,20 +34,20 @@ impl<'a> Attempt<'a> {
     pub(super) const fn new(
         store: &'a Store,
         call: &'a Arc<Call>,
-        waits: Waits<'a>,
+        pending: PendingStep<'a>,
         replied: Receiver<Result<Reply, NoReply>>,
     ) -> Self {
-        Self { store, call, waits, replied: Some(replied) }
+        Self { store, call, pending, replied: Some(replied) }
     }
 
     /// Whether units of an undelivered reply can be given back. Units of a report cannot, because they were
     /// used, nor units under a remembered id, because asking again returns the first reply.
     fn can_be_undone(&self) -> bool {
-        let Waits { met, asked, undoes, .. } = self.waits;
+        let PendingStep { met, args, undoes, .. } = self.pending;
         undoes
-            && asked.step == Step::Ask
+            && args.step == Step::Ask
             && !is_report(met)
-            && self.store.answer_key(met, asked.origin.id).is_none()
+            && self.store.answer_key(met, args.origin.id).is_none()
             && met.iter().any(|met| met.cost > 0)
     }
 
@@ -56,16 +56,17 @@ impl<'a> Attempt<'a> {
             return;
         }
         let (keep, kept) = oneshot::channel();
-        if let Some(late) = self.waits.asked.late {
+        if let Some(late) = self.pending.args.late {
             late.note(keep);
         }
         let (store, call) = (self.store.clone(), Arc::clone(self.call));
-        let (met, by) = (self.waits.met.to_vec(), self.waits.by.cloned().unwrap_or_default());
+        let (met, newer) =
+            (self.pending.met.to_vec(), self.pending.newer.cloned().unwrap_or_default());
         self.store.client.runtime().spawn(async move {
             if let Ok(Ok(reply)) = late.await
                 && kept.await.is_err()
             {
-                store.undo(&met, by, &call, &reply).await;
+                store.undo(&met, newer, &call, &reply).await;
             }
         });
     }
@@ -91,7 +92,8 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
         let (store, call) = (self.store.clone(), Arc::clone(self.call));
-        let (met, by) = (self.waits.met.to_vec(), self.waits.by.cloned().unwrap_or_default());
+        let (met, newer) =
+            (self.pending.met.to_vec(), self.pending.newer.cloned().unwrap_or_default());
         self.store.client.runtime().spawn(async move {
             let reply = match heard(replied.await) {
                 Ok(reply) => Ok(reply),
@@ -101,7 +103,7 @@ impl Drop for Attempt<'_> {
                 Err(NoReply { error, late: None }) => Err(error),
             };
             if let Ok(reply) = reply {
-                store.undo(&met, by, &call, &reply).await;
+                store.undo(&met, newer, &call, &reply).await;
             }
         });
     }
@@ -110,10 +112,10 @@ impl Drop for Attempt<'_> {
 impl Store {
     /// Gives back the units a call took, as of the time of its reply. `by` are the values that decided in place
     /// of the node's own.
-    async fn undo(&self, met: &[KeyMet], by: NewerValues, call: &Call, reply: &Reply) {
-        let answer = call.answer(&by.limiters(&self.limiters(met, &[], &[])), reply);
+    async fn undo(&self, met: &[KeyMet], newer: NewerValues, call: &Call, reply: &Reply) {
+        let answer = call.answer(&newer.limiters(&self.limiters(met, &[], &[])), reply);
         let Ok(Answer::Decided(done)) = answer else { return };
-        let done = done.decided_by(by);
+        let done = done.decided_by(newer);
         let places: Vec<_> = (0..met.len()).collect();
         let Some((_, _, undo)) = self.undoing(met, &places, &done, None) else { return };
         if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
@@ -142,10 +144,10 @@ impl Store {
         let here: Vec<_> = took.iter().filter_map(|place| met.get(*place).cloned()).collect();
         let seen = places.iter().zip(&done.seen);
         let seen = seen.filter(|(place, _)| took.contains(place)).map(|(_, seen)| seen);
-        let by = NewerValues::seen(seen);
-        let limiters = by.limiters(&self.limiters(&here, &[], &[]));
+        let newer = NewerValues::seen(seen);
+        let limiters = newer.limiters(&self.limiters(&here, &[], &[]));
         let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, done.now, at));
-        Some((took, by, undo?))
+        Some((took, newer, undo?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Looks at limiters in a store. A look takes nothing.
 
 use super::decide::Verb;
-use super::store::{Asked, Store};
+use super::store::{StepArgs, Store};
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::request::{Origin, Request};
@@ -26,10 +26,10 @@ impl SharedGate {
         met: &[KeyMet],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        let (asked, deadline) = (Asked::new(Step::Peek, origin), self.client.deadline());
-        match store.answer_until(met, asked, deadline).await {
+        let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
+        match store.answer_until(met, args, deadline).await {
             Ok(answer) => answer,
-            Err(error) => self.decided_away(store, met, Verb::Peek, origin.id, &error),
+            Err(error) => self.decide_degraded(store, met, Verb::Peek, origin.id, &error),
         }
     }
 
@@ -70,6 +70,6 @@ impl Store {
         costs: &[u64],
         origin: Origin<'_>,
     ) -> Result<script::Decided, StoreError> {
-        self.step(met, Asked { costs, ..Asked::new(Step::Peek, origin) }).await
+        self.step(met, StepArgs { costs, ..StepArgs::new(Step::Peek, origin) }).await
     }
 }

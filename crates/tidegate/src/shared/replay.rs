@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tidegate_core::Timestamp;
 
-use super::store::Asked;
+use super::store::StepArgs;
 use super::{SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;
@@ -15,7 +15,7 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Step};
 
 /// The most keys forgotten in one call, so that no call occupies the store for long.
-const AT_ONCE: usize = 512;
+const KEYS_PER_CALL: usize = 512;
 
 /// A policy and fresh limiters of this run alone in a store, which go by the time of the trace.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ impl SharedReplay {
             let done = store.ask_across(&met, &parts, request.origin(), Some(at)).await;
             return Ok(store.exact(&met, done.map_err(|unanswered| unanswered.error)?));
         }
-        let asked = Asked { at: Some(at), ..Asked::new(Step::Ask, request.origin()) };
-        let done = store.step(&met, asked).await?;
+        let args = StepArgs { at: Some(at), ..StepArgs::new(Step::Ask, request.origin()) };
+        let done = store.step(&met, args).await?;
         Ok(store.answer_of(&met, done))
     }
 
@@ -80,8 +80,8 @@ impl SharedReplay {
     pub async fn end(self) -> Result<(), StoreError> {
         let keys: Vec<_> = self.keys.into_iter().collect();
         // In a cluster keys live in different slots.
-        let at_once = if self.gate.settings().url.is_cluster() { 1 } else { AT_ONCE };
-        for keys in keys.chunks(at_once) {
+        let keys_per_call = if self.gate.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
+        for keys in keys.chunks(keys_per_call) {
             let (script, keys) = Call::reset(keys.to_vec());
             let client = &self.gate.client;
             client.run(&script, &keys, &[], client.deadline()).await?;

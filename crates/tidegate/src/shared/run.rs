@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use super::late::Attempt;
-use super::store::{Asked, Store, Waits};
+use super::store::{PendingStep, StepArgs, Store};
 use crate::dedupe;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Reply, Step};
@@ -20,42 +20,50 @@ impl Store {
     pub(super) async fn run(
         &self,
         call: &Arc<Call>,
-        waits: Waits<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Reply, StoreError> {
-        match self.is_safe_twice(waits.met, waits.asked) {
-            true => Box::pin(self.run_twice(call, waits)).await,
-            false => self.run_once(call, waits).await,
+        match self.is_safe_twice(pending.met, pending.args) {
+            true => Box::pin(self.run_twice(call, pending)).await,
+            false => self.run_once(call, pending).await,
         }
     }
 
-    async fn run_once(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {
-        let replied = self.client.ask(call, waits.asked.origin.source, waits.deadline);
-        Attempt::new(self, call, waits, replied).await
+    async fn run_once(
+        &self,
+        call: &Arc<Call>,
+        pending: PendingStep<'_>,
+    ) -> Result<Reply, StoreError> {
+        let replied = self.client.ask(call, pending.args.origin.source, pending.deadline);
+        Attempt::new(self, call, pending, replied).await
     }
 
-    async fn run_twice(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {
-        let deadline = waits.deadline;
-        let ask = || self.run_once(call, waits);
+    async fn run_twice(
+        &self,
+        call: &Arc<Call>,
+        pending: PendingStep<'_>,
+    ) -> Result<Reply, StoreError> {
+        let deadline = pending.deadline;
+        let ask = || self.run_once(call, pending);
         let mut first = pin!(ask());
         let half = deadline.duration_since(Instant::now()) / 2;
-        let told = timeout_at(deadline - half, first.as_mut()).await;
+        let reply = timeout_at(deadline - half, first.as_mut()).await;
         let again = async {
             timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
             ask().await
         };
-        match told {
+        match reply {
             Ok(Err(StoreError::Timeout | StoreError::Unreachable(_))) => again.await,
-            Ok(told) => told,
+            Ok(reply) => reply,
             Err(_) => either(first, pin!(again)).await,
         }
     }
 
     /// Whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
     /// remembers answers for as long as a decision may take.
-    fn is_safe_twice(&self, met: &[KeyMet], asked: Asked<'_>) -> bool {
+    fn is_safe_twice(&self, met: &[KeyMet], args: StepArgs<'_>) -> bool {
         let least = dedupe::least_time(self.policy(), met);
-        asked.origin.id.is_some()
-            && asked.step == Step::Ask
+        args.origin.id.is_some()
+            && args.step == Step::Ask
             && least.is_some_and(|least| least >= self.client.settings().timeout)
     }
 }
@@ -67,9 +75,9 @@ async fn either<T>(
 ) -> Result<T, StoreError> {
     let (mut one_error, mut other_error) = (None, None);
     poll_fn(|context| {
-        let first = heard(&mut one, &mut one_error, context);
-        if let Some(told) = first.or_else(|| heard(&mut other, &mut other_error, context)) {
-            return Poll::Ready(Ok(told));
+        let first = poll_once(&mut one, &mut one_error, context);
+        if let Some(reply) = first.or_else(|| poll_once(&mut other, &mut other_error, context)) {
+            return Poll::Ready(Ok(reply));
         }
         match (&one_error, &other_error) {
             (Some(error), Some(_)) => Poll::Ready(Err(error.clone())),
@@ -80,7 +88,7 @@ async fn either<T>(
 }
 
 /// Returns the reply of a call if it is there now. A failed call is noted in `failed` and not polled again.
-fn heard<T>(
+fn poll_once<T>(
     one: &mut (impl Future<Output = Result<T, StoreError>> + Unpin),
     failed: &mut Option<StoreError>,
     context: &mut Context<'_>,
@@ -89,7 +97,7 @@ fn heard<T>(
         return None;
     }
     match Pin::new(one).poll(context) {
-        Poll::Ready(Ok(told)) => Some(told),
+        Poll::Ready(Ok(reply)) => Some(reply),
         Poll::Ready(Err(error)) => {
             *failed = Some(error);
             None

@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::plans::ToSettle;
-use super::store::{Asked, Store};
+use super::store::{StepArgs, Store};
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::request::Request;
@@ -66,7 +66,7 @@ impl SharedGate {
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
         let deadline = self.client.deadline();
-        let answer = store.answer_until(&all.met, Asked::settle(&all.actual), deadline).await?;
+        let answer = store.answer_until(&all.met, StepArgs::settle(&all.actual), deadline).await?;
         self.fallback.forget_denials(&store.generation, &all.met);
         self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {

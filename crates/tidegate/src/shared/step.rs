@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::KeyMet;
-use super::store::{Asked, Remembered, Store, Waits, Wanted, is_report};
+use super::store::{CallArgs, PendingStep, Remembered, StepArgs, Store, is_report};
 use crate::clock::Clock;
 use crate::dedupe;
 use crate::request::Origin;
@@ -25,16 +25,16 @@ impl Store {
     pub(super) async fn step(
         &self,
         met: &[KeyMet],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
     ) -> Result<Decided, StoreError> {
-        self.step_until(met, asked, self.client.deadline()).await
+        self.step_until(met, args, self.client.deadline()).await
     }
 
     /// Runs a step by a deadline.
     pub(super) async fn step_until(
         &self,
         met: &[KeyMet],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
         if !self.can_hold(met) {
@@ -42,24 +42,24 @@ impl Store {
             self.note_undecided(&error, met);
             return Err(error);
         }
-        if asked.at.is_none() {
+        if args.at.is_none() {
             let known = self.know_revision(met, deadline).await;
             known.inspect_err(|error| self.note_undecided(error, met))?;
         }
-        let (step, costs) = part(met, asked);
-        let limiters = self.limiters(met, asked.actual, &costs);
+        let (step, costs) = part(met, args);
+        let limiters = self.limiters(met, args.actual, &costs);
         if limiters.is_empty() {
-            return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
+            return Ok(Decided::nothing(args.at.unwrap_or_else(|| self.clock.now())));
         }
-        let waits = Waits { met, asked, deadline, by: None, undoes: true };
+        let pending = PendingStep { met, args, deadline, newer: None, undoes: true };
         // A look returns the current state of a limiter, whatever was reported before.
-        let id = asked.origin.id.filter(|_| step != Step::Peek || !is_report(met));
-        let wanted = Wanted { step, at: asked.at, remembered: self.remembered(met, id) };
-        if wanted.remembered.is_none() {
-            return self.decided(&limiters, &wanted, waits).await;
+        let id = args.origin.id.filter(|_| step != Step::Peek || !is_report(met));
+        let call_args = CallArgs { step, at: args.at, remembered: self.remembered(met, id) };
+        if call_args.remembered.is_none() {
+            return self.decide(&limiters, &call_args, pending).await;
         }
         let (places, limiters) = by_key(limiters);
-        let done = self.decided(&limiters, &wanted, waits).await?;
+        let done = self.decide(&limiters, &call_args, pending).await?;
         Ok(put_back(&places, done))
     }
 
@@ -77,69 +77,71 @@ impl Store {
 
     /// Decides with a limiter that no rule of the policy names.
     pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
-        let wanted = Wanted { step: Step::Ask, at: None, remembered: None };
-        let asked = Asked::new(Step::Ask, Origin::default());
+        let call_args = CallArgs { step: Step::Ask, at: None, remembered: None };
+        let args = StepArgs::new(Step::Ask, Origin::default());
         let deadline = self.client.deadline();
-        let waits = Waits { met: &[], asked, deadline, by: None, undoes: true };
-        self.decided(&[limiter], &wanted, waits).await
+        let pending = PendingStep { met: &[], args, deadline, newer: None, undoes: true };
+        self.decide(&[limiter], &call_args, pending).await
     }
 
     /// Runs a call until it is decided, and notes an error.
-    async fn decided(
+    async fn decide(
         &self,
         limiters: &[Limiter<'_>],
-        wanted: &Wanted<'_>,
-        waits: Waits<'_>,
+        call_args: &CallArgs<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
-        let done = self.decided_by(limiters, wanted, waits).await;
+        let done = self.run_until_decided(limiters, call_args, pending).await;
         if let (Err(error), Some(first)) = (&done, limiters.first()) {
             self.client.note_undecided(error, first.key);
         }
         done
     }
 
-    pub(super) async fn decided_by(
+    pub(super) async fn run_until_decided(
         &self,
         limiters: &[Limiter<'_>],
-        wanted: &Wanted<'_>,
-        waits: Waits<'_>,
+        call_args: &CallArgs<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
-        match self.answer(limiters, self.call(limiters, wanted), waits).await? {
+        match self.answer(limiters, self.call(limiters, call_args), pending).await? {
             Answer::Decided(done) => Ok(done),
-            other => Box::pin(self.decided_anew(limiters, other, wanted, waits)).await,
+            other => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
         }
     }
 
     /// Asks again after a reply that did nothing: a limiter has to change to its new rule first, newer values
     /// decide it, or it has no room.
-    async fn decided_anew(
+    async fn ask_again(
         &self,
         limiters: &[Limiter<'_>],
         mut answer: Answer,
-        wanted: &Wanted<'_>,
-        waits: Waits<'_>,
+        call_args: &CallArgs<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
-        let mut by = NewerValues::default();
+        let mut newer = NewerValues::default();
         for _ in 0..MOST_TURNS {
             let (mut amends, mut lacks) = (false, None);
             match answer {
-                Answer::Decided(done) => return Ok(done.decided_by(by)),
+                Answer::Decided(done) => return Ok(done.decided_by(newer)),
                 Answer::Changed => amends = true,
-                Answer::Superseded(newer) => by = by.and(newer),
-                Answer::NoRoom(told) => lacks = Some(told),
+                Answer::Superseded(found) => newer = newer.and(found),
+                Answer::NoRoom(found) => lacks = Some(found),
             }
-            let limiters = by.limiters(limiters);
+            let limiters = newer.limiters(limiters);
             if let Some(lacks) = lacks {
-                let waits = Waits { by: Some(&by), ..waits };
-                let done = self.decided_without(&limiters, &lacks, wanted, waits).await?;
-                return Ok(done.decided_by(by));
+                let pending = PendingStep { newer: Some(&newer), ..pending };
+                let done = self.decide_without_room(&limiters, &lacks, call_args, pending).await?;
+                return Ok(done.decided_by(newer));
             }
-            let call = self.call(&limiters, wanted);
+            let call = self.call(&limiters, call_args);
             let call = if amends { call.amending() } else { call };
-            answer = self.answer(&limiters, call, Waits { by: Some(&by), ..waits }).await?;
+            answer = self
+                .answer(&limiters, call, PendingStep { newer: Some(&newer), ..pending })
+                .await?;
         }
         if let Answer::Decided(done) = answer {
-            return Ok(done.decided_by(by));
+            return Ok(done.decided_by(newer));
         }
         Err(StoreError::Answer(format!("values that changed {MOST_TURNS} times")))
     }
@@ -148,26 +150,26 @@ impl Store {
         &self,
         limiters: &[Limiter<'_>],
         call: Call,
-        waits: Waits<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Answer, StoreError> {
         let mut call = Arc::new(call);
-        let mut told = self.run(&call, waits).await;
-        if told == Err(StoreError::OutOfMemory) {
+        let mut reply = self.run(&call, pending).await;
+        if reply == Err(StoreError::OutOfMemory) {
             // Nothing was done.
             call = Arc::new(Arc::unwrap_or_clone(call).without_memory());
-            told = self.run(&call, waits).await;
+            reply = self.run(&call, pending).await;
         }
-        let reply = match told {
+        let reply = match reply {
             // The key has another layout; nothing was done.
-            Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
-            told => told?,
+            Err(StoreError::Refused(text)) if text.contains("WRONGTYPE") => Reply::Nil,
+            reply => reply?,
         };
         call.answer(limiters, &reply).map_err(StoreError::from)
     }
 
-    fn call(&self, limiters: &[Limiter<'_>], wanted: &Wanted<'_>) -> Call {
-        let call = Call::new(limiters, wanted.step, wanted.at);
-        match wanted.remembered {
+    fn call(&self, limiters: &[Limiter<'_>], call_args: &CallArgs<'_>) -> Call {
+        let call = Call::new(limiters, call_args.step, call_args.at);
+        match call_args.remembered {
             Some(known) => call.remembering(self.key_of_answer(known, limiters), known.time),
             None => call,
         }
@@ -220,13 +222,13 @@ impl Store {
 }
 
 /// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
-fn part<'a>(met: &[KeyMet], asked: Asked<'a>) -> (Step, Cow<'a, [u64]>) {
-    match asked.step {
-        Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(asked.costs)),
-        Step::Peek if asked.costs.is_empty() => {
+fn part<'a>(met: &[KeyMet], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
+    match args.step {
+        Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(args.costs)),
+        Step::Peek if args.costs.is_empty() => {
             (Step::Peek, met.iter().map(|met| met.asks).collect())
         }
-        step => (step, Cow::Borrowed(asked.costs)),
+        step => (step, Cow::Borrowed(args.costs)),
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Remembered<'a> {
 
 /// The parts of a call other than its limiters.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct CallArgs<'a> {
     pub(super) step: Step,
     pub(super) at: Option<Timestamp>,
     pub(super) remembered: Option<Remembered<'a>>,
@@ -52,7 +52,7 @@ pub(super) struct Wanted<'a> {
 
 /// The parts of a step other than its limiters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct StepArgs<'a> {
     pub(super) step: Step,
     /// The actual cost of each limiter, for [`Step::Settle`].
     pub(super) actual: &'a [u64],
@@ -68,17 +68,17 @@ pub(super) struct Asked<'a> {
 
 /// A request that waits for the store: its limiters, its step and its deadline.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waits<'a> {
+pub(super) struct PendingStep<'a> {
     pub(super) met: &'a [KeyMet],
-    pub(super) asked: Asked<'a>,
+    pub(super) args: StepArgs<'a>,
     pub(super) deadline: Instant,
     /// The values that decide in place of the node's own.
-    pub(super) by: Option<&'a NewerValues>,
+    pub(super) newer: Option<&'a NewerValues>,
     /// Whether the units of a late reply are given back, to the limiters in `met` only.
     pub(super) undoes: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> StepArgs<'a> {
     pub(super) const fn new(step: Step, origin: Origin<'a>) -> Self {
         Self { step, actual: &[], costs: &[], at: None, origin, late: None }
     }

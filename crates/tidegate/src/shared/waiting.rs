@@ -98,14 +98,14 @@ impl SharedGate {
         }
         let waitable = ToStore::new(self, store, met, request.longest_wait());
         if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.at_once(&waitable.store, &waitable.met, origin).await;
+            return self.decide_now(&waitable.store, &waitable.met, origin).await;
         }
         // This future is large and seldom needed; in a box it does not enlarge the futures around it.
         Box::pin(InTurn::new(waitable, *request).until_decided()).await
     }
 
     /// Decides a request that does not wait. It is refused if others wait, because they came first.
-    pub(super) async fn at_once(
+    pub(super) async fn decide_now(
         &self,
         store: &Arc<Store>,
         met: &[KeyMet],
@@ -174,7 +174,7 @@ struct InTurn<'a, 'g> {
     waker: Waker,
     /// The number of times that the request may still ask again right after it joined another queue. Units that
     /// came back between its refusal and that moment woke nobody.
-    hurries: usize,
+    retries: usize,
 }
 
 /// The next action of a waiter.
@@ -187,8 +187,8 @@ enum Next<'g> {
 impl<'a, 'g> InTurn<'a, 'g> {
     fn new(waitable: ToStore<'g>, request: Request<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
-        let (waker, hurries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
-        Self { turn: Waiter::new(waitable), request, bell, waker, hurries }
+        let (waker, retries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
+        Self { turn: Waiter::new(waitable), request, bell, waker, retries }
     }
 
     async fn until_decided(mut self) -> Answer<'g> {
@@ -263,16 +263,16 @@ impl<'a, 'g> InTurn<'a, 'g> {
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
             Some(Progress::Done(done)) => Next::Done(self.turn.waitable_mut().refused(done, at)),
-            Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
+            Some(Progress::AskAgainAt(_)) if self.has_joined_another(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
                 Next::Sleep(Duration::from_micros(then.since(now).as_micros()))
             }
         }
     }
 
-    fn stands_anew(&mut self, stood: Option<usize>, looked: bool) -> bool {
-        let anew = !looked && self.turn.stands() != stood && self.hurries > 0;
-        self.hurries -= usize::from(anew);
-        anew
+    fn has_joined_another(&mut self, stood: Option<usize>, looked: bool) -> bool {
+        let has_joined = !looked && self.turn.stands() != stood && self.retries > 0;
+        self.retries -= usize::from(has_joined);
+        has_joined
     }
 }

@@ -90,9 +90,9 @@ impl<'g> ToStore<'g> {
     }
 
     fn rule(&self, place: usize) -> Option<&Rule> {
-        let by = self.seen.get(place).and_then(Seen::decided_by);
+        let newer = self.seen.get(place).and_then(Seen::decided_by);
         let own = || self.met.get(place)?.rule_in(self.store.policy());
-        by.map(|by| &**by).or_else(own)
+        newer.map(|newer| &**newer).or_else(own)
     }
 
     /// Returns the last replies at the time of this process, by the places of the limiters that matched at
@@ -147,7 +147,7 @@ impl Waitable for ToStore<'_> {
             if seen.tried {
                 return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
             }
-            return preview_of_told(rule, &seen.told);
+            return preview_of_told(rule, &seen.reply);
         };
         let window = rule.spec().window.unwrap_or_default().as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
