@@ -1,4 +1,5 @@
-//! What a gate does around its store: a request becomes limiters before, and their replies an answer after.
+//! The part of a gate around its store: a request becomes limiters before it, and replies become an answer
+//! after it.
 
 mod bans;
 mod plans;
@@ -17,7 +18,7 @@ pub(crate) use queues::{GateQueue, GateQueues, delay_of, patience, queue_of, sto
 pub(crate) use settle::{again, known_by};
 pub(crate) use settle::{taken, with_actual};
 
-/// What all gates have, whatever their store and their policy: plans, bans that go by the clock `C`, and observers.
+/// The parts that all gates have, whatever their store: plans, bans by the clock `C`, and observers.
 #[derive(Debug)]
 pub(crate) struct Frontend<C> {
     pub(crate) plans: Plans,
@@ -31,7 +32,8 @@ impl<C> Frontend<C> {
     }
 }
 
-/// Makes the answer of what limiters replied that were met under `rules`; one that replied nothing is left out of it.
+/// Makes the answer from the replies of the limiters that matched under `rules`. A limiter without a reply is
+/// left out.
 #[inline]
 pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     rules: Rules<'g>,

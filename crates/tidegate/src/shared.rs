@@ -55,23 +55,23 @@ use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
 pub(crate) use store::Late;
-use store::{Asked, Store};
+use store::{StepArgs, Store};
 
-/// A limiter that a request meets, by its key in the store.
+/// A limiter of a request, by its key in the store.
 pub(crate) type KeyMet = Met<Vec<u8>>;
 
-/// A policy in force, and the limiters of every key in a store that other nodes use as well.
+/// A policy, and its limiters in a store that other nodes use as well.
 ///
-/// One decision is one step in the store, by the store's clock: however many nodes ask, and however
-/// wrong their own clocks are, no more is admitted than the limit. A request that the store does not decide is
-/// decided in this process, and its answer is marked [degraded](Answer::is_degraded): by each rule's own
-/// [`OnStoreError`](crate::OnStoreError) where the store does not answer, and never more freely than by this node's
-/// share of the limit where it answers and only has [more load](Answer::is_overloaded) than it decides in time.
+/// One decision is one step in the store, by the store's clock. So no more is admitted than the limit, however
+/// many nodes ask and however wrong their own clocks are. If the store does not decide a request, this process
+/// does, and marks the answer [degraded](Answer::is_degraded). If the store does not reply, each rule's
+/// [`OnStoreError`](crate::OnStoreError) decides. If the store replies but has [more
+/// load](Answer::is_overloaded) than it decides in time, this node admits at most its share of the limit.
 ///
-/// What was lost on the way may have been taken, so it is not asked twice; but for a request with an id
-/// ([`Request::with_id`]), of which all rules that can refuse it remember the answer for at least the
-/// deadline ([`RuleSpec::dedupe`](crate::RuleSpec::dedupe)). What half of the deadline brings no answer
-/// to, or a lost connection, is then asked once more within the rest.
+/// A call that was lost may have taken units, so it is not sent twice. A request with an id
+/// ([`Request::with_id`]) is the exception, if every rule that can refuse it remembers the answer for at least
+/// the deadline ([`RuleSpec::dedupe`](crate::RuleSpec::dedupe)). Its call is sent once more if the connection
+/// is lost, or if no reply comes within half of the deadline.
 ///
 /// ```no_run
 /// use tidegate::{AlgorithmKind, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings};
@@ -103,12 +103,12 @@ pub struct SharedGate {
 }
 
 impl SharedGate {
-    /// A gate over the store of `settings`; connecting begins at once, in the background. `observer` is
-    /// told what becomes of the store: once for each outage, not for each request.
+    /// Creates a gate over the store of `settings`, and starts to connect in the background. `observer` is
+    /// notified of each outage of the store, not of each request.
     ///
     /// # Errors
-    /// What can not be of the settings, or of a rule's part of its limit; or that the password, or the
-    /// certificates to trust, can not be read.
+    /// The settings are invalid, no share can be made of a rule's limit, or the password or the trusted
+    /// certificates cannot be read.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -134,95 +134,92 @@ impl SharedGate {
         })
     }
 
-    /// Tells an observer of every decision, those without the store ([`Answer::is_degraded`]) included:
-    /// see [`Gate::with_observer`](crate::Gate::with_observer), of which all holds here.
+    /// Adds an observer of every decision, including those without the store ([`Answer::is_degraded`]). See
+    /// [`Gate::with_observer`](crate::Gate::with_observer).
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.front.observers.add(observer);
         self
     }
 
-    /// The policy that is in force on this node.
+    /// Returns the policy that is in force on this node.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.newest.read().generation.policy)
     }
 
-    /// The store under the policy that is in force: what begins with it is decided under that policy, whatever is put
-    /// in force meanwhile.
+    /// Returns the store under the policy that is in force. A request that starts with it is decided under that
+    /// policy, even if another one is put in force meanwhile.
     fn newest(&self) -> Arc<Store> {
         self.newest.read().share()
     }
 
-    /// How the store is asked.
+    /// Returns the settings of the store.
     #[must_use]
     pub fn settings(&self) -> &StoreSettings {
         self.client.settings()
     }
 
-    /// Requests decided so far without the store.
+    /// Returns how many requests were decided without the store so far.
     #[must_use]
     pub fn degraded(&self) -> u64 {
         self.degraded.load(Relaxed)
     }
 
-    /// Ends when the store was looked at for the first time, and was asked when the first policy was loaded. A gate may
-    /// be asked before.
+    /// Waits until the store was inspected for the first time and has dated the first policy. A gate may be
+    /// asked before.
     ///
     /// # Errors
-    /// How the store was found then, if it was not fit; it goes on being looked at.
+    /// The first inspection found the store unfit. Inspection goes on.
     pub async fn connected(&self) -> Result<(), StoreError> {
         self.client.first_found().await?;
         let (key, deadline) = (self.settings().key_prefix.as_bytes(), self.client.deadline());
-        // Else the first request asks.
+        // If this fails, the first request asks.
         let _ = self.newest().know_loaded(key, deadline).await;
         Ok(())
     }
 
-    /// Ends when the store is fit: at once, unless it is unavailable.
+    /// Waits until the store is fit; returns immediately unless it is unavailable.
     pub async fn recovered(&self) {
         self.client.fit().await;
     }
 
-    /// Ends when the store is degraded: at once, while it is.
+    /// Waits until the store is degraded; returns immediately while it is.
     pub(crate) async fn lost(&self) {
         self.client.lost().await;
     }
 
-    /// Decides a request and, when every rule admits it, takes its cost from all of them. Who asks this
-    /// way does not wait, and is refused behind those in this process who do
-    /// ([`SharedGate::acquire`]).
+    /// Decides a request and, if every rule admits it, takes its cost from all of them. The request does not
+    /// wait, and is refused if others wait in this process ([`SharedGate::acquire`]).
     pub async fn check(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.origin());
         let answer = match self.banned(&store, &met, origin).await {
             Some(answer) => answer,
-            None => self.at_once(&store, &met, origin).await,
+            None => self.decide_now(&store, &met, origin).await,
         };
         self.conclude(request, answer)
     }
 
-    /// Decides and takes like [`SharedGate::check`], and returns only whether the request goes on.
+    /// Decides and takes like [`SharedGate::check`], and returns only whether the request is admitted.
     pub async fn admits(&self, request: &Request<'_>) -> bool {
         self.check(request).await.is_allowed()
     }
 
-    /// The queues of those who wait in this process.
     fn queues(&self) -> &GateQueues {
         &self.queues
     }
 
-    /// The same limiter as it is known in this process.
+    /// Returns this limiter as this process knows it.
     fn in_process(&self, met: &KeyMet) -> Met {
         self.fallback.met(met)
     }
 
-    /// The time in this process.
     pub(crate) fn now(&self) -> Timestamp {
         self.fallback.now()
     }
 
-    /// Decides and takes, whoever waits; without the store where that gives no answer.
+    /// Decides and takes, whether or not others wait; without the store if that does not reply.
     async fn ask(&self, store: &Store, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
         let parts = store.parts(met);
         if !parts.is_empty() {
@@ -233,7 +230,7 @@ impl SharedGate {
             Ok(done) => store.answer_of(met, done),
             Err(error) => {
                 let answer = self.without_store(store, met, origin.id, &error);
-                // A request that goes on all the same has what a late reply took for it.
+                // An admitted request owns the units that a late reply took.
                 if answer.is_allowed() {
                     late.keep();
                 }
@@ -242,7 +239,7 @@ impl SharedGate {
         }
     }
 
-    /// The same over several slots, none of whose rules remembers an answer.
+    /// Decides and takes over several slots. None of the rules remembers an answer.
     async fn ask_across(
         &self,
         store: &Store,
@@ -252,14 +249,15 @@ impl SharedGate {
     ) -> Answer<'_> {
         match store.ask_across(met, parts, origin, None).await {
             Ok(done) => {
-                let told = |place: usize| done.decisions.get(place)?.as_ref();
-                let own = |place| told(place).filter(|one| !one.overflow).map(|one| one.decision);
+                let reply_of = |place: usize| done.decisions.get(place)?.as_ref();
+                let own =
+                    |place| reply_of(place).filter(|one| !one.overflow).map(|one| one.decision);
                 self.learn(&store.generation, met, done.allowed, own);
                 store.exact(met, done)
             }
             Err(unanswered) => {
                 let answer = self.without_store(store, met, origin.id, &unanswered.error);
-                // What goes on all the same keeps what it took, also where a slot answers too late.
+                // An admitted request keeps the units it took, including those of a slot that replies too late.
                 if answer.is_allowed() {
                     unanswered.keep();
                 }
@@ -268,8 +266,8 @@ impl SharedGate {
         }
     }
 
-    /// Decides and takes in the store. Where this is dropped before it is decided, what it takes is given back,
-    /// unless it has an id and may be asked again.
+    /// Decides and takes in the store. If this future is dropped early, the units it takes are given back,
+    /// unless the request has an id and may be asked again.
     async fn take(
         &self,
         store: &Store,
@@ -277,12 +275,12 @@ impl SharedGate {
         origin: Origin<'_>,
         late: &Late,
     ) -> Result<script::Decided, StoreError> {
-        let asked = Asked { late: Some(late), ..Asked::new(Step::Ask, origin) };
-        let done = store.step(met, asked).await;
+        let args = StepArgs { late: Some(late), ..StepArgs::new(Step::Ask, origin) };
+        let done = store.step(met, args).await;
         self.learnt(&store.generation, met, done)
     }
 
-    /// Decides in process what the store did not decide because of `error`.
+    /// Decides in this process, because the store failed with `error`.
     fn without_store(
         &self,
         store: &Store,
@@ -290,10 +288,10 @@ impl SharedGate {
         id: Option<&str>,
         error: &StoreError,
     ) -> Answer<'_> {
-        self.decided_away(store, met, Verb::Ask, id, error)
+        self.decide_degraded(store, met, Verb::Ask, id, error)
     }
 
-    fn decided_away(
+    fn decide_degraded(
         &self,
         store: &Store,
         met: &[KeyMet],
@@ -306,19 +304,19 @@ impl SharedGate {
         let can_hold = |rule: &Rule| settings.can_hold(rule);
         let (done, standing) =
             self.fallback.decide(&store.generation, met, verb, id, error, can_hold);
-        let mut answer = store.answer_as(met, done, standing);
+        let mut answer = store.answer_with(met, done, standing);
         if answer.is_unavailable() {
-            // Nothing was taken: it may be reported again.
+            // Nothing was taken, so the usage may be reported again.
             answer.replies.iter_mut().for_each(|one| one.report = false);
         }
         self.count_overloaded(&answer);
         answer
     }
 
-    /// Whoever is to know of a decision is told.
+    /// Counts the refusals of a decision and notifies the observers.
     fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
         self.count_refusals(request, &answer);
-        self.front.observers.tell(request, &answer);
+        self.front.observers.notify(request, &answer);
         answer
     }
 }

@@ -1,4 +1,4 @@
-//! Bans of a gate: a key that a rule has refused too often is denied before any limiter is asked.
+//! Bans of a gate: a key that a rule refused too often is denied before any limiter is asked.
 
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
@@ -21,7 +21,7 @@ impl<C> Bans<C> {
         self.0.is_empty()
     }
 
-    /// Puts a ban in place of the one that the rule has.
+    /// Adds the ban of a rule and drops the rule's previous one.
     pub(crate) fn add(&mut self, rule: Lineage, ban: Ban<C>) {
         self.0.retain(|(other, _)| *other != rule);
         self.0.push((rule, ban));
@@ -38,8 +38,8 @@ impl<C> Bans<C> {
 }
 
 impl<C: Clock> Bans<C> {
-    /// Returns how long the key of each limiter is banned still; `None` where none is. `print` returns what a
-    /// limiter is known by in this process.
+    /// Returns how much longer each limiter's key is banned; `None` if no key is. `fingerprint` returns the
+    /// fingerprint of a limiter in this process.
     pub(crate) fn left<K>(
         &self,
         met: &[Met<K>],
@@ -51,7 +51,7 @@ impl<C: Clock> Bans<C> {
         left.iter().any(Option::is_some).then_some(left)
     }
 
-    /// Counts the refusal of a limiter's key, where its rule bans.
+    /// Counts the refusal of a limiter's key, if its rule bans.
     pub(crate) fn count<K>(
         &self,
         met: &Met<K>,
@@ -71,7 +71,7 @@ impl<C: Clock> Bans<C> {
     }
 }
 
-/// Denies a decision on a key that is banned for `left` still; what can never fit is told so.
+/// Denies a decision on a key that is banned for `left` more. A cost that can never fit keeps its own verdict.
 pub(crate) fn deny(decision: &mut Decision, left: Micros) {
     if let Some(own) = decision.retry_after() {
         decision.outcome = Outcome::Deny { retry_after: left.max(own) };

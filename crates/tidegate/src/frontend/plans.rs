@@ -1,4 +1,4 @@
-//! Plans: figures that are looked up for each key of a rule.
+//! Plans: values that are looked up for each key of a rule.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use tidegate_core::Rule;
 use crate::request::Descriptor;
 use crate::step::Lineage;
 
-/// Tells the plan of whom a descriptor is about; `None` for one that has none of its own.
+/// Returns the plan for a descriptor; `None` if it has none of its own.
 pub(crate) type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
 
-/// The rules whose figures are looked up, by their lineages.
+/// The rules whose values are looked up, by lineage.
 #[derive(Default)]
 pub(crate) struct Plans(Vec<(Lineage, Box<Lookup>)>);
 
 impl Plans {
-    /// Looks up the figures of a rule from now on, and forgets the lookup of before.
+    /// Sets the lookup of a rule, in place of its previous one.
     pub(crate) fn add(&mut self, rule: Lineage, plan: Box<Lookup>) {
         self.0.retain(|(other, _)| *other != rule);
         self.0.push((rule, plan));
     }
 
-    /// The plan, under a rule, of whom a descriptor is about.
+    /// Returns the plan of a rule for a descriptor.
     pub(crate) fn of(&self, rule: Lineage, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
         let (_, plan) = self.0.iter().find(|(lineage, _)| *lineage == rule)?;
         plan(descriptor)
     }
 }
 
-/// The rules only, not what looks up their figures.
+/// Shows only the rules; lookups are closures.
 impl fmt::Debug for Plans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.iter().map(|(rule, _)| rule)).finish()

@@ -1,4 +1,4 @@
-//! The queues of requests that wait at a gate, and which of them a request may stand in.
+//! The queues of requests that wait at a gate, and which of them a request may join.
 
 use tidegate_core::Micros;
 
@@ -7,7 +7,7 @@ use crate::rules::{OnExcess, Policy};
 use crate::step::{Done, Lineage, Met};
 use crate::wait::{Patience, QueueKey, Queues, Stop};
 
-/// Which limiter a queue of a gate stands before.
+/// Identifies the limiter that a queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GateQueue {
     rule: Lineage,
@@ -15,7 +15,7 @@ pub(crate) struct GateQueue {
 }
 
 impl GateQueue {
-    /// Whether it stands before a limiter of this rule.
+    /// Whether its limiter belongs to this rule.
     pub(crate) const fn is_of(&self, rule: Lineage) -> bool {
         self.rule == rule
     }
@@ -29,11 +29,10 @@ impl QueueKey for GateQueue {
     }
 }
 
-/// All queues of a gate.
 pub(crate) type GateQueues = Queues<GateQueue>;
 
-/// The limiters that can refuse a request, which wants to wait for so long at most; `queue_of` is which
-/// queue stands before each.
+/// Returns the limiters that can refuse a request that waits at most `max_wait`. `queue_of` returns the queue
+/// of a limiter.
 pub(crate) fn stops_of<K>(
     policy: &Policy,
     met: &[Met<K>],
@@ -50,7 +49,7 @@ pub(crate) fn stops_of<K>(
     all.map(stop).collect()
 }
 
-/// How long a rule lets a request wait that is too much for it, and wants to wait for so long at most.
+/// Returns how long a rule lets an excess request wait, if the request itself waits at most `max_wait`.
 pub(crate) fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
     match policy.rules().get(rule).map(|rule| rule.spec().on_excess) {
         Some(OnExcess::Wait { wait, max_waiters }) => {
@@ -60,7 +59,7 @@ pub(crate) fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patien
     }
 }
 
-/// How long a request that meets these limiters must be held: a rule in shadow mode holds nobody.
+/// Returns how long a request with these limiters must be held. A rule in shadow mode holds no request.
 pub(crate) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
     let decisions = met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
     decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The limiters that a request meets, and the figures of each.
+//! Finds the limiters of a request, and the values of each.
 
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use crate::rules::{Mode, Policy, PolicyRule, Usage};
 use crate::step::{Descriptors, Figures, Lineage, Met};
 
 impl<C> Frontend<C> {
-    /// Returns the limiters a request meets under `policy`, in the order of the rules, each once, by what `known_by` tells of each:
-    /// the same limiter met twice sums its costs. `in_force` is told the number of a rule, that of a variant,
-    /// and its figures, and answers those to be used in their place where none are brought along or looked up;
-    /// or that it does not limit. Where figures are looked up, or brought along, unlimited ones are among them.
+    /// Returns the limiters of a request under `policy`, in the order of the rules. A limiter that matches
+    /// twice, by `known_by`, appears once with the sum of its costs.
+    ///
+    /// `in_force` gets the index of a rule, the index of its variant and the variant's values. It returns the
+    /// values to use unless a plan or the request supplies others, or `None` if the rule does not limit. The
+    /// result includes limiters that a plan or the request makes unlimited.
     pub(crate) fn resolve<K: PartialEq>(
         &self,
         policy: &Policy,
@@ -84,15 +86,15 @@ impl<C> Frontend<C> {
     }
 }
 
-/// What a request says to rules whose usage is reported.
+/// The usage that a request reports.
 #[derive(Clone, Copy, Default)]
 struct Reported {
-    /// It meets such a rule.
+    /// A rule with reported usage matches.
     any: bool,
-    /// It tells an enforced one of usage, or one in shadow mode.
+    /// The request reports usage to an enforced rule, or to one in shadow mode.
     enforced: bool,
     shadow: bool,
-    /// Another rule may refuse it.
+    /// Another rule may refuse the request.
     refusable: bool,
 }
 
@@ -105,12 +107,13 @@ impl Reported {
         self.refusable |= !reported && enforced && units > 0;
     }
 
-    /// Whether it is a report. A rule in shadow mode makes it one only where no other could refuse it.
+    /// Whether the request is a report. A rule in shadow mode makes it one only if no other rule could refuse
+    /// it.
     const fn is_report(self) -> bool {
         self.enforced || self.shadow && !self.refusable
     }
 
-    /// What a limiter decides about that takes `cost`.
+    /// Returns the units that a limiter decides about when it takes `cost`.
     const fn asks(self, cost: u64, reported: bool) -> u64 {
         match (self.is_report(), cost) {
             (true, 1..) => 1,

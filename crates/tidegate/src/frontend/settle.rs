@@ -1,12 +1,12 @@
-//! The limiters that a request is settled with, and what each is charged in the end.
+//! The limiters that a request is settled with, and the final cost of each.
 
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Descriptors, Lineage, Met};
 
-/// Resolves a request whose descriptors turned out to cost `actual` each; `resolve` returns all limiters that a
-/// request meets, unlimited ones included, for they may have been taken from before.
+/// Resolves a request whose descriptors turned out to cost `actual` each. `resolve` returns all limiters of a
+/// request, unlimited ones included: the request may have taken from them before they became unlimited.
 pub(crate) fn with_actual<K: PartialEq>(
     request: &Request<'_>,
     actual: u64,
@@ -23,37 +23,36 @@ pub(crate) fn with_actual<K: PartialEq>(
     resolve(request).into_iter().filter_map(with_actual).collect()
 }
 
-/// Keeps those limiters of an admitted request that took their cost, where the difference to what it turned out
-/// to cost can be settled.
+/// Keeps the limiters of an admitted request that took their cost and can settle the difference.
 pub(crate) fn taken<K>(all: Vec<(Met<K>, u64)>, answer: &Answer<'_>) -> Vec<(Met<K>, u64)> {
     let both = again(all, |(met, _)| met, answer.all(), known_by).into_iter();
     let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));
     taken.map(|(one, _)| one).collect()
 }
 
-/// Whether a limiter took its cost, and where the difference can be settled.
+/// Whether a limiter took its cost and can settle the difference.
 fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
     matched.can_settle() && (!matched.is_elsewhere() || actual > cost)
 }
 
-/// The limiters of an answer, met once more: those that are not met any more are left out, and those that were not
-/// met then. `met` are all that the same request meets, unlimited ones included.
+/// Pairs the limiters that a request matches now with those of its earlier answer, and drops limiters without a
+/// partner. `met` are all limiters of the request, unlimited ones included.
 pub(crate) fn again<T, K, M>(
     met: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &Met<K>,
     answered: impl IntoIterator<Item = M>,
-    told: impl Fn(&M) -> (Lineage, Descriptors),
+    identify: impl Fn(&M) -> (Lineage, Descriptors),
 ) -> Vec<(T, M)> {
     let mut answered: Vec<_> = answered.into_iter().collect();
     let mut same = |one: &T| {
         let met = of(one);
-        let place = answered.iter().position(|one| told(one) == (met.lineage, met.by))?;
+        let place = answered.iter().position(|one| identify(one) == (met.lineage, met.by))?;
         Some(answered.remove(place))
     };
     met.into_iter().filter_map(|one| same(&one).map(|answered| (one, answered))).collect()
 }
 
-/// What [`again`] knows a limiter of an answer by.
+/// Identifies a limiter of an answer, for [`again`].
 pub(crate) const fn known_by(matched: &Matched<'_>) -> (Lineage, Descriptors) {
     (matched.reply.lineage, matched.reply.by)
 }

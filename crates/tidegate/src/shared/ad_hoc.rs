@@ -1,4 +1,4 @@
-//! Limiters in the store that no rule of the policy names: each call brings the figures of its own.
+//! Limiters in the store that no rule of the policy names: each call supplies the values.
 
 use tidegate_core::{Decision, Rule};
 
@@ -8,13 +8,13 @@ use crate::store::redis::script::Limiter;
 use crate::store::redis::{StoreError, key_in};
 
 impl SharedGate {
-    /// Decides for one key under `rule`, and takes `cost` if it admits it. The keys of a `namespace` are
-    /// apart from those of all others, and of every rule of the policy.
+    /// Decides for one key under `rule`, and takes `cost` if the rule admits it. The keys of a `namespace` are
+    /// separate from those of other namespaces and of the policy's rules.
     ///
-    /// A key that was asked under another rule before follows this one when something is taken: what was used
-    /// stays used. A denied call leaves it as it is, and is told the least wait after which the other rule has
-    /// let go of enough. Time that passes under a faster rule drains at its rate. An unlimited rule asks
-    /// nothing of the store and admits everything.
+    /// A key that was asked under another rule before moves to this one when something is taken: what was used
+    /// stays used. A denied call leaves the key as it is; its `retry_after` is when the other rule has freed
+    /// enough, at the earliest. Time that passes under a faster rule drains at its rate. An unlimited rule
+    /// admits everything and does not ask the store.
     ///
     /// ```no_run
     /// use tidegate::{AlgorithmKind, Micros, Rule, SharedGate, Spec, StoreError};
@@ -28,8 +28,8 @@ impl SharedGate {
     /// ```
     ///
     /// # Errors
-    /// The store gave no answer: no rule of the policy says what to do then. Whether anything was taken
-    /// is known only where nothing was sent.
+    /// The store did not reply; no rule of the policy says how to decide then. Whether anything was taken is
+    /// known only if nothing was sent.
     pub async fn check_under(
         &self,
         namespace: &str,

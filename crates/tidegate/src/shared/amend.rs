@@ -1,4 +1,4 @@
-//! Changing the policy of a gate while it decides in a store.
+//! Changes the policy of a gate while it decides in a store.
 
 use tidegate_core::Spec;
 
@@ -9,33 +9,34 @@ use crate::rules::{
 };
 
 impl SharedGate {
-    /// Puts another policy in force on this node from one instant to the next: what
-    /// [`Gate::replace`](crate::Gate::replace) does, for limiters in the store.
+    /// Puts another policy in force on this node in one instant, like [`Gate::replace`](crate::Gate::replace),
+    /// for limiters in the store.
     ///
     /// Rules are matched by domain and name. What was used stays used, so no change is a credit or a reset:
     ///
-    /// - A rule that is **unchanged** goes on, and is as new as it was: nothing changes for other nodes.
-    /// - A limiter of a rule with **other figures** follows in the store when this node next takes from it, in the same
-    ///   step. So this takes no time, and asks nothing of the store.
-    /// - Other words hold from now on. In the store a limiter is known by the domain and name of its rule, the values of
-    ///   its key and that of its `hash_tag`: where other entries become the **key** or the tag, those that are known by the
-    ///   same values as before go on, and all others begin as new.
-    /// - A rule that is **removed** decides nothing any more on this node. Its limiters stay in the store until they
-    ///   expire, and in this process until they would have, so that adding it back gives nobody a fresh limit.
-    /// - A rule that is **added** begins with what is in the store.
+    /// - An **unchanged** rule goes on, and its values stay as new as they were: nothing changes for other
+    ///   nodes.
+    /// - If the **values** of a rule change, each of its limiters changes in the store when this node next
+    ///   takes from it, in the same step. So the change itself takes no time, and does not ask the store.
+    /// - Other settings of a rule hold immediately. The store knows a limiter by the domain and name of its
+    ///   rule, and by the values of its key and `hash_tag`. If other entries become the **key** or the tag,
+    ///   limiters with the same values as before go on, and all others start fresh.
+    /// - A **removed** rule decides nothing on this node. Its limiters stay in the store until they expire, and
+    ///   in this process for as long, so adding the rule back gives no key a fresh limit.
+    /// - An **added** rule starts with the state that the store has.
     ///
-    /// Each node is given the policy by itself. While they differ, a limiter is decided by the values of the newest
-    /// [revision](Policy::with_revision) that has taken from it, whichever node asks. A revision is the policy's own
-    /// word, and of equal words the time at which the values of the rule came in force on their node, by the store's
-    /// clock: so of rules that are added, or whose figures or overrides change, this node has the newest, but where
-    /// the policy has a smaller word than that of another node, or none.
+    /// Each node gets the policy separately. While nodes differ, the newest [revision](Policy::with_revision)
+    /// that has taken from a limiter decides it, whichever node asks. Revisions are compared by the number of
+    /// the policy first, then by the time at which the values of the rule came in force on their node, by the
+    /// store's clock. So this node has the newest values of each rule that is added or whose values or
+    /// overrides change, unless its policy has a smaller revision number than another node's, or none.
     ///
-    /// A request is decided under one policy: that of when it was asked, but for a limiter from which newer values have
-    /// taken by then. Whoever waits for a limiter of a changed or
-    /// removed rule asks again at once, under the policy of now; a rule that was added since refuses it where it has no
-    /// room for it. Plans, bans, queues and answers that are remembered under an id belong to a rule by its domain
-    /// and name, and go on; a cost that was reserved before is settled with the limiters that took it. What decides
-    /// while the store is unavailable ([`OnStoreError::Local`](crate::OnStoreError::Local)) follows as well.
+    /// A request is decided under the policy that was in force when it came, unless newer values have taken
+    /// from one of its limiters by then. A request that waits for a limiter of a changed or removed rule asks
+    /// again immediately, under the new policy; a rule that was added since refuses it if it has no room for
+    /// it. Plans, bans, queues and remembered answers belong to a rule by its domain and name, and go on; a
+    /// cost that was reserved before is settled with the limiters that took it. The limiters that decide while
+    /// the store is unavailable ([`OnStoreError::Local`](crate::OnStoreError::Local)) change as well.
     ///
     /// An [`Answer`](crate::Answer) keeps the policy that decided.
     ///
@@ -49,16 +50,17 @@ impl SharedGate {
     /// ```
     ///
     /// # Errors
-    /// A rule can not be kept in this store, or not with a part of its limit in this process; the old policy stays in
-    /// force.
+    /// A rule cannot be kept in this store, or no share of it can be kept in this process. The old policy stays
+    /// in force.
     pub fn replace(&self, policy: Policy) -> Result<(), PolicyErrors> {
         self.change(|before| Ok(policy.known_as(before)))
     }
 
-    /// Puts other figures in force for the named rule: what [`Gate::amend`](crate::Gate::amend) does, for
-    /// the limiters in the store.
+    /// Changes the values of the named rule, like [`Gate::amend`](crate::Gate::amend), for limiters in the
+    /// store.
     ///
-    /// It is [`SharedGate::replace`] with the policy in which this rule has these figures: change the rule on all nodes.
+    /// This is [`SharedGate::replace`] with a policy in which the rule has these values. Change the rule on all
+    /// nodes.
     ///
     /// ```no_run
     /// use tidegate::{AlgorithmKind, Micros, SharedGate, Spec};
@@ -70,17 +72,16 @@ impl SharedGate {
     /// ```
     ///
     /// # Errors
-    /// The policy has no such rule, the figures are wrong, can not be kept in this store, or not with a
-    /// part of the limit in this process; the old ones stay in force.
+    /// The policy has no such rule, or the values are invalid, cannot be kept in this store, or no share of
+    /// them can be kept in this process. The old values stay in force.
     pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
         self.change(|policy| policy.with_words((domain, rule), own_figures(spec)))
     }
 
-    /// Puts other figures in force for the keys of one override: what
-    /// [`Gate::amend_override`](crate::Gate::amend_override) does.
+    /// Changes the values of one override, like [`Gate::amend_override`](crate::Gate::amend_override).
     ///
     /// # Errors
-    /// As [`SharedGate::amend`], and where the rule has no such override.
+    /// The errors of [`SharedGate::amend`], or the rule has no such override.
     pub fn amend_override(
         &self,
         domain: &str,
@@ -90,7 +91,7 @@ impl SharedGate {
         self.change(|policy| policy.with_words((domain, rule), override_figures(other)))
     }
 
-    /// The words of the named rule as they are in force on this node.
+    /// Returns the settings of the named rule that are in force on this node.
     ///
     /// # Errors
     /// The policy has no such rule.
@@ -98,7 +99,7 @@ impl SharedGate {
         self.policy().named(domain, rule).map(|(_, rule)| rule.spec().clone())
     }
 
-    /// Puts in force what `next` makes of the policy that is in force.
+    /// Puts in force the policy that `next` makes of the current one.
     fn change<E: From<PolicyErrors>>(
         &self,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,

@@ -1,11 +1,11 @@
-//! Answers of a store under one policy, which keep that policy.
+//! Answers of a store under one policy. Each answer keeps that policy.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::KeyMet;
-use super::store::{Asked, Store};
+use super::store::{StepArgs, Store};
 use crate::answer::{Answer, Rules, Standing};
 use crate::frontend;
 use crate::step::{Decided, Done};
@@ -14,7 +14,7 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script;
 
 impl Store {
-    /// What the store replied.
+    /// Makes the answer from the store's reply.
     pub(super) fn answer_of<'g>(&self, met: &[KeyMet], done: script::Decided) -> Answer<'g> {
         let decided =
             done.decisions.into_iter().zip(&done.seen).map(|(decision, seen)| seen.reply(decision));
@@ -23,17 +23,17 @@ impl Store {
         self.exact(met, Done::<Decided> { allowed, at, repeated, decisions })
     }
 
-    /// What the limiters themselves replied.
+    /// Makes the answer from the replies of the limiters themselves.
     pub(super) fn exact<'g, D: Into<Option<Decided>>>(
         &self,
         met: &[KeyMet],
         done: Done<D>,
     ) -> Answer<'g> {
-        self.answer_as(met, done, Standing::Exact)
+        self.answer_with(met, done, Standing::Exact)
     }
 
-    /// What was decided by whatever stands for the limiters.
-    pub(super) fn answer_as<'g, D: Into<Option<Decided>>>(
+    /// Makes the answer from decisions taken in place of the limiters.
+    pub(super) fn answer_with<'g, D: Into<Option<Decided>>>(
         &self,
         met: &[KeyMet],
         done: Done<D>,
@@ -43,20 +43,20 @@ impl Store {
         frontend::answer(rules, met, done, standing)
     }
 
-    /// Looks, or settles, by a deadline: in several slots, each slot for itself.
+    /// Looks or settles by a deadline; over several slots, in a step of its own for each.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store did not reply.
     pub(super) async fn answer_until<'g>(
         &self,
         met: &[KeyMet],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Answer<'g>, StoreError> {
         let parts = self.parts(met);
         if !parts.is_empty() {
-            return Ok(self.exact(met, self.each_slot(met, &parts, asked, deadline).await?));
+            return Ok(self.exact(met, self.each_slot(met, &parts, args, deadline).await?));
         }
-        Ok(self.answer_of(met, self.step_until(met, asked, deadline).await?))
+        Ok(self.answer_of(met, self.step_until(met, args, deadline).await?))
     }
 }

@@ -1,4 +1,4 @@
-//! Bans over a store: a key that a rule has refused too often is denied before the store is asked.
+//! Bans over a store: a key that a rule refused too often is denied before the store is asked.
 
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
@@ -13,18 +13,18 @@ use crate::rules::NoSuchRule;
 use crate::step::{Decided, Done};
 
 impl SharedGate {
-    /// Bans each key that the named rule refuses too often: what [`Gate::with_ban`](crate::Gate::with_ban) does,
+    /// Bans each key that the named rule refuses too often, like [`Gate::with_ban`](crate::Gate::with_ban),
     /// before the store is asked.
     ///
-    /// Refusals are counted, and bans kept, in this process: each node bans for the refusals that it gave itself,
-    /// and [`SharedGate::reset`] lifts the bans of this node. A refusal that was given without the store
-    /// ([`Answer::is_degraded`]) is not counted, for the store might have admitted the request; a ban that has begun
-    /// holds while the store is unavailable.
+    /// This process counts refusals and keeps bans: each node bans for the refusals that it returned itself,
+    /// and [`SharedGate::reset`] lifts the bans of this node. Refusals without the store
+    /// ([`Answer::is_degraded`]) are not counted, for the store might have admitted the request. A ban that has
+    /// started holds while the store is unavailable.
     ///
-    /// The answer to a banned request has the banned limiters alone: how the others stand, only the store knows.
-    /// `retry_after` is what is left of the ban, or what the store last said of the limiter where that is longer.
-    /// A request under an id ([`Request::with_id`]) whose answer may be remembered is looked up in the store, and
-    /// answered as it was before.
+    /// The answer to a banned request contains only the banned limiters, because only the store knows the
+    /// others. `retry_after` is the rest of the ban, or the store's last `retry_after` for the limiter if that
+    /// is longer. If a request has an id ([`Request::with_id`]) and its answer may be remembered, the store is
+    /// asked for that answer first.
     ///
     /// ```no_run
     /// use tidegate::{Ban, Micros, Policy, SharedGate, StoreSettings};
@@ -46,7 +46,7 @@ impl SharedGate {
         Ok(self)
     }
 
-    /// Returns the denial of a request that meets a banned key, or the answer that the request got before.
+    /// Returns the denial of a request with a banned key, or its remembered answer.
     pub(super) async fn banned(
         &self,
         store: &Store,
@@ -70,7 +70,7 @@ impl SharedGate {
         Some(store.exact::<Option<Decided>>(met, done))
     }
 
-    /// The reply of a limiter whose key is banned for `left` still.
+    /// Returns the reply of a limiter whose key is banned for `left` more.
     fn denied(&self, store: &Store, met: &KeyMet, left: Micros, now: Timestamp) -> Option<Decided> {
         let limit = limit_of(met.rule_in(store.policy())?)?;
         let known = self.fallback.denied(&store.generation, met, now).map(|known| known.wait);
@@ -88,7 +88,7 @@ impl SharedGate {
         }
         let all = self.met(&self.newest(), request);
         for (met, matched) in again(all, |met| met, answer.all(), known_by) {
-            // One without a limiter of its own was refused for what others took.
+            // The overflow limiter refuses because of what other keys took.
             if !matched.decision().is_allowed() && !matched.is_elsewhere() {
                 self.front.bans.count(&met, |met| self.fallback.fingerprint(met), self.now());
             }

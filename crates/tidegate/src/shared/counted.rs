@@ -1,20 +1,20 @@
-//! How many keys a rule has in the store.
+//! The number of keys that a rule has in the store.
 
 use crate::rules::{OnFull, PolicyRule};
 use crate::store::redis::key_of_rule;
 use crate::store::redis::script::Among;
 
-/// How the keys of a rule are counted in the store.
+/// The count of a rule's keys in the store.
 #[derive(Debug)]
 pub(super) struct Counted {
     most: usize,
     name: String,
-    /// By variant, the key of the overflow limiter; none where they are refused.
+    /// By variant, the key of the overflow limiter; empty if the rule refuses new keys instead.
     shared: Vec<Vec<u8>>,
 }
 
 impl Counted {
-    /// `None` where the rule does not say how many keys there may be.
+    /// Returns `None` if the rule does not limit its number of keys.
     pub(super) fn of(prefix: &str, rule: &PolicyRule) -> Option<Self> {
         let spec = rule.spec();
         let most = spec.max_keys?;
@@ -26,7 +26,7 @@ impl Counted {
         Some(Self { most, name: key_of_rule(rule, "keys"), shared: shared.collect() })
     }
 
-    /// Of a limiter of this variant of the rule, or one whose figures are looked up.
+    /// Returns the count for a limiter of this variant of the rule; `None` for values that are looked up.
     pub(super) fn among<'a>(&'a self, prefix: &'a str, variant: Option<usize>) -> Among<'a> {
         let shared = variant.and_then(|variant| self.shared.get(variant));
         Among { name: (prefix, &self.name), most: self.most, shared: shared.map(Vec::as_slice) }

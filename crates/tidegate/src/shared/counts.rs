@@ -1,4 +1,4 @@
-//! Counts of what became of requests to the store.
+//! Counts of requests to the store, by outcome.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::store::redis::{Counts, StoreCounts};
 
 impl SharedGate {
-    /// Counts of what became of requests to the store.
+    /// Returns the counts of requests to the store, by outcome.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
         let counts = self.client.counts();
@@ -21,7 +21,7 @@ impl SharedGate {
         }
     }
 
-    /// Counts an answer that was given without the store for overload.
+    /// Counts an answer that was decided without the store because of overload.
     pub(super) fn count_overloaded(&self, answer: &Answer<'_>) {
         if answer.is_overloaded() {
             let counts = self.client.counts();

@@ -1,13 +1,15 @@
 //! One request whose limiters live in several slots of a cluster: one step for each slot, all or nothing.
 //!
-//! The slots are asked one after the other, from the smallest N/W upward, for that one is the likeliest to
-//! refuse. What was taken before a refusal is given back, in one step for each slot. So no limit is ever
-//! passed: units are there before the next slot is asked, and only what still counts is given back. But
-//! between the two others are refused units that nobody uses in the end. What is not given back, because the
-//! store or this process became unavailable, counts until it leaves by itself.
+//! The slots are asked one after the other, from the smallest N/W up, because that one is the likeliest to
+//! refuse. After a refusal, each slot asked before gives its units back in one more step. So no limit is ever
+//! exceeded: units are available before the next slot is asked, and only units that still count are given back.
+//! But other requests may be refused in between, for units that nobody uses in the end. If the store or this
+//! process becomes unavailable before units are given back, they count until they leave the limiter by
+//! themselves.
 //!
-//! No rule here remembers its answers or lets requests wait: what was given back would be told to have been
-//! admitted, and who asks again and again would hold units in passing each time. Both are refused at load.
+//! No rule here may remember answers or let requests wait. A remembered answer would report units as admitted
+//! that were given back, and a request that asks again and again would hold units in passing each time. Loading
+//! the policy refuses both.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,29 +21,29 @@ use tokio::time::{Instant, timeout_at};
 use super::KeyMet;
 use super::late::give_back;
 use super::store::Late;
-use super::store::{Asked, Store, is_report};
+use super::store::{StepArgs, Store, is_report};
 use crate::request::Origin;
 use crate::step::{Decided, Done};
 use crate::store::redis::script::{self, Answer, Call, NewerValues, Reply, Step};
 use crate::store::redis::{Client, StoreError, slot_of};
 
-/// The limiters of a request that live in one slot, by their places in the request.
+/// The limiters of a request that live in one slot, by their indices in the request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
     places: Vec<usize>,
     when: When,
 }
 
-/// When a part is asked: what can not be given back comes behind what can, and what never refuses last.
+/// When a part is asked: parts that cannot be given back come after those that can, and parts that never refuse
+/// come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum When {
-    /// By its smallest rate.
     ByRate(Rate),
     Queue,
     Shadow,
 }
 
-/// N/W.
+/// The rate N/W.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     limit: u64,
@@ -75,8 +77,8 @@ impl PartialOrd for Rate {
     }
 }
 
-/// A request that got no answer, what of it was taken by then, and what a late answer takes: given back when this
-/// is dropped, unless it is kept.
+/// A request without a reply, the units it took so far, and those a late reply takes. Dropping it gives them
+/// back, unless they are kept.
 pub(super) struct Unanswered {
     pub(super) error: StoreError,
     taken: Taken,
@@ -84,21 +86,21 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// Its request goes on all the same: what was taken for it stays taken.
+    /// Keeps the units, because the request is admitted.
     pub(super) fn keep(self) {
         self.taken.keep();
         self.late.keep();
     }
 }
 
-/// What was taken from the slots so far; given back when this is dropped, also where nobody waits for the
-/// answer any more.
+/// The units taken from the slots so far. Dropping it gives them back, even if nobody waits for the answer any
+/// more.
 pub(super) struct Taken {
     client: Client,
     steps: Vec<(Vec<usize>, NewerValues, Call)>,
 }
 
-/// What became of a step that gives back.
+/// The outcome of a step that gives back.
 type Given = (Vec<usize>, NewerValues, Call, Result<Reply, StoreError>);
 
 impl Taken {
@@ -106,12 +108,12 @@ impl Taken {
         Self { client, steps: Vec::new() }
     }
 
-    /// It stays taken.
+    /// Keeps the units.
     fn keep(mut self) {
         self.steps.clear();
     }
 
-    /// Begins to give back, which goes on whoever waits for it.
+    /// Starts to give back, in a task of its own.
     fn give_back(&mut self) -> Option<JoinHandle<Vec<Given>>> {
         let (client, steps) = (self.client.clone(), std::mem::take(&mut self.steps));
         if steps.is_empty() {
@@ -120,10 +122,10 @@ impl Taken {
         let runtime = client.runtime().clone();
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
-            for (places, by, call) in steps {
+            for (places, newer, call) in steps {
                 let call = Arc::new(call);
                 let reply = give_back(&client, &call).await;
-                given.push((places, by, Arc::unwrap_or_clone(call), reply));
+                given.push((places, newer, Arc::unwrap_or_clone(call), reply));
             }
             given
         }))
@@ -132,13 +134,14 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // Nobody waits for it.
+        // The task runs without being awaited.
         let _ = self.give_back();
     }
 }
 
 impl Store {
-    /// The limiters by slot, in the order in which they are asked; nothing where one step over all will do.
+    /// Returns the limiters by slot, in the order in which they are asked; nothing if one step over all is
+    /// enough.
     pub(super) fn parts(&self, met: &[KeyMet]) -> Vec<Part> {
         if !self.client.settings().url.is_cluster() || met.len() < 2 {
             return Vec::new();
@@ -173,10 +176,10 @@ impl Store {
         }
     }
 
-    /// Whether these parts may be taken one after the other.
+    /// Checks whether these parts may be taken one after the other.
     ///
     /// # Errors
-    /// A rule does not say so, or more than one part could not be given back.
+    /// A rule does not allow it, or more than one part could not be given back.
     fn may_be_apart(&self, met: &[KeyMet], parts: &[Part]) -> Result<(), StoreError> {
         let says_so = |one: &KeyMet| {
             self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
@@ -192,41 +195,41 @@ impl Store {
         parts: &[Part],
         origin: Origin<'_>,
         at: Option<Timestamp>,
-    ) -> Result<Told, Unanswered> {
+    ) -> Result<SlotReplies, Unanswered> {
         let deadline = self.client.deadline();
         let (mut taken, late) = (Taken::nothing(self.client.clone()), Late::default());
         if is_report(met) {
-            // Nothing refuses it, so nothing is given back.
-            let ask = Asked { at, ..Asked::new(Step::Ask, origin) };
+            // No part can refuse, so nothing needs to be given back.
+            let ask = StepArgs { at, ..StepArgs::new(Step::Ask, origin) };
             let done = self.each_slot(met, parts, ask, deadline).await;
             return done.map_err(|error| Unanswered { error, taken, late });
         }
         if let Err(error) = self.may_be_apart(met, parts) {
             return Err(Unanswered { error, taken, late });
         }
-        let mut done = nothing_told(met, at.unwrap_or(Timestamp::EPOCH));
-        let ask = Asked::new(Step::Ask, Origin { id: None, ..origin });
-        let ask = Asked { at, late: Some(&late), ..ask };
+        let mut done = no_replies(met, at.unwrap_or(Timestamp::EPOCH));
+        let ask = StepArgs::new(Step::Ask, Origin { id: None, ..origin });
+        let ask = StepArgs { at, late: Some(&late), ..ask };
         for (number, part) in parts.iter().enumerate() {
             let here = part.of(met);
-            let told = match self.step_until(&here, ask, deadline).await {
-                Ok(told) => told,
+            let reply = match self.step_until(&here, ask, deadline).await {
+                Ok(reply) => reply,
                 Err(error) => return Err(Unanswered { error, taken, late }),
             };
-            done.note(&part.places, &told);
-            if !told.allowed {
+            done.note(&part.places, &reply);
+            if !reply.allowed {
                 let behind = parts.get(number + 1..).unwrap_or_default();
                 self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            taken.steps.extend(self.undoing(met, &part.places, &told, at));
+            taken.steps.extend(self.undoing(met, &part.places, &reply, at));
         }
         taken.keep();
         Ok(done)
     }
 
-    /// Gives back what was taken before a refusal, and looks how those stand that were not asked, so that
-    /// the answer tells of all; as far as that is to be had in time.
+    /// Gives back the units taken before a refusal, and looks at the limiters that were not asked, so that the
+    /// answer has all of them, if time allows.
     async fn refused(
         &self,
         met: &[KeyMet],
@@ -234,49 +237,50 @@ impl Store {
         at: Option<Timestamp>,
         deadline: Instant,
         taken: &mut Taken,
-        done: &mut Told,
+        done: &mut SlotReplies,
     ) {
         let giving = taken.give_back();
-        let peek = Asked { at, ..Asked::new(Step::Peek, Origin::default()) };
+        let peek = StepArgs { at, ..StepArgs::new(Step::Peek, Origin::default()) };
         for part in behind {
             let here = part.of(met);
-            if let Ok(told) = self.step_until(&here, peek, deadline).await {
-                done.note(&part.places, &told);
+            if let Ok(reply) = self.step_until(&here, peek, deadline).await {
+                done.note(&part.places, &reply);
             }
         }
         done.allowed = false;
         let Some(giving) = giving else { return };
         let given = timeout_at(deadline, giving).await.map(Result::unwrap_or_default);
-        for (places, by, call, reply) in given.unwrap_or_default() {
+        for (places, newer, call, reply) in given.unwrap_or_default() {
             let here = of(met, &places);
-            let limiters = by.limiters(&self.limiters(&here, &[], &[]));
-            let told = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
-            if let Some(Answer::Decided(told)) = told {
-                done.note(&places, &told);
+            let limiters = newer.limiters(&self.limiters(&here, &[], &[]));
+            let reply = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
+            if let Some(Answer::Decided(reply)) = reply {
+                done.note(&places, &reply);
             }
         }
         done.allowed = false;
     }
 
-    /// A step that takes nothing, or whose parts stand for themselves: each slot for itself.
+    /// Runs a step that takes nothing, or whose parts are independent, in each slot.
     ///
     /// # Errors
-    /// That of the first slot that gave no answer; those before have been settled.
+    /// The error of the first slot that did not reply. The slots before it have been settled.
     pub(super) async fn each_slot(
         &self,
         met: &[KeyMet],
         parts: &[Part],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
         deadline: Instant,
-    ) -> Result<Told, StoreError> {
+    ) -> Result<SlotReplies, StoreError> {
         self.may_be_apart(met, parts)?;
-        let mut done = nothing_told(met, Timestamp::EPOCH);
+        let mut done = no_replies(met, Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
-            let (here, actual) = (part.of(met), of(asked.actual, &part.places));
-            let told = self.step_until(&here, Asked { actual: &actual, ..asked }, deadline).await;
-            let untouched = number == 0 || asked.step == Step::Peek;
-            let told = told.map_err(|error| if untouched { error } else { error.in_part() })?;
-            done.note(&part.places, &told);
+            let (here, actual) = (part.of(met), of(args.actual, &part.places));
+            let reply =
+                self.step_until(&here, StepArgs { actual: &actual, ..args }, deadline).await;
+            let untouched = number == 0 || args.step == Step::Peek;
+            let reply = reply.map_err(|error| if untouched { error } else { error.in_part() })?;
+            done.note(&part.places, &reply);
         }
         Ok(done)
     }
@@ -287,32 +291,32 @@ impl Part {
         of(all, &self.places)
     }
 
-    /// The limiters of this part.
+    /// Returns the keys of the limiters of this part.
     pub(super) fn keys(&self, met: &[KeyMet]) -> Vec<Vec<u8>> {
         self.of(met).into_iter().map(|one| one.fingerprint).collect()
     }
 }
 
-/// Those of these places.
+/// Returns the elements at these indices.
 fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
     places.iter().filter_map(|place| all.get(*place).cloned()).collect()
 }
 
-/// What the slots asked so far told of each limiter.
-type Told = Done<Option<Decided>>;
+/// The replies of the slots asked so far.
+type SlotReplies = Done<Option<Decided>>;
 
-/// An answer in which nothing is told yet.
-fn nothing_told(met: &[KeyMet], at: Timestamp) -> Told {
+/// An answer without any replies.
+fn no_replies(met: &[KeyMet], at: Timestamp) -> SlotReplies {
     Done { allowed: true, at, repeated: false, decisions: met.iter().map(|_| None).collect() }
 }
 
-impl Told {
-    /// Notes what one slot told of the limiters at these places.
-    fn note(&mut self, places: &[usize], told: &script::Decided) {
-        self.allowed &= told.allowed;
-        self.at = self.at.max(told.now);
-        let told = told.decisions.iter().zip(&told.seen);
-        for (place, (decision, seen)) in places.iter().zip(told) {
+impl SlotReplies {
+    /// Notes the reply of one slot for the limiters at these indices.
+    fn note(&mut self, places: &[usize], reply: &script::Decided) {
+        self.allowed &= reply.allowed;
+        self.at = self.at.max(reply.now);
+        let reply = reply.decisions.iter().zip(&reply.seen);
+        for (place, (decision, seen)) in places.iter().zip(reply) {
             if let Some(known) = self.decisions.get_mut(*place) {
                 *known = Some(seen.reply(*decision));
             }

@@ -1,4 +1,4 @@
-//! One decision without the store: by the limiters in process, by what the store has denied, or refused.
+//! Decisions without the store: by limiters in this process, by what the store denied before, or by refusal.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,31 +19,29 @@ use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::{dedupe, step};
 
-/// The `retry_after` of a refusal for want of the store while it is unavailable.
+/// The `retry_after` of a refusal while the store is unavailable.
 const COME_BACK: Micros = Micros::from_secs(1);
-/// The least `retry_after` of such a refusal while the store is overloaded, and the width over which they are
-/// spread, so that callers do not come back as one.
+/// The least `retry_after` of a refusal while the store is overloaded, and the width over which it is spread,
+/// so that callers do not return together.
 const SHED: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(100));
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Ask,
     Peek,
 }
 
-/// Why a limiter in process is not asked: it denies for now.
+/// The reason not to ask a limiter in this process: it denies for now.
 #[derive(Clone, Copy, Debug)]
 struct Barred {
     wait: Micros,
-    /// Most units that it can have left.
+    /// The most units that it can have left.
     left: u64,
 }
 
 impl Fallback {
-    /// Decides what the store does not because of `error`. All or nothing: a rule that refuses for want
-    /// of the store keeps the others from being charged. So does one whose figures the store can not hold,
-    /// whatever state that is in.
+    /// Decides in place of the store, which failed with `error`. It is all or nothing: if a rule refuses
+    /// because the store is missing, or has values that no store can hold, the other limiters take nothing.
     pub(super) fn decide(
         &self,
         generation: &Generation,
@@ -72,7 +70,7 @@ impl Fallback {
         let refused = met.iter().any(|met| is_closed(met) && met.can_deny());
         let denied =
             here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
-        // What is reported is taken all the same.
+        // Reported usage is taken even if a limiter denies it.
         let refuses = denied && !is_report(met);
         let step = match verb {
             Verb::Ask if !refused && !refuses => step::Step::Ask,
@@ -84,11 +82,11 @@ impl Fallback {
         let closed = |met: &KeyMet| Some(Decided::of(closed(met)?, false, false));
         let mut decisions: InlineList<_> = met.iter().map(closed).collect();
         for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
-            // What is closed has told already.
-            if let Some(decision @ None) = decisions.get_mut(*place) {
+            // A closed rule has decided already.
+            if let Some(slot @ None) = decisions.get_mut(*place) {
                 let bar = bar.filter(|_| !done.repeated);
-                let told = self.told(policy, met, decided.decision, bar, lack);
-                *decision = Some(Decided::of(told, false, decided.elsewhere));
+                let decision = self.local_decision(policy, met, decided.decision, bar, lack);
+                *slot = Some(Decided::of(decision, false, decided.elsewhere));
             }
         }
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
@@ -97,7 +95,7 @@ impl Fallback {
         (Done { allowed, at, repeated, decisions }, standing)
     }
 
-    /// A step over the limiters that are decided in process, once for each id.
+    /// Runs a step over the limiters of this process, once for each id.
     fn step(
         &self,
         policy: &Arc<Policy>,
@@ -108,7 +106,7 @@ impl Fallback {
         let local: Vec<_> = here.iter().map(|(_, met)| self.part(policy, met)).collect();
         let run = || self.step_with(&local, step);
         let Some(id) = id else { return run() };
-        // A request is the same under its id whatever this node's share of the limits is.
+        // An id identifies the same request whatever this node's share of the limits is.
         let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
         let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
         match dedupe::of(policy, &self.seed, id, &whole) {
@@ -121,9 +119,10 @@ impl Fallback {
         }
     }
 
-    /// Whether a limiter denies whatever it holds here: the store has said so and that still holds; this node has no
-    /// share of it; or the store decides others meanwhile, and less than half was left when it last said so, or it
-    /// has said nothing of limiters that many ask for, which are `new` then.
+    /// Whether a limiter denies whatever it holds in this process. It does if the store denied it and that
+    /// still holds, or if this node has no share of it. While the store decides for other requests, it also
+    /// does if less than half was left in the store's last reply, or if the store has not reported on a `new`
+    /// limiter that many requests ask for.
     fn barred(
         &self,
         generation: &Generation,
@@ -145,9 +144,9 @@ impl Fallback {
         has_none.then(|| Barred { wait: self.come_back(lack), left: 0 })
     }
 
-    /// The decision of a limiter in process. A cost that only this node's share can not hold is denied for
-    /// now: the store may admit it.
-    fn told(
+    /// Returns the decision of a limiter in this process. A cost that exceeds only this node's share is denied
+    /// for now: the store may admit it.
+    fn local_decision(
         &self,
         policy: &Policy,
         met: &KeyMet,
@@ -173,8 +172,8 @@ impl Fallback {
         }
     }
 
-    /// What a rule that refuses for want of the store says: no, and to come back soon; what it still holds is
-    /// not known.
+    /// Returns the denial of a rule that refuses while the store does not decide: with a short `retry_after`,
+    /// and without the units left, which are not known.
     fn closed(&self, policy: &Policy, met: &KeyMet, lack: Lack) -> Option<Decision> {
         let limit = limit_of(met.rule_in(policy)?)?;
         let (outcome, reset_after) = match met.asks {
@@ -187,12 +186,12 @@ impl Fallback {
         Some(Decision { outcome, limit, remaining: 0, reset_after })
     }
 
-    /// How long it takes until the store may decide again.
+    /// Returns how long it takes until the store may decide again.
     fn come_back(&self, lack: Lack) -> Micros {
         if lack == Lack::Unavailable {
             return COME_BACK;
         }
-        // Multiples of the golden ratio lie evenly, however many there are.
+        // Multiples of the golden ratio spread evenly, however many there are.
         let turn = self.shed.fetch_add(1, Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         SHED.0.plus(Micros::from_micros((SHED.1.as_micros() * turn) >> 32))
     }
@@ -202,7 +201,7 @@ fn on_store_error(policy: &Policy, met: &KeyMet) -> OnStoreError {
     policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
 }
 
-/// Whether a limiter can ever hold so many units.
+/// Whether a limiter can ever hold this many units.
 fn holds(whole: &Rule, cost: u64) -> bool {
     limit_of(whole).is_some_and(|limit| cost <= limit)
 }

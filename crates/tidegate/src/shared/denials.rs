@@ -1,8 +1,8 @@
-//! Limiters that the store has lately said are used up, and until when: so many at most.
+//! Limiters that the store lately denied, and until when; their number is bounded.
 //!
-//! A decision that is taken without the store would else admit, out of this node's share, what the store has
-//! just denied for longer. The table is one of places: a limiter has four that it may stand in, and where all
-//! are taken the denial that ends first makes room. It takes memory for a shard with the first denial there.
+//! Without this table, a decision without the store would admit, out of this node's share, requests that the
+//! store has just denied. The table has a fixed number of places. Each limiter has four possible places; if all
+//! are taken, the denial that ends first is dropped. A shard takes memory with its first denial.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,24 +10,24 @@ use tidegate_core::{Micros, Timestamp};
 
 use crate::key::Fingerprint;
 
-/// Locks that denials are spread over.
+/// The number of locks that denials are spread over.
 const SHARDS: usize = 64;
-/// Groups of places in a shard; a limiter stands in one of them.
+/// Groups of places in a shard; each limiter belongs to one group.
 const GROUPS: usize = 256;
 /// Places in a group.
 const PLACES: usize = 4;
-/// Most denials that are known at once: 65,536, of 32 bytes each, which is 2 MiB.
+/// The most denials in the table: 65,536 of 32 bytes each, or 2 MiB.
 #[cfg(test)]
 const MOST: usize = SHARDS * GROUPS * PLACES;
 
-/// The denials that are known.
+/// The known denials.
 #[derive(Debug)]
 pub(super) struct Denials(Box<[Mutex<Vec<Place>>]>);
 
-/// A denial, or nothing.
+/// A place in the table: one denial, or empty.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The three words of the limiter's fingerprint; all zero where there is no denial.
+    /// The three words of the limiter's fingerprint; all zero if the place is empty.
     fingerprint: [u32; 3],
     /// The least cost that is denied.
     cost: u64,
@@ -38,7 +38,7 @@ impl Place {
     const EMPTY: Self = Self { fingerprint: [0; 3], cost: 0, until: Timestamp::EPOCH };
 }
 
-/// What is known of a limiter: that the store denies it `cost` and more for `wait` from now on.
+/// A known denial of a limiter: `cost` and more are denied for `wait` from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) cost: u64,
@@ -50,9 +50,9 @@ impl Denials {
         Self((0..SHARDS).map(|_| Mutex::default()).collect())
     }
 
-    /// Notes that the store denied a limiter this cost until a time. A denial of no larger cost that still
-    /// lasts stays. Where another thread is in the shard nothing is noted, for this is on the way of each
-    /// denial, and there are many of whatever is asked often.
+    /// Notes that the store denied a limiter this cost until a time. A denial of a cost no larger that still
+    /// lasts stays. If another thread has locked the shard, nothing is noted: every denial comes through here,
+    /// and a limiter that is asked often is denied often.
     pub(super) fn note(
         &self,
         fingerprint: Fingerprint,
@@ -63,7 +63,7 @@ impl Denials {
         self.put(fingerprint, cost, until, |known| cost <= known.cost || known.until <= now);
     }
 
-    /// Notes the same in place of whatever is known of the limiter.
+    /// Notes a denial in place of the known one.
     pub(super) fn replace(&self, fingerprint: Fingerprint, cost: u64, until: Timestamp) {
         self.put(fingerprint, cost, until, |_| true);
     }
@@ -91,8 +91,7 @@ impl Denials {
         }
     }
 
-    /// What the store has said of a limiter that is asked for `cost` now; `None` where nothing is known that
-    /// denies it.
+    /// Returns the known denial that holds for `cost` now; `None` if there is none.
     pub(super) fn of(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> Option<Known> {
         let words = fingerprint.words();
         let mut shard = held(self.shard(words)?);
@@ -102,7 +101,7 @@ impl Denials {
         denies.then(|| Known { cost: place.cost, wait: place.until.since(now) })
     }
 
-    /// Forgets what the store has said of a limiter, for something was given back to it.
+    /// Forgets the denial of a limiter, because units were given back to it.
     pub(super) fn forget(&self, fingerprint: Fingerprint) {
         let words = fingerprint.words();
         let Some(mut shard) = self.shard(words).map(held) else { return };
@@ -119,7 +118,7 @@ fn held(shard: &Mutex<Vec<Place>>) -> MutexGuard<'_, Vec<Place>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The places that a limiter may stand in; `None` where the shard has none yet.
+/// Returns the places for a limiter; `None` if the shard has no places yet.
 fn group_of(shard: &mut [Place], words: [u32; 3]) -> Option<&mut [Place]> {
     let first = words[1] as usize % GROUPS * PLACES;
     shard.get_mut(first..first + PLACES)

@@ -1,4 +1,4 @@
-//! Why there can be no gate over a store.
+//! Errors of making a gate over a store.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use crate::rules::PolicyErrors;
 use crate::settings::SettingsError;
 use crate::store::redis::StoreError;
 
-/// Why there can be no gate over a store.
+/// An error of making a gate over a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SharedGateError {
-    /// Settings that can not be; never empty.
+    /// The settings are invalid; never empty.
     Settings(Vec<SettingsError>),
-    /// The password or the certificates to trust can not be read: [`StoreError::Unreadable`].
+    /// The password or the trusted certificates cannot be read: [`StoreError::Unreadable`].
     Unreadable(StoreError),
-    /// The rules can not be kept in this store, or not with a part of their limits.
+    /// The rules cannot be kept in this store, or no share can be made of their limits.
     Policy(PolicyErrors),
 }
 

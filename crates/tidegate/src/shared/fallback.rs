@@ -1,4 +1,4 @@
-//! The limiters in process, for decisions without the store.
+//! The limiters in this process, for decisions without the store.
 
 use std::borrow::Cow;
 use std::hash::Hasher;
@@ -19,29 +19,29 @@ use crate::step;
 use crate::step::{Decided, Lineage, Met};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
 
-/// How long the store's word holds that less than half of a limiter is left.
+/// The time for which a reply of the store holds that less than half of a limiter is left.
 const SCARCE: Micros = Micros::from_millis(100);
-/// How long the store's word holds that so many requests like this one can be admitted: more than all nodes admit
-/// within that time.
+/// The time for which a reply of the store holds that plenty is left, and the number of requests like this one
+/// that are plenty: more than all nodes admit within that time.
 const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
-/// The limiters of the rules that are decided in process while the store does not decide, kept warm by what
-/// this node admits while it does.
+/// The limiters of rules that this process decides while the store does not. They also take what this node
+/// admits through the store, so their usage is known when the store fails.
 ///
-/// The policies that are put in force here are those of the gate, and so are the generations and lineages of rules.
-/// Each limiter is asked under this node's share of its values, and keeps those that it was last asked under. So a
-/// share that changes is followed by each limiter when that is next asked, and holds up nobody.
+/// The policies in force here are those of the gate, and so are the generations and lineages of rules. Each
+/// limiter is asked under this node's share of its values, and keeps the values it was last asked under. So
+/// after a change of the share each limiter changes when it is next asked, and no request waits for that.
 #[derive(Debug)]
 pub(super) struct Fallback {
     pub(super) memory: MemoryStore,
     parts: Arc<Parts>,
     pub(super) denials: Denials,
-    /// Of limiters of which the store has just said what is left: that any cost is denied meanwhile (1), or the largest
-    /// cost of which there is plenty, taken from the largest number there is.
+    /// Limiters whose remaining units the store has just reported. A cost of 1 means that any cost is denied
+    /// meanwhile. Any other value is `u64::MAX` minus the largest cost of which there is plenty.
     pub(super) left: Denials,
-    /// Refusals so far that were spread.
+    /// The number of refusals whose `retry_after` was spread.
     pub(super) shed: AtomicU64,
-    /// What requests were answered by it that may be asked again.
+    /// Answers that this process gave to requests that may be asked again.
     pub(super) answers: DedupeCache,
     pub(super) seed: Seed,
     pub(super) clock: SystemClock,
@@ -66,11 +66,11 @@ impl Fallback {
         }
     }
 
-    /// Puts in force what `next` makes of the policy that is in force; one change at a time. `published` gets the
-    /// rules that are others than before, or are not in force any more.
+    /// Puts in force the policy that `next` makes of the current one; changes run one at a time. `published`
+    /// gets the rules that changed or were removed.
     ///
     /// # Errors
-    /// Those of `next`, or no share can be made of a rule: all stays as it was.
+    /// `next` failed, or no share can be made of a rule. Nothing changes.
     pub(super) fn change<E: From<PolicyErrors>>(
         &self,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
@@ -88,13 +88,13 @@ impl Fallback {
         self.memory.change(|| self.now(), next, published)
     }
 
-    /// Puts another share of every limit in force: what was used stays used.
+    /// Puts another share of every limit in force; what was used stays used.
     pub(super) fn split(&self, share: Share) {
         self.parts.split(share);
         self.memory.amend_overflow();
     }
 
-    /// This node's share of every limit.
+    /// Returns this node's share of every limit.
     pub(super) fn share(&self) -> Share {
         self.parts.share()
     }
@@ -107,8 +107,8 @@ impl Fallback {
         self.clock.now()
     }
 
-    /// Takes here as well what the store admitted, by the places of its limiters, as far as it fits: more
-    /// than this node's share leaves no debt.
+    /// Takes what the store admitted from the limiters at these places, as far as it fits: usage above this
+    /// node's share leaves no debt.
     pub(super) fn learn(
         &self,
         policy: &Arc<Policy>,
@@ -125,7 +125,7 @@ impl Fallback {
         }
     }
 
-    /// Takes what was reported as far as there is anything left.
+    /// Takes reported usage, at most what is left.
     fn learn_report(&self, mut local: Met) {
         let seen = self.step_with(std::slice::from_ref(&local), step::Step::Peek);
         let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
@@ -134,7 +134,8 @@ impl Fallback {
         self.step_with(&[local], step::Step::Decide);
     }
 
-    /// One step over limiters in process; those of a rule that is not in force any more admit everything.
+    /// Runs one step over limiters in this process. Limiters of rules that are no longer in force admit
+    /// everything.
     pub(super) fn step_with(&self, local: &[Met], step: step::Step) -> step::Done {
         let (_, (here, done)) = self.memory.ask(|newest| {
             let here = renumbered(newest, local);
@@ -148,8 +149,8 @@ impl Fallback {
         step::Done { decisions: local.iter().map(decided).collect(), ..done }
     }
 
-    /// Notes which limiters the store denied, and for how long. Not those whose values the request brought,
-    /// for the next one may bring others.
+    /// Notes which limiters the store denied, and for how long. Limiters with values from the request are left
+    /// out, because the next request may supply others.
     pub(super) fn learn_denials(
         &self,
         generation: &Generation,
@@ -157,24 +158,26 @@ impl Fallback {
         denied: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, met) in warm(&generation.policy, met).filter(|(_, met)| !met.brought) {
-            if let Some(Outcome::Deny { retry_after }) = denied(place).map(|told| told.outcome) {
+            if let Some(Outcome::Deny { retry_after }) =
+                denied(place).map(|decision| decision.outcome)
+            {
                 let (known_by, now) = (self.under_values(generation, met), self.clock.now());
                 self.denials.note(known_by, met.asks, now, now.plus(retry_after));
             }
         }
     }
 
-    /// Notes what is left of limiters. Where that is less than half, a request that the store does not decide in
-    /// time is denied for now, for others may be taking what is left; where it is plenty, it is admitted by this node's
-    /// share even if many ask together.
+    /// Notes what is left of limiters. If less than half is left, a request that the store does not decide in
+    /// time is denied for now, because other nodes may be taking the rest. If plenty is left, this node's share
+    /// admits it even if many requests ask together.
     pub(super) fn learn_left(
         &self,
         generation: &Generation,
         met: &[KeyMet],
-        told: impl Fn(usize) -> Option<Decision>,
+        decision_of: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, met) in warm(&generation.policy, met) {
-            if let Some(Decision { remaining, limit, .. }) = told(place) {
+            if let Some(Decision { remaining, limit, .. }) = decision_of(place) {
                 let (known_by, now) = (self.under_values(generation, met), self.clock.now());
                 if remaining.saturating_mul(2) < limit {
                     self.left.replace(known_by, 1, now.plus(SCARCE));
@@ -188,7 +191,7 @@ impl Fallback {
         }
     }
 
-    /// What the store has lately denied of a limiter, if that still holds for this request.
+    /// Returns the store's last denial of a limiter, if it still holds for this request.
     pub(super) fn denied(
         &self,
         generation: &Generation,
@@ -198,13 +201,13 @@ impl Fallback {
         self.denials.of(self.under_values(generation, met), met.asks, now)
     }
 
-    /// What a limiter is known by in this process.
+    /// Returns the fingerprint of a limiter in this process.
     pub(super) fn fingerprint(&self, met: &KeyMet) -> Fingerprint {
         self.seed.of_bytes(&met.fingerprint)
     }
 
-    /// What a limiter is known by under the values of its rule: what the store has said of it does not hold under
-    /// others.
+    /// Returns the fingerprint of a limiter under the values of its rule, because a reply of the store does not
+    /// hold under other values.
     pub(super) fn under_values(&self, generation: &Generation, met: &KeyMet) -> Fingerprint {
         self.seed.of_written(|hasher| {
             hasher.write_u64(generation.since(met.rule).as_micros());
@@ -212,14 +215,14 @@ impl Fallback {
         })
     }
 
-    /// Whether the store has just said that plenty is left of a limiter for such a cost, or how little.
+    /// Whether the store has just reported that plenty is left of a limiter for such a cost, or little.
     pub(super) fn has_news(&self, generation: &Generation, met: &KeyMet) -> bool {
         let known_by = self.under_values(generation, met);
         let known = self.left.of(known_by, u64::MAX, self.clock.now());
         known.is_some_and(|known| known.cost == 1 || met.asks <= u64::MAX - known.cost)
     }
 
-    /// Forgets what the store denied, for something was given back.
+    /// Forgets the denials of the store, because units were given back.
     pub(super) fn forget_denials(&self, generation: &Generation, met: &[KeyMet]) {
         for known_by in met.iter().map(|met| self.under_values(generation, met)) {
             self.denials.forget(known_by);
@@ -227,7 +230,7 @@ impl Fallback {
         }
     }
 
-    /// Settles with limiters in process what a request took there, each with what it turned out to cost.
+    /// Settles limiters of this process, each with its actual cost.
     pub(super) fn settle(&self, policy: &Arc<Policy>, all: &[(KeyMet, u64)]) {
         let here = all.iter().filter(|(met, _)| is_warm(policy, met));
         let all: Vec<_> = here.map(|(met, actual)| (self.part(policy, met), *actual)).collect();
@@ -248,7 +251,7 @@ impl Fallback {
         });
     }
 
-    /// A limiter as it is known in process, but for its figures.
+    /// Returns a limiter as this process knows it, but with its own values.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
         let KeyMet { lineage, rule, variant, cost, asks, report, .. } = *met;
         let KeyMet { enforced, brought, by_plan, by, .. } = *met;
@@ -269,13 +272,13 @@ impl Fallback {
         }
     }
 
-    /// A limiter that was met under a policy, under this node's share of its values.
+    /// Returns a limiter that matched under `policy`, with this node's share of its values.
     pub(super) fn part(&self, policy: &Arc<Policy>, met: &KeyMet) -> Met {
         Met { figures: self.parts.of(policy, met), ..self.met(met) }
     }
 }
 
-/// The limiters whose rules are in force, by the numbers that these have now.
+/// Returns the limiters whose rules are in force, with their current rule indices.
 fn renumbered<'m>(newest: &Generation, local: &'m [Met]) -> Cow<'m, [Met]> {
     match local.iter().all(|met| newest.number_of(met) == Some(met.rule)) {
         true => Cow::Borrowed(local),
@@ -287,7 +290,7 @@ fn in_force(newest: &Generation, met: &Met) -> Option<Met> {
     Some(Met { rule: newest.number_of(met)?, ..met.clone() })
 }
 
-/// The limiters of rules that may be decided in process, each with its place in the request.
+/// Returns the limiters that this process may decide, each with its place in the request.
 fn warm<'a>(policy: &'a Policy, met: &'a [KeyMet]) -> impl Iterator<Item = (usize, &'a KeyMet)> {
     met.iter().enumerate().filter(move |(_, met)| is_warm(policy, met))
 }

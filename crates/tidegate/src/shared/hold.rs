@@ -1,4 +1,5 @@
-//! Charging by outcome over a store: a cost that is taken first, and given back if the work turns out to be free.
+//! Charges by outcome over a store: a cost that is taken first, and given back if the work turns out to be
+//! free.
 
 #![expect(
     clippy::result_large_err,
@@ -11,16 +12,16 @@ use crate::frontend::taken;
 use crate::request::Request;
 use crate::store::redis::StoreError;
 
-/// The cost of a request that a [`SharedGate`] admitted, until it is known whether it counts: what a
-/// [`Charge`](crate::Charge) is over a store.
+/// The cost of a request that a [`SharedGate`] admitted, until it is known whether it counts: a
+/// [`Charge`](crate::Charge) over a store.
 ///
-/// [`SharedCharge::keep`] keeps it, [`SharedCharge::settle`] changes it to what the work did cost, and
-/// [`SharedCharge::release`] gives it back. One that is dropped without a word is kept, and so is one of a process
-/// that ends.
+/// [`SharedCharge::keep`] keeps the cost, [`SharedCharge::settle`] changes it to the actual cost of the work,
+/// and [`SharedCharge::release`] gives it back. A charge that is dropped keeps its cost, and so does that of a
+/// process that ends.
 ///
-/// Given back is what this request took, and nothing else, where it was taken: what was admitted without the store
-/// ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked. What a reply that
-/// came too late took there for it stays taken.
+/// Only what this request took is given back, and only where it was taken. A cost that was admitted without the
+/// store ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked.
+/// Units that a late reply took in the store for this request stay taken.
 #[derive(Debug)]
 #[must_use = "dropped, the cost stays taken"]
 pub struct SharedCharge<'a> {
@@ -30,8 +31,8 @@ pub struct SharedCharge<'a> {
 }
 
 impl SharedGate {
-    /// Decides a request like [`SharedGate::check`], and takes its cost until it is known whether it counts: what
-    /// [`Gate::hold`](crate::Gate::hold) does. While the store is unavailable each rule decides by its own
+    /// Decides a request like [`SharedGate::check`], and takes its cost until it is known whether it counts,
+    /// like [`Gate::hold`](crate::Gate::hold). While the store is unavailable each rule decides by its own
     /// [`OnStoreError`](crate::OnStoreError).
     ///
     /// ```no_run
@@ -55,8 +56,8 @@ impl SharedGate {
         self.charge(request, self.check(request).await)
     }
 
-    /// Decides a request like [`SharedGate::acquire`], which waits where the rules say so, and takes its cost until
-    /// it is known whether it counts: what [`Gate::hold_in_turn`](crate::Gate::hold_in_turn) does.
+    /// Decides a request like [`SharedGate::acquire`], which waits if the rules say so, and takes its cost
+    /// until it is known whether it counts, like [`Gate::hold_in_turn`](crate::Gate::hold_in_turn).
     ///
     /// ```no_run
     /// use tidegate::{Request, SharedGate, StoreError};
@@ -90,26 +91,27 @@ impl SharedGate {
 }
 
 impl<'a> SharedCharge<'a> {
-    /// The answer that admitted the request; it may tell of a delay for which the work must be held.
+    /// Returns the answer that admitted the request. It may contain a delay for which the work must be held.
     pub const fn answer(&self) -> &Answer<'a> {
         &self.answer
     }
 
-    /// Keeps the cost taken, as dropping it does. Nothing is asked of the store.
+    /// Keeps the cost, like dropping the charge. The store is not asked.
     pub fn keep(self) {}
 
-    /// Gives the whole cost back, to no fewer than none used, in one atomic step, or in a cluster one for each slot.
+    /// Gives the whole cost back, to no fewer than none used, in one atomic step, or in a cluster one for each
+    /// slot.
     ///
     /// # Errors
-    /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
+    /// The store did not reply. Whether anything was given back is known only if nothing was sent.
     pub async fn release(self) -> Result<(), StoreError> {
         self.settle(0).await
     }
 
-    /// Ends it with what the work did cost, for each descriptor: see [`SharedGate::settle`].
+    /// Ends the charge with the actual cost of the work, for each descriptor: see [`SharedGate::settle`].
     ///
     /// # Errors
-    /// The store gave no answer. Whether anything was settled is known only where nothing was sent.
+    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
     pub async fn settle(self, actual: u64) -> Result<(), StoreError> {
         if self.answer.is_repeated() {
             return Ok(());

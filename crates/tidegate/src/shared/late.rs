@@ -1,4 +1,5 @@
-//! A reply that comes when nobody waits for it any more: what it took is given back, as of its time.
+//! Late replies, for which no caller waits any more: the units they took are given back as of the time of the
+//! reply.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,22 +11,22 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
 use super::KeyMet;
-use super::store::{Store, Waits, is_report};
+use super::store::{PendingStep, Store, is_report};
 use crate::store::redis::script::{Answer, Call, Decided, NewerValues, Reply, Step};
 use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
 
-/// How long giving back may wait for the store.
+/// The longest time that giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Pause before a store that is not asked, for it was given up, is tried again.
+/// The pause before giving back is tried again while the store is unavailable.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A call that was handed to the store. Dropped before the reply comes, what it took is
-/// given back where that is possible.
+/// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
+/// possible.
 pub(super) struct Attempt<'a> {
     store: &'a Store,
     call: &'a Arc<Call>,
-    waits: Waits<'a>,
-    /// `None` once there is nothing to wait for.
+    pending: PendingStep<'a>,
+    /// `None` after the reply.
     replied: Option<Receiver<Result<Reply, NoReply>>>,
 }
 
@@ -33,20 +34,20 @@ impl<'a> Attempt<'a> {
     pub(super) const fn new(
         store: &'a Store,
         call: &'a Arc<Call>,
-        waits: Waits<'a>,
+        pending: PendingStep<'a>,
         replied: Receiver<Result<Reply, NoReply>>,
     ) -> Self {
-        Self { store, call, waits, replied: Some(replied) }
+        Self { store, call, pending, replied: Some(replied) }
     }
 
-    /// Whether units that nobody was given can be given back: not those of a report, which were used, nor under an
-    /// id that is remembered, where asking again is answered by the first reply.
+    /// Whether units of an undelivered reply can be given back. Units of a report cannot, because they were
+    /// used, nor units under a remembered id, because asking again returns the first reply.
     fn can_be_undone(&self) -> bool {
-        let Waits { met, asked, undoes, .. } = self.waits;
+        let PendingStep { met, args, undoes, .. } = self.pending;
         undoes
-            && asked.step == Step::Ask
+            && args.step == Step::Ask
             && !is_report(met)
-            && self.store.answer_key(met, asked.origin.id).is_none()
+            && self.store.answer_key(met, args.origin.id).is_none()
             && met.iter().any(|met| met.cost > 0)
     }
 
@@ -55,16 +56,17 @@ impl<'a> Attempt<'a> {
             return;
         }
         let (keep, kept) = oneshot::channel();
-        if let Some(late) = self.waits.asked.late {
+        if let Some(late) = self.pending.args.late {
             late.note(keep);
         }
         let (store, call) = (self.store.clone(), Arc::clone(self.call));
-        let (met, by) = (self.waits.met.to_vec(), self.waits.by.cloned().unwrap_or_default());
+        let (met, newer) =
+            (self.pending.met.to_vec(), self.pending.newer.cloned().unwrap_or_default());
         self.store.client.runtime().spawn(async move {
             if let Ok(Ok(reply)) = late.await
                 && kept.await.is_err()
             {
-                store.undo(&met, by, &call, &reply).await;
+                store.undo(&met, newer, &call, &reply).await;
             }
         });
     }
@@ -90,7 +92,8 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
         let (store, call) = (self.store.clone(), Arc::clone(self.call));
-        let (met, by) = (self.waits.met.to_vec(), self.waits.by.cloned().unwrap_or_default());
+        let (met, newer) =
+            (self.pending.met.to_vec(), self.pending.newer.cloned().unwrap_or_default());
         self.store.client.runtime().spawn(async move {
             let reply = match heard(replied.await) {
                 Ok(reply) => Ok(reply),
@@ -100,30 +103,30 @@ impl Drop for Attempt<'_> {
                 Err(NoReply { error, late: None }) => Err(error),
             };
             if let Ok(reply) = reply {
-                store.undo(&met, by, &call, &reply).await;
+                store.undo(&met, newer, &call, &reply).await;
             }
         });
     }
 }
 
 impl Store {
-    /// Gives back what a call took, by its reply, as of the time of the reply. The call was decided by these values
-    /// in place of the node's own.
-    async fn undo(&self, met: &[KeyMet], by: NewerValues, call: &Call, reply: &Reply) {
-        let answer = call.answer(&by.limiters(&self.limiters(met, &[], &[])), reply);
+    /// Gives back the units a call took, as of the time of its reply. `by` are the values that decided in place
+    /// of the node's own.
+    async fn undo(&self, met: &[KeyMet], newer: NewerValues, call: &Call, reply: &Reply) {
+        let answer = call.answer(&newer.limiters(&self.limiters(met, &[], &[])), reply);
         let Ok(Answer::Decided(done)) = answer else { return };
-        let done = done.decided_by(by);
+        let done = done.decided_by(newer);
         let places: Vec<_> = (0..met.len()).collect();
         let Some((_, _, undo)) = self.undoing(met, &places, &done, None) else { return };
         if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
             Counts::add(&self.client.counts().undone, 1);
-            // Whoever waits first may have been refused these units.
+            // The first waiter may have been refused these units.
             self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.lineage)));
         }
     }
 
-    /// The limiters that a step over those at these places took from, by their places, the values that decided, and
-    /// the call that gives it back; `None` where it took nothing.
+    /// Returns the limiters from which a step over those at `places` took, by place, with the values that
+    /// decided and the call that gives the units back; `None` if it took nothing.
     pub(super) fn undoing(
         &self,
         met: &[KeyMet],
@@ -141,15 +144,15 @@ impl Store {
         let here: Vec<_> = took.iter().filter_map(|place| met.get(*place).cloned()).collect();
         let seen = places.iter().zip(&done.seen);
         let seen = seen.filter(|(place, _)| took.contains(place)).map(|(_, seen)| seen);
-        let by = NewerValues::seen(seen);
-        let limiters = by.limiters(&self.limiters(&here, &[], &[]));
+        let newer = NewerValues::seen(seen);
+        let limiters = newer.limiters(&self.limiters(&here, &[], &[]));
         let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, done.now, at));
-        Some((took, by, undo?))
+        Some((took, newer, undo?))
     }
 }
 
-/// Gives back, as soon as the store is asked at all: a late reply may be the first that is heard of one that was given
-/// up.
+/// Gives units back as soon as the store can be asked: a late reply may be the first sign of life of a store
+/// that was unavailable.
 ///
 /// # Errors
 /// The store did not do it in time.

@@ -1,4 +1,4 @@
-//! What the store said, for when it does not decide.
+//! Keeps the store's replies for when it does not decide.
 
 use tidegate_core::Decision;
 
@@ -9,7 +9,7 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::{self, Seen};
 
 impl SharedGate {
-    /// What the store said is known here as well, for when it does not decide.
+    /// Keeps a reply of the store for when it does not decide.
     pub(super) fn learnt(
         &self,
         generation: &Generation,
@@ -20,8 +20,8 @@ impl SharedGate {
             && !done.repeated
         {
             let own = |place| done.seen.get(place).is_none_or(|seen: &Seen| !seen.overflow);
-            let told = |place| done.decisions.get(place).copied().filter(|_| own(place));
-            self.learn(generation, met, done.allowed, told);
+            let decision_of = |place| done.decisions.get(place).copied().filter(|_| own(place));
+            self.learn(generation, met, done.allowed, decision_of);
         }
         done
     }
@@ -31,15 +31,16 @@ impl SharedGate {
         generation: &Generation,
         met: &[KeyMet],
         allowed: bool,
-        told: impl Fn(usize) -> Option<Decision>,
+        decision_of: impl Fn(usize) -> Option<Decision>,
     ) {
         if allowed || is_report(met) {
-            let admits = |place| told(place).is_some_and(|told: Decision| told.is_allowed());
+            let admits =
+                |place| decision_of(place).is_some_and(|decision: Decision| decision.is_allowed());
             self.fallback.learn(&generation.policy, met, admits);
         }
         if !allowed {
-            self.fallback.learn_denials(generation, met, &told);
+            self.fallback.learn_denials(generation, met, &decision_of);
         }
-        self.fallback.learn_left(generation, met, told);
+        self.fallback.learn_left(generation, met, decision_of);
     }
 }

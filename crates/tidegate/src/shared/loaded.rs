@@ -1,4 +1,4 @@
-//! When the first policy of a gate was loaded.
+//! The time when a gate loaded its first policy.
 
 use std::sync::OnceLock;
 
@@ -6,12 +6,12 @@ use tidegate_core::Timestamp;
 
 use crate::clock::{Clock, SystemClock};
 
-/// When a gate loaded its first policy, from which the times of later ones are counted.
+/// The time when a gate loaded its first policy; the times of later policies are counted from it.
 #[derive(Debug)]
 pub(super) struct Loaded {
     /// By the clock of this process.
     pub(super) here: Timestamp,
-    /// By the store's, once that was asked.
+    /// By the store's clock, after the store was first asked.
     pub(super) there: OnceLock<Timestamp>,
 }
 

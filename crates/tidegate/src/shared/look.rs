@@ -1,7 +1,7 @@
-//! Looks at limiters in a store, which take nothing.
+//! Looks at limiters in a store. A look takes nothing.
 
 use super::decide::Verb;
-use super::store::{Asked, Store};
+use super::store::{StepArgs, Store};
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::request::{Origin, Request};
@@ -9,7 +9,7 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::{self, Step};
 
 impl SharedGate {
-    /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
+    /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing.
     pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.origin());
@@ -19,23 +19,23 @@ impl SharedGate {
         }
     }
 
-    /// A look at limiters, whose keys may be banned.
+    /// Looks at limiters whose keys may be banned.
     pub(super) async fn look_at(
         &self,
         store: &Store,
         met: &[KeyMet],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        let (asked, deadline) = (Asked::new(Step::Peek, origin), self.client.deadline());
-        match store.answer_until(met, asked, deadline).await {
+        let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
+        match store.answer_until(met, args, deadline).await {
             Ok(answer) => answer,
-            Err(error) => self.decided_away(store, met, Verb::Peek, origin.id, &error),
+            Err(error) => self.decide_degraded(store, met, Verb::Peek, origin.id, &error),
         }
     }
 
-    /// Returns how many requests of one unit would be admitted now, one after another: what is left of the tightest
-    /// limit that the request meets, whatever its id; the largest number there is where it meets none. While the
-    /// store is unavailable it is what [`SharedGate::peek`] says then: a rule that is open limits nothing.
+    /// Returns how many requests of one unit would be admitted now, one after another: the `remaining` of the
+    /// tightest limit of the request, whatever its id, or `u64::MAX` if no limit matches. While the store is
+    /// unavailable it follows [`SharedGate::peek`]: a rule that is open limits nothing.
     ///
     /// ```no_run
     /// use tidegate::{Descriptor, Request, SharedGate};
@@ -49,9 +49,9 @@ impl SharedGate {
         self.peek(&request.without_id()).await.least(|decision| decision.remaining)
     }
 
-    /// Returns the least figure `limit` that the request meets: a limit, the capacity of a bucket, the places of a
-    /// queue; the largest number there is where it meets none. While the store is unavailable a rule that is
-    /// decided in process says this node's share, and one that is open nothing.
+    /// Returns the least `limit` of the request: a limit, the capacity of a bucket, or the places of a queue;
+    /// `u64::MAX` if no limit matches. While the store is unavailable, a rule that is decided in process counts
+    /// with this node's share, and one that is open does not count.
     pub async fn capacity(&self, request: &Request<'_>) -> u64 {
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.without_id().origin());
@@ -60,16 +60,16 @@ impl SharedGate {
 }
 
 impl Store {
-    /// Looks at limiters, each for its cost, or for that of `costs`.
+    /// Looks at limiters, each for its own cost or that of `costs`.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store did not reply.
     pub(super) async fn look(
         &self,
         met: &[KeyMet],
         costs: &[u64],
         origin: Origin<'_>,
     ) -> Result<script::Decided, StoreError> {
-        self.step(met, Asked { costs, ..Asked::new(Step::Peek, origin) }).await
+        self.step(met, StepArgs { costs, ..StepArgs::new(Step::Peek, origin) }).await
     }
 }

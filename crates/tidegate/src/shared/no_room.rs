@@ -1,22 +1,22 @@
-//! Limiters that are new and for which the store has no room: their rule keeps so many keys at most, or the store has
-//! no memory left.
+//! New limiters for which the store has no room: their rule keeps a bounded number of keys, or the store has no
+//! memory left.
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Verdict, Visitor};
 
-use super::store::{Store, Waits, Wanted};
+use super::store::{CallArgs, PendingStep, Store};
 use crate::clock::Clock;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Step};
 
 impl Store {
-    /// Decides with those limiters for which there is room, and for each other with the one that such keys share, or
-    /// by a refusal.
-    pub(super) async fn decided_without(
+    /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
+    /// limiter or by a refusal.
+    pub(super) async fn decide_without_room(
         &self,
         limiters: &[Limiter<'_>],
         lacks: &[Option<Lacks>],
-        wanted: &Wanted<'_>,
-        waits: Waits<'_>,
+        call_args: &CallArgs<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
         let is_alone = limiters.len() == 1 || !self.client.settings().url.is_cluster();
         let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
@@ -37,17 +37,22 @@ impl Store {
         {
             self.client.note_undecided(&StoreError::OutOfMemory, first.key);
         }
-        let denies = refused.iter().any(|one| one.asks(wanted.step) > 0 && one.is_enforced());
-        let denies = denies && wanted.step != Step::Report;
-        let step = match wanted.step {
+        let denies = refused.iter().any(|one| one.asks(call_args.step) > 0 && one.is_enforced());
+        let denies = denies && call_args.step != Step::Report;
+        let step = match call_args.step {
             Step::Ask | Step::Decide if denies => Step::Peek,
             step => step,
         };
-        let wanted = Wanted { step, ..*wanted };
+        let call_args = CallArgs { step, ..*call_args };
         let mut done = match rest.is_empty() {
             true => Decided::nothing(self.clock.now()),
             false => {
-                Box::pin(self.decided_by(&rest, &wanted, Waits { undoes: false, ..waits })).await?
+                Box::pin(self.run_until_decided(
+                    &rest,
+                    &call_args,
+                    PendingStep { undoes: false, ..pending },
+                ))
+                .await?
             }
         };
         for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
@@ -55,7 +60,7 @@ impl Store {
                 continue;
             }
             if refused.iter().any(|refused| refused.key == one.key) {
-                let (decision, seen) = refusal(one, wanted.step, &done);
+                let (decision, seen) = refusal(one, call_args.step, &done);
                 done.decisions.insert(place.min(done.decisions.len()), decision);
                 done.seen.insert(place.min(done.seen.len()), seen);
             } else if let Some(seen) = done.seen.get_mut(place) {
@@ -67,7 +72,8 @@ impl Store {
     }
 }
 
-/// That there is no room: come back a window later, when every limiter that was not asked meanwhile is idle.
+/// Returns the refusal for a key without room: come back a window later, when every limiter that was not asked
+/// meanwhile is idle.
 fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
     let (limit, window) = one.rule.visit(Figures).unwrap_or_default();
     let (outcome, verdict) = match one.asks(step) {
@@ -75,11 +81,12 @@ fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
         _ => (Outcome::Deny { retry_after: window }, Verdict::Deny),
     };
     let decision = Decision { outcome, limit, remaining: 0, reset_after: window };
-    let told = ScriptReply { now: done.now, at: done.at, verdict, taken: false, state: Vec::new() };
-    (decision, Seen { told, tried: false, by: None, overflow: true })
+    let reply =
+        ScriptReply { now: done.now, at: done.at, verdict, taken: false, state: Vec::new() };
+    (decision, Seen { reply, tried: false, newer: None, overflow: true })
 }
 
-/// Limit and window.
+/// Reads limit and window.
 struct Figures;
 
 impl Visitor for Figures {

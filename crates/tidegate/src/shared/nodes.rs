@@ -1,4 +1,4 @@
-//! How many nodes share the store, and so what share of each limit is this one's.
+//! The number of nodes that share the store, and so this node's share of each limit.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
 /// This node among those that share the store.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Empty where the number of nodes was configured, or no rule has had a share yet.
+    /// Empty if the number of nodes was configured, or if no rule has needed a share yet.
     listed: OnceLock<Arc<Listed>>,
     warned: Arc<Warned>,
 }
@@ -24,7 +24,7 @@ impl Nodes {
         nodes
     }
 
-    /// Has this node listed from when its policy needs that, and says which rules have no share for each node.
+    /// Lists this node as soon as its policy needs that, and reports the rules of which some node has no share.
     pub(super) fn follow(&self, client: &Client, fallback: &Arc<Fallback>) {
         self.warned.warn(client, fallback);
         let policy = Arc::clone(&fallback.memory.newest().policy);
@@ -47,12 +47,12 @@ impl Nodes {
     }
 }
 
-/// The rules of which it was said that some node has no share of them.
+/// The rules for which the event was reported already.
 #[derive(Debug, Default)]
 struct Warned(Mutex<BTreeSet<Lineage>>);
 
 impl Warned {
-    /// Says it of those of which it was not said yet.
+    /// Reports each rule that was not reported yet.
     fn warn(&self, client: &Client, fallback: &Fallback) {
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (newest, share) = (fallback.memory.newest(), fallback.share());
@@ -68,8 +68,8 @@ impl Warned {
 }
 
 impl SharedGate {
-    /// How many nodes share the store: as many as were configured ([`StoreSettings::nodes`]), else as were
-    /// last seen there, and 1 before any was.
+    /// Returns how many nodes share the store: the configured number ([`StoreSettings::nodes`]), or else as
+    /// many as were last seen there, and 1 before any was.
     ///
     /// [`StoreSettings::nodes`]: crate::StoreSettings
     #[must_use]
@@ -77,12 +77,12 @@ impl SharedGate {
         self.fallback.share().nodes()
     }
 
-    /// Takes this node off the list of those that share the store, so that the others' shares of each limit grow
-    /// at once; one that ends without is counted for five seconds more. For a process that is about to end: the
-    /// gate goes on deciding, and is never listed again.
+    /// Removes this node from the list of those that share the store, so that the others' shares of each limit
+    /// grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
+    /// is about to end: the gate goes on deciding, and is never listed again.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store did not reply.
     pub async fn leave(&self) -> Result<(), StoreError> {
         match self.nodes.listed.get() {
             Some(listed) => listed.leave(&self.client).await,

@@ -1,4 +1,4 @@
-//! This node's share of the limits that are in force, and of each rule's values.
+//! This node's share of the limits in force, and of each rule's values.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -12,12 +12,12 @@ use crate::rules::Policy;
 #[derive(Debug)]
 pub(super) struct Parts(RwLock<OfPolicy>);
 
-/// A share, and that of the values of the newest policy.
+/// A share, and that share of the newest policy's values.
 #[derive(Debug)]
 struct OfPolicy {
     share: Share,
     policy: Arc<Policy>,
-    /// By rule and variant; none of rules that are not decided in process.
+    /// By rule and variant; empty for rules that are not decided in process.
     rules: Vec<Vec<Arc<Rule>>>,
 }
 
@@ -36,7 +36,7 @@ impl Parts {
         Self(RwLock::new(OfPolicy::new(share, Arc::default())))
     }
 
-    /// This node's share of every limit.
+    /// Returns this node's share of every limit.
     pub(super) fn share(&self) -> Share {
         self.read().share
     }
@@ -53,8 +53,8 @@ impl Parts {
         *parts = OfPolicy::new(parts.share, Arc::clone(policy));
     }
 
-    /// This node's share of the values of a limiter that was met under a policy, be it that another is in force by
-    /// now.
+    /// Returns this node's share of the values of a limiter that matched under `policy`, even if another policy
+    /// is in force now.
     pub(super) fn of(&self, policy: &Arc<Policy>, met: &KeyMet) -> Option<Arc<Rule>> {
         let parts = self.read();
         if met.figures.is_none() && Arc::ptr_eq(&parts.policy, policy) {

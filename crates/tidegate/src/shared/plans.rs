@@ -1,4 +1,4 @@
-//! Figures in place of a rule's own, over a store: a plan for each key, or what a request brings along.
+//! Values in place of a rule's own, over a store: a plan for each key, or values supplied by the request.
 
 use std::sync::Arc;
 
@@ -16,17 +16,16 @@ use crate::store::redis::script::Call;
 use crate::store::redis::{StoreError, slot_of};
 
 impl SharedGate {
-    /// Looks up the figures of the named rule for each key with `plans`: see
-    /// [`Gate::with_plans`](crate::Gate::with_plans). All nodes should look up the same; where they do not,
-    /// each call puts the figures of its node in force, and what was used stays used: a plan has no
-    /// [revision](crate::Policy::with_revision), the figures of the rule itself have.
+    /// Looks up the values of the named rule for each key with `plans`: see
+    /// [`Gate::with_plans`](crate::Gate::with_plans). All nodes should look up the same values. If they differ,
+    /// each call puts the values of its node in force, and what was used stays used: a plan has no
+    /// [revision](crate::Policy::with_revision), unlike the values of the rule itself.
     ///
-    /// What differs from a gate in process: whoever waits under a plan keeps the one it came with, until another policy
-    /// is put in force; and figures
-    /// that no store can hold, as those of a log whose string could pass 512 MB, are answered as by a rule that
-    /// is closed while the store is unavailable ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the
-    /// store is unavailable, a rule that is decided in process goes by this node's part of the plan, and where that is
-    /// less than one unit it denies.
+    /// Differences from a gate in process: a request that waits keeps its plan until another policy is put in
+    /// force. Values that no store can hold, such as a log whose string could exceed 512 MB, are refused as by
+    /// a rule that is closed while the store is unavailable
+    /// ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the store is unavailable, a rule that
+    /// is decided in process uses this node's share of the plan, and denies if that is less than one unit.
     ///
     /// # Errors
     /// The policy has no such rule.
@@ -43,12 +42,12 @@ impl SharedGate {
         Ok(self)
     }
 
-    /// The limiters a request meets, in the order of the rules, each once.
+    /// Returns the limiters of a request, in the order of the rules, each once.
     pub(super) fn met(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyMet> {
         limited(self.met_at_all(store, request))
     }
 
-    /// The same with those that are unlimited by a plan, or by what the request brings.
+    /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
     pub(super) fn met_at_all(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyMet> {
         let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| store.key(rule, descriptor);
         let lineage = |number| store.generation.lineage(number);
@@ -56,8 +55,8 @@ impl SharedGate {
         self.front.resolve(store.policy(), lineage, request, key, figures)
     }
 
-    /// The limiters a request meets, each with what it is to be settled with; what is unlimited by now may have been
-    /// taken from before.
+    /// Returns the limiters of a request with the costs to settle. Limiters that are unlimited now are
+    /// included, because the request may have taken from them before.
     pub(super) fn met_to_settle(
         &self,
         store: &Store,
@@ -68,8 +67,8 @@ impl SharedGate {
     }
 }
 
-/// What a request is settled with: limiters and what each turned out to cost; and those that are unlimited by now,
-/// each with what is to be given back of what a reservation took before.
+/// The settlement of a request: limiters with their actual costs, and limiters that are unlimited now, with the
+/// units of the reservation to give back.
 #[derive(Default)]
 pub(super) struct ToSettle {
     pub(super) met: Vec<KeyMet>,
@@ -78,7 +77,7 @@ pub(super) struct ToSettle {
 }
 
 impl ToSettle {
-    /// Of limiters, each with what it turned out to cost.
+    /// Sorts limiters with their actual costs.
     pub(super) fn of(limiters: Vec<(KeyMet, u64)>) -> Self {
         let mut all = Self::default();
         for (met, actual) in limiters {
@@ -94,10 +93,10 @@ impl ToSettle {
 }
 
 impl Store {
-    /// Gives units back to limiters under the figures that they were last under, one step for each slot.
+    /// Gives units back to limiters under the values that they were last under, one step for each slot.
     ///
     /// # Errors
-    /// That of the first slot that gave no answer; those before have been given back.
+    /// The error of the first slot that did not reply. The slots before it have given back.
     pub(super) async fn give_back(
         &self,
         all: &[(u64, KeyMet)],

@@ -1,11 +1,11 @@
-//! Decisions over a recorded trace, taken in a store at the times that the trace tells.
+//! Decisions over a recorded trace, taken in a store at the recorded times.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use tidegate_core::Timestamp;
 
-use super::store::Asked;
+use super::store::StepArgs;
 use super::{SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;
@@ -14,10 +14,10 @@ use crate::settings::StoreSettings;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Step};
 
-/// Keys forgotten at once, so that the store is not kept busy for long.
-const AT_ONCE: usize = 512;
+/// The most keys forgotten in one call, so that no call occupies the store for long.
+const KEYS_PER_CALL: usize = 512;
 
-/// A policy, and limiters in a store that begin as new, live by the trace's time, and are the run's own.
+/// A policy and fresh limiters of this run alone in a store, which go by the time of the trace.
 #[derive(Debug)]
 pub struct SharedReplay {
     gate: SharedGate,
@@ -25,22 +25,22 @@ pub struct SharedReplay {
 }
 
 impl SharedReplay {
-    /// Begins with no limiter in existence: keys get a prefix of this run's own.
+    /// Creates a replay without any limiters; its keys get a prefix of this run's own.
     ///
     /// # Errors
-    /// What [`SharedGate::new`] refuses.
+    /// The errors of [`SharedGate::new`].
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn new(policy: Policy, mut settings: StoreSettings) -> Result<Self, SharedGateError> {
         let run = RandomState::new().hash_one(std::process::id());
-        // It shares its limits with nobody.
+        // A replay shares its limits with no node.
         settings.nodes.get_or_insert(1);
         settings.key_prefix = format!("{:.40}run-{run:016x}:", settings.key_prefix);
         Ok(Self { gate: SharedGate::new(policy, settings, |_| {})?, keys: HashSet::new() })
     }
 
-    /// The gate that decides, for its policy and its store.
+    /// Returns the gate that decides, for its policy and its store.
     #[must_use]
     pub const fn gate(&self) -> &SharedGate {
         &self.gate
@@ -49,7 +49,7 @@ impl SharedReplay {
     /// Decides one request at the time it carries.
     ///
     /// # Errors
-    /// The store gave no answer. A replay without it would tell nothing.
+    /// The store did not reply. A replay is worth nothing without it.
     pub async fn decide(
         &mut self,
         request: &Request<'_>,
@@ -68,20 +68,20 @@ impl SharedReplay {
             let done = store.ask_across(&met, &parts, request.origin(), Some(at)).await;
             return Ok(store.exact(&met, done.map_err(|unanswered| unanswered.error)?));
         }
-        let asked = Asked { at: Some(at), ..Asked::new(Step::Ask, request.origin()) };
-        let done = store.step(&met, asked).await?;
+        let args = StepArgs { at: Some(at), ..StepArgs::new(Step::Ask, request.origin()) };
+        let done = store.step(&met, args).await?;
         Ok(store.answer_of(&met, done))
     }
 
-    /// Removes everything that the run has left in the store.
+    /// Removes all data of this run from the store.
     ///
     /// # Errors
-    /// The store gave no answer, and some of it is still there.
+    /// The store did not reply, and some of the data is still there.
     pub async fn end(self) -> Result<(), StoreError> {
         let keys: Vec<_> = self.keys.into_iter().collect();
         // In a cluster keys live in different slots.
-        let at_once = if self.gate.settings().url.is_cluster() { 1 } else { AT_ONCE };
-        for keys in keys.chunks(at_once) {
+        let keys_per_call = if self.gate.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
+        for keys in keys.chunks(keys_per_call) {
             let (script, keys) = Call::reset(keys.to_vec());
             let client = &self.gate.client;
             client.run(&script, &keys, &[], client.deadline()).await?;

@@ -1,4 +1,5 @@
-//! The revision of a policy's values over a store: its own word, and when they were loaded by the store's clock.
+//! The revision of a policy's values over a store: the number of the policy, and when the values were loaded by
+//! the store's clock.
 
 use tidegate_core::Timestamp;
 use tokio::time::Instant;
@@ -12,18 +13,17 @@ use crate::store::redis::script::{Reply, Revision, Script};
 /// Reads the store's clock.
 const TIME: &str = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
 
-/// Whether the values that a limiter is asked under have a revision: those of a plan, and those that came with the
-/// request, have none.
+/// Whether the values of a limiter have a revision: values of a plan and from the request have none.
 const fn has_revision(met: &KeyMet) -> bool {
     !met.brought && !met.by_plan
 }
 
 impl Store {
-    /// Makes known when the first policy was loaded, by the store's clock, if a limiter is asked under its values. The
-    /// store is asked once.
+    /// Dates the first policy by the store's clock, if a limiter is asked under its values. The store is asked
+    /// once.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store did not reply.
     pub(super) async fn know_revision(
         &self,
         met: &[KeyMet],
@@ -35,11 +35,11 @@ impl Store {
         }
     }
 
-    /// The same whoever asks: the store's clock is that of the shard of `key`. A policy that another
-    /// node loads once this has ended is the newer one.
+    /// Dates the first policy by the clock of the shard of `key`. A policy that another node loads after this
+    /// has ended is newer.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store did not reply.
     pub(super) async fn know_loaded(
         &self,
         key: &[u8],
@@ -56,13 +56,13 @@ impl Store {
             _ => None,
         };
         let now = now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?;
-        // Of those who ask at once, the first to be answered says it for all.
+        // If several calls ask together, the first reply counts for all.
         self.loaded.there.get_or_init(|| now.minus(passed));
         Ok(())
     }
 
-    /// The revision of the values that a limiter is asked under: the word of the policy, and when the values of its
-    /// rule came in force. A replay knows none, for nobody else asks about its limiters.
+    /// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
+    /// values of its rule came in force. A replay has none, because no other node asks about its limiters.
     pub(super) fn revision(&self, met: &KeyMet) -> Revision {
         let Some(loaded) = self.loaded.there.get().filter(|_| has_revision(met)) else {
             return Revision::NONE;

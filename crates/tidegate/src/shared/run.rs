@@ -1,4 +1,4 @@
-//! One call to the store: sent once, or, where that takes nothing twice, once more.
+//! One call to the store, sent once, or once more if that cannot take twice.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -9,67 +9,75 @@ use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use super::late::Attempt;
-use super::store::{Asked, Store, Waits};
+use super::store::{PendingStep, StepArgs, Store};
 use crate::dedupe;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Reply, Step};
 
 impl Store {
-    /// Asks; what half of the time brings no answer to, or a lost connection, is asked once more within
-    /// the rest, if that is safe. Whichever is answered first is the answer.
+    /// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent
+    /// once more within the rest, if that is safe. The first reply counts.
     pub(super) async fn run(
         &self,
         call: &Arc<Call>,
-        waits: Waits<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Reply, StoreError> {
-        match self.is_safe_twice(waits.met, waits.asked) {
-            true => Box::pin(self.run_twice(call, waits)).await,
-            false => self.run_once(call, waits).await,
+        match self.is_safe_twice(pending.met, pending.args) {
+            true => Box::pin(self.run_twice(call, pending)).await,
+            false => self.run_once(call, pending).await,
         }
     }
 
-    async fn run_once(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {
-        let replied = self.client.ask(call, waits.asked.origin.source, waits.deadline);
-        Attempt::new(self, call, waits, replied).await
+    async fn run_once(
+        &self,
+        call: &Arc<Call>,
+        pending: PendingStep<'_>,
+    ) -> Result<Reply, StoreError> {
+        let replied = self.client.ask(call, pending.args.origin.source, pending.deadline);
+        Attempt::new(self, call, pending, replied).await
     }
 
-    async fn run_twice(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {
-        let deadline = waits.deadline;
-        let ask = || self.run_once(call, waits);
+    async fn run_twice(
+        &self,
+        call: &Arc<Call>,
+        pending: PendingStep<'_>,
+    ) -> Result<Reply, StoreError> {
+        let deadline = pending.deadline;
+        let ask = || self.run_once(call, pending);
         let mut first = pin!(ask());
         let half = deadline.duration_since(Instant::now()) / 2;
-        let told = timeout_at(deadline - half, first.as_mut()).await;
+        let reply = timeout_at(deadline - half, first.as_mut()).await;
         let again = async {
             timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
             ask().await
         };
-        match told {
+        match reply {
             Ok(Err(StoreError::Timeout | StoreError::Unreachable(_))) => again.await,
-            Ok(told) => told,
+            Ok(reply) => reply,
             Err(_) => either(first, pin!(again)).await,
         }
     }
 
-    /// Whether what is lost may be asked again: where each rule that can refuse remembers for as long as
-    /// a decision may take, the second is told what the first was.
-    fn is_safe_twice(&self, met: &[KeyMet], asked: Asked<'_>) -> bool {
+    /// Whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
+    /// remembers answers for as long as a decision may take.
+    fn is_safe_twice(&self, met: &[KeyMet], args: StepArgs<'_>) -> bool {
         let least = dedupe::least_time(self.policy(), met);
-        asked.origin.id.is_some()
-            && asked.step == Step::Ask
+        args.origin.id.is_some()
+            && args.step == Step::Ask
             && least.is_some_and(|least| least >= self.client.settings().timeout)
     }
 }
 
-/// The answer that comes first; an error only where both have failed.
+/// Returns the reply that comes first; an error only if both calls failed.
 async fn either<T>(
     mut one: impl Future<Output = Result<T, StoreError>> + Unpin,
     mut other: impl Future<Output = Result<T, StoreError>> + Unpin,
 ) -> Result<T, StoreError> {
     let (mut one_error, mut other_error) = (None, None);
     poll_fn(|context| {
-        let first = heard(&mut one, &mut one_error, context);
-        if let Some(told) = first.or_else(|| heard(&mut other, &mut other_error, context)) {
-            return Poll::Ready(Ok(told));
+        let first = poll_once(&mut one, &mut one_error, context);
+        if let Some(reply) = first.or_else(|| poll_once(&mut other, &mut other_error, context)) {
+            return Poll::Ready(Ok(reply));
         }
         match (&one_error, &other_error) {
             (Some(error), Some(_)) => Poll::Ready(Err(error.clone())),
@@ -79,8 +87,8 @@ async fn either<T>(
     .await
 }
 
-/// What one of them answered, if it did now; where it failed, how, and it is not asked any more.
-fn heard<T>(
+/// Returns the reply of a call if it is there now. A failed call is noted in `failed` and not polled again.
+fn poll_once<T>(
     one: &mut (impl Future<Output = Result<T, StoreError>> + Unpin),
     failed: &mut Option<StoreError>,
     context: &mut Context<'_>,
@@ -89,7 +97,7 @@ fn heard<T>(
         return None;
     }
     match Pin::new(one).poll(context) {
-        Poll::Ready(Ok(told)) => Some(told),
+        Poll::Ready(Ok(reply)) => Some(reply),
         Poll::Ready(Err(error)) => {
             *failed = Some(error);
             None

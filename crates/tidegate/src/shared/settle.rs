@@ -1,9 +1,9 @@
-//! Giving back, settling and resetting over a store.
+//! Gives back, settles and resets over a store.
 
 use std::slice;
 
 use super::plans::ToSettle;
-use super::store::{Asked, Store};
+use super::store::{StepArgs, Store};
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::request::Request;
@@ -11,22 +11,22 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::Call;
 
 impl SharedGate {
-    /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the answer
-    /// tells how they stand then. In a cluster each slot is a step of its own.
+    /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
+    /// values after that. In a cluster each slot is a step of its own.
     ///
     /// # Errors
-    /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
+    /// The store did not reply. Whether anything was given back is known only if nothing was sent.
     pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
         let store = self.newest();
         let all = ToSettle::of(self.met_to_settle(&store, request, 0));
         self.settle_all(&store, all, false).await
     }
 
-    /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
-    /// cost `actual`, as [`Gate::settle`](crate::Gate::settle) does it.
+    /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost
+    /// `actual`. See [`Gate::settle`](crate::Gate::settle).
     ///
     /// # Errors
-    /// The store gave no answer. Whether anything was settled is known only where nothing was sent.
+    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
     pub async fn settle(
         &self,
         request: &Request<'_>,
@@ -37,11 +37,11 @@ impl SharedGate {
         self.settle_all(&store, all, true).await
     }
 
-    /// Settles with those limiters that `chosen` keeps of all that a request meets, each with what it is to be settled
-    /// with: in this process where the request was admitted without the store.
+    /// Settles with those limiters of a request that `chosen` keeps, each with its actual cost; in this process
+    /// if the request was admitted without the store.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store did not reply.
     pub(crate) async fn settle_those(
         &self,
         request: &Request<'_>,
@@ -58,7 +58,7 @@ impl SharedGate {
         self.settle_all(&store, ToSettle::of(all), true).await.map(drop)
     }
 
-    /// Settles; what was `reserved` goes back to limiters that are unlimited by now as well.
+    /// Settles, and also gives `reserved` units back to limiters that are unlimited now.
     async fn settle_all(
         &self,
         store: &Store,
@@ -66,7 +66,7 @@ impl SharedGate {
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
         let deadline = self.client.deadline();
-        let answer = store.answer_until(&all.met, Asked::settle(&all.actual), deadline).await?;
+        let answer = store.answer_until(&all.met, StepArgs::settle(&all.actual), deadline).await?;
         self.fallback.forget_denials(&store.generation, &all.met);
         self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {
@@ -77,12 +77,12 @@ impl SharedGate {
         Ok(answer)
     }
 
-    /// Makes every limiter the request meets as good as new, in one atomic step, or in a cluster one for
-    /// each slot; answers how many it meets. Bans of their keys in this process are lifted before. Answers that are
-    /// remembered stay so: see [`Request::with_id`].
+    /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns
+    /// their number. Bans of their keys in this process are lifted first. Remembered answers stay: see
+    /// [`Request::with_id`].
     ///
     /// # Errors
-    /// The store gave no answer. Whether they were reset is known only where nothing was sent.
+    /// The store did not reply. Whether they were reset is known only if nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let store = self.newest();
         let met = self.met_at_all(&store, request);

@@ -1,28 +1,28 @@
-//! A node's share of each limit, for decisions that are taken without the store.
+//! A node's share of each limit, for decisions without the store.
 
 use tidegate_core::{AlgorithmKind, Limit, Rule, Spec};
 
 use crate::rules::{OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, refused};
 
-/// Which share of every limit is this node's.
+/// This node's share of every limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// How many nodes there are, at least 1.
+    /// The number of nodes, at least 1.
     nodes: u32,
-    /// How many of them come before this one; `None` where no order is known.
+    /// The number of nodes before this one; `None` if no order is known.
     rank: Option<u32>,
 }
 
 impl Share {
-    /// All of every limit.
+    /// The whole of every limit.
     const WHOLE: Self = Self { nodes: 1, rank: None };
 
-    /// An equal share of a number of nodes that was configured, rounded down; all, where none was.
+    /// Returns an equal share for a configured number of nodes, rounded down; the whole if none was configured.
     pub(super) fn of(nodes: Option<u64>) -> Self {
         nodes.map_or(Self::WHOLE, |nodes| Self { nodes: saturated(nodes).max(1), rank: None })
     }
 
-    /// The share of the node that so many of `nodes` come before.
+    /// Returns the share of the node at this rank, from 0, of `nodes`.
     pub(super) fn of_rank(nodes: u64, rank: u64) -> Self {
         let nodes = saturated(nodes).max(1);
         Self { nodes, rank: Some(saturated(rank).min(nodes - 1)) }
@@ -32,21 +32,21 @@ impl Share {
         self.nodes as u64
     }
 
-    /// An nth of so many units; what is left over goes to the first nodes, one unit each, where their order is
-    /// known. The shares of all nodes are never more than the whole.
+    /// Returns an nth of `units`. The first nodes get one of the remaining units each, if their order is known.
+    /// The shares of all nodes are never more than the whole.
     fn of_units(self, units: u64) -> u64 {
         let nodes = self.nodes();
         let has_one_more = self.rank.is_some_and(|rank| u64::from(rank) < units % nodes);
         units / nodes + u64::from(has_one_more)
     }
 
-    /// Whether nothing of this limit is this node's: less than one unit of what it admits in a window, or of
-    /// what it holds at once.
+    /// Whether this node has no share of a limit: less than one unit of what it admits in a window, or of its
+    /// capacity.
     pub(super) fn has_none(self, whole: &Rule) -> bool {
         counts(whole.spec()).any(|units| units > 0 && self.of_units(units) == 0)
     }
 
-    /// Whether some node has nothing of this limit.
+    /// Whether some node has no share of this limit.
     fn leaves_some_without(self, whole: &Rule) -> bool {
         counts(whole.spec()).any(|units| (1..self.nodes()).contains(&units))
     }
@@ -57,8 +57,8 @@ impl Share {
             && (0..rule.variants()).any(|number| self.leaves_some_without(rule.variant(number)))
     }
 
-    /// This node's share of the values of a rule. One of less than a unit is kept as one unit, so that what
-    /// was used stays known; whoever decides asks [`Share::has_none`] first.
+    /// Returns this node's share of the values of a rule. A share of less than one unit is kept as one unit, so
+    /// that usage stays known; callers check [`Share::has_none`] first.
     fn spec(self, whole: &Spec) -> Spec {
         let mut part = *whole;
         part.limit = self.limit(whole.limit);
@@ -74,20 +74,21 @@ impl Share {
         }
     }
 
-    /// A queue without places still lets one request after another through; a bucket without room is none.
+    /// Returns the share of a capacity. A queue without places still admits one request after another, but a
+    /// bucket needs room for one unit.
     fn capacity(self, algorithm: AlgorithmKind, units: u64) -> u64 {
         self.of_units(units).max(units.min(algorithm.least_capacity()))
     }
 
-    /// This node's share of values; a limit of 0 where none can be made of them.
+    /// Returns this node's share of values; a limit of 0 if no share can be made of them.
     pub(super) fn rule(self, whole: &Rule) -> Rule {
         Rule::new(self.spec(whole.spec())).unwrap_or_else(|_| closed(whole))
     }
 
-    /// Whether there can be such shares of a policy.
+    /// Checks whether shares can be made of a policy.
     ///
     /// # Errors
-    /// Those values that no share can be made of.
+    /// The values of which no share can be made.
     pub(super) fn check(self, policy: &Policy) -> Result<(), PolicyErrors> {
         let rules = policy.rules().iter().enumerate();
         for (number, rule) in rules.filter(|(_, rule)| is_local(rule.spec())) {
@@ -100,12 +101,12 @@ impl Share {
     }
 }
 
-/// Whether a rule is decided in process while the store is unavailable, or overloaded.
+/// Whether a rule is decided in process while the store is unavailable or overloaded.
 pub(super) fn is_local(rule: &RuleSpec) -> bool {
     rule.on_store_error != OnStoreError::Closed
 }
 
-/// The numbers of units of which every node needs a share.
+/// Returns the numbers of units of which every node needs a share.
 fn counts(whole: &Spec) -> impl Iterator<Item = u64> {
     let limit = match whole.limit {
         Limit::Units(units) => Some(units),
@@ -115,7 +116,7 @@ fn counts(whole: &Spec) -> impl Iterator<Item = u64> {
     limit.into_iter().chain(capacity)
 }
 
-/// The same values with a limit of 0.
+/// Returns these values with a limit of 0.
 fn closed(whole: &Rule) -> Rule {
     let mut none = Spec::unlimited(whole.spec().algorithm);
     none.limit = Limit::Units(0);

@@ -1,4 +1,4 @@
-//! One step in the store over the limiters that a request meets, and when it is sent again.
+//! One step in the store over the limiters of a request, and when it is sent again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,35 +6,35 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::KeyMet;
-use super::store::{Asked, Remembered, Store, Waits, Wanted, is_report};
+use super::store::{CallArgs, PendingStep, Remembered, StepArgs, Store, is_report};
 use crate::clock::Clock;
 use crate::dedupe;
 use crate::request::Origin;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{StoreError, answer_key};
 
-/// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
-/// as often as values may change meanwhile.
+/// The most times that a step is sent again if nothing was done: once for a changed rule, once for newer
+/// values, and more if values change meanwhile.
 const MOST_TURNS: usize = 6;
 
 impl Store {
-    /// Runs a step; one that a limiter's changed rule held up amends that limiter first.
+    /// Runs a step. If a limiter was written under another rule, the step amends it first.
     ///
     /// # Errors
-    /// The store gave no answer. Whether anything was taken is known only where nothing was sent.
+    /// The store did not reply. Whether anything was taken is known only if nothing was sent.
     pub(super) async fn step(
         &self,
         met: &[KeyMet],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
     ) -> Result<Decided, StoreError> {
-        self.step_until(met, asked, self.client.deadline()).await
+        self.step_until(met, args, self.client.deadline()).await
     }
 
-    /// The same by a deadline.
+    /// Runs a step by a deadline.
     pub(super) async fn step_until(
         &self,
         met: &[KeyMet],
-        asked: Asked<'_>,
+        args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
         if !self.can_hold(met) {
@@ -42,24 +42,24 @@ impl Store {
             self.note_undecided(&error, met);
             return Err(error);
         }
-        if asked.at.is_none() {
+        if args.at.is_none() {
             let known = self.know_revision(met, deadline).await;
             known.inspect_err(|error| self.note_undecided(error, met))?;
         }
-        let (step, costs) = part(met, asked);
-        let limiters = self.limiters(met, asked.actual, &costs);
+        let (step, costs) = part(met, args);
+        let limiters = self.limiters(met, args.actual, &costs);
         if limiters.is_empty() {
-            return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
+            return Ok(Decided::nothing(args.at.unwrap_or_else(|| self.clock.now())));
         }
-        let waits = Waits { met, asked, deadline, by: None, undoes: true };
-        // A look tells how a limiter stands now, whatever was reported before.
-        let id = asked.origin.id.filter(|_| step != Step::Peek || !is_report(met));
-        let wanted = Wanted { step, at: asked.at, remembered: self.remembered(met, id) };
-        if wanted.remembered.is_none() {
-            return self.decided(&limiters, &wanted, waits).await;
+        let pending = PendingStep { met, args, deadline, newer: None, undoes: true };
+        // A look returns the current state of a limiter, whatever was reported before.
+        let id = args.origin.id.filter(|_| step != Step::Peek || !is_report(met));
+        let call_args = CallArgs { step, at: args.at, remembered: self.remembered(met, id) };
+        if call_args.remembered.is_none() {
+            return self.decide(&limiters, &call_args, pending).await;
         }
         let (places, limiters) = by_key(limiters);
-        let done = self.decided(&limiters, &wanted, waits).await?;
+        let done = self.decide(&limiters, &call_args, pending).await?;
         Ok(put_back(&places, done))
     }
 
@@ -69,7 +69,7 @@ impl Store {
         }
     }
 
-    /// Whether the store can hold figures that were looked up, or brought along.
+    /// Whether the store can hold the values from plans and from the request.
     fn can_hold(&self, met: &[KeyMet]) -> bool {
         let settings = self.client.settings();
         met.iter().filter_map(|met| met.figures.as_deref()).all(|rule| settings.can_hold(rule))
@@ -77,69 +77,71 @@ impl Store {
 
     /// Decides with a limiter that no rule of the policy names.
     pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
-        let wanted = Wanted { step: Step::Ask, at: None, remembered: None };
-        let asked = Asked::new(Step::Ask, Origin::default());
+        let call_args = CallArgs { step: Step::Ask, at: None, remembered: None };
+        let args = StepArgs::new(Step::Ask, Origin::default());
         let deadline = self.client.deadline();
-        let waits = Waits { met: &[], asked, deadline, by: None, undoes: true };
-        self.decided(&[limiter], &wanted, waits).await
+        let pending = PendingStep { met: &[], args, deadline, newer: None, undoes: true };
+        self.decide(&[limiter], &call_args, pending).await
     }
 
-    /// Runs a call until it is decided.
-    async fn decided(
+    /// Runs a call until it is decided, and notes an error.
+    async fn decide(
         &self,
         limiters: &[Limiter<'_>],
-        wanted: &Wanted<'_>,
-        waits: Waits<'_>,
+        call_args: &CallArgs<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
-        let done = self.decided_by(limiters, wanted, waits).await;
+        let done = self.run_until_decided(limiters, call_args, pending).await;
         if let (Err(error), Some(first)) = (&done, limiters.first()) {
             self.client.note_undecided(error, first.key);
         }
         done
     }
 
-    pub(super) async fn decided_by(
+    pub(super) async fn run_until_decided(
         &self,
         limiters: &[Limiter<'_>],
-        wanted: &Wanted<'_>,
-        waits: Waits<'_>,
+        call_args: &CallArgs<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
-        match self.answer(limiters, self.call(limiters, wanted), waits).await? {
+        match self.answer(limiters, self.call(limiters, call_args), pending).await? {
             Answer::Decided(done) => Ok(done),
-            other => Box::pin(self.decided_anew(limiters, other, wanted, waits)).await,
+            other => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
         }
     }
 
-    /// Asks again where nothing was done: a limiter has yet to follow its changed rule, or is decided by newer
-    /// values than those of this node.
-    async fn decided_anew(
+    /// Asks again after a reply that did nothing: a limiter has to change to its new rule first, newer values
+    /// decide it, or it has no room.
+    async fn ask_again(
         &self,
         limiters: &[Limiter<'_>],
         mut answer: Answer,
-        wanted: &Wanted<'_>,
-        waits: Waits<'_>,
+        call_args: &CallArgs<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
-        let mut by = NewerValues::default();
+        let mut newer = NewerValues::default();
         for _ in 0..MOST_TURNS {
             let (mut amends, mut lacks) = (false, None);
             match answer {
-                Answer::Decided(done) => return Ok(done.decided_by(by)),
+                Answer::Decided(done) => return Ok(done.decided_by(newer)),
                 Answer::Changed => amends = true,
-                Answer::Superseded(newer) => by = by.and(newer),
-                Answer::NoRoom(told) => lacks = Some(told),
+                Answer::Superseded(found) => newer = newer.and(found),
+                Answer::NoRoom(found) => lacks = Some(found),
             }
-            let limiters = by.limiters(limiters);
+            let limiters = newer.limiters(limiters);
             if let Some(lacks) = lacks {
-                let waits = Waits { by: Some(&by), ..waits };
-                let done = self.decided_without(&limiters, &lacks, wanted, waits).await?;
-                return Ok(done.decided_by(by));
+                let pending = PendingStep { newer: Some(&newer), ..pending };
+                let done = self.decide_without_room(&limiters, &lacks, call_args, pending).await?;
+                return Ok(done.decided_by(newer));
             }
-            let call = self.call(&limiters, wanted);
+            let call = self.call(&limiters, call_args);
             let call = if amends { call.amending() } else { call };
-            answer = self.answer(&limiters, call, Waits { by: Some(&by), ..waits }).await?;
+            answer = self
+                .answer(&limiters, call, PendingStep { newer: Some(&newer), ..pending })
+                .await?;
         }
         if let Answer::Decided(done) = answer {
-            return Ok(done.decided_by(by));
+            return Ok(done.decided_by(newer));
         }
         Err(StoreError::Answer(format!("values that changed {MOST_TURNS} times")))
     }
@@ -148,33 +150,32 @@ impl Store {
         &self,
         limiters: &[Limiter<'_>],
         call: Call,
-        waits: Waits<'_>,
+        pending: PendingStep<'_>,
     ) -> Result<Answer, StoreError> {
         let mut call = Arc::new(call);
-        let mut told = self.run(&call, waits).await;
-        if told == Err(StoreError::OutOfMemory) {
+        let mut reply = self.run(&call, pending).await;
+        if reply == Err(StoreError::OutOfMemory) {
             // Nothing was done.
             call = Arc::new(Arc::unwrap_or_clone(call).without_memory());
-            told = self.run(&call, waits).await;
+            reply = self.run(&call, pending).await;
         }
-        let reply = match told {
-            // It was kept in another layout, and nothing was done.
-            Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
-            told => told?,
+        let reply = match reply {
+            // The key has another layout; nothing was done.
+            Err(StoreError::Refused(text)) if text.contains("WRONGTYPE") => Reply::Nil,
+            reply => reply?,
         };
         call.answer(limiters, &reply).map_err(StoreError::from)
     }
 
-    fn call(&self, limiters: &[Limiter<'_>], wanted: &Wanted<'_>) -> Call {
-        let call = Call::new(limiters, wanted.step, wanted.at);
-        match wanted.remembered {
+    fn call(&self, limiters: &[Limiter<'_>], call_args: &CallArgs<'_>) -> Call {
+        let call = Call::new(limiters, call_args.step, call_args.at);
+        match call_args.remembered {
             Some(known) => call.remembering(self.key_of_answer(known, limiters), known.time),
             None => call,
         }
     }
 
-    /// The key under which the answer to a request is remembered, and for how long; `None` where it is
-    /// not.
+    /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
     pub(super) fn answer_key(&self, met: &[KeyMet], id: Option<&str>) -> Option<Vec<u8>> {
         let limiters = self.limiters(met, &[], &[]);
         Some(self.key_of_answer(self.remembered(met, id)?, &limiters))
@@ -188,7 +189,7 @@ impl Store {
         answer_key(&self.client.settings().key_prefix, remembered.id, limiters)
     }
 
-    /// The limiters as the store is asked about them.
+    /// Returns the limiters in the form that the store is asked with.
     pub(super) fn limiters<'m>(
         &'m self,
         met: &'m [KeyMet],
@@ -220,27 +221,26 @@ impl Store {
     }
 }
 
-/// What a request asks of the limiters it meets: the step, and what each is looked at for where that is not
-/// its cost.
-fn part<'a>(met: &[KeyMet], asked: Asked<'a>) -> (Step, Cow<'a, [u64]>) {
-    match asked.step {
-        Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(asked.costs)),
-        Step::Peek if asked.costs.is_empty() => {
+/// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
+fn part<'a>(met: &[KeyMet], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
+    match args.step {
+        Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(args.costs)),
+        Step::Peek if args.costs.is_empty() => {
             (Step::Peek, met.iter().map(|met| met.asks).collect())
         }
-        step => (step, Cow::Borrowed(asked.costs)),
+        step => (step, Cow::Borrowed(args.costs)),
     }
 }
 
-/// Limiters in the order of their keys, so that what is remembered of them is the same however the request
-/// names them; and the place where each stood.
+/// Sorts limiters by key, so that the remembered answer is the same in whatever order a request names them.
+/// Returns the original places as well.
 fn by_key(limiters: Vec<Limiter<'_>>) -> (Vec<usize>, Vec<Limiter<'_>>) {
     let mut all: Vec<_> = limiters.into_iter().enumerate().collect();
     all.sort_by_key(|(_, one)| one.identity().0);
     all.into_iter().unzip()
 }
 
-/// What came of a step, with each limiter's part in the place where that stood.
+/// Puts the decisions of a step back in the original places.
 fn put_back(places: &[usize], done: Decided) -> Decided {
     let parts = done.decisions.into_iter().zip(done.seen);
     let mut all: Vec<_> = places.iter().zip(parts).collect();

@@ -1,4 +1,4 @@
-//! A shared store under one policy, and what a request asks of it.
+//! A shared store under one policy, and the parts of a question to it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,8 +19,8 @@ use crate::store::memory::Generation;
 use crate::store::redis::script::{NewerValues, Step};
 use crate::store::redis::{Client, key_of};
 
-/// The store, and a policy whose limiters live in it: that of when a request came, for as long as it takes to decide
-/// it, to undo a late reply, and to ask again.
+/// The store and the policy under which a request came, kept until the request is decided, its late reply is
+/// undone and it has asked again.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     pub(super) generation: Arc<Generation>,
@@ -35,50 +35,50 @@ pub(super) struct Store {
     pub(super) queues: Arc<GateQueues>,
 }
 
-/// The id of a request, and for how long its answer is remembered.
+/// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy)]
 pub(super) struct Remembered<'a> {
     pub(super) id: &'a str,
     pub(super) time: Micros,
 }
 
-/// What a call is made of, beside its limiters.
+/// The parts of a call other than its limiters.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct CallArgs<'a> {
     pub(super) step: Step,
     pub(super) at: Option<Timestamp>,
     pub(super) remembered: Option<Remembered<'a>>,
 }
 
-/// What a step is asked.
+/// The parts of a step other than its limiters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct StepArgs<'a> {
     pub(super) step: Step,
-    /// What each limiter turned out to cost, for [`Step::Settle`].
+    /// The actual cost of each limiter, for [`Step::Settle`].
     pub(super) actual: &'a [u64],
-    /// What each is asked for in place of its own cost, for [`Step::Peek`]; else none.
+    /// The units each limiter is asked for in place of its cost, for [`Step::Peek`]; empty otherwise.
     pub(super) costs: &'a [u64],
-    /// When, in a replay; else the store's own clock tells.
+    /// The time in a replay; `None` for the store's clock.
     pub(super) at: Option<Timestamp>,
-    /// The request's id, where it may be asked again, and its source.
+    /// The request's source, and its id if it may be asked again.
     pub(super) origin: Origin<'a>,
-    /// Where it is noted that the reply comes too late.
+    /// The note of a late reply.
     pub(super) late: Option<&'a Late>,
 }
 
-/// A request that waits for the store: its limiters, what is asked of them, and until when.
+/// A request that waits for the store: its limiters, its step and its deadline.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waits<'a> {
+pub(super) struct PendingStep<'a> {
     pub(super) met: &'a [KeyMet],
-    pub(super) asked: Asked<'a>,
+    pub(super) args: StepArgs<'a>,
     pub(super) deadline: Instant,
     /// The values that decide in place of the node's own.
-    pub(super) by: Option<&'a NewerValues>,
-    /// What a late reply took is given back: from the limiters that were met, and from no others.
+    pub(super) newer: Option<&'a NewerValues>,
+    /// Whether the units of a late reply are given back, to the limiters in `met` only.
     pub(super) undoes: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> StepArgs<'a> {
     pub(super) const fn new(step: Step, origin: Origin<'a>) -> Self {
         Self { step, actual: &[], costs: &[], at: None, origin, late: None }
     }
@@ -97,7 +97,7 @@ impl Store {
         store.under(Arc::clone(&store.generation))
     }
 
-    /// The same store under another policy.
+    /// Returns this store under another policy.
     pub(super) fn under(&self, generation: Arc<Generation>) -> Self {
         let prefix = &self.client.settings().key_prefix;
         let counted = generation.policy.rules().iter().map(|rule| Counted::of(prefix, rule));
@@ -108,53 +108,53 @@ impl Store {
         &self.generation.policy
     }
 
-    /// The same store, where the figures of a rule are looked up for each key.
+    /// Returns this store with a rule whose values are looked up for each key.
     pub(super) fn looking_up(&self, rule: Lineage) -> Self {
         let mut store = self.clone();
         Arc::make_mut(&mut store.looked_up).push(rule);
         store
     }
 
-    /// Whether the figures of a rule come with each request.
+    /// Whether each request has its own values for a rule.
     pub(super) fn is_figured(&self, rule: usize) -> bool {
         self.looked_up.contains(&self.generation.lineage(rule))
             || self.policy().rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
     }
 
-    /// The key of the limiter of a descriptor that a rule matches.
+    /// Returns the key of the limiter of a descriptor that a rule matches.
     pub(super) fn key(&self, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
         key_of(&self.client.settings().key_prefix, rule, descriptor)
     }
 
-    /// The figures of a rule's variant, whose own are these, where they come with each request; `None` where it does
-    /// not limit.
+    /// Returns the values for a rule's variant whose own are `own`, if each request has its own values; `None`
+    /// if the rule does not limit.
     pub(super) fn figures(&self, rule: usize, own: &Rule) -> Option<Figures> {
         let unlimited = || own.is_unlimited().then(|| Arc::new(own.clone()));
         (self.is_figured(rule) || !own.is_unlimited()).then(unlimited)
     }
 }
 
-/// A note that a reply comes too late. What it took is given back once this is dropped, unless it is kept.
+/// The note of a late reply. Dropping it gives the reply's units back, unless they are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Late(OnceLock<oneshot::Sender<()>>);
 
 impl Late {
-    /// Notes that what the reply took is given back once `keep` is dropped. There is one late reply to a request at
-    /// most.
+    /// Notes that a reply is late; its units are given back when `keep` is dropped. A request has at most one
+    /// late reply.
     pub(super) fn note(&self, keep: oneshot::Sender<()>) {
         let _ = self.0.set(keep);
     }
 
-    /// What the late reply took is not given back: its request goes on all the same.
+    /// Keeps the units of the late reply, because the request is admitted.
     pub(crate) fn keep(self) {
         if let Some(kept) = self.0.into_inner() {
-            // Nobody listens where there was nothing to give back.
+            // An error means that there was nothing to give back.
             let _ = kept.send(());
         }
     }
 }
 
-/// Whether a request that meets these limiters reports what was used.
+/// Whether a request with these limiters reports usage.
 pub(super) fn is_report(met: &[KeyMet]) -> bool {
     met.iter().any(|met| met.report)
 }

@@ -1,12 +1,12 @@
-//! Whether rules can be decided in a store.
+//! Checks whether rules can be decided in a store.
 
 use super::share::Share;
 use super::{SharedGate, SharedGateError};
 use crate::{Policy, StoreSettings};
 
 impl SharedGate {
-    /// Whether there can be a gate for these rules over the store of `settings`. Nothing is asked, and neither a
-    /// password nor a certificate looked up.
+    /// Checks whether a gate for these rules can exist over the store of `settings`. The store is not asked,
+    /// and no password or certificate is read.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Micros, Policy, RuleSpec, SharedGate, Spec, StoreSettings};
@@ -14,13 +14,14 @@ impl SharedGate {
     /// let spec = Spec::new(AlgorithmKind::TokenBucket, 2, Micros::from_secs(1));
     /// let mut settings = StoreSettings::new("redis://127.0.0.1".parse()?);
     /// settings.nodes = Some(0);
-    /// let told = SharedGate::fits(&Policy::new(vec![RuleSpec::new("few", spec)])?, &settings).unwrap_err();
-    /// assert!(told.to_string().contains("`nodes` of the store: expected"));
+    /// let error = SharedGate::fits(&Policy::new(vec![RuleSpec::new("few", spec)])?, &settings).unwrap_err();
+    /// assert!(error.to_string().contains("`nodes` of the store: expected"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// What can not be of the settings, of the rules in such a store, or of a rule's part of its limit.
+    /// The settings are invalid, the rules cannot be kept in such a store, or no share can be made of a rule's
+    /// limit.
     pub fn fits(policy: &Policy, settings: &StoreSettings) -> Result<(), SharedGateError> {
         let mistakes = settings.mistakes();
         if !mistakes.is_empty() {

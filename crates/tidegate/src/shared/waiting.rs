@@ -1,8 +1,8 @@
-//! Waiting over a store, where limiters do not answer at once.
+//! Waits over a store, which needs time to reply.
 //!
-//! Queues and turns are those of a gate in process. But the store is asked while no queue is held: who
-//! stands in one is overtaken by nobody meanwhile, for all who come later stand behind. Those who find
-//! nobody waiting ask side by side, and the store decides in which order.
+//! The waiters and their order are those of a gate in process. But no queue is locked while the store is asked:
+//! a waiter is overtaken by nobody meanwhile, because later requests queue behind it. Requests that find the
+//! queues empty ask side by side, and the store decides their order.
 
 mod to_store;
 
@@ -25,7 +25,7 @@ use crate::store::redis::{StoreError, script};
 use crate::wait::{Progress, Ticket, Waiter};
 use to_store::ToStore;
 
-/// Wakes one who waits; rung while nobody listens, it is heard by who listens next.
+/// Wakes one waiter. If nobody listens, the next listener is woken.
 struct Bell(Notify);
 
 impl Wake for Bell {
@@ -35,26 +35,27 @@ impl Wake for Bell {
 }
 
 impl SharedGate {
-    /// How many of those who wait in this process would have to go before this request.
+    /// Returns how many requests in this process wait in front of this one.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
         let met = self.met(&self.newest(), request);
         met.iter().map(|met| self.queues().len(&self.queue_of(met))).sum()
     }
 
-    /// Decides a request like [`SharedGate::check`], but lets it wait where the rules that would refuse
-    /// it say so, and resolves when the work may run: what [`Gate::acquire`](crate::Gate::acquire) does.
+    /// Decides a request like [`SharedGate::check`], but lets it wait if the rules that would refuse it say so,
+    /// and resolves when the work may run. See [`Gate::acquire`](crate::Gate::acquire).
     ///
-    /// The order holds within this process: there is a queue before each limiter, and only its head asks
-    /// the store, again at `retry_after`. Units given back by another node are noticed then and not
-    /// sooner. What can not be admitted in time by all that is known here is refused at once.
+    /// The order holds within this process: each limiter has a queue, and only its head asks the store, again
+    /// at `retry_after`. Units that another node gives back are noticed at that time. A request that cannot be
+    /// admitted in time, by all that this process knows, is refused immediately.
     ///
-    /// Where the store is unavailable nobody waits: each rule decides by its own
-    /// [`OnStoreError`](crate::OnStoreError), also for those who waited already.
+    /// While the store is unavailable no request waits: each rule decides by its own
+    /// [`OnStoreError`](crate::OnStoreError), also for requests that wait already.
     ///
-    /// Dropped while it waits, it leaves no trace. Dropped while the store is being asked, units that it
-    /// may still take are given back as soon as that is known; but not by a queue, whose later slots are
-    /// promised already, and not those of a request with an id, for it may be asked again.
+    /// A request that is dropped while it waits leaves no trace. If it is dropped while the store is asked,
+    /// units that it still takes are given back as soon as that is known. There are two exceptions: a queue
+    /// keeps them, because its later slots are already promised, and so does a request with an id, because it
+    /// may be asked again.
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
         let mut answer = self.in_turn(request).await;
         let left = self.left_of_delay(request, &answer).await;
@@ -65,8 +66,8 @@ impl SharedGate {
         self.conclude(request, answer)
     }
 
-    /// How long it is until the work may run. Of a delay that was told before, under the id, some has
-    /// passed: how much, the clock tells by which it was decided.
+    /// Returns how long it is until the work may run. Of the delay of a remembered answer some has passed, by
+    /// the clock that decided it.
     async fn left_of_delay(&self, request: &Request<'_>, answer: &Answer<'_>) -> Micros {
         let delay = answer.delay();
         if delay.is_zero() || !answer.is_repeated() {
@@ -82,8 +83,8 @@ impl SharedGate {
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
     }
 
-    /// The same as [`SharedGate::acquire`], but resolves as soon as the request is admitted: a `delay` is
-    /// told and not waited for.
+    /// Decides like [`SharedGate::acquire`], but resolves as soon as the request is admitted: the answer
+    /// contains the `delay`, which the caller has to wait for.
     pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let answer = self.in_turn(request).await;
         self.conclude(request, answer)
@@ -97,14 +98,14 @@ impl SharedGate {
         }
         let waitable = ToStore::new(self, store, met, request.longest_wait());
         if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.at_once(&waitable.store, &waitable.met, origin).await;
+            return self.decide_now(&waitable.store, &waitable.met, origin).await;
         }
-        // Seldom, and large: what stands around it would be as large, and be moved so.
+        // This future is large and seldom needed; in a box it does not enlarge the futures around it.
         Box::pin(InTurn::new(waitable, *request).until_decided()).await
     }
 
-    /// A decision for one who does not wait: refused behind those who do, for they came sooner.
-    pub(super) async fn at_once(
+    /// Decides a request that does not wait. It is refused if others wait, because they came first.
+    pub(super) async fn decide_now(
         &self,
         store: &Arc<Store>,
         met: &[KeyMet],
@@ -118,8 +119,8 @@ impl SharedGate {
         self.ask(store, met, origin).await
     }
 
-    /// What one is told who does not wait and stands behind those who do; nothing, where there is enough
-    /// for all of them.
+    /// Returns the answer to a request that does not wait while others do; `None` if there is enough for all of
+    /// them.
     async fn behind(
         &self,
         store: &Arc<Store>,
@@ -138,7 +139,7 @@ impl SharedGate {
         waitable.refused_behind(seen).map(|refused| store.exact(met, refused))
     }
 
-    /// Whether somebody waits for a limiter that can refuse this request.
+    /// Whether a request waits for a limiter that can refuse this one.
     fn is_behind(&self, met: &[KeyMet]) -> bool {
         !self.queues().are_idle()
             && met
@@ -147,13 +148,13 @@ impl SharedGate {
                 .any(|met| !self.queues().is_idle(&self.queue_of(met)))
     }
 
-    /// What all who wait in a queue cost.
+    /// Returns the cost of all requests in a queue.
     fn cost_of(&self, queue: &GateQueue) -> u64 {
         let held = self.queues().lock();
         held.queue(queue).map_or(0, |queue| queue.costs_before(Ticket::MAX))
     }
 
-    /// Wakes who waits first in this process for one of these limiters: there may be units for them.
+    /// Wakes the first waiter of each of these limiters in this process, because units may be available.
     pub(crate) fn wake(&self, met: &[KeyMet]) {
         if !self.queues().are_idle() {
             met.iter().for_each(|met| self.queues().wake(&self.queue_of(met)));
@@ -171,12 +172,12 @@ struct InTurn<'a, 'g> {
     request: Request<'a>,
     bell: Arc<Bell>,
     waker: Waker,
-    /// How often it asks once more as soon as it stands in another queue, for units that came back
-    /// between being refused and standing there woke nobody.
-    hurries: usize,
+    /// The number of times that the request may still ask again right after it joined another queue. Units that
+    /// came back between its refusal and that moment woke nobody.
+    retries: usize,
 }
 
-/// What is next.
+/// The next action of a waiter.
 enum Next<'g> {
     Ask,
     Sleep(Duration),
@@ -186,8 +187,8 @@ enum Next<'g> {
 impl<'a, 'g> InTurn<'a, 'g> {
     fn new(waitable: ToStore<'g>, request: Request<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
-        let (waker, hurries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
-        Self { turn: Waiter::new(waitable), request, bell, waker, hurries }
+        let (waker, retries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
+        Self { turn: Waiter::new(waitable), request, bell, waker, retries }
     }
 
     async fn until_decided(mut self) -> Answer<'g> {
@@ -199,7 +200,8 @@ impl<'a, 'g> InTurn<'a, 'g> {
             self.turn.waitable_mut().follow_changes(&self.request);
             let ToStore { store, met, .. } = self.turn.waitable();
             if !store.parts(met).is_empty() {
-                // By now its limiters live in several slots, and none of their rules lets anybody wait.
+                // Under the current policy its limiters live in several slots, and rules over several slots let
+                // no request wait.
                 return gate.ask(store, met, origin).await;
             }
             let seen = if is_behind {
@@ -223,14 +225,14 @@ impl<'a, 'g> InTurn<'a, 'g> {
             };
             match next {
                 Next::Ask => {}
-                // Whatever ends its sleep: it asks anew.
+                // It asks again, whatever ended its sleep.
                 Next::Sleep(pause) => drop(timeout(pause, self.woken()).await),
                 Next::Done(answer) => return answer,
             }
         }
     }
 
-    /// Ends when it may be its turn, or when the store is unavailable, so that it need not wait.
+    /// Resolves when it may be this request's turn, or when the store is unavailable, so that it need not wait.
     async fn woken(&self) {
         let mut rung = pin!(self.bell.0.notified());
         let mut lost = pin!(self.turn.waitable().gate.lost());
@@ -241,7 +243,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         .await;
     }
 
-    /// Looks at the limiters, to know when those before it will have gone.
+    /// Looks at the limiters, to learn when the requests in front will have gone.
     async fn look(&mut self) -> Result<script::Decided, StoreError> {
         let before = self.turn.costs_before();
         let waitable = self.turn.waitable_mut();
@@ -261,16 +263,16 @@ impl<'a, 'g> InTurn<'a, 'g> {
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
             Some(Progress::Done(done)) => Next::Done(self.turn.waitable_mut().refused(done, at)),
-            Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
+            Some(Progress::AskAgainAt(_)) if self.has_joined_another(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
                 Next::Sleep(Duration::from_micros(then.since(now).as_micros()))
             }
         }
     }
 
-    fn stands_anew(&mut self, stood: Option<usize>, looked: bool) -> bool {
-        let anew = !looked && self.turn.stands() != stood && self.hurries > 0;
-        self.hurries -= usize::from(anew);
-        anew
+    fn has_joined_another(&mut self, stood: Option<usize>, looked: bool) -> bool {
+        let has_joined = !looked && self.turn.stands() != stood && self.retries > 0;
+        self.retries -= usize::from(has_joined);
+        has_joined
     }
 }

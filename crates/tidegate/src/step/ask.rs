@@ -28,7 +28,7 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) fingerprint: K,
     /// Units to take.
     pub(crate) cost: u64,
-    /// Units to decide about: the cost, or one if usage is reported.
+    /// Units to decide about: the cost, or one unit if usage is reported.
     pub(crate) asks: u64,
     /// Whether the request reports usage: its costs are taken whatever the limiters hold.
     pub(crate) report: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) by_plan: bool,
     /// Values in place of the rule's own: supplied by the request, or of a plan.
     pub(crate) figures: Figures,
-    /// The descriptors of the request that use this limiter.
+    /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
 }
 
@@ -86,8 +86,8 @@ impl<K> Met<K> {
         self.figures.as_deref().or_else(own)
     }
 
-    /// Whether its plan or the values from the request admit everything. (A rule whose own values do is not used at
-    /// all.)
+    /// Whether its plan or the values from the request admit everything. (If a rule's own values admit
+    /// everything, the rule is not used at all.)
     pub(crate) fn is_unlimited(&self) -> bool {
         self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
     }
@@ -109,12 +109,12 @@ pub(crate) struct Descriptors(u64);
 impl Descriptors {
     const LAST: usize = u64::BITS as usize - 1;
 
-    /// The set of this one.
+    /// The set of this one descriptor.
     pub(crate) const fn one(number: usize) -> Self {
         Self(1 << if number < Self::LAST { number } else { Self::LAST })
     }
 
-    /// Adds this one.
+    /// Adds a descriptor.
     pub(crate) const fn add(&mut self, number: usize) {
         self.0 |= Self::one(number).0;
     }

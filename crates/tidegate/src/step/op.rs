@@ -46,13 +46,12 @@ impl Step {
         }
     }
 
-    /// Whether it needs memory for one unit more; a step that only looks is treated as though it
-    /// took.
+    /// Whether it needs memory for one unit more. A step that only looks is treated as one that takes.
     pub(crate) const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }
 
-    /// Whether it may have changed the state of a limiter that it was run with, which answered so.
+    /// Whether it may have changed the state of a limiter that returned this verdict.
     #[inline]
     pub(crate) const fn changes(self, verdict: Verdict, cost: u64) -> bool {
         match self {
@@ -62,7 +61,7 @@ impl Step {
         }
     }
 
-    /// Whether it may take beyond the limit: its debt may be too large for a packed state.
+    /// Whether it may exceed the limit: its debt may be too large for a packed state.
     pub(crate) const fn owes(self, cost: u64) -> bool {
         matches!(self, Self::Settle { .. } | Self::Report) && self.takes(cost)
     }

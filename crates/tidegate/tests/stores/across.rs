@@ -21,7 +21,7 @@ fn per_user(limit: u64) -> RuleSpec {
     RuleSpec::new("per-user", spec).key(["user"]).across_slots()
 }
 
-/// `limit` units a day for all who pay.
+/// `limit` units a day for all payments.
 fn payments(limit: u64) -> RuleSpec {
     let spec = Spec::new(AlgorithmKind::SlidingLog, limit, DAY);
     RuleSpec::new("payments", spec).key(["pays"]).across_slots()
@@ -84,7 +84,7 @@ async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
 #[tokio::test]
 async fn what_came_first_is_given_back_where_the_second_rule_refuses() {
     let cluster = Cluster::start();
-    // More units, but in a far longer time: `per-user` is asked first, and `payments` refuses.
+    // More units, but over a far longer window: `per-user` is asked first, and `payments` refuses.
     let mut rules = [per_user(1_000), payments(60)];
     rules[1].spec.window = Some(Micros::from_secs(3_600));
     let (gate, _) = gate_over(&cluster.url(), rules.to_vec()).await;
@@ -126,7 +126,7 @@ async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
     for node in &cluster.0 {
         node.run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
-    // Somebody of whom the first slot asked is on another node than the second.
+    // Finds a user whose slot, the first to be asked, is on another node than the second.
     let (second, _) = cluster.holder("tidegate:default:payments:yes");
     let lives_apart =
         |user: &String| cluster.holder(&format!("tidegate:default:per-user:{user}")).0 != second;
@@ -144,7 +144,7 @@ async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
 
     let answer = ask(&closed, &pays).await;
     assert!(!answer.is_allowed() && answer.is_degraded());
-    // It is given back behind the answer.
+    // Units are given back after the answer.
     let mut looks = 0;
     while remaining(&closed, &pays[..1]).await != [9] {
         looks += 1;
@@ -160,7 +160,7 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
         |user: &String| cluster.holder(&format!("tidegate:default:per-user:{user}")).0 != second;
     let user = (0..).map(|number| format!("u{number}")).find(lives_apart).unwrap();
     let pays = [("user", user.as_str()), ("pays", "yes")];
-    // What the first request took is kept, and what the second took is given back.
+    // Units of the first request are kept, and units of the second are given back.
     for on_store_error in [OnStoreError::Open, OnStoreError::Closed] {
         let mut hasty = settings(&cluster.url());
         hasty.timeout = Micros::from_millis(400);
@@ -181,7 +181,7 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
             assert!(looks < 60_000, "what was taken is not given back");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // What is to be given back is given back before the store is asked so often.
+        // Units are given back before this many looks at the store.
         for _ in 0..5 {
             let _ = remaining(&gate, &pays).await;
         }
@@ -208,9 +208,9 @@ async fn descriptors_of_one_request_meet_across_slots_as_rules_do() {
     assert!(answer.is_degraded(), "no rule says that it may: {answer:?}");
 }
 
-/// How many requests that fit are refused because others, which are refused in the end, hold units for a
-/// moment. `TIDEGATE_LONG=1 cargo test -p tidegate --release --all-features --test stores under_admission
-/// -- --nocapture` prints the figures of the guide.
+/// Counts requests that fit but are refused, because others that are refused in the end hold units for a
+/// moment. `TIDEGATE_LONG=1 cargo test -p tidegate --release --all-features --test stores under_admission --
+/// --nocapture` prints the values of the guide.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_admission_passes() {
     let cluster = Cluster::start();

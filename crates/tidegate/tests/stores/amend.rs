@@ -21,7 +21,7 @@ fn named(name: &str, mut rule: RuleSpec) -> RuleSpec {
     rule
 }
 
-/// What is left of each rule that limits the user, by the figures that the answer tells.
+/// Returns the units left of each rule that limits the user, with its limit.
 async fn left(gate: &SharedGate, user: &str) -> Vec<(Limit, u64)> {
     let entries = [("user", user)];
     let descriptors = [Descriptor::new(&entries)];
@@ -83,7 +83,7 @@ async fn an_unlimited_rule_asks_nobody_and_one_that_was_is_asked() {
     assert!(admits(&gate, "ada", 2).await);
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3)]);
     gate.amend("default", &name, per_day(AlgorithmKind::SlidingLog, 10)).unwrap();
-    // The store keeps what was used before for as long as it counts: never a reset.
+    // The store keeps usage for as long as it counts: a change is never a reset.
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3), (Limit::Units(10), 4)]);
     let descriptors = [Descriptor::new(&[("user", "ada")]).cost(3)];
     let request = Request::new("default", &descriptors);
@@ -145,7 +145,7 @@ async fn what_decides_while_the_store_is_away_is_changed_as_well() {
     let answer = check(&gate, "ada", 1).await;
     assert!(answer.is_degraded());
     let one = &answer.matched()[0];
-    // A part of 20, of which four are known to be used.
+    // A share of 20, of which four units are known to be used.
     assert_eq!((one.decision().limit, one.decision().remaining), (20, 15));
     let descriptors = [Descriptor::new(&[])];
     let answer = gate.check(&Request::new("closed", &descriptors)).await;
@@ -199,7 +199,7 @@ async fn who_waits_goes_on_under_the_figures_of_now() {
     }
 }
 
-/// Many who ask while the rule moves: no more is admitted than the largest limit, and none is lost.
+/// Many tasks ask while the rule changes: no more is admitted than the largest limit, and no unit is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_moves_while_many_ask_admits_no_more_than_its_largest_limit() {
     let server = Server::start(&[]);

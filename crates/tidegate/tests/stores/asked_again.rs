@@ -1,4 +1,4 @@
-//! A request asked again under its id of a gate over a store.
+//! Requests that are asked again under their id, of a gate over a store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
@@ -44,7 +44,7 @@ async fn what_is_remembered_expires_by_itself() {
     let [key] = keys.as_slice() else { panic!("{keys:?}") };
     let left_ms: u64 = server.run(&["PTTL", key]);
     assert!((1..=10_001).contains(&left_ms), "{left_ms}");
-    // As if its time were over: what is then asked is decided anew.
+    // Removes the answer as if its time were over: the next request is decided again.
     server.run::<()>(&["DEL", key]);
     assert!(!gate.check(&request).await.is_repeated());
 }
@@ -81,7 +81,7 @@ async fn one_that_was_held_is_not_held_again_under_its_id() {
     assert!(first.is_allowed() && !first.is_repeated());
     let told = gate.check(&request).await;
     assert!(told.is_repeated() && !told.delay().is_zero());
-    // Held again it would not be there before this rings, which began sooner.
+    // A second hold for the whole delay would end after this timer, which starts earlier.
     let whole = tokio::time::sleep(std::time::Duration::from_micros(told.delay().as_micros()));
     tokio::select! {
         biased;

@@ -1,4 +1,4 @@
-//! When the store is slow or away: what each rule does then, and that the store is exact once it is back.
+//! A slow or unavailable store: how each rule decides meanwhile, and that the store decides exactly afterwards.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::future::poll_fn;
@@ -19,10 +19,10 @@ fn token(limit: u64, on_store_error: OnStoreError) -> tidegate::RuleSpec {
     rule(AlgorithmKind::TokenBucket, limit).on_store_error(on_store_error)
 }
 
-/// The words that an outage was told with, once, and that it ended, once.
+/// Asserts that an outage was reported once, for this reason, and its end once.
 fn one_outage(events: &Events, reason: &str) {
     let mut told = events.told();
-    // A machine with no time for the test looks like load.
+    // A busy machine looks like load.
     told.retain(|told| !told.starts_with("overload"));
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].contains(reason), "{told:?}");
@@ -106,7 +106,7 @@ async fn a_store_that_does_not_answer_is_asked_a_few_times_and_then_left_alone()
     redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
     let asked = until_lost(&gate, &events).await;
     assert!(asked >= 1, "it was asked, and answered nothing for the deadline");
-    // Nothing more is sent, so nothing waits.
+    // No request is sent any more, so none waits.
     for _ in 0..1_000 {
         assert!(check(&gate, "ada", 1).await.is_degraded());
     }

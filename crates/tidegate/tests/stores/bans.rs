@@ -1,4 +1,4 @@
-//! Bans over a store: counted in each process, and denied before the store is asked.
+//! Bans over a store: counted in each process, and applied before the store is asked.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tidegate::{
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
-/// Longer than any limiter here says to wait.
+/// Longer than any `retry_after` of the limiters here.
 const WEEK: Micros = Micros::from_secs(7 * 86_400);
 
 fn ban(refusals: u64) -> Ban {

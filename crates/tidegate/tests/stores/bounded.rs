@@ -1,5 +1,5 @@
-//! Rules that keep so many keys at most, and a store without memory: who has a limiter keeps it, and who is new shares
-//! one or is refused.
+//! Rules that keep a bounded number of keys, and a store without memory: existing limiters stay, and new keys
+//! share an overflow limiter or are refused.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::{Duration, sleep};
 use crate::cluster::Cluster;
 use crate::server::{Server, check, gate_over, gate_with, settings};
 
-/// The set in which the keys of the rule of these tests are counted.
+/// The set in which the keys of rule `r` are counted.
 const COUNTER: &str = "tidegate:?keys:default:r";
 
 fn named_r(algorithm: AlgorithmKind) -> RuleSpec {
@@ -31,7 +31,7 @@ async fn ask<'g>(gate: &'g SharedGate, user: &str) -> Answer<'g> {
     answer
 }
 
-/// Of so many users who ask once each, those who have a limiter of their own.
+/// Asks once for each of these users, and returns those with a limiter of their own.
 async fn own(gate: &SharedGate, users: std::ops::Range<usize>) -> Vec<usize> {
     let mut own = Vec::new();
     for user in users {

@@ -1,4 +1,4 @@
-//! Clocks that are apart: those of clients mean nothing, and those of a cluster's nodes are told of.
+//! Clocks that differ: those of clients do not matter, and those of a cluster's nodes are reported.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::server::nodes::Nodes;
 use crate::server::proxy::{Proxy, Way};
 use crate::server::{Events, Folder, Server, check, gate_over, long};
 
-/// How far the clock of each client is ahead, in seconds.
+/// The offset of each client's clock, in seconds.
 const AHEAD_S: [i64; 8] = [-3_600, -1_800, -600, -1, 1, 600, 1_800, 3_600];
 /// Tasks of each client that ask without a pause.
 const TASKS: usize = 4;
-/// What tells a client where to ask, and where to write what it was told.
+/// The variable that gives a client the address of the store and its output file.
 const STORE: &str = "TIDEGATE_CLIENT_STORE";
 const LOG: &str = "TIDEGATE_CLIENT_LOG";
 
 const LIMIT: u64 = 50;
 const WINDOW_US: u64 = 500_000;
 
-/// How long each algorithm is saturated.
+/// Returns the time for which each algorithm is saturated.
 fn lasting() -> Duration {
     if long() { Duration::from_secs(10) } else { Duration::from_secs(1) }
 }
@@ -37,7 +37,7 @@ fn short(algorithm: AlgorithmKind) -> RuleSpec {
     RuleSpec::new(algorithm.name(), spec).key(["user"])
 }
 
-/// Asks about one key without a pause; the store's time of each decision, and whether it admitted.
+/// Asks about one key without a pause. Returns the store's time of each decision, and whether it admitted.
 async fn saturate(url: &str, algorithm: AlgorithmKind) -> Vec<(u64, bool)> {
     let (gate, _) = gate_over(url, vec![short(algorithm)]).await;
     let (gate, ends) = (Arc::new(gate), Instant::now() + lasting());
@@ -55,10 +55,10 @@ async fn ask(gate: Arc<SharedGate>, until: Instant) -> Vec<(u64, bool)> {
     told
 }
 
-/// Holds what all clients were told to a serial limiter: the same requests at the same times, one after
-/// the other. Answers how many were admitted.
+/// Compares the clients' answers with a serial limiter: the same requests at the same times, one after the
+/// other. Returns how many were admitted.
 fn judge(algorithm: AlgorithmKind, mut told: Vec<(u64, bool)>) -> usize {
-    // Of requests in one microsecond, those that were refused came last: nothing is given back in it.
+    // Within one microsecond refusals come last, because nothing is given back in it.
     told.sort_unstable_by_key(|(at, allowed)| (*at, !allowed));
     let model = model::AlgorithmKind::named(algorithm.name()).unwrap();
     let mut model = Model::new(model::Policy::new(model, LIMIT, WINDOW_US));
@@ -76,8 +76,8 @@ fn wall_clock_s() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed()
 }
 
-/// By itself, a test with one client. Started by the one below, one of its eight: it writes its wall
-/// clock, then a line for each answer.
+/// A test with one client by itself. The test below starts it as one of eight clients: then it writes its wall
+/// clock, and a line for each answer.
 #[tokio::test]
 async fn one_client_is_told_what_a_serial_limiter_would_say() {
     let (Ok(store), Ok(log)) = (std::env::var(STORE), std::env::var(LOG)) else {
@@ -136,7 +136,7 @@ fn eight_processes_with_clocks_an_hour_apart_admit_what_one_would() {
     }
 }
 
-/// Three primaries; the clock of the second is an hour ahead.
+/// Starts three primaries; the clock of the second is an hour fast.
 fn apart() -> Nodes {
     Nodes::start_in(3, 0, |node| ahead(if node == 1 { 3_600 } else { 0 }))
 }
@@ -174,7 +174,7 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
         let refused = check(&gate, &user, 1).await;
         let given = u64::from(refused.is_allowed());
         assert!(!refused.is_degraded(), "{algorithm}: {refused:?}");
-        // The counts of a minute fade over the next one, a sixth of it for each.
+        // The counts of one minute fade over the next one, by a sixth in each step.
         let fades = *algorithm == AlgorithmKind::SlidingCounter;
         let longest = Micros::from_secs(if fades { 70 } else { 60 });
         assert!(refused.retry_after().unwrap() <= longest, "{algorithm}: {refused:?}");

@@ -1,4 +1,4 @@
-//! A store that is a cluster: rules that meet in one slot, and slots that move while they are asked.
+//! A store that is a cluster: rules whose keys share a slot, and slots that move while they are asked.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule, settings};
@@ -31,7 +31,7 @@ impl Cluster {
         format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", self.0[0].port, self.0[1].port)
     }
 
-    /// The way of a key from its node to the other one.
+    /// Returns a handle to move this key to the other node.
     pub(crate) fn way_of<'c>(&'c self, key: &'c str) -> Way<'c> {
         let (from, to) = self.holder(key);
         let slot = self.0[0].run::<u32>(&["CLUSTER", "KEYSLOT", key]).to_string();
@@ -43,14 +43,14 @@ impl Cluster {
         self.0[node].run(&["CLUSTER", "MYID"])
     }
 
-    /// The node that holds a key, and the other one.
+    /// Returns the indices of the node that holds a key, and of the other one.
     pub(crate) fn holder(&self, key: &str) -> (usize, usize) {
         let slot: u32 = self.0[0].run(&["CLUSTER", "KEYSLOT", key]);
         if slot < 8192 { (0, 1) } else { (1, 0) }
     }
 }
 
-/// A key that moves with its slot, step by step.
+/// Moves a key with its slot, step by step.
 pub(crate) struct Way<'c> {
     key: &'c str,
     slot: String,
@@ -61,13 +61,13 @@ pub(crate) struct Way<'c> {
 }
 
 impl Way<'_> {
-    /// Both nodes know that the slot moves; the key is where it was.
+    /// Marks the slot as moving on both nodes; the key stays.
     pub(crate) fn begin(&self) {
         self.new.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "IMPORTING", &self.old_id]);
         self.old.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "MIGRATING", &self.new_id]);
     }
 
-    /// The key is on its new node; the slot is not yet.
+    /// Moves the key to its new node, and not yet the slot.
     pub(crate) fn carry(&self) {
         let port = self.new.port.to_string();
         self.old.run::<()>(&["MIGRATE", "127.0.0.1", &port, self.key, "0", "5000"]);
@@ -85,7 +85,7 @@ fn bucket(name: &str) -> RuleSpec {
     RuleSpec::new(name, spec).key(["user"]).dedupe(Micros::from_secs(600))
 }
 
-/// Asks twice under one id: the second time it is told the first answer, wherever its keys live.
+/// Asks twice under one id: the second time returns the first answer, wherever its keys live.
 async fn asks_again(gate: &SharedGate, user: &str) {
     let entries = [("user", user)];
     let descriptors = [Descriptor::new(&entries)];
@@ -180,7 +180,7 @@ async fn one_node_that_is_away_does_not_take_the_other_with_it() {
 
     cluster.0[1].start_again(&[]);
     while check(&gate, &gone, 0).await.is_degraded() {
-        // While one of both is answered, the cluster as a whole is not taken for lost.
+        // While one node replies, the cluster as a whole does not count as lost.
         assert!(!check(&gate, &there, 0).await.is_degraded());
     }
     assert_eq!(events.told()[1..], ["8192-16383 back"]);
@@ -226,7 +226,7 @@ async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
 #[tokio::test]
 async fn a_node_is_fit_while_the_slot_that_it_is_looked_at_by_moves_away() {
     let cluster = Cluster::start();
-    // Keys of looks, until both nodes have been looked at by one; their slots begin to move.
+    // Finds keys of checks until each node has been checked with one; their slots start to move.
     let keys: Vec<_> = (0..20).map(|number| format!("tidegate:{{{number}}}?")).collect();
     let first_of = |node| keys.iter().find(|key| cluster.holder(key).0 == node).unwrap();
     for node in 0..2 {

@@ -1,7 +1,7 @@
-//! Failover and moving slots while 64 tasks ask: what is admitted over a limit then.
+//! Failover and moving slots while 64 tasks ask: units admitted over a limit meanwhile.
 //!
-//! A primary that dies takes with it what its replicas did not have yet. That is the written bound: at
-//! most one limit's worth of each key.
+//! A primary that dies loses the writes that its replicas do not have yet. The documented bound is one limit's
+//! worth for each key.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -81,14 +81,14 @@ async fn a_planned_failover_loses_nothing() {
     assert_eq!(figures.over, 0, "{figures:?}");
 }
 
-/// All limiters of a load in one slot.
+/// Rules whose keys are all in one slot.
 fn in_one_slot() -> Vec<RuleSpec> {
     rules().into_iter().map(|rule| rule.key(["user", "place"]).hash_tag("place")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_to_and_fro_under_load_counts_nothing_twice() {
-    // Without replicas, so that who holds a slot is decided here alone.
+    // Without replicas, only this test decides which node holds a slot.
     let nodes = block_in_place(|| Nodes::start(3, 0));
     let slot = nodes.slot("{=here}");
     let home = nodes.holder(slot);

@@ -1,7 +1,7 @@
-//! Faults of one server, and of the way to it, while 64 tasks ask: what is admitted over a limit then.
+//! Faults of one server and of the network while 64 tasks ask: units admitted over a limit meanwhile.
 //!
-//! Each test drives one fault and tells a row of figures; times are told, and never judged. With
-//! `TIDEGATE_LONG=1` faults last five seconds, as they do for the table in `docs/RELIABILITY.md`.
+//! Each test causes one fault and prints a row of values; times are printed and never asserted. With
+//! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/RELIABILITY.md`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::server::proxy::{Proxy, Way};
 use crate::server::records::Figures;
 use crate::server::{Server, check, gate_with, long, rule, settings};
 
-/// How long a fault lasts.
+/// Returns how long a fault lasts.
 pub(crate) fn lasting() -> Duration {
     if long() { Duration::from_secs(5) } else { Duration::from_millis(300) }
 }
 
-/// As people set it: with the default deadline. Rules refuse while the store is away, so that whatever is
-/// admitted was admitted by the store.
+/// The settings of a usual setup, with the default deadline. Rules refuse while the store is unavailable, so
+/// only the store admits.
 pub(crate) fn closed(rules: Vec<RuleSpec>) -> Vec<RuleSpec> {
     rules.into_iter().map(|rule| rule.on_store_error(OnStoreError::Closed)).collect()
 }
 
-/// Drives a fault under load; the figures of it all, once the store answers as before.
+/// Causes a fault under load, and returns the values of the run after the store replies again.
 pub(crate) async fn under_load(
     url: &str,
     rules: Vec<RuleSpec>,
@@ -59,7 +59,7 @@ async fn drive(
     figures
 }
 
-/// A fault that loses no data.
+/// Causes a fault that loses no data.
 async fn none_over(url: &str, told: &str, fault: impl AsyncFnOnce()) -> Figures {
     let figures = under_load(url, rules(), told, fault).await;
     assert_eq!(figures.over, 0, "{told}: {figures:?}");
@@ -144,7 +144,7 @@ async fn a_script_of_somebody_that_does_not_end_keeps_all_others_waiting() {
         let endless = redis::cmd("EVAL").arg("while true do end").arg(0).get_packed_command();
         hog.send_packed_command(&endless).unwrap();
         sleep(lasting()).await;
-        // It can be ended once it has run for as long as the threshold says.
+        // The script can be killed once it has run for the configured threshold.
         let mut kill = || redis::cmd("SCRIPT").arg("KILL").exec(&mut controls);
         block_in_place(|| while kill().is_err() {});
     };
@@ -152,7 +152,7 @@ async fn a_script_of_somebody_that_does_not_end_keeps_all_others_waiting() {
     assert!(figures.degraded > 0);
 }
 
-/// A fault of the way, not of the server.
+/// Causes a fault of the network, not of the server.
 async fn on_the_way(told: &str, fault: impl AsyncFnOnce(&Proxy)) -> Figures {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
@@ -264,8 +264,8 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
         let figure = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
         figure.map_or(0, |(calls, _)| calls.parse::<u64>().unwrap())
     };
-    // The time when the policy was loaded, and for bob, each by its text; and for nothing. Then each request once, and
-    // each that was answered late once more, to undo it. A look at the store is all that uses ZCOUNT here.
+    // Three scripts do not count: the one that dates the policy, bob's request, and the last look. The others are
+    // each request once, and once more for each late reply, to undo it. Only checks of the store use ZCOUNT here.
     let scripts = calls("cmdstat_eval:") + calls("cmdstat_evalsha:") - calls("cmdstat_zcount:");
     let sent = scripts - 3;
     assert!(

@@ -1,4 +1,4 @@
-//! Plans, and figures that requests bring, over a real server: the same decisions as in memory.
+//! Plans, and values supplied by requests, over a real server: the same decisions as in memory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ fn checked(spec: Spec) -> Arc<Rule> {
     Arc::new(Rule::new(spec).unwrap())
 }
 
-/// Plans that a test changes, looked up by every gate.
+/// Plans that a test changes; all gates look them up.
 #[derive(Clone, Default)]
 struct Plans(Arc<Mutex<HashMap<&'static str, Arc<Rule>>>>);
 
@@ -48,7 +48,7 @@ fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
     ]
 }
 
-/// Whether it goes on, and of each rule the limit, what is left, and the algorithm that decided.
+/// Returns the verdict, and for each rule the limit, the units left, and the algorithm that decided.
 fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, AlgorithmKind)>) {
     let each = answer.matched().into_iter().map(|matched| {
         let decision = matched.decision();
@@ -67,8 +67,8 @@ async fn under_limits_that_requests_bring_the_store_decides_as_memory_does() {
     walk(true).await;
 }
 
-/// Beside a gate in memory; of windows of a day, so that no time that the test takes counts. Plans, and what
-/// requests bring, are of any algorithm.
+/// Compares the store with a gate in memory, over windows of a day, so that the time of the test does not
+/// count. Plans and supplied values are of any algorithm.
 async fn walk(brings: bool) {
     let server = Server::start(&[]);
     for seed in 0..if long() { 200 } else { 20 } {
@@ -109,7 +109,7 @@ async fn walk(brings: bool) {
                 _ => (shared.refund(&request).await.unwrap(), here.refund(&request)),
             };
             let (mut one_told, other_told) = (told(&one), told(&other));
-            // What gives back decides nothing in a store.
+            // A refund in a store does not decide.
             if verb >= 8 {
                 one_told.0 = other_told.0;
             }
@@ -201,7 +201,7 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
     let wait = OnExcess::Wait { wait: DAY, max_waiters: 5 };
     let rules = vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(wait).limit_from_request()];
     let (gate, _) = gate_over(&server.url(), rules).await;
-    // One token in a day; with the request's own figures, one in a millisecond.
+    // The rule has one token a day; the request supplies one token a millisecond.
     let fast = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_millis(1))).unwrap();
     let own = OwnLimit::new(fast);
     assert!(check(&gate, Some(&own), None).await.is_allowed());
@@ -212,8 +212,8 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
     assert_eq!(answer.matched()[0].figures().spec().window, Some(Micros::from_millis(1)));
 }
 
-/// In force is a window of a second, under which all have room soon; under their own, of a day, nobody would
-/// behind the first.
+/// Under the values in force, with a window of a second, all waiters are admitted soon; under their own, of a
+/// day, none behind the first would be.
 #[tokio::test]
 async fn nobody_is_refused_for_those_before_it_by_figures_that_are_not_in_force() {
     let server = Server::start(&[]);
@@ -222,7 +222,7 @@ async fn nobody_is_refused_for_those_before_it_by_figures_that_are_not_in_force(
     let rule = RuleSpec::new("r", six_a(Micros::from_secs(1))).key(["user"]).on_excess(wait);
     let (gate, _) = gate_over(&server.url(), vec![rule.limit_from_request()]).await;
     let own = OwnLimit::new(Rule::new(six_a(DAY)).unwrap());
-    // Where the second ends between, the first goes on at once, and another user begins anew.
+    // If a second ends in between, the first goes on immediately, and another user starts fresh.
     for user in ["ada", "bob", "eve"] {
         let entries = [("user", user)];
         let used = [Descriptor::new(&entries).cost(5)];

@@ -1,7 +1,7 @@
-//! A frozen primary of a cluster: its own keys are decided without the store, and those of the others by it.
+//! A frozen primary of a cluster: its own keys are decided without the store, and the others by the store.
 //!
-//! With `TIDEGATE_LONG=1` the deadline is the default one, and the rows are those of `docs/RELIABILITY.md`;
-//! else it is one that no machine misses, so that not one request for a healthy primary may be late.
+//! With `TIDEGATE_LONG=1` the deadline is the default one, and the rows are those of `docs/RELIABILITY.md`. By
+//! default the deadline is so long that no machine misses it, so no request for a healthy primary may be late.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use crate::server::nodes::Nodes;
 use crate::server::records::{Figures, Record};
 use crate::server::{Events, long};
 
-/// The number of the primary that is frozen.
+/// The index of the frozen primary.
 const FROZEN: usize = 2;
 
-/// For how long only its keys are asked for, before the others: longer than it may be silent.
+/// The time for which only its keys are asked for, before the others: longer than it may be silent.
 const ALONE: Duration = Duration::from_millis(3_600);
 
-/// Three primaries; each goes on while another is away.
+/// Starts three primaries; each goes on while another is unavailable.
 fn cluster() -> Nodes {
     let nodes = Nodes::start(3, 0);
     for node in &nodes.all {
@@ -42,13 +42,13 @@ fn gate(nodes: &Nodes) -> Arc<SharedGate> {
     Arc::new(SharedGate::new(policy, settings, Events::default().observer()).unwrap())
 }
 
-/// The primary that holds a key of the load.
+/// Returns the primary that holds a key of the load.
 fn holder(nodes: &Nodes, key: u64) -> usize {
     let algorithm = algorithm_of(key).name();
     nodes.holder(nodes.slot(&format!("tidegate:{algorithm}:{algorithm}:k{key}")))
 }
 
-/// Asks for one key of the load, until an answer or the time is such.
+/// Asks for one key of the load until `such` returns true for whether the answer is degraded.
 async fn ask_until(gate: &SharedGate, key: u64, such: impl Fn(bool) -> bool) {
     let user = format!("k{key}");
     let entries = [("user", user.as_str()), ("place", "here")];
@@ -59,9 +59,10 @@ async fn ask_until(gate: &SharedGate, key: u64, such: impl Fn(bool) -> bool) {
     }
 }
 
-/// Asks while the primary is frozen, and until it has answered again; tells of its keys, and of the others'.
+/// Asks while the primary is frozen and until it replies again. Returns the values of its keys, and of the
+/// others.
 async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [Figures; 2] {
-    // A key that the load does not come to.
+    // A key that the load does not reach.
     let key = (1_000_000..).find(|key| holder(nodes, *key) == FROZEN).unwrap();
     let alone = Instant::now() + ALONE;
     ask_until(&gate, key, |_| Instant::now() >= alone).await;
@@ -84,7 +85,7 @@ async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [Figures; 2]
     })
 }
 
-/// The others do not notice.
+/// Asserts that the other keys are not affected.
 fn is_apart([own, others]: &[Figures; 2]) {
     assert!(own.degraded > 0, "{own:?}");
     assert!(long() || others.degraded == 0, "{} of {}", others.degraded, others.requests);

@@ -1,4 +1,4 @@
-//! Charging by outcome over a store: what is kept, what comes back, and from where.
+//! Charging by outcome over a store: which units are kept, which come back, and from where.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule, until_lost};
@@ -15,7 +15,7 @@ fn log(name: &str, limit: u64) -> RuleSpec {
 #[tokio::test]
 async fn a_refusal_holds_nothing_and_who_waits_is_held_in_turn() {
     let server = Server::start(&[]);
-    // More than the day that it takes, whatever the clocks of the store and of this process differ by.
+    // Longer than the day that it takes, by more than the clocks of the store and of this process can differ.
     let wait = OnExcess::Wait { wait: Micros::from_secs(2 * 86_400), max_waiters: 9 };
     let (gate, _) = gate_over(&server.url(), vec![log("all", 1).on_excess(wait)]).await;
     let descriptors = [Descriptor::new(&[])];

@@ -1,9 +1,10 @@
-//! What four nodes were told by one store under more load than fits, held to the definitions answer by answer.
+//! The answers of four nodes over one store under more load than fits, compared with the definitions one by
+//! one.
 //!
-//! The store's clock tells when an answer was given ([`Answer::at`]). Many are given at one instant, for requests go to
-//! the store together: among these the order is that in which the first of their limiters was used up. So one serial
-//! order is known, and naive models that are asked in it must say the same of each request, with all figures.
-//! `TIDEGATE_LONG=1` goes on three times as long.
+//! [`Answer::at`] is the store's time of an answer. Many answers have the same time, because requests go to the
+//! store together; among these the order is that in which the first of their limiters was used up. So the
+//! serial order is known, and naive models that are asked in it must return the same values for each request.
+//! `TIDEGATE_LONG=1` runs three times as long.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod late;
@@ -26,12 +27,13 @@ use crate::server::{Server, long, settings};
 
 /// Nodes over one store.
 const GATES: u64 = 4;
-/// Requests of each node that wait for an answer at once.
+/// The number of requests of each node that wait for an answer together.
 const TASKS: u64 = 512;
-/// Between an answer of the node itself, which may take no time, and the next request of a task.
+/// The pause between an answer and the next request of a task, because an answer of the node itself may take no
+/// time.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// For how long requests are sent.
+/// Returns how long requests are sent.
 fn lasting() -> Duration {
     if long() { Duration::from_millis(900) } else { Duration::from_millis(300) }
 }
@@ -44,7 +46,7 @@ struct Asked {
     cost: u64,
 }
 
-/// A limiter: its rule, and its user where each has one.
+/// A limiter: its rule, and its user if each user has one.
 type Met = (String, Option<String>);
 
 /// An answer.
@@ -54,7 +56,7 @@ struct Told {
     asked: Asked,
     at_us: u64,
     allowed: bool,
-    /// It was given without the store.
+    /// Whether it was decided without the store.
     degraded: bool,
     each: Vec<(Met, Expected)>,
 }
@@ -76,15 +78,15 @@ impl Told {
         }
     }
 
-    /// Where it stands in the serial order: what took more of the first limiter came later, and what took nothing
-    /// came behind whatever left as much.
+    /// The position in the serial order: a request that took more of the first limiter came later, and one that
+    /// took nothing came after all that left as much.
     fn turn(&self) -> (u64, Reverse<u64>, bool) {
         let remaining = self.each.first().map_or(0, |(_, told)| told.remaining);
         (self.at_us, Reverse(remaining), !self.allowed || self.asked.cost == 0)
     }
 }
 
-/// A decision as the models tell it.
+/// Returns a decision in the form of the models.
 fn figures(decision: &Decision) -> Expected {
     Expected {
         allowed: decision.is_allowed(),
@@ -96,7 +98,7 @@ fn figures(decision: &Decision) -> Expected {
     }
 }
 
-/// A rule, and what its model is to know.
+/// A rule, and the input of its model.
 #[derive(Clone, Debug)]
 struct Pair {
     spec: RuleSpec,
@@ -120,22 +122,22 @@ impl Pair {
     }
 }
 
-/// Nodes that ask, each with the same rules.
+/// Makes nodes with the same rules.
 async fn nodes(settings: &StoreSettings, pairs: &[Pair]) -> Vec<Arc<SharedGate>> {
     let mut gates = Vec::new();
     for _ in 0..GATES {
         let rules = pairs.iter().map(|pair| pair.spec.clone()).collect();
         let policy = Policy::new(rules).unwrap();
         let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
-        // It may be found too slow at first, where others keep the processor busy.
+        // The first check may find the store too slow if other processes keep the processor busy.
         gate.recovered().await;
         gates.push(Arc::new(gate));
     }
     gates
 }
 
-/// All answers to requests that `asks` makes up, so many of each node at once. The generator of each task has the
-/// task's number for its seed.
+/// Returns all answers to requests from `asks`, with `TASKS` tasks on each node. The seed of each task is its
+/// number.
 async fn history(
     gates: &[Arc<SharedGate>],
     tasks: u64,
@@ -163,12 +165,12 @@ async fn history(
     all.join_all().await.concat()
 }
 
-/// What became of the requests of all nodes.
+/// Returns the counts of all nodes.
 fn counts(gates: &[Arc<SharedGate>]) -> Vec<StoreCounts> {
     gates.iter().map(|gate| gate.counts()).collect()
 }
 
-/// Holds exact answers to the models, one after the other; how many were admitted, and how many not.
+/// Compares exact answers with the models, in order. Returns how many were admitted, and how many not.
 fn judge(pairs: &[Pair], mut history: Vec<Told>) -> (usize, usize) {
     history.sort_by_key(Told::turn);
     let policies: HashMap<_, _> =
@@ -199,7 +201,7 @@ fn judge(pairs: &[Pair], mut history: Vec<Told>) -> (usize, usize) {
     (admitted, history.len() - admitted)
 }
 
-/// Sends requests to all nodes, which have time for each of them, and judges every answer.
+/// Sends requests to nodes with enough time for each of them, and compares every answer.
 async fn all_are_right(
     server: &Server,
     pairs: &[Pair],
@@ -220,7 +222,7 @@ async fn all_are_right(
     }
 }
 
-/// Mostly single units; now and then nothing, and what never fits.
+/// Mostly single units, sometimes none, and sometimes more than ever fits.
 fn cost(rng: &mut Rng) -> u64 {
     rng.pick([0, 1, 1, 1, 1, 1, 1, 2, 5, 1_000_000])
 }
@@ -243,7 +245,7 @@ async fn every_answer_of_a_rule_for_all_beside_one_for_each_user_is_that_of_the_
         let all = Pair::new(&format!("all-{algorithm}"), *algorithm, 100, 50);
         let per_user = Pair::new(&format!("user-{other}"), other, 15, 70).per_user();
         let asks = |rng: &mut Rng| {
-            // Few ask often and many seldom, so that now the one rule refuses and now the other.
+            // Few users ask often and many rarely, so that either rule refuses at times.
             let (user, cost) = (rng.skewed(64), cost(rng));
             Asked { domain: "default", user, cost }
         };

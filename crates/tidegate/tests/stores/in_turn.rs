@@ -1,4 +1,4 @@
-//! Waiting over a store: a line in each process, its head asks again.
+//! Waiting over a store: each process has a queue, and its head asks again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fmt::Debug;
@@ -26,7 +26,7 @@ async fn gate(server: &Server, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
     Arc::new(gate_over(&server.url(), rules).await.0)
 }
 
-/// What somebody is told who waits for `cost` units.
+/// Returns the answer to a request that waits for `cost` units.
 async fn acquire(gate: &SharedGate, cost: u64) -> (bool, Option<Micros>, u64) {
     let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
     let answer = gate.acquire(&Request::new("default", &descriptors)).await;
@@ -39,7 +39,7 @@ fn waiting(gate: &SharedGate) -> usize {
     gate.waiting(&Request::new("default", &descriptors))
 }
 
-/// One more who waits, standing in the line.
+/// Starts one more waiter, and returns when it is in the queue.
 async fn waiter<T: Debug + Send + 'static>(
     gate: &Arc<SharedGate>,
     task: impl Future<Output = T> + Send + 'static,
@@ -75,7 +75,7 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
     };
     let gates = [gate(&server, rules()).await, gate(&server, rules()).await];
     let mut tasks = tokio::task::JoinSet::new();
-    // Tasks of one thread begin in the order in which they are made.
+    // Tasks of one thread start in the order in which they are created.
     for number in 0..4 {
         for (process, gate) in gates.iter().enumerate() {
             let gate = Arc::clone(gate);
@@ -97,7 +97,7 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
 async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_taken() {
     let server = Server::start(&[]);
     let hour = Micros::from_secs(3_600);
-    // Longer than two days, which is what some algorithms make the sixth wait that comes at once.
+    // Longer than two days: some algorithms make the sixth request of a burst wait that long.
     let wait = Micros::from_secs(49 * 3_600);
     for algorithm in AlgorithmKind::ALL {
         let own = rule(*algorithm, 3).on_excess(OnExcess::Wait { wait, max_waiters: 9 });
@@ -105,7 +105,7 @@ async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_
         let memory = Gate::new(Policy::new(vec![own]).unwrap());
         let descriptors = [Descriptor::new(&[("user", "ada")])];
         let request = Request::new("default", &descriptors);
-        // All that there is, and so many who wait that one more would be too late.
+        // Takes all units, and adds waiters until one more would be too late.
         while memory.peek(&request).is_allowed() {
             assert!(memory.check(&request).is_allowed());
             assert!(check(&shared, "ada", 1).await.is_allowed());
@@ -154,7 +154,7 @@ async fn several_rules_are_waited_for_one_after_another() {
     assert_eq!(remaining, [1, 0]);
 }
 
-/// Polls a future so often, and drops it right after the last poll; its output, if it came to an end.
+/// Polls a future `times` times and drops it right after the last poll; returns its output if it ended.
 async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut polls) = (pin!(future), 0);
     poll_fn(|context| {
@@ -173,7 +173,7 @@ async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
 #[tokio::test]
 async fn a_request_that_is_dropped_after_any_poll_takes_nothing() {
     let server = Server::start(&[]);
-    // The later slots of a queue are promised already.
+    // The later slots of a queue are already promised.
     let all =
         AlgorithmKind::ALL.iter().filter(|algorithm| **algorithm != AlgorithmKind::LeakyQueue);
     for algorithm in all {
@@ -217,7 +217,7 @@ async fn a_waiter_that_is_dropped_after_any_poll_leaves_its_place_to_the_next() 
             yield_now().await;
         }
         give_back(&gate, 1).await;
-        // Replies may come before they are waited for, so that it needs fewer polls than these to be admitted.
+        // Replies may come before they are awaited, so it may be admitted in fewer polls.
         if first.await.unwrap() {
             give_back(&gate, 1).await;
         }

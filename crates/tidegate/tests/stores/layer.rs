@@ -26,7 +26,7 @@ async fn gate(server: &Server, rule: RuleSpec) -> Arc<SharedGate> {
     Arc::new(gate_over(&server.url(), vec![rule]).await.0)
 }
 
-/// Answers the status that the path names; `/error` fails.
+/// Returns the status that the path names; `/error` fails.
 async fn service(request: Request<Body>) -> Result<Response<Body>, &'static str> {
     match &request.uri().path()[1..] {
         "error" => Err("broken"),
@@ -130,7 +130,7 @@ async fn a_closed_rule_without_its_store_is_answered_by_503_and_retry_after() {
     }
 }
 
-/// What is admitted without the store is given back to this node's share, and not to the store.
+/// A cost that was admitted without the store goes back to this node's share, and not to the store.
 #[tokio::test]
 async fn charging_by_outcome_goes_on_without_the_store() {
     let mut server = Server::start(&[]);
@@ -164,7 +164,7 @@ async fn what_a_queue_admits_is_held_until_its_slot() {
     }
 }
 
-/// Its host has asked to be left alone by the time that a request may be sent: what it took is given back.
+/// The host asks for a pause before the request may be sent: its units are given back.
 #[tokio::test]
 async fn what_is_held_back_after_all_is_given_back() {
     let server = Server::start(&[]);
@@ -176,8 +176,8 @@ async fn what_is_held_back_after_all_is_given_back() {
     let (sent, held) = tokio::join!(get(&layer, "/alone"), get(&layer, "/"));
     assert!(sent.extensions().get::<Refusal>().is_none());
     assert_eq!(held.extensions().get::<Refusal>().unwrap().reason(), Reason::Held);
-    // The slot of the first is over by now, whether the second was asked before the first was answered or not at
-    // all. That of the second would take as long again.
+    // The slot of the first request is over by now, whether the second was asked before the first reply or not
+    // at all. The second's slot would take as long again.
     tokio::time::sleep(Duration::from_millis(520)).await;
     assert_eq!(left(&gate).await, most);
 }

@@ -1,4 +1,4 @@
-//! Replies that are lost after the store has decided: what is asked again, and what is not.
+//! Replies that are lost after the store has decided: which requests are asked again, and which are not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use tokio::sync::watch;
 
 use crate::server::{Events, Server, gate_with, rule, settings};
 
-/// What becomes of replies.
+/// The fate of replies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Replies {
     Pass,
-    /// They are kept back until they pass again.
+    /// They are held back until the proxy passes replies again.
     Hold,
-    /// The next one is lost, and with it its connection.
+    /// The next reply is lost, with its connection.
     Lose,
 }
 
-/// What stands between a gate and its server.
+/// A proxy between a gate and its server.
 struct Proxy {
     port: u16,
-    /// Scripts that were sent to the server.
+    /// The number of scripts that were sent to the server.
     scripts: Arc<AtomicUsize>,
     replies: Arc<watch::Sender<Replies>>,
 }
@@ -62,7 +62,7 @@ async fn between(
         let mut bytes = vec![0; 1 << 16];
         while let Ok(read @ 1..) = from_client.read(&mut bytes).await {
             let sent = &bytes[..read];
-            // The look at the store is one too, over a key of its own.
+            // The check of the store is a script too, over a key of its own.
             let text = String::from_utf8_lossy(sent);
             let scripts_in_it = text.split("EVAL").skip(1);
             let found = scripts_in_it.filter(|script| !script.contains("tidegate:?")).count();
@@ -85,7 +85,7 @@ async fn between(
     asking.abort();
 }
 
-/// A gate behind a proxy, its store looked at to the end, and its scripts known.
+/// Makes a gate behind a proxy, after the first check of its store has ended and its scripts are known.
 async fn behind(proxy: &Proxy, timeout: Micros, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
     let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
     settings.timeout = timeout;
@@ -100,7 +100,7 @@ async fn behind(proxy: &Proxy, timeout: Micros, rules: Vec<RuleSpec>) -> (Shared
     (gate, events)
 }
 
-/// One that has something to be told of, so that it is known when it was looked at to the end.
+/// Starts a server that has a finding to report, which marks the end of the check.
 fn server() -> Server {
     Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"])
 }

@@ -1,4 +1,4 @@
-//! The gate over real stores: reached in every form, shared, slow or away, in a cluster.
+//! The gate over real stores: reached in every form, shared, slow or unavailable, in a cluster.
 #![cfg(all(feature = "redis", not(loom)))]
 
 mod across;

@@ -1,4 +1,4 @@
-//! Nodes that see each other in the store, and what each may admit when the store does not decide.
+//! Nodes that see each other in the store, and how much each may admit while the store does not decide.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
@@ -27,7 +27,7 @@ async fn gates(url: &str, rules: &[RuleSpec], number: usize) -> Vec<(SharedGate,
     gates
 }
 
-/// Ends when each of the gates counts so many nodes.
+/// Waits until each of the gates counts this many nodes.
 async fn until_seen(gates: &[(SharedGate, Events)], nodes: u64) {
     let waits = async {
         while !gates.iter().all(|(gate, _)| gate.nodes() == nodes) {
@@ -39,7 +39,7 @@ async fn until_seen(gates: &[(SharedGate, Events)], nodes: u64) {
     assert!(told.is_ok(), "{counted:?}, expected {nodes}");
 }
 
-/// Units that a gate admits of `user` without the store.
+/// Returns the units of `user` that a gate admits without the store.
 async fn admitted(gate: &SharedGate, user: &str) -> u64 {
     let mut admitted = 0;
     for _ in 0..30 {
@@ -92,7 +92,7 @@ async fn a_node_that_ends_is_counted_no_longer_than_it_is_listed_and_one_that_le
     let [now, _]: [u64; 2] = server.run(&["TIME"]);
     assert!(left.iter().all(|(_, expires)| *expires <= (now + 1) * 1_000 + 5_000), "{left:?}");
     until_seen(&gates[..1], 2).await;
-    // The time that the one that ended is still listed for passes at once; those that live stay listed.
+    // Ends the time for which a stopped node is still listed; running nodes list themselves again.
     let over = "local key = KEYS[1] for _, node in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
                 redis.call('ZADD', key, 'XX', 1, node) end";
     server.run::<()>(&["EVAL", over, "1", LIST]);
@@ -126,7 +126,7 @@ async fn a_list_that_is_lost_does_not_give_every_node_the_whole_limit() {
     let server = Server::start(&[]);
     let gates = gates(&server.url(), &[rule(AlgorithmKind::TokenBucket, 12)], 2).await;
     server.run::<()>(&["FLUSHALL"]);
-    // Both list themselves again, and then once more: by that time they have told what they saw first.
+    // Waits until both have listed themselves twice: by then they have reported the first count.
     let expiries = || {
         let listed: Vec<(String, u64)> = server.run(&["ZRANGE", LIST, "0", "-1", "WITHSCORES"]);
         listed.into_iter().map(|(_, expires)| expires)
@@ -177,7 +177,7 @@ async fn a_number_of_nodes_above_a_limit_is_warned_of_once() {
     assert_eq!(events.told(), ["no share: token_bucket among 4"]);
 }
 
-/// A store of which one is known to have denied, for another node took everything.
+/// Makes a gate that knows a denial of the store, because another node took everything.
 async fn denied() -> (Server, SharedGate, Events) {
     let server = Server::start(&[]);
     let rules = vec![rule(AlgorithmKind::SlidingLog, 5)];

@@ -1,4 +1,4 @@
-//! More load than the store decides in time: no limit opens, and what is shed comes back at different times.
+//! More load than the store decides in time: no limit opens, and the `retry_after` of shed requests differ.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use tokio::task::{JoinSet, yield_now};
 
 use crate::server::{Server, check, gate_with, rule, settings};
 
-/// Answers to ten requests of `ada` and one look while other requests take all that may wait for the store, and the
-/// one that follows.
+/// Returns the answers to ten requests of `ada` and one look while other requests fill the store's queue, and
+/// to the one that follows.
 async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize, &Answer<'_>)) {
     let server = Server::start(&[]);
     let mut narrow = settings(&server.url());

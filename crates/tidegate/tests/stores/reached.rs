@@ -1,4 +1,4 @@
-//! The ways to a store: Sentinel, TLS, a socket; and that a new primary is found.
+//! The ways to reach a store: Sentinel, TLS, a socket; and finding a new primary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -31,7 +31,7 @@ async fn sentinel_names_the_primary_and_after_a_failover_the_new_one() {
     let url = format!("redis+sentinel://127.0.0.1:{}/main", sentinel.port);
     let (gate, events) = gate_over(&url, vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert_eq!(remaining(&gate).await, 9);
-    // The replica has it all before its primary goes.
+    // Waits until the replica has the state, before its primary is stopped.
     while replica.run::<u64>(&["EXISTS", "tidegate:default:token_bucket:ada"]) == 0
         || !knows_replica(&sentinel)
     {
@@ -65,7 +65,7 @@ async fn a_socket_and_a_database_of_ones_own() {
     assert_eq!(remaining(&same).await, 8);
 }
 
-/// A certificate for 127.0.0.1 that signs itself, and its key.
+/// Makes a self-signed certificate for 127.0.0.1, and its key.
 fn certificate(folder: &Path) -> (String, String) {
     let (certificate, key) = (path(&folder.join("cert.pem")), path(&folder.join("key.pem")));
     let made = Command::new("openssl")

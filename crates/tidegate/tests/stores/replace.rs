@@ -34,7 +34,7 @@ async fn nodes(server: &Server, rules: &[RuleSpec]) -> [SharedGate; 2] {
     ]
 }
 
-/// Whether it is admitted, and by which limits of its rules it was decided.
+/// Returns whether a request is admitted, and the limits that decided.
 async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<u64>) {
     let answer = check(gate, user, cost).await;
     assert!(!answer.is_degraded(), "{answer:?}");
@@ -81,11 +81,11 @@ async fn a_change_of_one_rule_does_nothing_to_another() {
     let [first, second] = nodes(&server, &rules(10, 10)).await;
     replace(&first, rules(30, 10));
     assert_eq!(asked(&first, "ada", 4).await, (true, vec![30, 10]));
-    // It changes `y`, later than the other changed `x`, which is as old here as it was.
+    // This node changes `y` after the other changed `x`, which is as old here as before.
     replace(&second, rules(10, 40));
     assert_eq!(asked(&second, "ada", 1).await, (true, vec![30, 40]));
     assert_eq!(asked(&first, "ada", 1).await, (true, vec![30, 40]));
-    // Caps and modes are no values either.
+    // Caps and modes are not values.
     replace(&second, vec![log("x", 10).dedupe(Micros::from_secs(1)), log("y", 40)]);
     assert_eq!(asked(&second, "ada", 1).await, (true, vec![30, 40]));
 }
@@ -100,7 +100,7 @@ async fn a_rule_that_was_removed_and_is_added_with_other_values_is_newer_than_bo
     replace(&first, vec![]);
     assert_eq!(asked(&first, "ada", 1_000).await, (true, vec![]));
     for limit in [15, 10] {
-        // Also with the values that it had: it was added after the other node had changed it.
+        // Adding back the same values counts too: they were added after the other node's change.
         replace(&first, vec![log("r", limit)]);
         assert_eq!(asked(&first, "ada", 1).await, (true, vec![limit]));
         assert_eq!(asked(&second, "ada", 1).await, (true, vec![limit]), "{limit}");
@@ -153,7 +153,7 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
     assert_eq!(gate.in_force("default", "b").unwrap(), log("b", 20));
     assert!(gate.in_force("default", "a").is_err());
     assert!(!asked(&gate, "ada", 18).await.0 && asked(&gate, "ada", 17).await.0);
-    // What it took is known in this process too, where the rule stands now.
+    // This process knows the units as well, under the rule's new position.
     server.kill();
     until_lost(&gate, &events).await;
     replace(&gate, vec![log("b", 30)]);
@@ -162,7 +162,7 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
     );
 }
 
-/// Nothing of a rule that is closed without the store is known in this process.
+/// This process knows nothing of a rule that is closed without the store.
 #[tokio::test]
 async fn a_cost_is_given_back_to_a_rule_that_was_removed_meanwhile_and_added_back() {
     let server = Server::start(&[]);
@@ -193,7 +193,8 @@ async fn what_does_not_fit_the_store_changes_nothing() {
     assert_eq!(asked(&gate, "ada", 1).await, (true, vec![10]));
 }
 
-/// Who waits for one rule, and by now meets two in several slots, which let nobody wait, is decided at once.
+/// A request that waits for one rule is decided immediately if it now matches two rules in several slots, which
+/// allow no waiting.
 #[tokio::test]
 async fn who_waits_is_decided_across_slots_where_its_rules_live_there_by_now() {
     let cluster = Cluster::start(2, 0);

@@ -1,4 +1,4 @@
-//! Policies that are replaced where the store does not decide: what this node knows of limiters goes on as well.
+//! Policies that are replaced while the store does not decide: this node's limiters go on as well.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn replace(gate: &SharedGate, rules: Vec<RuleSpec>) {
     gate.replace(Policy::new(rules).unwrap()).unwrap();
 }
 
-/// Whether it is admitted without the store, and what is left of its first rule.
+/// Returns whether a request is admitted without the store, and the units left of its first rule.
 async fn away(gate: &SharedGate, user: &str, cost: u64) -> (bool, Option<u64>) {
     let answer = check(gate, user, cost).await;
     assert!(answer.is_degraded() || answer.is_unlimited(), "{answer:?}");
@@ -64,7 +64,7 @@ async fn a_rule_that_is_closed_from_now_on_refuses_and_one_that_was_decides() {
     assert_eq!(away(&gate, "ada", 4).await, (true, Some(0)), "what was used before");
 }
 
-/// What the store has denied holds for the values of then.
+/// A denial of the store holds only for the values of its time.
 #[tokio::test]
 async fn a_denial_does_not_hold_under_other_values_and_holds_under_the_same() {
     let mut server = Server::start(&[]);
@@ -91,7 +91,7 @@ async fn the_limiter_that_keys_without_room_share_is_this_nodes_part_of_the_rule
     let (gate, events) = gate_with(settings, vec![capped(10)]).await;
     server.kill();
     until_lost(&gate, &events).await;
-    // The first user has a limiter of its own, all others share one.
+    // The first user has its own limiter, and all others share one.
     assert!(away(&gate, "lost", 1).await.0);
     assert_eq!(away(&gate, "ada", 2).await, (true, Some(3)), "half of ten");
     replace(&gate, vec![capped(20)]);
@@ -101,7 +101,7 @@ async fn the_limiter_that_keys_without_room_share_is_this_nodes_part_of_the_rule
     assert!(!away(&gate, "eve", 7).await.0, "four are used");
 }
 
-/// A node is listed, and has a share, from when it first has a rule that needs one.
+/// A node is listed, and has a share, from its first rule that needs one.
 #[tokio::test]
 async fn a_node_whose_first_rule_with_shares_comes_later_is_listed_from_then_on() {
     let server = Server::start(&[]);
@@ -128,7 +128,7 @@ async fn a_node_whose_first_rule_with_shares_comes_later_is_listed_from_then_on(
     assert_eq!(listed, 2, "once each");
 }
 
-/// A rule that is replaced by one of which some node has no share is said once.
+/// A replaced rule of which some node has no share is reported once.
 #[tokio::test]
 async fn a_limit_that_becomes_smaller_than_the_number_of_nodes_is_warned_of() {
     let server = Server::start(&[]);

@@ -1,4 +1,4 @@
-//! Histories of tasks that ask a store while the limit goes up and down all the time, on one node and on two.
+//! Histories of tasks that ask a store while the limit rises and falls all the time, on one node and on two.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -18,12 +18,13 @@ fn rules(algorithm: AlgorithmKind, limit: u64, step: u64) -> Vec<RuleSpec> {
     if step.is_multiple_of(3) { vec![open, own] } else { vec![own] }
 }
 
-/// Mostly up, with every other one far down, below what is used.
+/// The limit rises, and every other one is far down, below usage.
 fn limit(step: u64) -> u64 {
     if step.is_multiple_of(2) { 10 + 5 * step } else { 1 + 2 * step }
 }
 
-/// What is admitted of 32 tasks by so many nodes, each of which changes the limit so often.
+/// Runs 32 tasks over `nodes` nodes, each of which changes the limit `steps` times, and checks the admitted
+/// units.
 async fn history(server: &Server, nodes: usize, algorithm: AlgorithmKind, steps: u64) {
     let (history, done) = (Arc::new(History::default()), Arc::new(AtomicBool::new(false)));
     let mut gates = Vec::new();
@@ -74,8 +75,8 @@ async fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobod
     }
 }
 
-/// A rule that comes and goes beside one that stays: what came while it was surely in force is charged to it, and
-/// what came while it was surely gone is not.
+/// A rule comes and goes beside one that stays. It is charged for requests that came while it was surely in
+/// force, and not for those that came while it was surely removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     const MOST: u64 = 1_000_000;
@@ -84,7 +85,7 @@ async fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     let counts = || rule(AlgorithmKind::SlidingLog, MOST);
     let (gate, _) = gate_over(&server.url(), vec![stays()]).await;
     let gate = Arc::new(gate);
-    // Twice the number of changes so far, one more while one is under way.
+    // Twice the number of changes so far, plus one while a change is under way.
     let (phase, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let mut tasks = JoinSet::new();
     for _ in 0..32 {

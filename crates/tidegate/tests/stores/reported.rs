@@ -20,7 +20,7 @@ async fn a_report_while_the_store_is_away_is_taken_here_or_refused_and_never_los
         until_lost(&gate, &events).await;
         let look = check(&gate, "ada", 0).await;
         assert_eq!((look.is_allowed(), look.is_unavailable()), (looks, !looks));
-        // What was reported before is known here as well: this is the only node.
+        // Earlier reports are known in this process as well, because this is the only node.
         let report = check(&gate, "ada", 60).await;
         assert!(!report.is_allowed(), "{on_store_error:?}");
         assert_eq!(report.matched()[0].is_report(), looks, "taken, or to be reported again");

@@ -1,6 +1,7 @@
-//! Nodes of two configurations over one store: the newest revision that has taken from a key decides, whoever asks.
-//! Windows are of days, so that no time that a test takes counts; how values follow each other in time is walked in
-//! `tests/scripts/revisions.rs`.
+//! Nodes of two configurations over one store: the newest revision that has taken from a key decides, whoever
+//! asks.
+//! Windows are of days, so that the time of a test does not count; `tests/scripts/revisions.rs` covers the
+//! order of values over time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU32;
@@ -26,7 +27,7 @@ fn log(limit: u64) -> RuleSpec {
     per_user(AlgorithmKind::SlidingLog, limit, DAY)
 }
 
-/// A node that has just loaded a policy of this revision; 0 says none.
+/// Makes a node that has just loaded a policy of this revision; 0 means none.
 async fn node(server: &Server, revision: u32, rules: Vec<RuleSpec>) -> SharedGate {
     let policy = Policy::new(rules).unwrap();
     let policy = match NonZeroU32::new(revision) {
@@ -38,7 +39,7 @@ async fn node(server: &Server, revision: u32, rules: Vec<RuleSpec>) -> SharedGat
     gate
 }
 
-/// Whether it is admitted, and by which limits of its rules it was decided.
+/// Returns whether a request is admitted, and the limits that decided.
 async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<Limit>) {
     let answer = check(gate, user, cost).await;
     assert!(!answer.is_degraded(), "{answer:?}");
@@ -117,7 +118,8 @@ async fn a_restart_makes_values_newer_unless_they_say_which_they_are() {
         assert_eq!(asked(&old, &user, 1).await, by(true, then));
         assert_eq!(asked(&new, &user, 1).await, by(true, then));
     }
-    // With the same word what was loaded later is the newer, and one with a word is newer than one without.
+    // With equal numbers the values loaded later are newer, and values with a number are newer than those
+    // without.
     let first = node(&server, 3, vec![log(10)]).await;
     let second = node(&server, 3, vec![log(7)]).await;
     let without = node(&server, 0, vec![log(4)]).await;
@@ -141,7 +143,7 @@ async fn values_that_were_changed_on_one_node_hold_for_the_keys_it_has_met() {
         one.amend("default", "per-user", log(8).spec).unwrap();
         assert_eq!(asked(&one, &user, 1).await, by(true, 8));
         assert_eq!(asked(&other, &user, 1).await, by(true, 8));
-        // Back to what it was is a change as well.
+        // A change back counts as a change.
         one.amend("default", "per-user", log(10).spec).unwrap();
         assert_eq!(asked(&one, &user, 1).await, by(true, 10));
         assert_eq!(asked(&other, &user, 2).await, by(false, 10));
@@ -162,7 +164,7 @@ async fn of_several_rules_each_is_decided_by_its_own_newest_values() {
     assert_eq!(asked(&old, "ada", 1).await, limits(10, 100));
     assert_eq!(asked(&middle, "bob", 1).await, limits(10, 50));
     assert_eq!(asked(&old, "ada", 1).await, limits(10, 50));
-    // One rule's values are older than those of this node, the other's newer: `all` was written by `new`.
+    // One rule's values are older than this node's, the other's newer: `new` wrote `all`.
     assert_eq!(asked(&new, "eve", 1).await, limits(5, 100));
     assert_eq!(asked(&middle, "ada", 1).await, limits(10, 100));
     assert_eq!(asked(&new, "ada", 1).await, limits(5, 100));
@@ -236,7 +238,7 @@ async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
     }
     let new = node(&server, 2, vec![log(20)]).await;
     assert_eq!(asked(&new, "ada", 1).await, by(true, 20));
-    // Whoever gives back on its node has it look.
+    // A refund on its node wakes the waiter, which asks again.
     let descriptors = [Descriptor::new(&[("user", "ada")]).cost(1)];
     let _ = old.refund(&Request::new("default", &descriptors)).await.unwrap();
     assert_eq!(waiter.await.unwrap(), Limit::Units(20));

@@ -1,4 +1,4 @@
-//! What a user of the store has to be allowed.
+//! The rights that a user of the store needs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidegate::{
@@ -12,13 +12,13 @@ use crate::server::{Server, check, gate_with, rule, settings};
 
 const PAGE: &str = include_str!("../../../../docs/configuration.md");
 
-/// Lets a user do so much, anew.
+/// Resets the rights of a user to these.
 fn allow(server: &Server, rights: &[&str]) {
     let user = ["ACL", "SETUSER", "tide", "reset", "on", ">right", "~tidegate:*"];
     server.run::<()>(&[&user[..], rights].concat());
 }
 
-/// What that user asks with.
+/// Returns the settings of that user.
 fn of_that_user(url: &str) -> StoreSettings {
     let mut settings = settings(url);
     settings.username = Some("tide".to_owned());
@@ -28,14 +28,14 @@ fn of_that_user(url: &str) -> StoreSettings {
     settings
 }
 
-/// A gate of a user who may do so much.
+/// Makes a gate of a user with these rights.
 fn gate(server: &Server, rights: &[&str], rules: Vec<RuleSpec>) -> SharedGate {
     allow(server, rights);
     let settings = of_that_user(&server.url());
     SharedGate::new(Policy::new(rules).unwrap(), settings, |_| {}).unwrap()
 }
 
-/// What connecting says, with one rule.
+/// Returns the result of connecting, with one rule.
 async fn connected(url: &str) -> Result<(), StoreError> {
     let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     SharedGate::new(policy, of_that_user(url), |_| {}).unwrap().connected().await
@@ -61,7 +61,7 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     allowed.connected().await.unwrap();
     assert!(!check(&allowed, "ada", 1).await.is_degraded());
     assert!(lives_for("ada") > 0);
-    // Nor one whose rights are taken away meanwhile; and the store is left alone until it has them again.
+    // A user who loses a right is noticed too; the store is left alone until the user has it again.
     server.run::<()>(&["ACL", "SETUSER", "tide", "-pexpireat"]);
     assert!(check(&allowed, "bob", 1).await.is_degraded());
     assert_eq!(lives_for("bob"), NOT_THERE);
@@ -81,7 +81,7 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
 async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start() {
     let server = Server::start(&[]);
     let all = listed();
-    // The server knows the scripts by now, so that none has to be sent.
+    // The server knows the scripts by now, so no script is sent.
     let rules = || vec![rule(AlgorithmKind::TokenBucket, 10)];
     gate(&server, &["+@all"], rules()).connected().await.unwrap();
     for (number, missing) in all.iter().enumerate() {
@@ -92,12 +92,12 @@ async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start(
     }
 }
 
-/// The commands that the page on configuration lists, whatever the store is.
+/// Returns the commands that the page on configuration lists for all stores.
 fn listed() -> Vec<String> {
     listed_after("a user of the store needs", "\n\n")
 }
 
-/// The commands that it lists between two texts.
+/// Returns the commands that it lists between two texts.
 fn listed_after(begins: &str, ends: &str) -> Vec<String> {
     let list = PAGE.split(begins).nth(1).unwrap().split(ends).next().unwrap();
     let commands = list.split('`').skip(1).step_by(2).filter(|word| word.starts_with('+'));

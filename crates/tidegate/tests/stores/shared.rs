@@ -1,4 +1,4 @@
-//! One limit for many nodes: what gates over one real server decide together.
+//! One limit for many nodes: decisions of several gates over one real server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule, settings};

@@ -14,10 +14,10 @@ use crate::server::{Events, Server, check, gate_with, long, rule, settings, unti
 
 /// Units a day of each key.
 const LIMIT: u64 = 7;
-/// Long enough that a busy machine does a test's own work well within it.
+/// Long enough that even a busy machine finishes a test's own work well within it.
 const DEADLINE: Micros = Micros::from_millis(500);
 
-/// What a test asserts of an answer.
+/// The parts of an answer that a test asserts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Got {
     is_allowed: bool,
@@ -43,7 +43,7 @@ async fn ask(gate: &SharedGate, user: &str) -> Got {
     }
 }
 
-/// Begins so many requests for the keys with these names; they have been handed over when it returns.
+/// Starts `count` requests for the keys with these names, and returns after they were handed over.
 async fn begin(
     gate: &Arc<SharedGate>,
     number: usize,
@@ -64,7 +64,7 @@ fn hasty(server: &Server) -> StoreSettings {
     hasty
 }
 
-/// A gate of one rule, which the server has answered once.
+/// Makes a gate of one rule, after a first reply of the server.
 async fn gate(server: &Server, on_store_error: OnStoreError) -> (Arc<SharedGate>, Events) {
     let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(on_store_error);
     let (gate, events) = gate_with(hasty(server), vec![rule]).await;
@@ -76,8 +76,8 @@ fn is_lost(events: &Events) -> bool {
     events.told().iter().any(|told| told.starts_with("lost"))
 }
 
-/// Stops the server and returns the answer to one request. A machine with no time for this process looks like load,
-/// whose answer is not that of an outage: then it is tried again.
+/// Stops the server and returns the answer to one request. If this process gets no processor time, the answer
+/// is that of overload and not of an outage; then the test tries again.
 async fn lonely(server: &Server, gate: &SharedGate) -> Got {
     for _ in 0..30 {
         server.signal("STOP");
@@ -183,9 +183,9 @@ fn hold_up() {
     thread::sleep(Duration::from_secs(if long() { 11 } else { 2 }));
 }
 
-/// Time in which the store's thread does not run is no silence of the server, whether its answer comes meanwhile and
-/// lies unread, or comes afterwards. The observer is called on that thread, and holds it up. With `TIDEGATE_LONG=1` it
-/// does so for longer than any late reply is waited for.
+/// A time in which the store's thread does not run is not a silence of the server, whether the reply comes
+/// during that time or after it. The observer is called on that thread, and blocks it. With `TIDEGATE_LONG=1`
+/// it blocks for longer than any late reply is awaited.
 #[tokio::test]
 async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_server() {
     for is_answered in [true, false] {
@@ -217,7 +217,7 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
         while gate.counts().under_way == 0 {
             yield_now().await;
         }
-        // More than may wait: the last of them begins an overload.
+        // More requests than may wait: the last of them starts an overload.
         let waiting = begin(&gate, 17, |_| "bob".to_owned()).await;
         events.until(|told| told == "overloaded").await;
         if !is_answered {

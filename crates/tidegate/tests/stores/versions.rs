@@ -1,5 +1,5 @@
-//! A limiter that nodes of a later version wrote: each rule decides as if the store were away, and it is
-//! left as it is.
+//! A limiter that nodes of a later version wrote: each rule decides as if the store were unavailable, and the
+//! limiter stays unchanged.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Request, StoreError};

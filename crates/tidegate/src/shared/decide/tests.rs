@@ -1,4 +1,4 @@
-//! What all nodes admit together, and what stays the same when a node's share changes.
+//! Tests of what all nodes admit together, and of a node's usage when its share changes.
 
 use tidegate_core::{AlgorithmKind, Spec};
 
@@ -94,10 +94,10 @@ fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
     let fallback = fallback(rule(AlgorithmKind::TokenBucket, 2), Share::of_rank(3, 2));
     let done = ask(&fallback, 1, None);
     assert!(!done.allowed);
-    let told = done.decisions[0].as_ref().unwrap().decision;
+    let decision = done.decisions[0].as_ref().unwrap().decision;
     let soon = Micros::from_millis(100)..Micros::from_millis(200);
-    assert!(told.retry_after().is_some_and(|wait| soon.contains(&wait)), "{told:?}");
-    assert_eq!(told.remaining, 0);
+    assert!(decision.retry_after().is_some_and(|wait| soon.contains(&wait)), "{decision:?}");
+    assert_eq!(decision.remaining, 0);
     assert_eq!(
         ask(&fallback, 3, None).decisions[0].as_ref().unwrap().decision.outcome,
         Outcome::Never
@@ -140,9 +140,9 @@ fn plenty_is_so_much_of_the_cost_that_is_asked_for() {
     let together = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::FixedWindow, 100_000), Share::of(None));
     let admits = |cost| decide(&fallback, cost, Verb::Ask, None, &together).0.allowed;
-    for told in [0, 1] {
+    for cost in [0, 1] {
         let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
-        fallback.learn_left(&fallback.memory.newest(), &ada(told), |_| {
+        fallback.learn_left(&fallback.memory.newest(), &ada(cost), |_| {
             Some(Decision { remaining: 50_000, ..decision })
         });
         assert!(admits(5) && !admits(6), "units for 8,333 such requests are left");

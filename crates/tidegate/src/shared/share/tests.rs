@@ -21,8 +21,8 @@ fn units(limit: Limit) -> u64 {
     }
 }
 
-/// What the shares of all ranks add up to: those of the limit, of the capacity, and of the initial tokens of a
-/// node that has something of the limit.
+/// Returns the sums of the shares of all ranks: of the limit, of the capacity, and of the initial tokens of
+/// nodes that have a share of the limit.
 fn sums(whole: &Rule, nodes: u64) -> [u64; 3] {
     let mut sums = [0; 3];
     for share in (0..nodes).map(|rank| Share::of_rank(nodes, rank)) {
@@ -54,7 +54,7 @@ proptest! {
         prop_assert!(limits <= limit && initials <= initial);
         prop_assert!(capacities <= capacity.unwrap_or_default());
         let all_have = limit >= nodes && capacity.is_none_or(|units| units >= nodes);
-        // Nothing is lost either, where everybody has some.
+        // If every node has a share, nothing is lost either.
         if all_have {
             prop_assert_eq!((limits, capacities), (limit, capacity.unwrap_or_default()));
         }

@@ -1,4 +1,4 @@
-//! The limiters in a store that one waits for: what was last seen of them, and under which policy.
+//! The limiters in a store that a request waits for: their last known values, and the policy that holds.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::store::memory::{Forecast, Preview, preview_of_told};
 use crate::store::redis::script::{self, Seen};
 use crate::wait::{Stop, Waitable, refuse_behind};
 
-/// The limiters in a store that one request meets, and what was last seen of them.
+/// The limiters of a waiting request in a store, and their last known values.
 pub(super) struct ToStore<'g> {
     pub(super) gate: &'g SharedGate,
-    /// Those that it met when it came, and the queues before them.
+    /// The limiters that matched when the request came, and their queues.
     first: InlineList<KeyMet>,
     pub(super) stops: Vec<Stop<GateQueue>>,
-    /// The store under the policy that is in force by now, and the limiters that it meets under that.
+    /// The store under the policy in force now, and the limiters that match under it.
     pub(super) store: Arc<Store>,
     pub(super) met: InlineList<KeyMet>,
-    /// By the places of these, what was last seen of each.
+    /// The last reply of each limiter, by place in `met`.
     seen: Vec<Seen>,
     decided: InlineList<Decided>,
-    /// By place, where it was looked at for more than its own cost: how often the window of a log must
-    /// pass on top of what it was looked at for.
+    /// By place, for a limiter that was asked for more than its own cost: how many more times the window of its
+    /// log must pass than the look covers.
     pub(super) laps: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl<'g> ToStore<'g> {
         Self { gate, first, stops, store, met, seen: Vec::new(), decided, laps: Vec::new() }
     }
 
-    /// Goes on under the policy that is in force now: another one may have been put in force while it waited.
+    /// Goes on under the policy in force now: another one may have been put in force while the request waited.
     pub(super) fn follow_changes(&mut self, request: &Request<'_>) {
         let newest = self.gate.newest();
         if !Arc::ptr_eq(&newest, &self.store) {
@@ -56,15 +56,15 @@ impl<'g> ToStore<'g> {
         }
     }
 
-    /// The place that the limiter of a stop has by now; `None` where it is not met any more.
+    /// Returns the current place of the limiter of a stop; `None` if it no longer matches.
     fn place(&self, stop: &Stop<GateQueue>) -> Option<usize> {
         let first = self.first.get(stop.place)?;
         self.met.iter().position(|met| met.is_of(first))
     }
 
-    /// What each limiter is to be looked at for, behind those who cost `before`: for its own cost. A log
-    /// does not tell all of its state, so it is looked at for the cost of all; and where that is more
-    /// than its limit, for what is left when as many whole limits as fit have gone, each in a window.
+    /// Returns the cost to look at each limiter with, behind waiters of cost `before`. Usually that is the
+    /// request's own cost. A log does not return all of its state, so it is looked at for the cost of all; if
+    /// that exceeds its limit, for the rest after as many whole limits as fit, each of which takes one window.
     pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> u64) -> Vec<u64> {
         let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
         self.laps = vec![0; costs.len()];
@@ -80,7 +80,7 @@ impl<'g> ToStore<'g> {
         costs
     }
 
-    /// The limit of a log.
+    /// Returns the limit of a log.
     fn log_limit(&self, place: usize) -> Option<u64> {
         let spec = *self.rule(place)?.spec();
         match (spec.algorithm, spec.limit) {
@@ -90,13 +90,13 @@ impl<'g> ToStore<'g> {
     }
 
     fn rule(&self, place: usize) -> Option<&Rule> {
-        let by = self.seen.get(place).and_then(Seen::decided_by);
+        let newer = self.seen.get(place).and_then(Seen::decided_by);
         let own = || self.met.get(place)?.rule_in(self.store.policy());
-        by.map(|by| &**by).or_else(own)
+        newer.map(|newer| &**newer).or_else(own)
     }
 
-    /// What was seen, at the time of this process and by the places of the limiters that were met at first; one that
-    /// is not met any more refuses nobody.
+    /// Returns the last replies at the time of this process, by the places of the limiters that matched at
+    /// first. A limiter that no longer matches refuses nobody.
     pub(super) fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
         let replies = seen.decisions.into_iter().zip(&seen.seen);
         self.decided = replies.map(|(decision, seen)| seen.reply(decision)).collect();
@@ -108,7 +108,8 @@ impl<'g> ToStore<'g> {
         done(self.first.iter().map(decided).collect())
     }
 
-    /// The refusal `done`, which has the limiters that were met at first, of those that are met by now.
+    /// Turns the refusal `done`, by the limiters that matched at first, into an answer of the limiters that
+    /// match now.
     pub(super) fn refused(&mut self, done: Done, at: Timestamp) -> Answer<'g> {
         let decided = |(met, last)| done.of(&self.first, met).cloned().unwrap_or(last);
         let last = std::mem::take(&mut self.decided);
@@ -116,7 +117,7 @@ impl<'g> ToStore<'g> {
         self.store.exact(&self.met, Done { allowed: false, at, repeated: false, decisions })
     }
 
-    /// The refusal of one who does not wait, while others do; `None` where nobody does any more.
+    /// Returns the refusal of a request that does not wait while others do; `None` if nobody waits any more.
     pub(super) fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
         let at = seen.now;
         let mut done = self.see(seen, self.gate.now());
@@ -141,11 +142,12 @@ impl Waitable for ToStore<'_> {
         let looked = self.log_limit(place).and(self.laps.get(place));
         let least = self.decided.get(place)?.decision.retry_after().unwrap_or_default();
         let Some(laps) = looked else {
-            // What is in force until it is admitted is not told: it waits at least so long.
+            // The store does not report what is in force until the request is admitted. It waits at least this
+            // long.
             if seen.tried {
                 return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
             }
-            return preview_of_told(rule, &seen.told);
+            return preview_of_told(rule, &seen.reply);
         };
         let window = rule.spec().window.unwrap_or_default().as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
@@ -161,7 +163,7 @@ impl Waitable for ToStore<'_> {
     }
 }
 
-/// What has been worked out for the last who is let in, those before it included.
+/// The forecast for the last request that is admitted, including those in front.
 struct Known(Forecast);
 
 impl Preview for Known {

@@ -9,7 +9,7 @@ use tidegate_core::Micros;
 use super::error::StoreError;
 use super::link::send;
 
-/// The oldest version whose scripts can do all that is needed.
+/// The oldest version with all commands that the scripts need.
 const LEAST_VERSION: (u32, u32) = (6, 2);
 /// Clocks of nodes may differ by this much before it is reported; the round trips are part of the
 /// difference.
@@ -35,7 +35,7 @@ pub enum Finding {
         /// The server's error.
         told: String,
     },
-    /// Clocks of the cluster's primaries differ: a key whose slot moves meets another time.
+    /// Clocks of the cluster's primaries differ: a key whose slot moves gets another time.
     ClocksApart {
         /// The difference.
         by: Micros,

@@ -50,11 +50,10 @@ impl Client {
     /// Starts the store's thread, which connects.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`] where a secret cannot be read, [`StoreError::Unreachable`] where
-    /// the system starts no thread; nothing has begun then.
+    /// [`StoreError::Unreadable`] if a secret cannot be read, [`StoreError::Unreachable`] if the system starts
+    /// no thread; nothing has begun then.
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
-        // Secrets are read anew for each connection; one that is missing from the start is an
-        // error.
+        // Secrets are read again for each connection; one that is missing from the start is an error.
         Access::of(&settings)?;
         let observer: Observer = Box::new(move |event| {
             // A panic of the observer must not end the thread.
@@ -127,9 +126,9 @@ impl Client {
         Instant::now() + self.0.shared.deadline
     }
 
-    /// Sends a step over limiters, perhaps merged with others; returns the reply, or why there is
-    /// none, by the deadline. Where requests of several sources wait, none gets more than its part;
-    /// source 0 is none in particular.
+    /// Sends a step over limiters, perhaps merged with others. Returns the reply, or the reason for none, by
+    /// the deadline. If requests of several sources wait, none gets more than its part; source 0 stands for no
+    /// source.
     pub(crate) fn ask(
         &self,
         call: &Arc<Call>,
@@ -148,7 +147,7 @@ impl Client {
     /// Runs a script over keys.
     ///
     /// # Errors
-    /// The store gave no answer by `deadline`, or was not asked.
+    /// The store did not reply by `deadline`, or was not asked.
     pub(crate) async fn run(
         &self,
         script: &Script,

@@ -40,13 +40,13 @@ use queue::KeyHashes;
 use redirect::{Redirect, Redirected};
 use shard::{Health, Sending, Shard};
 
-/// How often the time is read while anything waits.
+/// The pause between two readings of the clock while anything waits.
 const TICK: Duration = Duration::from_millis(1);
-/// How often the time is read while nothing waits and there are shards to drop.
+/// The pause between two readings of the clock while nothing waits and there are shards to drop.
 const REST: Duration = Duration::from_secs(1);
-/// How long a late reply is waited for.
+/// The longest wait for a late reply.
 const LATEST: Duration = Duration::from_secs(10);
-/// How many times a request follows a slot that moves.
+/// The most times that a request follows a slot that moves.
 const MOST_MOVES: u8 = 16;
 
 /// The state of the store's thread.
@@ -215,7 +215,7 @@ impl Dispatcher {
             if let Ok(replied) = timeout(left, replies.as_mut()).await {
                 return replied.map_err(|error| StoreError::of(&error));
             }
-            // Where the thread stood still, the replies may lie unread in the socket.
+            // If the thread stood still, the replies may lie unread in the socket.
             left = latest.saturating_duration_since(self.clock.now());
             if left.is_zero() {
                 return Err(StoreError::Timeout);

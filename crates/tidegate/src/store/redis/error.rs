@@ -50,9 +50,9 @@ pub enum StoreError {
     Answer(String),
 }
 
-/// Texts of errors about a command, or its keys, that a user may not use, where the error's kind is
-/// lost on the way: in scripts (the first two, from 7.2 on the third), and where the client selects
-/// a database (the last).
+/// Texts of errors about a command or key that a user may not use. They are needed if the error's kind is lost
+/// on the way: in scripts (the first two, from 7.2 on the third), and when the client selects a database (the
+/// last).
 const DENIED: [&str; 4] = [
     "can't run this command",
     "can't access at least one of the keys",
@@ -60,7 +60,7 @@ const DENIED: [&str; 4] = [
     "has no permissions to run",
 ];
 
-/// What an error says about the store.
+/// The meaning of an error for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symptom {
     /// It will not answer other requests either.
@@ -136,7 +136,7 @@ impl StoreError {
         matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
     }
 
-    /// What it says about the server that returned it.
+    /// Returns its meaning for the server that returned it.
     pub(super) const fn symptom(&self) -> Symptom {
         match self {
             Self::Timeout

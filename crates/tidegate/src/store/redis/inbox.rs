@@ -27,7 +27,7 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Adds an item; drops it where items are no longer taken.
+    /// Adds an item; drops it if items are no longer taken.
     pub(super) fn push(&self, item: T) {
         let mut state = self.lock();
         if state.closed {

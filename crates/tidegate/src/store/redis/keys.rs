@@ -1,9 +1,9 @@
 //! The key of a limiter in a store: unambiguous whatever domain and key contain.
 //!
-//! `{prefix}{domain}:{rule}:{part}:{part}`, where any byte with another meaning is written as
-//! `%XX`. So no two limiters share a key, and no caller can choose the slot that a key lives in.
-//! Where a rule names an entry that tags it, the key is `{prefix}{=value}` and the rest: rules that
-//! are tagged by the same entry then live in one slot.
+//! `{prefix}{domain}:{rule}:{part}:{part}`, with `%XX` for any byte that has another meaning. So no two
+//! limiters share a key, and no caller can choose the slot that a key lives in. If a rule names an entry that
+//! tags it, the key is `{prefix}{=value}` and the rest: rules that are tagged by the same entry then live in
+//! one slot.
 
 use std::fmt::Write;
 

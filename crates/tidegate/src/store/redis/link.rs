@@ -16,7 +16,7 @@ use super::error::StoreError;
 use crate::secret_file::read_secret_file;
 use crate::settings::{Form, StoreSettings};
 
-/// How long connecting may take, with its greetings.
+/// The longest time to connect, with its greetings.
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// A node of a cluster, by its host and port.
@@ -33,7 +33,7 @@ impl Access {
     /// Reads the secrets.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`], where a secret cannot be read.
+    /// [`StoreError::Unreadable`], if a secret cannot be read.
     pub(super) fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
         let url = &settings.url;
         let password = match &settings.password {
@@ -188,7 +188,7 @@ async fn sentinel(
     Ok(client.get_async_connection_with_config(&config()).await?)
 }
 
-/// Uses this cryptography where the process has chosen none.
+/// Uses this cryptography if the process has chosen none.
 fn choose_cryptography(settings: &StoreSettings) {
     if settings.url.is_tls() {
         // An error means that one is chosen already.

@@ -19,12 +19,12 @@ use super::script::{Reply, Script};
 
 /// The pauses between two beats of a node, and after one that failed.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(200));
-/// How long a node counts after its last beat, in milliseconds.
+/// The time that a node counts after its last beat, in milliseconds.
 const LIFE_MS: u64 = 5_000;
-/// Longest time of one beat. Nobody waits for it, and load must not take a node off the list.
+/// The longest time of one beat. Nobody waits for it, and load must not take a node off the list.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// Lists a node, or removes it where its time to live is 0; returns how many nodes there are, how
+/// Lists a node, or removes it if its time to live is 0; returns how many nodes there are, how
 /// many of them come before this one in a stable order, and whether it was newly added.
 static BEAT: LazyLock<Script> = LazyLock::new(|| {
     let text = "\
@@ -60,7 +60,7 @@ pub(crate) struct Listed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) nodes: u64,
-    /// How many of them come before this one.
+    /// The number of nodes before this one.
     pub(crate) rank: u64,
 }
 
@@ -84,7 +84,7 @@ impl Listed {
     /// Removes the node from the list, for good.
     ///
     /// # Errors
-    /// The store gave no answer: the node expires there.
+    /// The store did not reply: the node expires there.
     pub(crate) async fn leave(&self, client: &Client) -> Result<(), StoreError> {
         let mut left = self.left.lock().await;
         if !*left {
@@ -130,15 +130,14 @@ where
                 if last != Some(now) {
                     last = Some(now);
                     let (notify, client_there) = (Arc::clone(&notify), client.clone());
-                    // Changing values takes time where there are many limiters.
+                    // Changing values takes time if there are many limiters.
                     let _ =
                         client.runtime().spawn_blocking(move || notify(&client_there, now)).await;
                 }
                 PAUSES.0
             }
             Some(Err(error)) => {
-                // An outage is reported elsewhere, and load passes; other errors somebody has to
-                // correct.
+                // An outage is reported by the shard, and load passes; other errors somebody has to correct.
                 if error.lasts() {
                     client.note_undecided(&error, listed.key[0].as_slice());
                 }

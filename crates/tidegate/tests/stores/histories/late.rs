@@ -1,7 +1,7 @@
-//! The same where answers come too late: what then still holds of every answer.
+//! Histories of four nodes with late replies: properties that still hold of every answer.
 //!
-//! The store stands still again and again, for longer than requests wait. So some are decided without it, and it decides
-//! them as well, later.
+//! The store stops again and again, for longer than requests wait. So some requests are decided without it, and
+//! it decides them as well, later.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use tokio::time::sleep;
 use super::{Asked, GATES, Pair, Told, counts, history, nodes};
 use crate::server::{Server, settings};
 
-/// Requests of each node that wait for an answer at once.
+/// The number of requests of each node that wait for an answer together.
 const TASKS: u64 = 16;
-/// How long the store stands still, again and again; and how long it then runs.
+/// The time that the store stops, again and again, and the time that it then runs.
 const STANDS_STILL: Duration = Duration::from_millis(25);
 const RUNS: Duration = Duration::from_millis(60);
 
-/// Nodes that wait for an answer less long than the store stands still.
+/// Settings of nodes that wait for less time than the store stops.
 fn hasty(server: &Server) -> StoreSettings {
     let mut hasty = settings(&server.url());
     (hasty.timeout, hasty.nodes) = (Micros::from_millis(10), Some(GATES));
     hasty
 }
 
-/// All answers, of a store that stands still now and then; and how many were late.
+/// Returns all answers of a store that stops now and then, and how many were late.
 async fn interrupted(server: &Server, gates: &[Arc<SharedGate>]) -> (Vec<Told>, u64) {
     let asks = |_: &mut _| Asked { domain: "default", user: 0, cost: 1 };
     let mut all = std::pin::pin!(history(gates, TASKS, asks));
@@ -49,15 +49,14 @@ async fn interrupted(server: &Server, gates: &[Arc<SharedGate>]) -> (Vec<Told>, 
     (all, counts(gates).iter().map(|node| node.late).sum())
 }
 
-/// Three things hold of a limit of N units.
+/// Asserts three properties of a limit of N units.
 ///
-/// - Those that the store admitted are admitted by a limiter that nothing else was taken from: what came late and was
-///   given back makes no room.
-/// - Those that the store denied are denied by a limiter that all of these were taken from, and as many units as came
-///   late.
-/// - Those that a node admitted without the store are admitted by a limiter of its share of N.
+/// - A limiter that nothing else was taken from admits the requests that the store admitted: late units that
+///   were given back make no room.
+/// - A limiter from which all of these and all late units were taken denies the requests that the store denied.
+/// - A limiter of a node's share of N admits the requests that the node admitted without the store.
 ///
-/// So all nodes together pass the bound of N by the bounds of their shares at most.
+/// So all nodes together exceed the bound of N by at most the bounds of their shares.
 fn judge(pair: &Pair, all: &[Told], late: u64) -> (usize, usize) {
     let (mut exact, mut own): (Vec<_>, Vec<_>) =
         all.iter().cloned().partition(|told| !told.degraded);
@@ -106,7 +105,7 @@ async fn what_comes_late_makes_no_room_and_a_node_alone_admits_no_more_than_its_
     assert!(all_late > 0, "nothing was late");
 }
 
-/// Units that the store says are used of a limiter, once it says anything.
+/// Returns the units in use of a limiter, by the store, as soon as it replies.
 async fn used(gate: &SharedGate) -> u64 {
     let user = [("user", "0")];
     let descriptors = [Descriptor::new(&user)];
@@ -119,7 +118,7 @@ async fn used(gate: &SharedGate) -> u64 {
     }
 }
 
-/// Ends when the store says that so much is used.
+/// Waits until the store reports this many units in use.
 async fn until_used(gates: &[Arc<SharedGate>], such: RangeInclusive<u64>) -> u64 {
     let mut last = 0;
     for _ in 0..2_000 {
@@ -134,13 +133,13 @@ async fn until_used(gates: &[Arc<SharedGate>], such: RangeInclusive<u64>) -> u64
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_late_is_given_back_once_but_where_its_request_goes_on() {
-    // So many in so long that what drains of a bucket meanwhile is less than a unit.
+    // So many units over such a time that a bucket drains less than one unit meanwhile.
     const MANY: (u64, u64) = (20_000, 366 * 86_400_000);
     let server = Server::start(&[]);
     let choices = [OnStoreError::Closed, OnStoreError::Local];
     let algorithms = AlgorithmKind::ALL.iter().flat_map(|one| choices.map(|choice| (*one, choice)));
     let mut all_undone = 0;
-    // Nothing is given back to a queue.
+    // A queue gets nothing back.
     for (algorithm, choice) in algorithms.filter(|(one, _)| *one != AlgorithmKind::LeakyQueue) {
         let name = format!("{algorithm}-{choice:?}").to_lowercase();
         let pair = Pair::new(&name, algorithm, MANY.0, MANY.1).per_user();
@@ -152,7 +151,7 @@ async fn what_comes_late_is_given_back_once_but_where_its_request_goes_on() {
             all.iter().filter(such).count() as u64
         };
         let (exact, own) = (count(false), count(true));
-        // Of a unit that is given back to a bucket, what would have drained meanwhile stays.
+        // A bucket keeps the part of a returned unit that would have drained meanwhile.
         let such = exact..=exact + own + 1;
         let last = until_used(&gates, such.clone()).await;
         let undone: u64 = counts(&gates).iter().map(|node| node.undone).sum();

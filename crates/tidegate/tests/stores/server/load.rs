@@ -1,4 +1,4 @@
-//! Requests of many tasks at once, over limiters of every algorithm that are used up one after the other.
+//! Requests of many tasks together, over limiters of every algorithm that are used up one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,12 +13,12 @@ use super::rule;
 
 /// Units a day of each key.
 pub const LIMIT: u64 = 20;
-/// How often each key is asked, by whichever tasks; then the next one is.
+/// The number of times that each key is asked, by all tasks together, before the next one is.
 pub const ASKED: u64 = 40;
-/// How many ask at once.
+/// The number of tasks.
 const TASKS: usize = 64;
-/// Between an answer and the next request of a task: so a degraded answer, which takes no time, does not
-/// become a busy loop.
+/// The pause between an answer and the next request of a task: a degraded answer takes no time, and would make
+/// a busy loop.
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// A rule of each algorithm, each in a domain of its own name.
@@ -32,7 +32,7 @@ pub fn algorithm_of(key: u64) -> AlgorithmKind {
     AlgorithmKind::ALL[key as usize % AlgorithmKind::ALL.len()]
 }
 
-/// Requests that go on until it is ended.
+/// A load that runs until it is ended.
 pub struct Load {
     tasks: JoinSet<Vec<Record>>,
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Requests that are asked once, or have an id, under which each is asked again until the store answers.
+    /// Starts requests. They are asked once, or have an id and are asked again until the store replies.
     pub fn begin(gate: Arc<SharedGate>, asks_again: bool) -> Self {
         let (begun, exact, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { gate, begun, exact, ends, asks_again });
@@ -55,7 +55,7 @@ impl Load {
         Self { tasks, shared }
     }
 
-    /// Ends when so many more requests were answered by the store.
+    /// Waits until the store has answered this many more requests.
     pub async fn more_exact(&self, answers: u64) {
         let until = self.shared.exact.load(Relaxed) + answers;
         while self.shared.exact.load(Relaxed) < until {
@@ -63,14 +63,14 @@ impl Load {
         }
     }
 
-    /// All that was asked, once every request has its answer.
+    /// Ends the load, and returns all requests with their answers.
     pub async fn end(self) -> Vec<Record> {
         self.shared.ends.store(true, Relaxed);
         self.tasks.join_all().await.into_iter().flatten().collect()
     }
 }
 
-/// One task.
+/// Runs one task.
 async fn ask(shared: Arc<Shared>) -> Vec<Record> {
     let mut records = Vec::new();
     while !shared.ends.load(Relaxed) {

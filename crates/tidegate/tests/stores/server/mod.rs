@@ -1,6 +1,6 @@
-//! Real servers of a test's own, on free loopback ports, and a gate over them that tells its events.
+//! Real servers of a test's own, on free loopback ports, and a gate over them that collects its events.
 //!
-//! `TIDEGATE_STORE_SERVER` names another program than `redis-server`, such as `valkey-server`.
+//! `TIDEGATE_STORE_SERVER` names a program to use instead of `redis-server`, such as `valkey-server`.
 #![allow(
     unreachable_pub,
     dead_code,
@@ -30,7 +30,7 @@ use tidegate::{
     StoreEvent, StoreSettings,
 };
 
-/// A folder that is removed in the end.
+/// A folder that is removed with this value.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -64,7 +64,7 @@ impl Server {
         Self::start_in(&[], arguments)
     }
 
-    /// A server that is told what is in its environment.
+    /// Starts a server with these variables in its environment.
     pub fn start_in(environment: &[(String, String)], arguments: &[&str]) -> Self {
         let port = free_port();
         let all = ["--save", "", "--appendonly", "no"].iter().chain(arguments);
@@ -76,7 +76,7 @@ impl Server {
         server
     }
 
-    /// A Sentinel over what its file says.
+    /// Starts a Sentinel with this configuration file.
     pub fn start_sentinel(file: &Path) -> Self {
         let port = free_port();
         let arguments = vec![path(file), "--sentinel".to_owned()];
@@ -86,7 +86,7 @@ impl Server {
         server
     }
 
-    /// Starts it again on its port; ends when it answers, be it that it loads.
+    /// Starts it again on its port, and waits until it replies, even that it is loading.
     pub fn start_again(&mut self, more: &[&str]) {
         let program = program();
         let mut process = Command::new(&program)
@@ -123,7 +123,7 @@ impl Server {
         }
     }
 
-    /// `SIGSTOP`: it keeps its connections, and does nothing; `SIGCONT`: it goes on.
+    /// Sends `SIGSTOP`, which freezes it with its connections open, or `SIGCONT`, which resumes it.
     pub fn signal(&self, name: &str) {
         let process = self.process.as_ref().expect("it runs");
         let sent = Command::new("kill").args(["-s", name, &process.id().to_string()]).status();
@@ -138,12 +138,12 @@ impl Server {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
     }
 
-    /// Runs a command of words; panics where it is refused.
+    /// Runs a command; panics if it fails.
     pub fn run<T: FromRedisValue>(&self, words: &[impl ToRedisArgs]) -> T {
         self.ask(words).unwrap()
     }
 
-    /// Runs a command of words, over a connection of its own.
+    /// Runs a command over a connection of its own.
     pub fn ask<T: FromRedisValue>(&self, words: &[impl ToRedisArgs]) -> RedisResult<T> {
         let mut command = redis::Cmd::new();
         words.iter().for_each(|word| {
@@ -153,7 +153,8 @@ impl Server {
     }
 }
 
-/// A port that was free a moment ago, and low enough that a cluster's bus finds its own 10,000 above it.
+/// Returns a port that was free a moment ago, and low enough that a cluster's bus can use the one 10,000 above
+/// it.
 fn free_port() -> u16 {
     loop {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -164,12 +165,12 @@ fn free_port() -> u16 {
     }
 }
 
-/// What is started.
+/// Returns the server program.
 pub fn program() -> String {
     std::env::var("TIDEGATE_STORE_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-/// Whether it may take long.
+/// Whether tests may take long.
 pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }
@@ -183,7 +184,7 @@ impl Drop for Server {
     }
 }
 
-/// What was told of the store, in words.
+/// The events of the store, as text.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Mutex<Vec<String>>>);
 
@@ -221,7 +222,7 @@ impl Events {
         self.0.lock().unwrap().clone()
     }
 
-    /// Ends when such a thing has been told; fails where it is not for long.
+    /// Waits for an event of which `such` is true; fails if none comes for long.
     pub async fn until(&self, such: impl Fn(&str) -> bool) {
         let waits = async {
             while !self.told().iter().any(|told| such(told)) {
@@ -234,13 +235,13 @@ impl Events {
     }
 }
 
-/// A deadline that no machine misses, for tests in which the store is there.
+/// A deadline that no machine misses, for tests with an available store.
 pub const LONG: Micros = Micros::from_secs(30);
 
 pub fn settings(url: &str) -> StoreSettings {
     let mut settings = StoreSettings::new(url.parse().unwrap());
     settings.timeout = LONG;
-    // Or the store would be asked beside what the tests ask, and know a key more: `nodes_seen` has that.
+    // Otherwise the store would get calls and a key beside those of the tests; `nodes_seen` tests these.
     settings.nodes = Some(1);
     settings
 }
@@ -251,7 +252,7 @@ pub fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new(algorithm.name(), Spec::new(algorithm, limit, day)).key(["user"])
 }
 
-/// A gate over a server that is there.
+/// Makes a gate over a running server.
 pub async fn gate_over(url: &str, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
     gate_with(settings(url), rules).await
 }
@@ -267,12 +268,12 @@ pub async fn gate_with(settings: StoreSettings, rules: Vec<RuleSpec>) -> (Shared
 pub async fn check<'g>(gate: &'g SharedGate, user: &str, cost: u64) -> Answer<'g> {
     let entries = [("user", user)];
     let descriptors = [Descriptor::new(&entries).cost(cost)];
-    // The answer borrows the gate alone.
+    // The answer borrows only the gate.
     let request = Request::new("default", &descriptors);
     gate.check(&request).await
 }
 
-/// Asks until the breaker has opened, and tells what every answer was.
+/// Asks until the breaker has opened, and counts the answers.
 pub async fn until_lost(gate: &SharedGate, events: &Events) -> u32 {
     let mut asked = 0;
     while !events.told().iter().any(|told| told.starts_with("lost")) {

@@ -1,10 +1,10 @@
-//! Processes whose wall clock is wrong: what their environment says, so that the C library tells them so.
+//! Processes with a wrong wall clock: the environment loads a library in front of the C library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What stands before the C library; built once, where the tests keep what they build.
+/// The library to load; it is built once, in the target folder of the tests.
 static CLOCK: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let built = folder.join(format!("clock-{}.so", std::process::id()));
@@ -20,7 +20,7 @@ static CLOCK: LazyLock<PathBuf> = LazyLock::new(|| {
     clock
 });
 
-/// The environment of a process whose wall clock is `seconds` ahead; below 0, behind.
+/// Returns the environment of a process whose wall clock is `seconds` fast, or slow if negative.
 pub fn ahead(seconds: i64) -> Vec<(String, String)> {
     vec![
         ("LD_PRELOAD".to_owned(), CLOCK.display().to_string()),

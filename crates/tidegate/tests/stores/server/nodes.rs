@@ -2,22 +2,22 @@
 
 use super::{Folder, Server};
 
-/// How long a node of a cluster may be silent before the others take it for dead.
+/// The time that a node of a cluster may be silent before the others count it as dead.
 const SILENT_MS: &str = "1500";
 
-/// The primaries of a cluster, each with an even part of the slots, then as many replicas of each.
+/// The primaries of a cluster, with equal parts of the slots, then the replicas of each.
 pub struct Nodes {
     pub all: Vec<Server>,
     primaries: usize,
 }
 
 impl Nodes {
-    /// Ends when every node knows of all others, and every replica has what its primary has.
+    /// Starts the nodes, and waits until each knows all others and every replica has its primary's data.
     pub fn start(primaries: usize, replicas_of_each: usize) -> Self {
         Self::start_in(primaries, replicas_of_each, |_| Vec::new())
     }
 
-    /// The same; each node is told what is in its environment.
+    /// Starts the nodes, each with its own environment.
     pub fn start_in(
         primaries: usize,
         replicas_of_each: usize,
@@ -38,7 +38,7 @@ impl Nodes {
         for (place, node) in self.all.iter().take(self.primaries).enumerate() {
             let last = ((place + 1) * 16_384 / self.primaries - 1).to_string();
             node.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", &begin_of(place), &last]);
-            // No two primaries begin with the same claim to what they hold.
+            // Each primary starts with its own epoch.
             node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(place + 1).to_string()]);
         }
     }
@@ -62,7 +62,7 @@ impl Nodes {
         self.until(0, |told| told.contains("cluster_state:ok"));
     }
 
-    /// Ends when every node but the first few says so of the cluster.
+    /// Waits until `says` is true of every node's `CLUSTER INFO`, without the first `leaving_out` nodes.
     pub fn until(&self, leaving_out: usize, says: impl Fn(&str) -> bool) {
         for node in &self.all[leaving_out..] {
             until(node, &["CLUSTER", "INFO"], &says);
@@ -83,7 +83,7 @@ impl Nodes {
         self.all[0].run(&["CLUSTER", "KEYSLOT", key])
     }
 
-    /// The primary that a slot was given to at the start.
+    /// Returns the primary that had a slot at the start.
     pub fn holder(&self, slot: usize) -> usize {
         (0..self.primaries).find(|place| slot < (place + 1) * 16_384 / self.primaries).unwrap()
     }
@@ -109,9 +109,9 @@ impl Nodes {
     }
 }
 
-/// Ends when a server says so.
+/// Waits until `says` is true of a server's reply.
 ///
-/// A server that takes another part closes the connections of whoever asks: it is asked again.
+/// A server that changes its role closes connections: then it is asked again.
 pub fn until(server: &Server, words: &[&str], says: impl Fn(&str) -> bool) {
     loop {
         match server.ask::<String>(words) {
@@ -122,7 +122,7 @@ pub fn until(server: &Server, words: &[&str], says: impl Fn(&str) -> bool) {
     }
 }
 
-/// Leaves the processor to those who are waited for.
+/// Leaves the processor to the servers.
 fn pause() {
     std::thread::park_timeout(std::time::Duration::from_millis(5));
 }
@@ -136,7 +136,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Ends when the Sentinel knows of both, and the replica has what its primary has.
+    /// Waits until the Sentinel knows both, and the replica has its primary's data.
     pub fn start() -> Self {
         let primary = Server::start(&[]);
         let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);

@@ -1,4 +1,4 @@
-//! A way to a server that is slow, or loses what it carries.
+//! A proxy in front of a server that is slow, or loses what it carries.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What happens on the way.
+/// The proxy's treatment of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// All arrives at once.
+    /// All data passes immediately.
     Open,
-    /// What the server answers arrives so much later.
+    /// Replies pass after this delay.
     Slow(Duration),
-    /// What is asked arrives, and is done; what is answered does not arrive.
+    /// Commands arrive and run; replies are lost.
     Lossy,
-    /// Connections end, and none is made.
+    /// Connections end, and new ones fail.
     Cut,
-    /// `redis_version` arrives with a first digit of 0.
+    /// The first digit of `redis_version` is replaced by 0.
     Aged,
 }
 
@@ -49,7 +49,7 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// From now on; a connection on which something was lost, or may be, ends.
+    /// Changes the treatment from now on. Connections that lost data, or may lose some, end.
     pub fn turn(&self, way: Way) {
         self.way.send_replace(way);
     }
@@ -61,7 +61,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Both directions of one connection, until it ends or must.
+/// Carries both directions of one connection, until it ends or must.
 async fn carry(client: TcpStream, server: u16, mut turns: watch::Receiver<Way>) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));

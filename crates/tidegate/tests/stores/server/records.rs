@@ -1,4 +1,4 @@
-//! What became of the requests of a load: waits, degraded answers, and units admitted over a limit.
+//! The results of a load: waits, degraded answers, and units admitted over a limit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,35 +25,35 @@ pub enum Outcome {
     Degraded,
 }
 
-/// What is told of one run.
+/// The values of one run.
 #[derive(Debug)]
 pub struct Figures {
     pub requests: usize,
     pub degraded: usize,
     /// Units admitted over the limit of their key.
     pub over: u64,
-    /// Keys of which that is so.
+    /// The number of such keys.
     pub keys_over: usize,
-    /// The most of one key, in units.
+    /// The largest excess of one key, in units.
     pub most_over: u64,
-    /// Keys that were asked about.
+    /// The number of keys that were asked for.
     pub keys: usize,
-    /// Keys of which every request was answered by the store.
+    /// Keys of which the store answered every request.
     pub whole: usize,
-    /// Units that keys lack although the store answered every request about them.
+    /// Units that keys lack although the store answered every request for them.
     pub short: u64,
-    /// From the end of the fault to the end of the first exact answer that was asked for after it.
+    /// The time from the end of the fault to the end of the first exact answer to a later request.
     pub exact_after: Duration,
     waits: Vec<Duration>,
 }
 
-/// What a key admits in all: a queue serves one more than it has places for.
+/// Returns the most units a key admits: a queue serves one more than it has places for.
 const fn most(key: AlgorithmKind) -> u64 {
     if matches!(key, AlgorithmKind::LeakyQueue) { LIMIT + 1 } else { LIMIT }
 }
 
 impl Figures {
-    /// The figures of a run whose fault ended at `lifted`.
+    /// Computes the values of a run whose fault ended at `lifted`.
     pub fn of(records: &[Record], lifted: Instant) -> Self {
         let mut waits: Vec<_> = records.iter().map(|record| record.wait).collect();
         waits.sort_unstable();
@@ -86,13 +86,13 @@ impl Figures {
         }
     }
 
-    /// The least wait that is not below a share of them, in milliseconds.
+    /// Returns the wait that a `share` of all waits does not exceed, in milliseconds.
     fn wait_ms(&self, share: f64) -> f64 {
         let place = (self.waits.len() as f64 * share) as usize;
         1_000.0 * self.waits[place.min(self.waits.len() - 1)].as_secs_f64()
     }
 
-    /// Says it all as a row of a table, on a line of its own.
+    /// Prints the values as a row of a table.
     pub fn tell(&self, fault: &str) {
         let [median, p99, p99_9, longest] = [0.5, 0.99, 0.999, 1.0].map(|at| self.wait_ms(at));
         let share = 100.0 * self.degraded as f64 / self.requests as f64;

@@ -40,8 +40,8 @@ impl ThreadClock {
         real - self.stalled.get()
     }
 
-    /// How long the thread has stood still so far. An instant of the real clock, minus this, is one
-    /// of this clock.
+    /// The time that the thread has stood still so far. An instant of the real clock, minus this, is one of
+    /// this clock.
     pub(super) fn stalled(&self) -> Duration {
         self.stalled.get()
     }

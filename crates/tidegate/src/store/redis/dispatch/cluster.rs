@@ -20,7 +20,7 @@ use crate::store::redis::link::{Node, connect_to, nodes_of_url, send};
 const SLOTS: usize = 16_384;
 /// Shortest time between two searches for nodes.
 const REST: Duration = Duration::from_millis(100);
-/// How long a shard without slots is kept after its last request.
+/// The time that a shard without slots is kept after its last request.
 const KEPT: Duration = Duration::from_secs(10);
 
 /// First and last slots.
@@ -92,7 +92,7 @@ const fn overlap(a: (u16, u16), b: (u16, u16)) -> bool {
 }
 
 impl Dispatcher {
-    /// The shard of a node; added where it is not yet known.
+    /// The shard of a node; added if it is not yet known.
     pub(super) fn shard_at(self: &Rc<Self>, node: &Node) -> Rc<Shard> {
         let is_there = |shard: &&Rc<Shard>| shard.node.as_ref() == Some(node);
         let known = self.shards.borrow().iter().find(is_there).cloned();
@@ -139,7 +139,7 @@ impl Dispatcher {
         }
     }
 
-    /// Asks the nodes that are fit, or all known nodes where none of them answers. The first answer
+    /// Asks the nodes that are fit, or all known nodes if none of them answers. The first answer
     /// counts, so a node that hangs delays nothing.
     async fn ask_nodes(&self) -> Result<Vec<Range>, StoreError> {
         let (mut fit, mut others) = (JoinSet::new(), JoinSet::new());

@@ -30,7 +30,7 @@ pub(super) enum Sent {
 #[derive(Debug, Default)]
 pub(super) struct Flush {
     pub(super) calls: Vec<Sent>,
-    /// How many limiters they decide; a limiter counts once for each call that decides it.
+    /// The number of limiters they decide; a limiter counts once for each call that decides it.
     pub(super) limiters: usize,
     pub(super) taken: Vec<Taken>,
 }
@@ -72,7 +72,7 @@ fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
     calls
 }
 
-/// One call of all these requests; `None` where there is none.
+/// One call of all these requests; `None` if there is none.
 fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
     if row.len() < 2 {
         return row.pop().map(|(request, _)| Sent::One(request));
@@ -115,7 +115,7 @@ impl Sent {
         one.into_iter().chain(merged.iter().flatten())
     }
 
-    /// How many limiters it decides, which is its cost to the store.
+    /// The number of limiters it decides, which is its cost to the store.
     fn limiters(&self) -> usize {
         let keys = match self {
             Self::One(request) => request.asked.keys(),
@@ -152,7 +152,7 @@ impl Sent {
 /// The result of handing replies out.
 #[derive(Default)]
 pub(super) struct Handed {
-    /// How many were late.
+    /// The number of late replies.
     pub(super) late: usize,
     /// An error of one request that would befall others as well.
     pub(super) gone: Option<StoreError>,

@@ -25,9 +25,9 @@ use crate::store::redis::state::StoreState;
 
 /// The first pause, and the longest.
 pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
-/// How long one check may take.
+/// The longest time of one check.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
-/// How many checks in a row with the same result count as lasting.
+/// The number of checks in a row with the same result that count as lasting.
 const STAYS: u32 = 8;
 /// Number of writes, one of which must be answered within the deadline of a decision.
 const TRIES: usize = 3;
@@ -152,12 +152,11 @@ async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
     timeout(LOOK, look).await.unwrap_or(Err(StoreError::Timeout))
 }
 
-/// A shard that answers, but later than decisions wait, counts as unavailable: each request would
-/// wait in vain. One late answer is not enough, so the shard is asked a few times.
+/// Checks that a shard answers as fast as decisions need. A slower shard counts as unavailable, because each
+/// request would wait in vain. One late answer is not enough, so the shard is asked a few times.
 ///
-/// A node whose slot moves away answers that the key is at the other node: it is alive, and nothing
-/// more is known. Then it is checked with another slot, and is fit where all slots checked move
-/// away.
+/// A node whose slot moves to another one answers that the key is there: it is alive, and nothing more is
+/// known. Then it is checked with another slot, and is fit if all checked slots move.
 async fn decides_in_time(
     shard: &Shard,
     connection: &mut MultiplexedConnection,

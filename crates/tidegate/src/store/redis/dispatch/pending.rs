@@ -11,8 +11,7 @@ use crate::store::redis::error::StoreError;
 use crate::store::redis::question::{Asked, NoReply, Question, Replied};
 use crate::store::redis::script::Reply;
 
-/// How much the lateness of the store's thread, and others that ask for the same key, may lengthen
-/// a wait.
+/// The most that lateness of the store's thread, and other requests for the same key, may lengthen a wait.
 const MOST_LATENESS: Duration = Duration::from_millis(10);
 
 /// A call on the store's thread, until it is answered.
@@ -29,7 +28,7 @@ pub(super) struct Pending {
     pub(super) latest: Instant,
     /// Whether it waits until `latest`, because it is decided together with others.
     pub(super) waits_on: Cell<bool>,
-    /// How many times it was sent elsewhere because its slot had moved.
+    /// The number of times that it was sent to another shard because its slot had moved.
     pub(super) moves: Cell<u8>,
     /// Whether it is kept from being merged: some of its keys have moved.
     pub(super) alone: Cell<bool>,
@@ -107,7 +106,7 @@ impl Pending {
         matches!(&*self.waits.borrow(), Waits::InTime(_))
     }
 
-    /// Why it gets no answer of a shard with this error: one that was not sent took nothing.
+    /// The reason why it gets no answer of a shard with this error: one that was not sent took nothing.
     pub(super) fn unanswered(&self, error: &StoreError) -> StoreError {
         if self.is_queued() { StoreError::Away } else { error.clone() }
     }
@@ -140,8 +139,7 @@ impl Pending {
         }
     }
 
-    /// Ends the wait for a reply in time. Where the store was asked, a late reply can still be
-    /// received.
+    /// Ends the wait for a reply in time. If the store was asked, a late reply can still be received.
     pub(super) fn give_up(&self, error: StoreError) {
         if self.state.get() != State::Sent {
             self.reply(Err(error));

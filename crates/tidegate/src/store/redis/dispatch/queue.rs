@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 /// Calls about one key that may be under way: further requests wait and are merged.
 const CALLS_OF_A_KEY: u8 = 2;
-/// The number where enough requests wait to fill whole calls.
+/// The number if enough requests wait to fill whole calls.
 const CALLS_OF_A_BUSY_KEY: (u8, usize) = (8, 64);
 /// Turns between two sweeps for keys and sources that can be forgotten.
 const SWEEP: u32 = 1_024;
@@ -44,11 +44,11 @@ pub(super) struct Queue<T> {
     /// The virtual time at which each source's next request has its turn.
     sources: HashMap<u64, u64>,
     waiting: usize,
-    /// How many of them no longer need an answer.
+    /// The number of them that no longer need an answer.
     dropped: usize,
     number: u64,
     turns: u32,
-    /// How many times the queue was cleared: calls taken before are not under way any more.
+    /// The number of times that the queue was cleared: calls taken before are not under way any more.
     epoch: u32,
 }
 
@@ -107,7 +107,7 @@ impl<T> Queue<T> {
         self.hashes.hash_one(key)
     }
 
-    /// How many requests wait for an answer.
+    /// The number of requests that wait for an answer.
     pub(super) const fn len(&self) -> usize {
         self.waiting - self.dropped
     }
@@ -175,7 +175,7 @@ impl<T> Queue<T> {
 
     /// Takes up to `most` requests of the key whose turn it is: those of the sources that were
     /// served least, each source's in the order of arrival. The first request for which `fits` is
-    /// false ends the turn and stays. `None` where no call may be sent.
+    /// false ends the turn and stays. `None` if no call may be sent.
     pub(super) fn take(
         &mut self,
         most: usize,

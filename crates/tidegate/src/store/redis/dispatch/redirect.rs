@@ -19,7 +19,7 @@ pub(super) enum Redirect {
     Soon,
 }
 
-/// A call to be sent elsewhere.
+/// A call to be sent to another node.
 pub(super) struct Redirected {
     pub(super) call: Sent,
     pub(super) redirect: Redirect,

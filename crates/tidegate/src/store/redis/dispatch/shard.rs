@@ -1,11 +1,10 @@
 //! One server of a store: requests that wait for it, calls under way, and whether it answers.
 //!
-//! A shard is *unavailable* when it was asked and answered nothing for a few deadlines, or when its
-//! connection breaks. Then nothing is sent until a check finds it fit. A shard that answers, but
-//! not every request in time, is *overloaded*: requests that it cannot decide in time are reported
-//! as such, and it decides the others. One that was silent for a deadline is a *suspect*: where few
-//! requests wait for it, those whose time is over are reported as though it were unavailable, and
-//! where more wait as under overload.
+//! A shard is *unavailable* when it was asked and answered nothing for a few deadlines, or when its connection
+//! breaks. Then nothing is sent until a check finds it fit. A shard that answers, but not every request in
+//! time, is *overloaded*: requests that it cannot decide in time are reported as such, and it decides the
+//! others. One that was silent for a deadline is a *suspect*: if few requests wait for it, those whose time is
+//! over are reported as though it were unavailable, and if more wait as under overload.
 
 mod expiry;
 
@@ -38,7 +37,7 @@ use crate::store::redis::state::StoreState;
 const MOST_CALLS: usize = 64;
 /// A shard with this many requests within a deadline may be silent for longer.
 const MANY_REQUESTS: usize = 64;
-/// How many requests may wait for each call that may be under way.
+/// The most requests that may wait for each call that may be under way.
 const WAITING_PER_CALL: usize = 16;
 
 /// A server of the store, as the store's thread sees it.
@@ -67,7 +66,7 @@ struct State {
     link: Option<Link>,
     links: u64,
     health: Health,
-    /// The slots that it serves; empty where it is no node of a cluster, or holds none yet.
+    /// The slots that it serves; empty if it is no node of a cluster, or holds none yet.
     ranges: Vec<(u16, u16)>,
     /// The slots as an argument of scripts that count keys.
     part: Vec<u8>,
@@ -218,7 +217,7 @@ impl Shard {
         request.asked.only_asks() && state.window.is_too_slow(self.clock.now())
     }
 
-    /// Takes the calls that may be sent now, as one write; `None` where there are none.
+    /// Takes the calls that may be sent now, as one write; `None` if there are none.
     pub(super) fn next(&self) -> Option<Sending> {
         let now = self.clock.now();
         let mut state = self.state.borrow_mut();

@@ -14,7 +14,7 @@ pub(super) struct Range {
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose host stands in for one that the
-/// reply leaves out. Empty where the reply has no range.
+/// reply leaves out. Empty if the reply has no range.
 pub(super) fn ranges_of(reply: &Value, asked: &Node) -> Vec<Range> {
     let Value::Array(ranges) = reply else { return Vec::new() };
     let mut ranges: Vec<_> = ranges.iter().filter_map(|range| range_of(range, asked)).collect();
@@ -43,7 +43,7 @@ pub(super) fn slots_in(ranges: &[(u16, u16)]) -> usize {
     ranges.iter().map(|(first, last)| usize::from(last.saturating_sub(*first)) + 1).sum()
 }
 
-/// Tags in these slots, each with its slot; none where there is no slot.
+/// Tags in these slots, each with its slot; none if there is no slot.
 pub(super) fn tags_in(ranges: &[(u16, u16)]) -> impl Iterator<Item = (u16, String)> {
     // Among this many texts there is almost certainly one for each slot.
     let most = if ranges.is_empty() { 0 } else { 1_000_000 };
@@ -53,7 +53,7 @@ pub(super) fn tags_in(ranges: &[(u16, u16)]) -> impl Iterator<Item = (u16, Strin
 }
 
 /// The number of slots, and a tag of one of them under which a script on that node counts keys.
-/// Empty where there is none.
+/// Empty if there is none.
 pub(super) fn part_of(ranges: &[(u16, u16)]) -> Vec<u8> {
     let tag = tags_in(ranges).next();
     tag.map_or_else(Vec::new, |(_, tag)| format!("{}{tag}", slots_in(ranges)).into_bytes())

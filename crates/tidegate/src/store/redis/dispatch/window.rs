@@ -1,10 +1,9 @@
-//! How many limiters may be under way at one shard: as many as it decides in time, in few calls or
-//! in many.
+//! The number of limiters that may be under way at one shard: as many as it decides in time, in few calls or in
+//! many.
 //!
-//! The window grows by one limiter in each round trip in which it was full, and shrinks by a part
-//! when answers take longer than they should. Servers that share a store and all do so converge to
-//! equal parts of it, as TCP connections do on a link (Chiu and Jain, "Analysis of the increase and
-//! decrease algorithms", 1989).
+//! The window grows by one limiter in each round trip in which it was full, and shrinks by a part when answers
+//! take longer than they should. Servers that share a store and all do so converge to equal parts of it, as TCP
+//! connections do on a link (Chiu and Jain, "Analysis of the increase and decrease algorithms", 1989).
 
 use std::time::Duration;
 
@@ -12,20 +11,20 @@ use tokio::time::Instant;
 
 /// The window at the start.
 const FIRST: f64 = 16.0;
-/// It never shrinks below this: few limiters are decided in a small part of any deadline, and where
-/// answers still take long, sending less does not help.
+/// It never shrinks below this: few limiters are decided in a small part of any deadline, and if answers still
+/// take long, sending less does not help.
 const LEAST: f64 = 8.0;
 /// The part of it that remains when answers take too long.
 const SHRINKS_TO: f64 = 0.7;
 /// Number of deadlines for which every answer must be late before requests that cannot be sent
 /// immediately are not queued.
 const TOO_SLOW_AFTER: u32 = 20;
-/// How long lateness is remembered.
+/// The time that lateness is remembered.
 const LATELY: Duration = Duration::from_secs(1);
 /// The shortest round trip is taken over the last one or two of these spans.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// How many limiters may be under way, and the round trips from which that number follows.
+/// The number of limiters that may be under way, and the round trips that determine it.
 #[derive(Debug)]
 pub(super) struct Window {
     size: f64,
@@ -60,13 +59,13 @@ impl Window {
         }
     }
 
-    /// How many limiters calls under way may decide.
+    /// The number of limiters that calls under way may decide.
     pub(super) const fn size(&self) -> usize {
         self.size as usize
     }
 
-    /// Notes that calls which decide `limiters` limiters were answered after `took`; `was_full`
-    /// where more would have been sent.
+    /// Notes that calls which decide `limiters` limiters were answered after `took`; `was_full` if more would
+    /// have been sent.
     pub(super) fn answered(
         &mut self,
         limiters: usize,
@@ -110,8 +109,8 @@ impl Window {
         self.shrink(now);
     }
 
-    /// How long round trips may take on average before the window shrinks: a quarter of the deadline, or, at a
-    /// shard that is far away, twice the shortest one.
+    /// The average time that round trips may take before the window shrinks: a quarter of the deadline or, at a
+    /// distant shard, twice the shortest one.
     fn longest(&self) -> Duration {
         let shortest = self.shortest[0].min(self.shortest[1]);
         (self.timeout / 4).max(shortest.saturating_mul(2)).min(self.timeout / 2)

@@ -29,7 +29,7 @@ pub enum Answer {
     NoRoom(Vec<Option<Lacks>>),
 }
 
-/// What a new limiter lacks.
+/// The resource that a new limiter lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     /// There are as many keys [as allowed](Limiter::among).
@@ -69,7 +69,7 @@ pub struct Decided {
 impl Seen {
     /// The values that decided in place of the limiter's own.
     pub(crate) fn decided_by(&self) -> Option<&Arc<Rule>> {
-        self.by.as_ref().map(|by| &by.rule)
+        self.newer.as_ref().map(|newer| &newer.rule)
     }
 
     /// The reply of this limiter with its decision. A key without room has no limiter of its own.
@@ -82,11 +82,11 @@ impl Seen {
 /// The reply for one limiter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
-    pub(crate) told: ScriptReply,
+    pub(crate) reply: ScriptReply,
     /// Whether its state is as under values that are not in force.
     pub(crate) tried: bool,
-    /// The values that decided, where they were not the limiter's own.
-    pub(crate) by: Option<Written>,
+    /// The values that decided, if they were not the limiter's own.
+    pub(crate) newer: Option<Written>,
     /// Whether there was no room for it: then it is the overflow limiter, or none.
     pub(crate) overflow: bool,
 }
@@ -94,15 +94,15 @@ pub(crate) struct Seen {
 impl NewerValues {
     /// The values that decided about each of these limiters in place of its own.
     pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
-        Self(seen.map(|seen| seen.by.clone()).collect())
+        Self(seen.map(|seen| seen.newer.clone()).collect())
     }
 }
 
 impl Decided {
     /// Adds the values that decided.
-    pub(crate) fn decided_by(mut self, by: NewerValues) -> Self {
-        let by = self.seen.iter_mut().zip(by.0);
-        by.for_each(|(seen, by)| seen.by = seen.by.take().or(by));
+    pub(crate) fn decided_by(mut self, newer: NewerValues) -> Self {
+        let newer = self.seen.iter_mut().zip(newer.0);
+        newer.for_each(|(seen, newer)| seen.newer = seen.newer.take().or(newer));
         self
     }
 
@@ -128,7 +128,7 @@ struct Heard<'a> {
     now: Timestamp,
     at: Timestamp,
     state: &'a [u8],
-    /// Of a limiter under values that came with the request and are not in force; no waits where it
+    /// Of a limiter under values that came with the request and are not in force; no waits if it
     /// would admit.
     waits: Option<Waits>,
 }
@@ -178,7 +178,7 @@ impl Call {
         }
     }
 
-    /// The reply holds a state where units were taken and the clock was not behind; else the
+    /// The reply holds a state if units were taken and the clock was not behind; else the
     /// verdict comes before it.
     fn alone(&self, one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
         let heard = match reply {
@@ -216,7 +216,7 @@ impl Call {
             return None;
         }
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
-        // An answer is remembered where units were taken, and a look reports it too.
+        // An answer is remembered if units were taken, and a look reports it too.
         let took = goes_on && (repeated || self.id.step == Step::Ask);
         // The reply to a report holds what was taken, and not whether one unit more fits.
         let is_report = self.id.step == Step::Report;
@@ -245,10 +245,10 @@ impl Call {
         let &Heard { verdict, now, at, state, waits } = heard;
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let state = integers(&one.rule.script_input(0)?, state)?;
-        let told = ScriptReply { now, at, verdict, taken, state };
+        let reply = ScriptReply { now, at, verdict, taken, state };
         let decision = match self.id.step {
-            Step::Report if one.cost > 0 => one.rule.standing(&told)?,
-            _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &told)?,
+            Step::Report if one.cost > 0 => one.rule.standing(&reply)?,
+            _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
         };
         let decision = match waits {
             Some((retry_after, reset_after)) if !verdict.is_allowed() => {
@@ -256,7 +256,7 @@ impl Call {
             }
             _ => decision,
         };
-        Some((decision, Seen { told, tried: waits.is_some(), by: None, overflow: false }))
+        Some((decision, Seen { reply, tried: waits.is_some(), newer: None, overflow: false }))
     }
 
     /// The number of states in a reply to [`Call::giving_back`].

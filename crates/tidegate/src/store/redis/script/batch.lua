@@ -1,9 +1,8 @@
--- Several requests in one call, each decided in turn as though it had come alone.
+-- Decides several requests in one call, each as though it had come alone.
 
 -- @held
--- What is known of each key, by its number: its state, which was `read` in some way or is not known; how it is `due`
--- to be written once all is decided, and when it is `gone`; and under each argument the reply to it, if that changed
--- nothing.
+-- By key number: `states`, each `read` in some way or unknown; how it is `due` to be written after all requests
+-- are decided; and when it is `gone`. `known` has, by argument, the replies that changed nothing.
 local states, reads, dues, gones, known = {}, {}, {}, {}, {}
 local is_changed, written = false, false
 
@@ -34,10 +33,10 @@ end
 local function message(why)
   return {type(why) == 'table' and why.err or why}
 end
--- The requests so far: the numbers of their keys, that of the answer's (or 0), how often each has changed what is
--- stored, and their replies, each behind how often it was given.
+-- The requests so far: the numbers of their keys, the number of the answer's key (or 0), how often each request
+-- changed what is stored, and its replies, each after the number of times it was given.
 local keys_of, answer_of, charged, out = {}, {}, {}, {}
--- What could not be written was not taken: whoever counted on it is told why.
+-- A state that could not be written was not taken: each request that counted on it gets the error.
 local function lose(k, why)
   for r = 1, #out do
     local counted = false
@@ -50,7 +49,7 @@ local function lose(k, why)
     end
   end
 end
--- Writes what is due of a key, and forgets the key.
+-- Writes the due state of a key, and forgets the key.
 local function settle(k)
   local due = dues[k]
   reads[k], dues[k], known[k] = nil, nil, nil
@@ -66,7 +65,7 @@ if gone <= at then
   call('DEL', key)
   states[k], dues[k] = false, nil
 else
-  -- In place, where something of that length is stored: that costs the store less.
+  -- Overwriting a stored state of the same length costs the store less.
   local in_place = dues[k] ~= 'whole' and v and #v == 33 + #value and gone <= LAST
   states[k], dues[k], gones[k] = head .. stamp .. value, in_place and 'front' or 'whole', gone
 end
@@ -92,7 +91,7 @@ end
 is_changed, reads[k], known[k] = true, nil, nil
 
 -- @decide
--- What was due of each key before a request took something, to be put back where it fails.
+-- The due states of a request's keys before it took anything, to be restored if it fails.
 local saved, states_before, dues_before, gones_before = false, {}, {}, {}
 local function save(ks)
   saved = true
@@ -109,7 +108,7 @@ local function put_back(ks)
     known[k] = nil
   end
 end
--- The answer that a request was given before, under its id.
+-- Returns the remembered answer to a request with an id.
 local function first_answer(k, dedupe)
   if reads[k] ~= 'whole' then
     settle(k)
@@ -130,7 +129,7 @@ local function first_answer(k, dedupe)
   end
 end
 local byte = string.byte
--- One limiter decides and takes. What has not changed since replies the same.
+-- One limiter decides and takes. An unchanged state gives the same reply.
 local function ask_one(ks, arg, flag)
   local k = ks[1]
   local replies = known[k]
@@ -150,7 +149,7 @@ local function ask_one(ks, arg, flag)
   end
   return reply
 end
--- One of several decides, and takes if it may: what comes of it, in the form of `ask_one`.
+-- One of several limiters decides, and takes if `goes_on`. Returns the reply of `ask_one`.
 local function step(k, arg, goes_on)
   local replies = known[k]
   local reply = replies and replies[arg]
@@ -167,7 +166,8 @@ local function step(k, arg, goes_on)
   is_changed = is_changed or changed_before
   return reply
 end
--- All but the last decide, then it decides and takes, then the others take: if none refuses that may.
+-- All but the last limiter decide. Then the last decides and takes, then the others take, if no enforced one
+-- refuses.
 local function ask_several(count, ks, args, flags, dedupe)
   local answer_key = ks[count + 1]
   local first = answer_key and first_answer(answer_key, dedupe)
@@ -207,7 +207,7 @@ local function ask_several(count, ks, args, flags, dedupe)
   end
   return reply
 end
--- Once something is written nothing fails any more for want of memory. The first to be written is, at once.
+-- After a first write a script cannot fail for lack of memory. So the first change is written immediately.
 local function ask(count, ks, args, flags, dedupe)
   local reply = no_room and no_room(ks, count)
   if reply then return reply end
@@ -227,9 +227,9 @@ local function ask(count, ks, args, flags, dedupe)
 end
 
 -- @batch
--- The plan: for each request how often it is asked, how many limiters it has, the key of its answer (0 for none)
--- and how long that is remembered; and for each limiter its key, its argument, and its flag: odd for one that is
--- enforced, and above 55 for one that is asked for what it does not take.
+-- The plan. For each request: how often it is asked, how many limiters it has, the key of its answer (0 for
+-- none) and how long that is remembered. For each limiter: its key, its argument, and its flag, which is odd if
+-- the rule is enforced, and above 55 if the limiter is asked for a unit that it does not take.
 local plan, place, args, flags = ARGV[1], 1, {}, {}
 while place <= #plan do
   local times, count, answer_key, dedupe, arg
@@ -248,7 +248,7 @@ while place <= #plan do
       if saved then put_back(ks) end
       reply = message(reply)
     end
-    -- Asked again at the same instant of the same states, it would be answered the same.
+    -- Asking again at the same instant, with unchanged states, would give the same reply.
     local given = done and is_changed and 1 or times
     if replies then
       replies[#replies + 1], replies[#replies + 2] = given, reply
@@ -260,7 +260,7 @@ while place <= #plan do
   end
   out[r] = replies
 end
--- Answers are remembered of what was taken.
+-- An answer may be remembered only if its units were taken, so limiters are written first.
 for k = 1, #KEYS do
   local remembered = false
   for r = 1, #out do remembered = remembered or answer_of[r] == k end

@@ -12,7 +12,7 @@ use super::step::Step;
 
 /// Several calls in one, decided in their order at one instant: replies and stored states are those
 /// of the calls sent one after another. A call that fails leaves the others as they are. It costs
-/// the server less than the single calls where they have a key in common, and more where they have
+/// the server less than the single calls if they have a key in common, and more if they have
 /// none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
@@ -24,7 +24,7 @@ pub struct Batch {
     pub args: Vec<Vec<u8>>,
     /// Whether it counts keys: then its last argument is the part of a cluster's node that runs it.
     pub(crate) counts: bool,
-    /// How many times each request is asked.
+    /// The number of times that each request is asked.
     times: Vec<usize>,
 }
 
@@ -33,7 +33,7 @@ pub struct Batch {
 pub struct Replies {
     /// The reply, for [`Call::answer`]; or the server's error for this request.
     pub reply: Result<Reply, String>,
-    /// How many times: 1 or more.
+    /// The number of times: 1 or more.
     pub times: usize,
 }
 

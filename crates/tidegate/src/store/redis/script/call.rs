@@ -31,7 +31,7 @@ pub struct Call {
     flags: Vec<u8>,
     /// Whether a limiter's values may come in force only with units taken under them.
     tries: bool,
-    /// How long the answer is remembered; zero where it is not.
+    /// The time that the answer is remembered; zero if it is not.
     pub(super) dedupe: Micros,
     /// The keys that are counted.
     pub(super) counts: Vec<Count>,

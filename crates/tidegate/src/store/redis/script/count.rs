@@ -26,7 +26,7 @@ impl Count {
     }
 
     /// The last arguments of a script that counts: which keys, and the part of a cluster's node,
-    /// filled in when the call is sent there. None where nothing is counted.
+    /// filled in when the call is sent there. None if nothing is counted.
     pub(super) fn arguments(counts: &[Self]) -> impl Iterator<Item = Vec<u8>> + use<> {
         let mut args = Vec::new();
         for Self { key, name: (prefix, name), most } in counts {

@@ -23,7 +23,7 @@ pub(super) struct Id {
     pub(super) no_memory: bool,
 }
 
-/// What a script can decide.
+/// The kinds of decisions that a script can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     One,

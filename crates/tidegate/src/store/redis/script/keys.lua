@@ -1,8 +1,8 @@
--- Rules that keep so many keys at most, around the step itself.
+-- Wraps a step in checks for rules that keep a bounded number of keys.
 
 -- @begin
--- For each such rule a sorted set of its keys, by when they expire. A set lies on the node that runs this, which has
--- room for as many as its part of the slots. Of the keys that are new, the first for which there is room may begin.
+-- Each such rule has a sorted set of its keys, by expiry. The set lives on the node that runs this script,
+-- which may keep as many keys as its part of the slots. New keys are created as long as there is room.
 local counts, node = ARGV[#ARGV - 1], ARGV[#ARGV]
 local slots, tag = 16384, ''
 if node ~= '' then
@@ -12,7 +12,7 @@ end
 local counted, room, place = {}, {}, 1
 local function room_of(counter, most)
   local expired = redis.pcall('ZCOUNT', counter, '-inf', digits('%d', now))
-  -- Its slot has moved to another node: it is counted again once that is known.
+  -- The slot of the set has moved to another node. Keys are counted again once that is known.
   if type(expired) ~= 'number' then return most end
   local all = call('ZCARD', counter)
   if expired > 0 then
@@ -30,7 +30,8 @@ while place <= #counts do
   k, most, prefix, counter, place = unpack('<I4dI2c0I2c0', counts, place)
   counter = prefix .. tag .. counter
   local is_new = call('TYPE', KEYS[k]).ok == 'none'
-  -- One that went before its time is not counted any more. Without memory this fails, before anything is written.
+  -- A key that was removed before its expiry no longer counts. Without memory this fails before anything is
+  -- written.
   local done = is_new and redis.pcall('ZADD', counter, 'XX', '0', KEYS[k])
   if type(done) == 'table' and string.find(done.err, 'OOM') then return done end
   counted[#counted + 1] = {k = k, key = KEYS[k], most = most, counter = counter, is_new = is_new}
@@ -44,11 +45,11 @@ for _, one in ipairs(counted) do
 end
 
 -- @lacks
--- What keys that are new lack: room, or memory.
+-- The resource that each new key lacks: room or memory.
 local lacks = {}
 
 -- @no_room
--- Of a request over these keys, what each lacks, and nothing behind them; nothing where none does.
+-- Returns what each of these keys lacks, followed by an empty text; nil if none lacks anything.
 local function no_room(ks, count)
   local told
   for i = 1, count do
@@ -62,8 +63,8 @@ local function no_room(ks, count)
 end
 
 -- @no_memory
--- The server has no memory left: limiters that are there go on, and none begins. Once a script has written, nothing
--- that it writes fails for want of memory; this writes nothing, and counts.
+-- The server has no memory left: existing limiters go on, and none is created. After a first write a script
+-- cannot fail for lack of memory. This command counts as a write, and changes nothing.
 for k = 1, limiters do
   if call('TYPE', KEYS[k]).ok == 'none' then lacks[k] = 'O' end
 end
@@ -89,7 +90,7 @@ for _, one in ipairs(counted) do
     expires = 0
   end
   if expires and type(redis.pcall('ZADD', counter, digits('%d', expires), one.key)) == 'number' then
-    -- It expires when its keys have, and not with each of them a little later.
+    -- The set expires after its keys. Its expiry is not moved a little for each of them.
     local ms = (now - now % 1000) / 1000 + 2 * left
     if left == -1 then ms = LAST / 1000 end
     if left == -1 or call('PTTL', counter) < left then

@@ -13,7 +13,7 @@ pub struct Among<'a> {
     pub name: (&'a str, &'a str),
     /// The bound.
     pub most: usize,
-    /// The key of the overflow limiter, for keys without room; `None` where they are refused.
+    /// The key of the overflow limiter, for keys without room; `None` if they are refused.
     pub shared: Option<&'a [u8]>,
 }
 
@@ -32,8 +32,7 @@ pub struct Limiter<'a> {
     pub(super) among: Option<Among<'a>>,
 }
 
-/// Where the values of a limiter's rule come from, which may differ from those that it was written
-/// under.
+/// The origin of a limiter's values, which may differ from those that it was written under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The rule itself.
@@ -78,22 +77,21 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// Marks a rule that the request brings. A limiter that was written under another is amended
-    /// only when units are taken or given back. A denial reports the least wait after which the old
-    /// rule has let go of enough for this one, put in force then, to admit the cost; where no wait
-    /// would do, as in a bucket that begins with fewer tokens than the cost, the limiter is amended
-    /// nevertheless.
+    /// Marks a rule that the request supplies. A limiter that was written under another is amended only when
+    /// units are taken or given back. A denial reports the least wait after which the old rule has freed enough
+    /// for this one, put in force then, to admit the cost. If no wait is long enough, as in a bucket that
+    /// begins with fewer tokens than the cost, the limiter is amended nevertheless.
     #[must_use]
     pub const fn brought(mut self) -> Self {
         self.source = Source::Brought;
         self
     }
 
-    /// Gives the rule a revision. Where the limiter was written under other values, those of the
-    /// newer revision decide. Newer values of this rule come in force when units are taken under
-    /// them; a refusal and a look leave the limiter unchanged. Values that are not newer are
-    /// answered [`Answer::Superseded`](super::Answer::Superseded). Without a revision, other values
-    /// come in force immediately.
+    /// Gives the rule a revision. If the limiter was written under other values, those of the newer revision
+    /// decide. Newer values of this rule come in force when units are taken under them; a refusal and a look
+    /// leave the limiter unchanged. Values that are not newer are answered
+    /// [`Answer::Superseded`](super::Answer::Superseded). Without a revision, other values come in force
+    /// immediately.
     #[must_use]
     pub const fn of_revision(mut self, revision: Revision) -> Self {
         self.revision = revision;
@@ -108,7 +106,7 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// The overflow limiter, which keys without room share; `None` where they are refused.
+    /// The overflow limiter, which keys without room share; `None` if they are refused.
     pub(crate) fn shared(&self) -> Option<Self> {
         let key = self.among?.shared?;
         Some(Self { key, among: None, ..self.clone() })
@@ -123,7 +121,7 @@ impl<'a> Limiter<'a> {
         Limiter { rule: &written.rule, revision, source: Source::Own, ..self.clone() }
     }
 
-    /// What the request cost in the end, for [`Step::Settle`]; 0 by default.
+    /// Sets the actual cost of the request, for [`Step::Settle`]; 0 by default.
     #[must_use]
     pub const fn turned_out(mut self, actual: u64) -> Self {
         self.actual = actual;
@@ -159,7 +157,7 @@ impl<'a> Limiter<'a> {
         }
     }
 
-    /// Flags: whether it may refuse; whether it keeps its other values where nothing is taken;
+    /// Flags: whether it may refuse; whether it keeps its other values if nothing is taken;
     /// whether it then returns when it would be admitted; whether its values have a revision; and
     /// whether it is asked for a unit that it does not take.
     pub(super) fn flag(&self, step: Step) -> u8 {

@@ -9,7 +9,7 @@ const ADVANCE: [&str; 2] = [
     "    last, moved = now, true\n  end\nend\n",
 ];
 
-/// The paragraph of this name; empty where there is none.
+/// The paragraph of this name; empty if there is none.
 pub(super) fn paragraph<'a>(text: &'a str, name: &str) -> &'a str {
     let begins = text.split("-- @").find_map(|part| part.strip_prefix(name)?.strip_prefix('\n'));
     begins.unwrap_or("")
@@ -71,7 +71,7 @@ impl Algorithm {
     }
 
     /// Reads the parameters of the rule that was in force, and settles the state under it: returns
-    /// the instant, then the state where it has the same meaning under the new rule (false for
+    /// the instant, then the state if it has the same meaning under the new rule (false for
     /// none), else the units used.
     pub(super) fn settle_old(self) -> String {
         let same = self.part_or("same", "same = W == W2 and a == a2 and b == b2\n");
@@ -108,7 +108,7 @@ impl Algorithm {
         )
     }
 
-    /// Writes the stored state again where the clock went back by more than the window, and reports
+    /// Writes the stored state again if the clock went back by more than the window, and reports
     /// that. An idle state is idle at any reading.
     pub(super) fn rewound(self, keep: &str) -> String {
         format!(

@@ -1,10 +1,10 @@
--- What every script begins with and ends with, around the paragraphs of the rooms. A room that knows when
--- what is stored expires says so (`expires`): the store is not told again what it knows.
+-- The frame of every script, around the paragraphs of the algorithms. An algorithm that knows when its stored
+-- state expires sets `expires`, so that an unchanged expiry is not sent again.
 
 -- @names
 local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
 local LAST, NEVER = 9007199254740991, 9007199254740992
--- What stands for a revision where there is none: it is earlier than all.
+-- Stands for a missing revision; it is earlier than all others.
 local NONE = string.rep('\0', 11)
 
 -- @rep
@@ -39,7 +39,7 @@ elseif v == 'none' then
 end
 
 -- @latest
--- Of a revision and that of what is stored the later one, and whether it is the former.
+-- Returns the later one of a revision and that of a stored state, and whether it is the former.
 local function latest(stamp, v)
   local word, time = unpack('<I4I7', stamp)
   local word2, time2 = unpack('<I4I7', v, 23)
@@ -48,7 +48,8 @@ local function latest(stamp, v)
 end
 
 -- @under_others
--- Some were written under other values: how each of those begins, and nothing of the others.
+-- Some limiters were written under other values: returns the first bytes of their states, and empty texts for
+-- the others.
 local function under_others(others, count)
   for i = 1, count + 1 do others[i] = others[i] or '' end
   return others
@@ -85,7 +86,7 @@ else
   else
     ms = digits('%d', ms)
     call('SETRANGE', key, '0', head .. stamp .. value)
-    -- One that could not be told when to expire would stay for ever.
+    -- A key whose expiry cannot be set would stay forever.
     if redis.pcall('PEXPIREAT', key, ms) ~= 1 then
       call('DEL', key)
       call('PEXPIREAT', key, ms)
@@ -132,7 +133,7 @@ local since = tonumber(ARGV[#ARGV - 2])
 local since = tonumber(ARGV[#ARGV - 1])
 
 -- @muldiv
--- a * b / c in whole numbers, and the remainder; a and b below 2^53, c below 2^52.
+-- Returns a * b / c in whole numbers, and the remainder; a and b are below 2^53, c below 2^52.
 local function muldiv(a, b, c)
   local q, r = 0, 0
   local a_rest = a % c
@@ -159,8 +160,8 @@ local function lowest(n, w)
 end
 
 -- @upgrade
--- What version 1 wrote, as version 2 does: with a revision, which is earlier than all. A log is read and written
--- as a whole for it, once.
+-- Returns a state of version 1 as one of version 2, with the earliest revision. A log is rewritten as a whole,
+-- once.
 local function upgrade(key, v, known)
   if string.byte(v, 1) ~= 1 or #v < 22 or not known[string.byte(v, 2)] then return v end
   if call('TYPE', key).ok == 'string' then
@@ -176,10 +177,10 @@ local function upgrade(key, v, known)
 end
 
 -- @amend
--- The state of a rule that was in force until now, as one of the rule that is asked about: what was
--- used stays used. Answers false for nothing that is left of it, then whether it replaces what is
--- stored; nil for what no limiter of this version wrote, then the version that it says it has; and nil for
--- what has a later revision, then how it begins. Versions are below 32, so that no text is taken for one.
+-- Returns a state of another rule as one of the rule in `arg`: what was used stays used.
+-- Returns false if nothing is left of it, or the state, then whether it replaces the stored one.
+-- Returns nil, then the version, if no limiter of this version wrote it, and nil, then its first bytes, if its
+-- revision is later. Versions are below 32, so that no text looks like one.
 local function amend(key, v, arg, now)
   local version, version2 = string.byte(v, 1) or 0, string.byte(arg, 1)
   if version ~= version2 then return nil, version > 0 and version < 32 and version or nil end
@@ -199,7 +200,8 @@ local function amend(key, v, arg, now)
 end
 
 -- @seeing_the_clock
--- What is stored, once it has seen the clock. What no limiter of this version wrote is left to `amend`.
+-- Returns a stored state after it has seen the clock. `amend` handles states that no limiter of this version
+-- wrote.
 local function see_clock(key, v)
   local version, version2 = string.byte(v, 1), string.byte(ARGV[1], 1)
   if version ~= version2 or #v < 33 then return v end
@@ -207,7 +209,7 @@ local function see_clock(key, v)
   if not rewound[kind] or not rewound[kind](key, v, N, W, a, b) then return v end
 
 -- @trying
--- When a state is as good as new under the rule that it was written under, if nothing more comes.
+-- Returns when a state is idle, under the rule that it was written under, if nothing more is taken.
 local function new_again(key, v, replaced)
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
   local gone = empty[kind](key, v, N, W, a, b, replaced)
@@ -215,9 +217,9 @@ local function new_again(key, v, replaced)
   if gone < now then return now end
   return gone
 end
--- What is stored, as though the values that are asked about had been in force since the last unit was taken: it
--- counts as taken then. No more of it does than their limit, and what it was in debt before. So nobody waits
--- longer than they let one wait, although a refusal does not put them in force.
+-- Returns a stored state as though the values in `arg` had been in force since its last unit was taken: all
+-- usage counts as of then. It counts up to their limit plus the former debt, so nobody waits longer than these
+-- values ever require, although a refusal does not put them in force.
 local function dated(key, v, arg)
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
   local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
@@ -229,15 +231,15 @@ local function dated(key, v, arg)
   if used > most then used = most end
   return charge[kind2](key, arg, at, used)
 end
--- Whether the cost is admitted when what is stored comes under the rule that is asked about, then; `since` is the
--- same as of the last unit, if that may do as well.
+-- Whether the cost is admitted when the stored state is amended at `now`. `since` is that state as of its last
+-- unit, if that may admit the cost as well.
 local function admits(key, v, arg, now, since)
   local kind, v, replaced = string.byte(arg, 2), amend(key, v, arg, now)
   return admitted[kind](key, v, replaced, arg, now)
     or (since and admitted[kind](key, since, true, arg, now))
 end
--- Of what is stored, as amended now and as of its last unit, that which admits the cost; else that of which less
--- is used.
+-- Of a stored state amended now, and amended as of its last unit, returns the one that admits the cost, or else
+-- the one with less usage.
 local function better(key, v, replaced, since, arg, cost, now)
   local kind, N, W, a, b = unpack('<BI4I6I6I4', arg, 2)
   if not v or not since then return v, replaced end
@@ -250,8 +252,8 @@ local function better(key, v, replaced, since, arg, cost, now)
   if (used2 or 0) < (used or 0) then return since, true end
   return v, replaced
 end
--- The least wait until it is, and that until it is as good as new if it is not asked meanwhile; nil where no
--- wait would do. What is used only ever becomes less.
+-- Returns the least wait until the cost is admitted, and the wait until the state is idle if it is not asked
+-- meanwhile; nil if no wait is long enough. A bisection is right because usage only falls.
 local function wait_of(key, v, arg, exactly, since)
   local least, most = now, new_again(key, v)
   if since then
@@ -269,10 +271,10 @@ local function wait_of(key, v, arg, exactly, since)
 end
 
 -- @several
--- A flag for each limiter: odd for one that is enforced. Of the rest of a division by 8: under other figures than
--- it was written under, one of 2 and more stays as it was unless something is taken; one of 4 and more is told
--- when it would be admitted; and one of 6 and more has figures of a later revision. One that is asked for what it
--- does not take has 8 more.
+-- A flag for each limiter, odd if its rule is enforced. The remainder of a division by 8 is for a state that
+-- was written under other values: from 2 it stays as it is unless something is taken, from 4 the reply has the
+-- wait until it would be admitted, and from 6 the values of the limiter have a later revision. A limiter that
+-- is asked for a unit that it does not take has 8 more.
 local goes_on, out, ends, others = true, {1, now}, {}, false
 local flags = ARGV[count + 1]
 for i = 1, count do
@@ -304,7 +306,7 @@ for i = 1, #KEYS do
 end
 
 -- @giving_back
-  -- Each is written under a rule of which the state itself says enough.
+  -- The state itself identifies the rule that it was written under.
   if v then
     local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
     back[kind](key, v, tonumber(ARGV[i + 1]), N, W, a, b)
@@ -313,8 +315,8 @@ end
 return {1, now}
 
 -- @first_answer
--- What this request was answered before, under its id: `2` stands where the answer says whether it goes
--- on, and the rest is that of then. Its time is kept with it, for a key can not expire by the microsecond.
+-- The remembered answer of this request's id, with `2` as its verdict. It contains its time, because a key
+-- cannot expire by the microsecond.
 local count, answer_key, dedupe = #KEYS - 1, KEYS[#KEYS], tonumber(ARGV[#KEYS + 1])
 local first = call('GET', answer_key)
 if first then

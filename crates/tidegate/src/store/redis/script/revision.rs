@@ -19,8 +19,8 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// No revision: older than every other. Values without one come in force in the order of the
-    /// requests that bring them.
+    /// No revision: older than every other. Values without one come in force in the order of the requests that
+    /// supply them.
     pub const NONE: Self = Self { given: 0, loaded: Timestamp::EPOCH };
     /// Bytes of a revision in a state.
     pub(super) const BYTES: usize = 11;
@@ -63,8 +63,8 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// The values of a state with these first bytes, for nodes whose own rule is `own`; `None`
-    /// where this version does not know such values.
+    /// Reads the values of a state with these first bytes, for nodes whose own rule is `own`; `None` if this
+    /// version does not know such values.
     pub(super) fn read(begins: &[u8], own: &Rule) -> Option<Self> {
         let (head, stamp) = begins.split_first_chunk::<HEAD>()?;
         if head[0] != VERSION {

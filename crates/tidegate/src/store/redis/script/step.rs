@@ -1,6 +1,6 @@
 //! The verbs of a step.
 
-/// What a step does with its limiters.
+/// The operation of a step on its limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Decides and takes; returns no values.

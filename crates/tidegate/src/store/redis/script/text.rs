@@ -12,7 +12,7 @@ use super::step::Step;
 const PRELUDE: &str = include_str!("prelude.lua");
 
 /// Before a state is tried under other values it is advanced, and it is kept meanwhile. A denial
-/// under values that came with the request returns when it would be admitted; where no wait would
+/// under values that came with the request returns when it would be admitted; if no wait would
 /// do, the state comes under the new values.
 const TRY: (&str, &str) = (
     "if v and flag % 8 > 1 and sub(v, 1, 22) ~= head then v = see_clock(key, v) end\n\
@@ -52,7 +52,7 @@ impl Maker {
         Self { id, algorithms: Algorithm::all(id.kinds) }
     }
 
-    /// A paragraph of the prelude, in its variant for a given time where the time is an argument.
+    /// A paragraph of the prelude, in its variant for a given time if the time is an argument.
     fn prelude(&self, name: &str) -> &'static str {
         let given = format!("{name}_given");
         paragraph(PRELUDE, if self.id.time_given { given.as_str() } else { name })
@@ -134,7 +134,7 @@ impl Maker {
         }
     }
 
-    /// A Lua condition: whether this limiter is asked for a unit that it does not take; empty where
+    /// A Lua condition: whether this limiter is asked for a unit that it does not take; empty if
     /// none is.
     const fn looks(&self) -> &'static str {
         match (self.id.looks, self.id.form) {

@@ -9,7 +9,7 @@ use super::{Health, Shard, State};
 use crate::store::redis::dispatch::pending::Pending;
 use crate::store::redis::error::StoreError;
 
-/// How long a time of many requests is remembered.
+/// The time that many requests are remembered.
 const LATELY: Duration = Duration::from_secs(1);
 /// Deadlines of silence after which a shard is unavailable; the second number is for one that was
 /// asked much lately.
@@ -28,7 +28,7 @@ struct Look {
     is_outage: bool,
 }
 
-/// What happens to a request that is due.
+/// The fate of a request that is due.
 enum Due {
     /// It is checked again then.
     Again(Instant),
@@ -39,8 +39,8 @@ enum Due {
 }
 
 impl Shard {
-    /// Gives up requests whose time is over. Returns the reason why the shard is unavailable where
-    /// it was asked and has not answered for a few deadlines.
+    /// Gives up requests whose time is over. Returns the reason why the shard is unavailable if it was asked
+    /// and has not answered for a few deadlines.
     pub(in crate::store::redis::dispatch) fn tick(&self) -> Option<StoreError> {
         let (now, real) = (self.clock.now(), Instant::now());
         let mut state = self.state.borrow_mut();
@@ -124,7 +124,7 @@ impl State {
         self.busy_at.is_some_and(|at| now.duration_since(at) < LATELY)
     }
 
-    /// How long the shard was asked and has not answered.
+    /// The time since the shard was asked without an answer.
     fn silent(&self, now: Instant) -> Duration {
         let asked_at = self.link.as_ref().and_then(|link| link.sent_at.front().copied());
         asked_at.map_or(Duration::ZERO, |at| now.duration_since(at.max(self.heard_at)))

@@ -7,7 +7,7 @@ use super::Maker;
 
 const BATCH: &str = include_str!("../batch.lua");
 
-/// How an algorithm's state is read, and so what is known of it between two requests.
+/// How much of an algorithm's state is read, and so known between two requests.
 enum Read {
     /// All of it.
     Whole,
@@ -72,7 +72,7 @@ pub(super) fn fetch_once(algorithm: Algorithm, fetch: &str) -> String {
     )
 }
 
-/// Remembers a new state, and writes it later where that is possible; `keep` writes it now.
+/// Remembers a new state, and writes it later if that is possible; `keep` writes it now.
 pub(super) fn hold(algorithm: Algorithm, keep: String) -> String {
     match Read::of(algorithm) {
         Read::Whole => paragraph(BATCH, "hold").to_owned(),

@@ -1,4 +1,4 @@
-//! The frame of a step where new limiters may have no room.
+//! The frame of a step in which new limiters may have no room.
 
 use super::super::id::Form;
 use super::super::paragraphs::paragraph;
@@ -8,7 +8,7 @@ const KEYS: &str = include_str!("../keys.lua");
 
 impl Maker {
     /// Wraps the step: checks first whether new limiters have room, and counts them afterwards;
-    /// `None` where all have.
+    /// `None` if all have.
     pub(super) fn around(&self, step: &str) -> Option<String> {
         let (counts, no_memory) = (self.id.counts, self.id.no_memory);
         if !counts && !no_memory {
