@@ -94,7 +94,7 @@ async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start(
 
 /// Returns the commands that the page on configuration lists for all stores.
 fn listed() -> Vec<String> {
-    listed_after("a user of the store needs", "\n\n")
+    listed_after("the user needs its keys", "\n\n")
 }
 
 /// Returns the commands that it lists between two texts.
@@ -160,7 +160,7 @@ async fn another_database_needs_one_right_more() {
     allow(&server, &words(&rights));
     let told = connected(&url).await.unwrap_err();
     assert!(matches!(told, StoreError::Denied(_)), "{told}");
-    rights.extend(listed_after("a database other than 0", ";"));
+    rights.extend(listed_after("A database other than 0 needs", ";"));
     allow(&server, &words(&rights));
     connected(&url).await.unwrap();
 }
@@ -172,7 +172,7 @@ async fn a_primary_that_sentinel_names_needs_one_right_more() {
     allow(&watched.primary, &words(&rights));
     let told = connected(&watched.url()).await.unwrap_err();
     assert!(matches!(told, StoreError::Denied(_)), "{told}");
-    rights.extend(listed_after("through Sentinel", ";"));
+    rights.extend(listed_after("Sentinel needs", ";"));
     allow(&watched.primary, &words(&rights));
     connected(&watched.url()).await.unwrap();
 }
@@ -180,7 +180,7 @@ async fn a_primary_that_sentinel_names_needs_one_right_more() {
 #[tokio::test]
 async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
     let cluster = Cluster::start();
-    let more = listed_after("in a cluster", ";");
+    let more = listed_after("a cluster\nneeds", ";");
     let allow_but = |missing: &str| {
         let all = [listed(), more.clone()].concat();
         assert!(missing.is_empty() || all.iter().any(|right| right == missing), "{all:?}");
