@@ -1,4 +1,4 @@
-//! Rules: which limiters a request meets.
+//! Rules: which limiters a request has.
 
 mod amend;
 mod check;

@@ -1,4 +1,4 @@
-//! A policy in which one rule has other figures, and why there is none.
+//! Policies in which one rule has other values, and the errors of such a change.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
 
-/// Puts other figures in place of those that a rule has for all keys without an override.
+/// Replaces the values that a rule has for all keys without an override.
 pub(crate) fn own_figures(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
     move |words| {
         words.spec = spec;
@@ -19,7 +19,7 @@ pub(crate) fn own_figures(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<()
     }
 }
 
-/// Puts an override in place of the one with the same entries.
+/// Replaces the override with the same entries.
 pub(crate) fn override_figures(
     other: OverrideSpec,
 ) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
@@ -42,10 +42,10 @@ pub(crate) fn override_figures(
 }
 
 impl Policy {
-    /// The same policy with the words of the named rule changed as `words` says.
+    /// Returns this policy with the spec of the named rule changed by `words`.
     ///
     /// # Errors
-    /// There is no such rule or override, or the words are wrong.
+    /// Returns an error if there is no such rule or override, or if the changed spec is invalid.
     pub(crate) fn with_words(
         &self,
         (domain, name): (&str, &str),
@@ -65,15 +65,15 @@ impl Policy {
 }
 
 impl PolicyRule {
-    /// The rule with this number by itself, or all that is wrong with its words.
+    /// Checks one rule by itself, and returns every error of its spec.
     fn checked(number: usize, spec: RuleSpec) -> Result<Self, AmendError> {
         let rules = check(vec![spec]).map_err(|errors| AmendError::Rule(errors.of_rule(number)))?;
-        // As many as there were.
+        // The list has as many rules as it was given.
         rules.into_iter().next().ok_or(AmendError::Rule(PolicyErrors(Vec::new())))
     }
 }
 
-/// What a limiter's figures were refused for, told of a rule of a policy.
+/// Turns the errors of a limiter's values into those of a rule of a policy.
 pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> PolicyErrors {
     let error = |error: &tidegate_core::RuleError| PolicyError {
         rule: number,
@@ -84,21 +84,21 @@ pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> 
     PolicyErrors(errors.iter().map(error).collect())
 }
 
-/// Why the figures of a rule were not changed; those in force stay.
+/// Why the values of a rule were not changed; the old ones stay in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AmendError {
     /// There is no rule of this name.
     NoSuchRule(NoSuchRule),
-    /// The rule has no override of just these entries.
+    /// The rule has no override with exactly these entries.
     NoSuchOverride {
         /// The rule's name.
         rule: String,
-        /// The entries that were named.
+        /// The given entries.
         entries: Vec<(String, String)>,
     },
-    /// All that is wrong with the figures: in themselves, in an override's, for the memory that the
-    /// limiters there are would take, or for the store that they are in.
+    /// Every error of the values: of the rule's own, of an override's, of the memory that the existing limiters would
+    /// take, or of the store that holds them.
     Rule(PolicyErrors),
 }
 

@@ -4,28 +4,28 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::request::Descriptor;
 
-/// So few are searched faster than their index.
+/// Up to this number a plain search is faster than the index.
 const FEW: usize = 16;
 
-/// What may match a descriptor, by number.
+/// The numbers of rules or overrides that may match a descriptor.
 ///
-/// Each number is listed once: under an entry that it requires, with one value or with any, or for every descriptor where
-/// it requires none. Of several entries that it requires it is listed under the one that fewest require.
+/// Each number is listed once: under an entry that it requires, with one value or with any, or for every descriptor
+/// if it requires none. Of several required entries, it is listed under the one that fewest require.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// Those that may match any descriptor.
+    /// Numbers that may match any descriptor.
     every: Vec<usize>,
     by_name: BTreeMap<String, Named>,
 }
 
-/// What is listed under one entry.
+/// The numbers listed under one entry.
 #[derive(Clone, Debug, Default)]
 struct Named {
     with_any_value: Vec<usize>,
     by_value: HashMap<String, Vec<usize>>,
 }
 
-/// An entry that is required: its name, and its value where only one matches.
+/// A required entry: its name, and its value if only one matches.
 pub(super) type Required<'a> = (&'a str, Option<&'a str>);
 
 impl Index {

@@ -1,20 +1,20 @@
-//! A rule was named that the policy does not have.
+//! The error for a rule that the policy does not have.
 
 use std::fmt;
 
 use super::rule::PolicyRule;
 
-/// A rule was named that the policy does not have.
+/// The policy has no rule of the given name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSuchRule {
     domain: String,
     rule: String,
-    /// Domain and name of the first few rules that there are: of the domain, if it has any.
+    /// Domain and name of the first few rules: those of the domain, if it has any.
     instead: Vec<(String, String)>,
 }
 
 impl NoSuchRule {
-    /// How many rules are told that there are.
+    /// The most rules that the message lists.
     const MOST_TOLD: usize = 8;
 
     pub(crate) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {
