@@ -37,9 +37,9 @@ pub(crate) struct Reply {
 /// The rules that decided a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Rules<'g> {
-    /// Those of a policy, which the answer keeps because it may have been replaced since.
+    /// The rules of a policy, which the answer keeps because it may have been replaced since.
     Kept(Kept<Generation>),
-    /// Those of an answer that was built outside a gate.
+    /// The rules of an answer that was built outside a gate.
     #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "a gate keeps its policies"))]
     Borrowed(&'g [PolicyRule]),
 }
@@ -157,15 +157,15 @@ impl<'a> Matched<'a> {
     }
 }
 
-/// How the decisions of an answer were made.
+/// The origin of the decisions of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
 pub(crate) enum Standing {
-    /// By the limiters themselves.
+    /// The limiters decided.
     Exact,
-    /// By the rules, without the store.
+    /// The rules decided, without the store.
     Degraded(Lack),
-    /// By the rules, without the store, and nothing but its failure can refuse the request.
+    /// The rules decided, and only the missing store can refuse the request.
     Unavailable(Lack),
 }
 
@@ -322,7 +322,7 @@ impl Answer<'_> {
         self.reported().map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after())
     }
 
-    /// How long an admitted request must be held: the longest delay of all rules.
+    /// The time for which an admitted request must be held: the longest delay of all rules.
     #[must_use]
     pub fn delay(&self) -> Micros {
         let longest = self.enforced().map(|matched| matched.decision().delay()).max();

@@ -51,7 +51,7 @@ pub(super) struct Excerpt {
 
 /// Longer lines are cut to this many characters.
 const MOST_SHOWN: usize = 160;
-/// How many characters of a cut line are shown before the mark.
+/// The number of characters of a cut line that are shown before the mark.
 const SHOWN_BEFORE: usize = 60;
 
 impl Excerpt {

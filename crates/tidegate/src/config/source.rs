@@ -8,7 +8,7 @@ use super::diagnostic::{ConfigError, ConfigErrors, Excerpt};
 /// A position: a range of bytes of the text.
 pub(super) type Span = Range<usize>;
 
-/// A text and where its lines begin.
+/// A text and the positions of its lines.
 pub(super) struct Source<'t> {
     file: &'t str,
     text: &'t str,

@@ -10,7 +10,7 @@ use super::source::{Report, Span};
 use super::table::Table;
 
 const DUPLICATE: &str = "duplicate key";
-/// How the parser's message begins at the end of the text inside an array or inline table.
+/// The starts of the parser's messages for a text that ends inside an array or inline table.
 const UNCLOSED: [&str; 2] = ["unclosed array, ", "unclosed inline table, "];
 /// The parser's messages about text in an array or inline table that does not belong there.
 const UNCLOSED_ECHOES: [&str; 4] =

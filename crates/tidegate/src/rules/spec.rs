@@ -37,7 +37,7 @@ pub enum Mode {
     Off,
 }
 
-/// What a rule does with a request that exceeds it, if the request is asked with
+/// The treatment of a request that exceeds a rule, if the request is asked with
 /// [`Gate::acquire`](crate::Gate::acquire).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnExcess {
@@ -54,7 +54,7 @@ pub enum OnExcess {
     },
 }
 
-/// How a rule's limiters learn the usage of a request.
+/// The way in which a rule's limiters learn the usage of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Usage {
     /// A request has a cost, and takes it if it is admitted.
@@ -67,7 +67,7 @@ pub enum Usage {
     Reported,
 }
 
-/// What a rule does while a shared store does not decide. In memory it has no effect.
+/// The behavior of a rule while a shared store does not decide. In memory it has no effect.
 ///
 /// A store is *unavailable* if it does not answer. It is *overloaded* if it answers, but cannot decide a request in
 /// time: load must not open a limit, so `Open` then acts as `Local`.
@@ -99,20 +99,20 @@ pub struct RuleSpec {
     pub exact: bool,
     /// Enforce, shadow or off.
     pub mode: Mode,
-    /// How its limiters decide.
+    /// The algorithm of its limiters, with its values.
     pub spec: Spec,
     /// The most limiters kept, from 1 to 10^9: a hard cap (default one million). If states do not fit a word each,
     /// the rule's `max_memory` (default 1 GiB) is another cap.
     pub max_keys: Option<usize>,
-    /// What happens to a key for which there is no room: it shares, or is refused.
+    /// The treatment of a key for which there is no room: it shares, or is refused.
     pub on_full: OnFull,
-    /// What happens to a request that exceeds the rule: it is rejected, or waits.
+    /// The treatment of a request that exceeds the rule: it is rejected, or waits.
     pub on_excess: OnExcess,
     /// Whether requests have a cost before they run, or report it afterwards.
     pub usage: Usage,
-    /// What it does while a shared store does not decide.
+    /// Its behavior while a shared store does not decide.
     pub on_store_error: OnStoreError,
-    /// How long, from 1 ms to a day, the answer to an admitted request with an id ([`Request::with_id`]) is
+    /// The time, from 1 ms to a day, for which the answer to an admitted request with an id ([`Request::with_id`]) is
     /// remembered. A repeated request gets that answer and takes nothing. `None` remembers nothing.
     pub dedupe: Option<Micros>,
     /// The entry, one of `key`, whose value alone chooses the cluster slot of the limiters. Rules that match one

@@ -16,7 +16,7 @@ pub(super) struct Last {
 }
 
 impl Last {
-    /// Of a waiter that has not asked yet.
+    /// Creates it for a waiter that has not asked yet.
     pub(super) fn new(generation: &Arc<Generation>, first: &InlineList<Met>) -> Self {
         let (first, generation) = (first.clone(), Arc::clone(generation));
         Self { first, generation, stepped: Mutex::default() }
@@ -27,7 +27,7 @@ impl Last {
         *self.stepped.lock().unwrap_or_else(PoisonError::into_inner) = Some(stepped);
     }
 
-    /// What `done`, which has the limiters of the first step, says of those of the last.
+    /// Converts `done`, which has the limiters of the first step, to those of the last.
     pub(super) fn stepped(&self, done: Done) -> Stepped {
         let Self { first, generation, stepped } = self;
         let last = stepped.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -35,7 +35,7 @@ impl PerKey {
         }
     }
 
-    /// How long a limiter without debt may still be in use outside this store.
+    /// The time for which a limiter without debt may still be in use outside this store.
     pub(super) fn unseen_for(&self, rule: &PolicyRule) -> Micros {
         match self {
             Self::FromRequests => Micros::ZERO,

@@ -31,8 +31,8 @@ impl Preset {
         Self::instead(decision, enforced)
     }
 
-    /// The decision for a key without room whose own rule never admits the cost; `None` if the step returns no
-    /// values.
+    /// The decision for a key without room whose own rule never admits the cost. `decision` is `None` if the step
+    /// returns no values.
     pub(super) fn never(decision: Option<Decision>, enforced: bool) -> Self {
         let never = Decision { outcome: Outcome::Never, ..UNLIMITED };
         Self::instead(decision.unwrap_or(never), enforced)

@@ -13,7 +13,7 @@ const MOST_WAITS: usize = 8;
 pub(crate) struct Forecast {
     /// The wait until then.
     pub(crate) wait: Micros,
-    /// How long the admitted request would then be held.
+    /// The time for which the admitted request would then be held.
     pub(crate) delay: Micros,
 }
 

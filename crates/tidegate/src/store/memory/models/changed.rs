@@ -1,5 +1,5 @@
-//! Policies that are replaced while steps run: each comes before the change or after it, all or nothing, in one
-//! limiter for each key, and nobody waits for ever.
+//! Policies that are replaced while steps run: each step comes before or after the change, all or nothing, each key
+//! has one limiter, and no thread waits for ever.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::store::memory::{Limiters, MemoryStore, Part};
 /// A thread's work.
 type Work = Box<dyn FnOnce() -> bool>;
 
-/// A thread that puts a policy in force.
+/// A thread that replaces the policy.
 fn replace(store: &Arc<MemoryStore>, policy: Policy) -> Work {
     let store = Arc::clone(store);
     Box::new(move || store.change(|| NOW, |_| Ok::<_, PolicyErrors>(policy), |_| ()).is_ok())
 }
 
-/// A thread that changes one rule of the policy that is in force.
+/// A thread that changes one rule of the policy.
 fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
     let store = Arc::clone(store);
     let name = format!("rule-{number}");
@@ -60,7 +60,7 @@ fn left_alone(limiters: &Limiters, key: u32) -> u64 {
     peeked.decision.expect("a peek has figures").remaining
 }
 
-/// One key is asked while its rule changes: whoever moves it, the step or the sweep, it is there once.
+/// One key is asked while its rule changes: the step or the sweep moves it, and it exists once.
 #[test]
 fn a_key_that_is_asked_while_it_moves_is_counted_once() {
     explore(3, || {
@@ -72,7 +72,7 @@ fn a_key_that_is_asked_while_it_moves_is_counted_once() {
     });
 }
 
-/// Two who ask for one key meet it in both tables: one of them moves it.
+/// Two threads ask for one key that is in the old table: one of them moves it.
 #[test]
 fn two_who_meet_a_key_while_it_moves_take_from_one_limiter() {
     explore(1, || {
@@ -89,8 +89,8 @@ fn two_who_meet_a_key_while_it_moves_take_from_one_limiter() {
     });
 }
 
-/// One key is there and one comes, in the same chain or in another that is just made: both are in the
-/// table that succeeds the first, each with its units.
+/// One key exists and another is new, in the same chain or in a new one: both end up in the new table, each with its
+/// units.
 #[test]
 fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_succeeds() {
     for (first, second) in [(2, 3), (2, 4)] {
@@ -105,7 +105,7 @@ fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_succeeds() {
     }
 }
 
-/// Two changes at once, one of which is swept first: what was used goes through both.
+/// Two concurrent changes, one of which is swept first: what was used passes through both.
 #[test]
 fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
     explore(2, || {
@@ -118,7 +118,7 @@ fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
     });
 }
 
-/// A key without room takes from the limiter that such keys share: what it takes is moved with it.
+/// A key without room takes from the overflow limiter: what it takes is moved with that limiter.
 #[test]
 fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
     explore(2, || {
@@ -158,7 +158,7 @@ fn a_step_over_two_rules_comes_before_a_change_or_after_it_and_is_counted_by_bot
     }
 }
 
-/// The limit that a change leaves is met by one of two who ask, whenever it comes.
+/// One of two requests takes the unit that the change leaves, whenever the change comes.
 #[test]
 fn a_refusal_by_a_changed_rule_charges_nobody() {
     explore(2, || {
@@ -171,7 +171,7 @@ fn a_refusal_by_a_changed_rule_charges_nobody() {
     });
 }
 
-/// Two changes of two rules, and one who needs both: locks are taken in one order.
+/// Two changes of two rules, and a request that needs both: locks are taken in one order.
 #[test]
 fn two_changes_and_a_step_over_both_rules_wait_for_nobody_for_ever() {
     explore(1, || {
@@ -186,7 +186,7 @@ fn two_changes_and_a_step_over_both_rules_wait_for_nobody_for_ever() {
     });
 }
 
-/// A rule that is removed and comes back, while it is asked: it gives no unit twice.
+/// A rule that is removed and added back while it is asked admits no unit twice.
 #[test]
 fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
     explore(2, || {
@@ -203,7 +203,7 @@ fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
     });
 }
 
-/// To no limit at all: what one rule says no more, the other says still.
+/// One rule becomes unlimited: the other one still limits the request.
 #[test]
 fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_are_counted_by_nobody() {
     explore(2, || {
@@ -216,7 +216,7 @@ fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_are_counted_by_nobody() {
     });
 }
 
-/// A reset of both comes before or after the change, and leaves nothing of either behind.
+/// A reset of both comes before or after the change, and leaves nothing of either.
 #[test]
 fn limiters_of_a_changing_rule_are_forgotten_together() {
     explore(2, || {

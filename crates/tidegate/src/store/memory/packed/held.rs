@@ -41,8 +41,7 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Locks the chains of all parts, in the order of their numbers, and moves limiters there that are in an
-    /// old table.
+    /// Locks the chains of all parts, in the order of their numbers, and moves limiters there from an old table.
     fn lock_all(&self, parts: &[Part<'_>]) -> Result<Vec<Chain<'_>>, Moved> {
         loop {
             let mut numbers: Vec<_> =
@@ -51,7 +50,7 @@ impl<R: Algorithm> Packed<R> {
             numbers.dedup();
             let locked = numbers.iter().map(|number| self.chains.lock_number(*number));
             let chains: Vec<_> = locked.flatten().collect();
-            // A chain may have been split before its lock was had; none can be from now on.
+            // A chain may have been split before it was locked; from now on none can be.
             let holds = |part: &Part<'_>| {
                 numbers.binary_search(&self.chains.number_of(part.fingerprint)).is_ok()
             };
@@ -89,7 +88,7 @@ impl<R: Algorithm> Packed<R> {
     }
 }
 
-/// Where a limiter is in the chains that are locked.
+/// Returns the place of a limiter in the locked chains.
 fn find<'a>(chains: &[Chain<'a>], of: &Chains, fingerprint: Fingerprint) -> Option<Place<'a>> {
     of_fingerprint(chains, of, fingerprint)?.find(fingerprint)
 }

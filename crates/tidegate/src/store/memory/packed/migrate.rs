@@ -1,4 +1,4 @@
-//! The way of packed limiters out of a table that is succeeded, and into the one that succeeds it.
+//! The migration of packed limiters out of a table, and into the one that succeeds it.
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 

@@ -82,7 +82,7 @@ impl<E: Entry> Sharded<E> {
         }
     }
 
-    /// Takes a limiter that is there; `None` where it is not, or was dropped for want of memory.
+    /// Takes a limiter out of its shard; `None` if it is not there, or was dropped for lack of memory.
     fn lock_kept<'a>(
         &self,
         shard: &mut Shard<E>,
@@ -90,7 +90,7 @@ impl<E: Entry> Sharded<E> {
         now: Timestamp,
     ) -> Option<LockedEntry<'a, E>> {
         let (kept, recent) = shard.get_mut(part.fingerprint)?;
-        // Out of the table while room is looked for, or it could be dropped for it.
+        // The entry is taken out first, or the search for room could drop it.
         let entry = kept.entry.take()?;
         let is_under = entry.is_under(&part);
         let wanted = match is_under {
@@ -113,7 +113,7 @@ impl<E: Entry> Sharded<E> {
         Some(LockedEntry::without(part, Standing::Preset(E::refusal(&self.rules, &part, false))))
     }
 
-    /// Bytes that a limiter which has `bytes` needs more for a step under another rule.
+    /// Bytes that a limiter with `bytes` needs in addition for a step under another rule.
     fn wanted_under(&self, bytes: usize, part: &Part<'_>, recent: &mut E::Recent) -> usize {
         let entry = E::new(part, recent).filter(|_| part.step.changes_rule(part.cost));
         let Some(entry) = entry else { return 0 };

@@ -1,4 +1,4 @@
-//! The way of limiters in shards out of a table that is succeeded, and into the one that succeeds it.
+//! The migration of limiters in shards out of a table, and into the one that succeeds it.
 
 use tidegate_core::{Rule, Timestamp};
 
