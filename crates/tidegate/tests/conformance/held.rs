@@ -60,7 +60,7 @@ fn what_was_repeated_gives_nothing_back(case: &Case<'_, dyn Store>) {
     assert_eq!(seen(gate.as_ref(), &[]), [3]);
 }
 
-/// Whatever is held and released meanwhile, the limit holds for what is kept.
+/// The limit holds for what is kept, with any number of held and released costs meanwhile.
 fn eight_callers_keep_no_more_than_the_limit(case: &Case<'_, dyn Store>) {
     let limit = case.kind.asks();
     let gate = case.gate([case.rule("all", limit)]);

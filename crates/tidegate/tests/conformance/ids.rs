@@ -1,4 +1,4 @@
-//! Requests asked again under their id.
+//! Requests that are repeated under their id.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

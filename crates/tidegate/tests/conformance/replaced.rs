@@ -36,7 +36,7 @@ fn admits(gate: &dyn AnyGate, user: Entries<'_>, cost: u64) -> bool {
     ask(&[(user, cost)], |request| gate.check(request).is_allowed())
 }
 
-/// What is left of each rule that limits the user, by name.
+/// The units left by each rule that limits the user, with the rule's name.
 fn left(gate: &dyn AnyGate, user: Entries<'_>) -> Vec<(String, u64)> {
     ask(&[(user, 1)], |request| {
         let answer = gate.peek(request);
@@ -134,7 +134,7 @@ fn an_answer_keeps_the_policy_that_decided(case: &Case<'_, dyn Store>) {
     }
 }
 
-/// A cost that was reserved is settled where its limiters are now: with those that took it, and no others.
+/// A reserved cost is settled where its limiters are now: only with those that took it.
 fn a_charge_is_settled_with_the_rules_that_took_it(case: &Case<'_, dyn Store>) {
     let each = |name, limit| each(case, name, limit);
     let gate = case.gate([each("a", 10), each("b", 10), each("c", 10)]);

@@ -1,7 +1,7 @@
-//! Rules that change while a gate decides, on random walks beside naive models that are changed alike.
+//! Rules that change while a gate decides, on random walks compared with naive models that change with them.
 //!
-//! Two or three rules of every algorithm, some unlimited for a while, some with an override. Limiters are
-//! packed where the clock never steps back, else whole. `TIDEGATE_LONG=1` walks twenty times as many.
+//! Two or three rules of every algorithm, some unlimited for a while, some with an override. Limiters are packed if
+//! the clock never steps back, else in shards. `TIDEGATE_LONG=1` walks twenty times as many.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -28,12 +28,12 @@ impl Clock for Stepping {
     }
 }
 
-/// One rule as the models know it; figures are `None` where they are unlimited.
+/// One rule as the models know it; its values are `None` if it is unlimited.
 struct Known {
     has_key: bool,
     mode: Mode,
     own: Option<model::Policy>,
-    /// Those of `vip`, if it has any.
+    /// The values of `vip`, if it has an override.
     vip: Option<Option<model::Policy>>,
     limiters: HashMap<&'static str, Model>,
 }
@@ -54,7 +54,7 @@ impl Known {
         Some(self.limiters.entry(self.key(user)).or_insert_with(|| Model::new(figures)))
     }
 
-    /// Limiters are under the figures that are known from now on.
+    /// Puts the limiters under the known values.
     fn follow(&mut self, at_us: u64) {
         for (user, mut limiter) in std::mem::take(&mut self.limiters) {
             if let Some(figures) = self.figures(user).cloned() {
@@ -67,16 +67,16 @@ impl Known {
     }
 }
 
-/// Other figures; now and then none.
+/// Returns random values; sometimes `None`.
 fn figures(rng: &mut Rng) -> Option<model::Policy> {
     let algorithm = rng.pick(model::AlgorithmKind::ALL);
-    // Of one under which nothing is used nobody knows whether it has begun: it may have been dropped.
+    // Without units in use, an `initial` would be ambiguous: the limiter may have been dropped.
     let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
     (!rng.chance(10)).then_some(policy)
 }
 
-/// Both buckets are one algorithm in two vocabularies: a level is kept as it is between them, which the
-/// models, to whom they are two, would round up to whole units.
+/// The two buckets are one algorithm with two sets of fields: a level passes unchanged between them, but the models
+/// know two algorithms and would round it up to whole units.
 fn in_one_vocabulary(old: Option<&model::Policy>, mut next: model::Policy) -> model::Policy {
     let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let is_bucket = |policy: &&model::Policy| buckets.contains(&policy.algorithm);
@@ -86,7 +86,7 @@ fn in_one_vocabulary(old: Option<&model::Policy>, mut next: model::Policy) -> mo
     next
 }
 
-/// The same with another limit, which does not fit its window now and then.
+/// Returns the values with another limit, which sometimes does not fit its window.
 fn nearby(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
     let limit = if rng.chance(10) { 0 } else { rng.skewed(2 * policy.limit.max(1)) };
     model::Policy { limit, ..policy.clone() }
@@ -146,7 +146,7 @@ impl<C: Clock> Walk<C> {
         ask(&self.gate, &Request::new("default", &descriptors))
     }
 
-    /// Whether the request goes on, and what each rule that limits it says.
+    /// Returns whether the request is allowed, and the decision of each rule that limits it.
     fn said(&mut self, user: &'static str, cost: u64, takes: bool) -> (bool, Vec<Expected>) {
         let at_us = self.at_us;
         let mut allowed = true;
@@ -154,7 +154,7 @@ impl<C: Clock> Walk<C> {
             let enforced = known.mode == Mode::Enforce;
             if let Some(model) = known.limiter(user) {
                 if takes {
-                    model.step(at_us, 0); // it begins here, whatever the outcome
+                    model.step(at_us, 0); // creates its state, with any outcome
                 }
                 allowed &= model.peek(at_us, cost).allowed || !enforced;
             }
@@ -220,7 +220,7 @@ impl<C: Clock> Walk<C> {
             assert_eq!(told.is_ok(), is_sound, "{told:?}");
             known.vip = if is_sound { Some(next) } else { known.vip.take() };
         } else {
-            // An override keeps its limit, under the other figures of the rule.
+            // An override keeps its limit, with the other values of the rule.
             let of_vip = known.vip.as_ref().map(|vip| {
                 let limit = vip.as_ref()?.limit;
                 next.as_ref().map(|next| model::Policy { limit, ..next.clone() })
@@ -273,7 +273,7 @@ fn changed_rules_decide_as_models_that_are_changed() {
         let mut walk = Walk::new(rng, clock.clone());
         let begin_us = trace[0].0;
         for (at_us, cost) in trace {
-            // Packed times are told for nine years.
+            // Packed times reach nine years.
             if at_us > begin_us + 8 * 366 * 86_400_000_000 {
                 break;
             }
@@ -303,7 +303,7 @@ fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
     }
 }
 
-/// Times that requests bring along: a change has its time as well.
+/// Requests come with their times, and so do changes.
 #[test]
 fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
     let at = |second: u64| Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000);
@@ -313,7 +313,7 @@ fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
     let descriptors = [Descriptor::new(&[]).cost(60)];
     let request = Request::new("default", &descriptors);
     assert!(gate.check_at(&request, at(0)).is_allowed());
-    // Ten flowed in at one a minute; from then on one a second does.
+    // Ten flowed in at one a minute; from now on it is one a second.
     gate.amend_at("default", "all", per_hour(3_600), at(600)).unwrap();
     let answer = gate.check_at(&request, at(600));
     assert!(answer.is_allowed(), "3,600 - 60 + 10 are there");

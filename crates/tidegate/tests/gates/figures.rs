@@ -1,4 +1,4 @@
-//! Plans and figures of requests at a gate: all or nothing, exact under threads, in bounded memory.
+//! Plans and request-supplied values at a gate: all or nothing, exact under threads, in bounded memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ impl Plans {
     }
 }
 
-/// A rule for each user, with plans, and one for all of so many a day.
+/// A gate with a rule for each user, with plans, and a rule for all of `all` units a day.
 fn gate_of(per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
     gate_by(TestClock::at(TODAY_US), per_user, all)
 }
@@ -60,7 +60,7 @@ fn gate(per_user: u64, all: u64) -> (Gate<TestClock>, Plans) {
     gate_of(RuleSpec::new(USER, log(per_user)).limit_from_request(), all)
 }
 
-/// A question about users, each at a cost, with figures of their own or without.
+/// Asks about users, each with a cost, with values supplied by the request or without.
 fn ask<T>(users: &[(&str, u64)], own: Option<&OwnLimit>, ask: impl FnOnce(&Request<'_>) -> T) -> T {
     let entries: Vec<_> = users.iter().map(|(user, _)| [("user", *user)]).collect();
     let descriptors = entries.iter().zip(users).map(|(entries, (_, cost))| {
@@ -71,7 +71,7 @@ fn ask<T>(users: &[(&str, u64)], own: Option<&OwnLimit>, ask: impl FnOnce(&Reque
     ask(&Request::new("default", &descriptors))
 }
 
-/// What is left to a user, and to all.
+/// The units left for a user, and for all.
 fn left<C: Clock>(gate: &Gate<C>, user: &str) -> Vec<u64> {
     let left = |answer: tidegate::Answer<'_>| {
         answer.matched().iter().map(|matched| matched.decision().remaining).collect()
@@ -110,7 +110,7 @@ fn figures_of_a_request_stand_before_the_plan_and_only_where_the_rule_lets_them(
     assert_eq!(ask(&[("ada", 1)], Some(&seven), |request| closed.capacity(request)), 2);
 }
 
-/// The same limiter by two descriptors of one request: their costs are summed under the first figures.
+/// Two descriptors of one request have the same limiter: their costs are summed under the first values.
 #[test]
 fn of_two_descriptors_that_meet_one_limiter_the_first_that_brings_figures_decides() {
     let (gate, _) = gate(2, 1_000);
@@ -125,7 +125,7 @@ fn of_two_descriptors_that_meet_one_limiter_the_first_that_brings_figures_decide
     assert!(answer.is_allowed());
 }
 
-/// Without the rule for all it would be admitted, under figures that are then in force.
+/// Without the rule for all, the request would be admitted, and its values would come in force.
 #[test]
 fn a_refused_request_puts_the_figures_it_brought_in_force_for_nobody() {
     let short = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
@@ -139,7 +139,7 @@ fn a_refused_request_puts_the_figures_it_brought_in_force_for_nobody() {
         answer.matched().iter().map(|m| m.decision().is_allowed()).collect::<Vec<_>>()
     });
     assert_eq!(refused, [true, true, false]);
-    // A second later all of it would be gone, had it come under the short window.
+    // Under the short window, nothing would be used any more a second later.
     clock.pass(2_000_000);
     assert_eq!(left(&gate, "ada"), [2, 7]);
     let denied = ask(&[("ada", 5)], Some(&brought), |request| gate.check(request).retry_after());
@@ -162,8 +162,8 @@ fn figures_that_are_new_with_each_request_cost_no_memory() {
     assert_eq!(left(&gate, "ada"), [980_000, 960_000], "what was used stays used");
 }
 
-/// Eight threads under a plan, figures that are brought, and the rule's own ask for two users in either
-/// order; the rule for all gives to the unit what it has, and users are charged what was admitted.
+/// Eight threads ask for two users in either order, under a plan, request-supplied values, and the rule's own values.
+/// The rule for all is used up to the unit, and users are charged for what was admitted.
 #[test]
 fn eight_threads_on_requests_of_three_rules_admit_the_limit_and_not_one_unit_more() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
@@ -263,7 +263,7 @@ fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
     assert_eq!(told, [(true, true), (true, false), (true, false)]);
 }
 
-/// Keys without room share one limiter under the rule's own figures, or are refused.
+/// Keys without room share one limiter under the rule's own values, or are refused.
 #[test]
 fn a_key_without_room_shares_under_the_rules_own_figures_or_is_refused() {
     for (on_full, admitted) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {

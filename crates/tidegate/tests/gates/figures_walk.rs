@@ -1,7 +1,7 @@
-//! A gate whose rules take their figures from plans and from requests, beside naive models that are amended.
+//! Rules with values from plans and from requests, on random walks compared with naive models that are amended.
 //!
-//! Three rules meet: one with plans, which requests may overrule, one under its own figures, and one whose
-//! figures requests may bring. `TIDEGATE_LONG=1` goes ten times as far.
+//! Each request matches three rules: one with plans, which requests may overrule, one with its own values, and one
+//! with request-supplied values. `TIDEGATE_LONG=1` goes ten times as far.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const STEPS: usize = 150;
 const USERS: [&str; 2] = ["ada", "bob"];
 const RULES: [&str; 3] = ["planned", "plain", "brought"];
 
-/// The plan of a user: `None` is the rule's own figures.
+/// The plan of a user: `None` stands for the rule's own values.
 #[derive(Clone, Debug, PartialEq)]
 enum Plan {
     Own,
@@ -28,8 +28,8 @@ enum Plan {
     Unlimited,
 }
 
-/// A few figures of any algorithm. Not both buckets: the state of one is exactly a state of the other,
-/// where the model begins anew with whole units.
+/// Returns a few values of any algorithm. Not of both buckets: a state of one is exactly a state of the other, but
+/// the model starts fresh with whole units.
 fn figures(rng: &mut Rng) -> Vec<model::Policy> {
     let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let other = rng.pick(buckets);
@@ -53,7 +53,7 @@ fn any(rng: &mut Rng, pool: &[model::Policy]) -> model::Policy {
 
 type Id = (usize, String);
 
-/// A limiter that a request meets: what it costs, under which figures, and whether the request brought them.
+/// A limiter of a request: its cost, its values, and whether the request supplied them.
 #[derive(Debug)]
 struct Met {
     id: Id,
@@ -71,7 +71,7 @@ struct Asked {
     own: Option<(model::Policy, OwnLimit)>,
 }
 
-/// A clock that does not say it never steps back, so that states are kept whole: walks last for decades.
+/// A clock that may step back, so that states are kept in shards: packed times do not reach decades.
 struct Decades(TestClock);
 
 impl Clock for Decades {
@@ -134,7 +134,7 @@ impl Walk {
         self.known.insert(user, plan);
     }
 
-    /// The limiters that a request meets, those that are unlimited included.
+    /// The limiters of a request, including unlimited ones.
     fn met(&self, asked: &[Asked]) -> Vec<Met> {
         let mut all: Vec<Met> = Vec::new();
         for rule in 0..3 {
@@ -167,7 +167,7 @@ impl Walk {
         all
     }
 
-    /// Whether a request reports usage, to one in shadow mode only where no other could refuse it.
+    /// Whether a request reports usage; for a rule in shadow mode only if no other rule could refuse it.
     fn reports(&self, all: &[Met]) -> bool {
         let is = |met: &Met, what| (self.modes[met.id.0], self.usages[met.id.0]) == what;
         let tells = |mode, usage| all.iter().any(|met| met.cost > 0 && is(met, (mode, usage)));
@@ -179,7 +179,7 @@ impl Walk {
         self.clock.now_us()
     }
 
-    /// The model of a limiter once these figures are in force.
+    /// The model of a limiter after these values came in force.
     fn model(&mut self, id: &Id, figures: &model::Policy) -> &mut Model {
         let at_us = self.at_us();
         let model = self.models.entry(id.clone()).or_insert_with(|| Model::new(figures.clone()));
@@ -189,7 +189,7 @@ impl Walk {
         model
     }
 
-    /// The same, and nothing comes in force.
+    /// A copy of the model of a limiter under these values, which do not come in force.
     fn seen(&self, id: &Id, figures: &model::Policy) -> Model {
         let mut model = self.models.get(id).cloned().unwrap_or_else(|| Model::new(figures.clone()));
         if model.policy() != figures {
@@ -198,12 +198,12 @@ impl Walk {
         model
     }
 
-    /// A look, told as it is where figures that were brought are not in force.
+    /// The expected peek, under request-supplied values that do not come in force.
     fn look(&self, met: &Met, figures: &model::Policy) -> Expected {
         self.tried(met, figures).0
     }
 
-    /// The same; and whether no wait would do, so that a request that takes has to put them in force.
+    /// The expected peek; and whether the values must come in force, because no wait would suffice.
     fn tried(&self, met: &Met, figures: &model::Policy) -> (Expected, bool) {
         let (at_us, cost) = (self.at_us(), met.asks);
         let seen = self.seen(&met.id, figures).peek(at_us, cost);
@@ -229,7 +229,7 @@ impl Walk {
         (Expected { retry_after_us: Some(wait_us), reset_after_us, ..seen }, false)
     }
 
-    /// What the definitions say of a request that takes.
+    /// The expected decision of a request that takes.
     fn decided(&mut self, all: &[Met]) -> (bool, Vec<(usize, Expected)>) {
         let at_us = self.at_us();
         let reports = self.reports(all);
@@ -306,7 +306,7 @@ impl Walk {
         }
     }
 
-    /// What was settled under an unlimited plan is given back under the figures in force, or not taken.
+    /// A settlement under an unlimited plan is given back under the values in force, or not taken.
     fn settle(&mut self, all: &[Met], asked: &[Asked], actual: u64) {
         let at_us = self.at_us();
         for met in all {
@@ -332,7 +332,7 @@ impl Walk {
     }
 }
 
-/// Those that are met, with their figures.
+/// The limited ones among the limiters, with their values.
 fn limited(all: &[Met]) -> impl Iterator<Item = (&Met, &model::Policy)> {
     all.iter().filter_map(|met| Some((met, met.figures.as_ref()?)))
 }
@@ -343,7 +343,7 @@ fn said(answer: &Answer<'_>) -> Vec<(usize, Expected)> {
     each.map(|matched| (number(matched.rule().name()), told(matched.decision()))).collect()
 }
 
-/// A request about one user, or two, or the same twice; now and then it brings figures.
+/// A request about one user, or two, or the same twice; sometimes it supplies values.
 fn asked(rng: &mut Rng, pool: &[model::Policy], brings: u64) -> Vec<Asked> {
     let some = (0..rng.between(1, 2)).map(|_| {
         let own = rng.chance(brings).then(|| any(rng, pool)).map(|policy| {
@@ -389,7 +389,7 @@ fn under_plans_and_figures_of_requests_it_answers_as_models_that_are_amended() {
             let took = std::panic::AssertUnwindSafe(|| walk.step(rng, &asked));
             let equal = std::panic::catch_unwind(took).is_ok();
             assert!(equal, "seed {seed}, step {step}, of {pool:?}");
-            // A debt that lasts beyond the last instant there is, where models go on.
+            // A debt may last past the last representable instant, where models go on.
             let at_us = walk.at_us();
             if walk.models.values_mut().any(|one| one.peek(at_us, 0).reset_after_us > u64::MAX / 4)
             {

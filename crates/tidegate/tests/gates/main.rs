@@ -1,4 +1,4 @@
-//! Gates in memory: which rules a request matches, changed rules, plans, observers, and what is theirs of bans and reports.
+//! Gates in memory: which rules a request matches, changed rules, plans, observers, bans and reported usage.
 
 mod amend;
 mod amend_walk;

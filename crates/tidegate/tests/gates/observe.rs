@@ -1,4 +1,4 @@
-//! Observers: told of each decision once, after it and outside of all locks, and of nothing else.
+//! Observers: notified of each decision once, after it and outside of all locks, and of nothing else.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use tidegate::{
     Request, RuleSpec, RuleStatistics, Timestamp,
 };
 
-/// What an observer was told: the request's domain and cost, whether it goes on, how many rules matched.
+/// The arguments of an observer: the request's domain and cost, whether it is allowed, how many rules matched.
 type Told = (String, u64, bool, usize);
 
 #[derive(Default)]
@@ -108,7 +108,7 @@ fn a_request_that_brings_its_time_is_told_with_it() {
     assert_eq!(*seen.lock().unwrap(), [at]);
 }
 
-/// It would lock up, were it called with a limiter or a line in hand.
+/// The test would deadlock if observers were called with a limiter or a queue locked.
 #[test]
 fn an_observer_may_ask_the_gate_itself() {
     struct Asks(OnceLock<Arc<Gate<ManualClock>>>, Mutex<Vec<u64>>);
@@ -204,7 +204,7 @@ fn a_rule_in_shadow_mode_counts_what_it_would_have_done() {
     assert_eq!(counted(&statistics, "live"), (3, 1 + 4));
 }
 
-/// Statistics are by the time of the answer, so that a recorded trace has those of its own time.
+/// Statistics use the time of the answer, so that a recorded trace has those of its own time.
 #[test]
 fn a_trace_is_counted_by_its_own_time() {
     let policy = policy(vec![RuleSpec::new("all", bucket(1)), waiting(1).in_domain("other")]);
