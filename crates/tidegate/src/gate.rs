@@ -258,7 +258,7 @@ impl<C: Clock> Gate<C> {
             return stepped.answer();
         }
         let answer = stepped.answer();
-        self.front.observers.tell(request, &answer);
+        self.front.observers.notify(request, &answer);
         answer
     }
 

@@ -67,7 +67,7 @@ impl Observers {
 
     /// Notifies all observers, in the order in which they were added.
     #[inline]
-    pub(crate) fn tell(&self, request: &Request<'_>, answer: &Answer<'_>) {
+    pub(crate) fn notify(&self, request: &Request<'_>, answer: &Answer<'_>) {
         self.0.iter().for_each(|observer| observer.decided(request, answer));
     }
 }

@@ -318,7 +318,7 @@ impl SharedGate {
     /// Whoever is to know of a decision is told.
     fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
         self.count_refusals(request, &answer);
-        self.front.observers.tell(request, &answer);
+        self.front.observers.notify(request, &answer);
         answer
     }
 }

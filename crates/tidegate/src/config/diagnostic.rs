@@ -83,7 +83,7 @@ impl ConfigErrors {
     }
 
     /// For a text that was refused without an error being reported; no such text is known.
-    pub(super) fn untold(file: &str) -> Self {
+    pub(super) fn unexplained(file: &str) -> Self {
         Self(vec![ConfigError::of_file(
             file,
             "the rules were refused, and it is not known why".into(),

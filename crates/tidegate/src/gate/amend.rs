@@ -5,8 +5,8 @@ use tidegate_core::{Spec, Timestamp};
 use super::Gate;
 use crate::clock::Clock;
 use crate::rules::{
-    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_figures,
-    own_figures,
+    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_values,
+    own_values,
 };
 
 impl<C: Clock> Gate<C> {
@@ -106,7 +106,7 @@ impl<C: Clock> Gate<C> {
     /// Returns an error if the policy has no such rule, if the values are invalid, or if the existing limiters would
     /// not fit in the memory that they allow. The old values then stay in force, and nothing is lost.
     pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), || self.clock.now())
+        self.amend_by((domain, rule), own_values(spec), || self.clock.now())
     }
 
     /// Replaces the values of one override as [`Gate::amend`] does those of the rule. The override is the one with
@@ -143,7 +143,7 @@ impl<C: Clock> Gate<C> {
         rule: &str,
         other: OverrideSpec,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), override_figures(other), || self.clock.now())
+        self.amend_by((domain, rule), override_values(other), || self.clock.now())
     }
 
     /// Returns the spec of the named rule as it is in force.
@@ -157,10 +157,10 @@ impl<C: Clock> Gate<C> {
     fn amend_by(
         &self,
         named: (&str, &str),
-        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+        change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
         at: impl Fn() -> Timestamp,
     ) -> Result<(), AmendError> {
-        self.change(at, |policy| policy.with_words(named, words))
+        self.change(at, |policy| policy.with_spec(named, change))
     }
 
     /// Puts in force the policy that `next` makes of the current one.
@@ -196,6 +196,6 @@ impl Gate<Timestamp> {
         spec: Spec,
         at: Timestamp,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), || at)
+        self.amend_by((domain, rule), own_values(spec), || at)
     }
 }

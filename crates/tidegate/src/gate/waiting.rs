@@ -63,13 +63,13 @@ impl<C: Clock> Gate<C> {
         clock: &impl Clock,
         step: Step,
     ) -> Stepped {
-        let (generation, (met, once, told)) = self.memory.ask(|generation| {
+        let (generation, (met, once, early)) = self.memory.ask(|generation| {
             let met = self.met(generation, request);
             let once = self.once_for(generation, request, &met, step);
-            let told = self.without_asking(generation, &met, once, clock)?;
-            Ok((met, once, told))
+            let early = self.without_asking(generation, &met, once, clock)?;
+            Ok((met, once, early))
         });
-        if let Some(done) = told {
+        if let Some(done) = early {
             return Stepped { generation, met, done };
         }
         let waitable = self.waitable(request, generation.share(), met, once, Micros::ZERO);
@@ -98,18 +98,18 @@ impl<C: Clock> Gate<C> {
 
     /// Creates a waiter; or returns the outcome, if that needs no limiter.
     fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
-        let (generation, (met, once, told)) = self.memory.ask(|generation| {
+        let (generation, (met, once, early)) = self.memory.ask(|generation| {
             let met = self.met(generation, request);
             let once = self.once(generation, request, &met);
-            let mut told = self.without_asking(generation, &met, once, &self.clock)?;
+            let mut early = self.without_asking(generation, &met, once, &self.clock)?;
             // Reported usage never waits, and is taken before anything is looked up.
-            if told.is_none() && met.iter().any(|met| met.report) {
-                told = Some(self.step_at(generation, &met, once, &self.clock, Step::Ask)?);
+            if early.is_none() && met.iter().any(|met| met.report) {
+                early = Some(self.step_at(generation, &met, once, &self.clock, Step::Ask)?);
             }
-            Ok((met, once, told))
+            Ok((met, once, early))
         });
         let longest = request.longest_wait();
-        (Waiter::new(self.waitable(request, generation.share(), met, once, longest)), told)
+        (Waiter::new(self.waitable(request, generation.share(), met, once, longest)), early)
     }
 }
 
@@ -151,8 +151,8 @@ impl<C: Timer> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
-        let (mut waiter, told) = self.arrive(request);
-        let done = match told {
+        let (mut waiter, early) = self.arrive(request);
+        let done = match early {
             Some(done) => done,
             None => waiter.decided(&self.clock).await,
         };
@@ -171,8 +171,8 @@ impl<C: Timer> Gate<C> {
     }
 
     async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (mut waiter, told) = self.arrive(request);
-        let done = match told {
+        let (mut waiter, early) = self.arrive(request);
+        let done = match early {
             Some(done) => done,
             None => waiter.decided(&self.clock).await,
         };
@@ -199,8 +199,8 @@ impl<C: Park> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
-        let (mut waiter, told) = self.arrive(request);
-        let done = told.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
+        let (mut waiter, early) = self.arrive(request);
+        let done = early.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
         let done = waiter.hold_blocking(done, &self.clock);
         self.conclude(request, waiter.waitable().last.stepped(done))
     }
@@ -224,17 +224,17 @@ impl<C: Clock> ToGate<'_, C> {
         &self,
         ask: impl Fn(&Generation, &[Met], Option<IdempotencyKey>) -> Result<T, Moved>,
     ) -> (Arc<Generation>, InlineList<Met>, T) {
-        let (generation, (met, told)) = self.gate.memory.ask(|generation| {
+        let (generation, (met, early)) = self.gate.memory.ask(|generation| {
             if std::ptr::eq(generation, &*self.generation) && !generation.any_per_key() {
                 return Ok((self.met.clone(), ask(generation, &self.met, self.once)?));
             }
             let met = self.gate.met(generation, &self.request);
             // The idempotency key depends on the values too.
             let once = self.gate.once(generation, &self.request, &met);
-            let told = ask(generation, &met, once)?;
-            Ok((met, told))
+            let early = ask(generation, &met, once)?;
+            Ok((met, early))
         });
-        (generation.share(), met, told)
+        (generation.share(), met, early)
     }
 }
 

@@ -12,29 +12,29 @@ use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
 
 /// Replaces the values that a rule has for all keys without an override.
-pub(crate) fn own_figures(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
-    move |words| {
-        words.spec = spec;
+pub(crate) fn own_values(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
+    move |rule| {
+        rule.spec = spec;
         Ok(())
     }
 }
 
 /// Replaces the override with the same entries.
-pub(crate) fn override_figures(
+pub(crate) fn override_values(
     other: OverrideSpec,
 ) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
-    move |words| {
+    move |spec| {
         let same = |known: &&mut OverrideSpec| {
             known.entries.len() == other.entries.len()
                 && known.entries.iter().all(|entry| other.entries.contains(entry))
         };
-        match words.overrides.iter_mut().find(same) {
+        match spec.overrides.iter_mut().find(same) {
             Some(known) => {
                 *known = OverrideSpec { entries: known.entries.clone(), ..other };
                 Ok(())
             }
             None => {
-                let rule = words.name.clone();
+                let rule = spec.name.clone();
                 Err(AmendError::NoSuchOverride { rule, entries: other.entries })
             }
         }
@@ -42,18 +42,18 @@ pub(crate) fn override_figures(
 }
 
 impl Policy {
-    /// Returns this policy with the spec of the named rule changed by `words`.
+    /// Returns this policy with the spec of the named rule changed by `change`.
     ///
     /// # Errors
     /// Returns an error if there is no such rule or override, or if the changed spec is invalid.
-    pub(crate) fn with_words(
+    pub(crate) fn with_spec(
         &self,
         (domain, name): (&str, &str),
-        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+        change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
     ) -> Result<Self, AmendError> {
         let (number, known) = self.named(domain, name)?;
         let mut spec = known.spec().clone();
-        words(&mut spec)?;
+        change(&mut spec)?;
         let mut rule = PolicyRule::checked(number, spec)?;
         rule.token.clone_from(&known.token);
         let mut next = self.clone();

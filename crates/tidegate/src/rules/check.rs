@@ -41,7 +41,7 @@ impl Mistakes<'_> {
     }
 
     /// Returns the checked values; notes the mistakes if there are any.
-    fn figures(&mut self, place: Place, result: Result<Rule, RuleErrors>) -> Option<Rule> {
+    fn values(&mut self, place: Place, result: Result<Rule, RuleErrors>) -> Option<Rule> {
         result
             .map_err(|errors| {
                 errors.iter().for_each(|error| self.add(place, Problem::Figure(error.clone())));
@@ -56,7 +56,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_usage(&spec, mistakes);
     check_entries(&spec, mistakes);
     let when = patterns(&spec, mistakes);
-    let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
+    let base = mistakes.values(Place::Rule, Rule::new(spec.spec));
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     Some(PolicyRule { when, base: base?, overrides, spec, token: Token::new() })
 }
@@ -232,11 +232,11 @@ mod tests {
         let covered = of(vec![entry("user", "u2".to_owned()), entry("path", "/".to_owned())]);
         spec.overrides.push(covered);
         let errors = Policy::new(vec![spec]).unwrap_err();
-        let told: Vec<_> =
+        let found: Vec<_> =
             errors.iter().map(|error| (error.place, error.problem.clone())).collect();
         let covers = |number: usize, earlier: usize| {
             (Place::Override(number), Problem::Unreachable(earlier))
         };
-        assert_eq!(told, [covers(MANY, MANY - 1), covers(MANY + 2, 7), covers(MANY + 3, 2)]);
+        assert_eq!(found, [covers(MANY, MANY - 1), covers(MANY + 2, 7), covers(MANY + 3, 2)]);
     }
 }

@@ -66,12 +66,12 @@ impl Policy {
         limit: Limit,
         window: Micros,
     ) -> Result<OwnLimit, PolicyErrors> {
-        let (mut figures, mut errors) = (Vec::new(), Vec::new());
+        let (mut values, mut errors) = (Vec::new(), Vec::new());
         for (number, rule) in self.of_own_limits(domain, descriptor) {
             let mut spec = *rule.variant(rule.variant_for(descriptor)).spec();
             (spec.limit, spec.window) = (limit, Some(window));
             match Rule::new(spec) {
-                Ok(own) => figures.push((rule.name().into(), own)),
+                Ok(own) => values.push((rule.name().into(), own)),
                 Err(mistakes) => errors.extend(mistakes.iter().map(|mistake| PolicyError {
                     rule: number,
                     name: rule.name().to_owned(),
@@ -81,7 +81,7 @@ impl Policy {
             }
         }
         if errors.is_empty() {
-            Ok(OwnLimit::of_rules(figures.into_iter()))
+            Ok(OwnLimit::of_rules(values.into_iter()))
         } else {
             Err(PolicyErrors(errors))
         }

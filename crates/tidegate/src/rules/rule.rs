@@ -120,9 +120,9 @@ impl Token {
 impl PolicyRule {
     /// Returns a rule of the default domain that matches everything, with these values.
     #[cfg(feature = "tower")]
-    pub(crate) fn of_figures(name: &str, figures: &Rule) -> Self {
-        let spec = RuleSpec::new(name, *figures.spec());
-        let (base, token) = (figures.clone(), Token::default());
+    pub(crate) fn of_values(name: &str, values: &Rule) -> Self {
+        let spec = RuleSpec::new(name, *values.spec());
+        let (base, token) = (values.clone(), Token::default());
         Self { spec, when: Vec::new(), base, overrides: Overrides::default(), token }
     }
 

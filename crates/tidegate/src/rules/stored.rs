@@ -50,8 +50,8 @@ impl StoreSettings {
     /// Whether a store can hold limiters with these values: not a log whose string could exceed 512 MB. This is for
     /// values from outside a policy; [`Policy::fits`] checks a policy's rules.
     #[must_use]
-    pub fn can_hold(&self, figures: &Rule) -> bool {
-        figures.most_stored_bytes() <= MOST_VALUE_BYTES
+    pub fn can_hold(&self, values: &Rule) -> bool {
+        values.most_stored_bytes() <= MOST_VALUE_BYTES
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// Returns the errors of rules in a cluster; one server reports none.
-    fn told(rules: &[RuleSpec]) -> String {
+    fn errors(rules: &[RuleSpec]) -> String {
         let policy = Policy::new(rules.to_vec()).unwrap();
         assert_eq!(policy.fits(&settings("redis://a")), Ok(()));
         match policy.fits(&settings("redis+cluster://a")) {
@@ -154,60 +154,60 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_meet_across_slots_are_told_unless_they_may() {
+    fn rules_that_match_across_slots_are_refused_unless_they_may() {
         let (one, all) = (rule("one").key(["user"]), rule("all"));
-        let both = told(&[one.clone(), all.clone()]);
+        let both = errors(&[one.clone(), all.clone()]);
         assert!(both.starts_with("rule 2 (`all`)") && both.contains("rule `one`"), "{both}");
         assert!(both.contains("`hash_tag`") && both.contains("`across_slots = true`"), "{both}");
-        assert!(told(&[one.clone().across_slots(), all.clone()]).contains("rule 2"));
-        assert_eq!(told(&[one.clone().across_slots(), all.clone().across_slots()]), "");
-        assert_eq!(told(&[one.clone(), all.in_domain("another")]), "");
-        assert_eq!(told(&[one.clone(), rule("off").mode(Mode::Off)]), "");
+        assert!(errors(&[one.clone().across_slots(), all.clone()]).contains("rule 2"));
+        assert_eq!(errors(&[one.clone().across_slots(), all.clone().across_slots()]), "");
+        assert_eq!(errors(&[one.clone(), all.in_domain("another")]), "");
+        assert_eq!(errors(&[one.clone(), rule("off").mode(Mode::Off)]), "");
         let open = RuleSpec::new("open", Spec::unlimited(AlgorithmKind::TokenBucket));
-        assert_eq!(told(&[one, open]), "");
+        assert_eq!(errors(&[one, open]), "");
     }
 
     #[test]
     fn rules_with_one_tag_share_a_slot_and_others_do_not() {
         let tagged = |name: &str, tag: &str| rule(name).key(["user", "ip"]).hash_tag(tag);
-        assert_eq!(told(&[tagged("a", "user"), tagged("b", "user")]), "");
-        assert!(told(&[tagged("a", "user"), tagged("b", "ip")]).contains("rule 2"));
-        assert!(told(&[tagged("a", "user"), rule("b").key(["user"])]).contains("rule 2"));
+        assert_eq!(errors(&[tagged("a", "user"), tagged("b", "user")]), "");
+        assert!(errors(&[tagged("a", "user"), tagged("b", "ip")]).contains("rule 2"));
+        assert!(errors(&[tagged("a", "user"), rule("b").key(["user"])]).contains("rule 2"));
     }
 
     #[test]
     fn rules_that_no_descriptor_meets_together_are_let_be() {
         let when = |name: &str, value: &str| rule(name).when("path", value).key(["user"]);
-        assert_eq!(told(&[when("a", "x"), when("b", "y")]), "");
-        assert_eq!(told(&[when("a", "x*"), when("b", "y*")]), "");
-        assert_eq!(told(&[when("a", "x*"), when("b", "yx")]), "");
+        assert_eq!(errors(&[when("a", "x"), when("b", "y")]), "");
+        assert_eq!(errors(&[when("a", "x*"), when("b", "y*")]), "");
+        assert_eq!(errors(&[when("a", "x*"), when("b", "yx")]), "");
         for (one, other) in [("x", "x"), ("x*", "xy"), ("xy*", "x*"), ("*", "x")] {
-            assert!(!told(&[when("a", one), when("b", other)]).is_empty(), "{one} {other}");
+            assert!(!errors(&[when("a", one), when("b", other)]).is_empty(), "{one} {other}");
         }
         let exact = |name: &str, key: &[&str]| rule(name).key(key.to_vec()).exact();
-        assert_eq!(told(&[exact("a", &["user"]), exact("b", &["user", "ip"])]), "");
-        assert_eq!(told(&[exact("a", &["user"]), rule("b").key(["user", "ip"])]), "");
-        assert_eq!(told(&[rule("b").key(["ip"]), exact("a", &["user"])]), "");
-        assert!(!told(&[exact("a", &["user"]), exact("b", &["user"])]).is_empty());
-        assert!(!told(&[exact("a", &["user", "ip"]), rule("b").key(["ip"])]).is_empty());
+        assert_eq!(errors(&[exact("a", &["user"]), exact("b", &["user", "ip"])]), "");
+        assert_eq!(errors(&[exact("a", &["user"]), rule("b").key(["user", "ip"])]), "");
+        assert_eq!(errors(&[rule("b").key(["ip"]), exact("a", &["user"])]), "");
+        assert!(!errors(&[exact("a", &["user"]), exact("b", &["user"])]).is_empty());
+        assert!(!errors(&[exact("a", &["user", "ip"]), rule("b").key(["ip"])]).is_empty());
     }
 
     #[test]
     fn two_queues_can_not_meet_across_slots_whatever_they_say() {
         let queues = ["a", "b"].map(|name| queue(name).key([name]).across_slots());
-        assert!(told(&queues).contains("gives nothing back"), "{}", told(&queues));
-        assert_eq!(told(&[queue("a").across_slots(), rule("b").across_slots()]), "");
+        assert!(errors(&queues).contains("gives nothing back"), "{}", errors(&queues));
+        assert_eq!(errors(&[queue("a").across_slots(), rule("b").across_slots()]), "");
     }
 
     #[test]
     fn a_rule_across_slots_neither_remembers_nor_lets_wait() {
         let across = || rule("a").across_slots();
         let wait = OnExcess::Wait { wait: Micros::from_secs(1), max_waiters: 1 };
-        let both = told(&[across().dedupe(Micros::from_secs(1)).on_excess(wait)]);
+        let both = errors(&[across().dedupe(Micros::from_secs(1)).on_excess(wait)]);
         assert!(both.contains("no `dedupe`") && both.contains("`on_excess"), "{both}");
         let tagged = rule("a").key(["user"]).hash_tag("user");
-        assert_eq!(told(&[tagged.dedupe(Micros::from_secs(1)).on_excess(wait)]), "");
-        assert_eq!(told(&[across()]), "");
+        assert_eq!(errors(&[tagged.dedupe(Micros::from_secs(1)).on_excess(wait)]), "");
+        assert_eq!(errors(&[across()]), "");
     }
 
     #[test]
@@ -218,8 +218,8 @@ mod tests {
             let policy = Policy::new(vec![RuleSpec::new("log", spec)]).unwrap();
             policy.fits(&settings("redis://a")).map_err(|errors| errors.to_string())
         };
-        let told = fits(spec).unwrap_err();
-        assert!(told.contains("600000237 bytes") && told.contains("\"2us\""), "{told}");
+        let errors = fits(spec).unwrap_err();
+        assert!(errors.contains("600000237 bytes") && errors.contains("\"2us\""), "{errors}");
         spec.resolution = Some(Micros::from_micros(2));
         assert_eq!(fits(spec), Ok(()));
         (spec.resolution, spec.layout) = (None, Some(tidegate_core::Layout::SortedSet));

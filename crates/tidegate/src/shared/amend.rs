@@ -4,8 +4,8 @@ use tidegate_core::Spec;
 
 use super::SharedGate;
 use crate::rules::{
-    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_figures,
-    own_figures,
+    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_values,
+    own_values,
 };
 
 impl SharedGate {
@@ -73,7 +73,7 @@ impl SharedGate {
     /// The policy has no such rule, the figures are wrong, can not be kept in this store, or not with a
     /// part of the limit in this process; the old ones stay in force.
     pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_words((domain, rule), own_figures(spec)))
+        self.change(|policy| policy.with_spec((domain, rule), own_values(spec)))
     }
 
     /// Puts other figures in force for the keys of one override: what
@@ -87,7 +87,7 @@ impl SharedGate {
         rule: &str,
         other: OverrideSpec,
     ) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_words((domain, rule), override_figures(other)))
+        self.change(|policy| policy.with_spec((domain, rule), override_values(other)))
     }
 
     /// The words of the named rule as they are in force on this node.

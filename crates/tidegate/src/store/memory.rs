@@ -49,7 +49,7 @@ pub(crate) use generation::Generation;
 pub(crate) use newest::{Kept, Newest};
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]
-pub(crate) use preview::preview_of_told;
+pub(crate) use preview::preview_of_reply;
 pub(crate) use preview::{Forecast, Preview};
 use replace::Lineages;
 pub(crate) use replacement::Replacement;
@@ -187,8 +187,8 @@ impl MemoryStore {
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
-        let holds = generation.hold_all(met, &step, clock.now())?;
-        let (done, short) = run(holds, met, clock, &step);
+        let locked = generation.lock_all(met, &step, clock.now())?;
+        let (done, short) = run(locked, met, clock, &step);
         self.tidy_if(generation, short, done.at);
         Ok(done)
     }
@@ -212,8 +212,8 @@ impl MemoryStore {
         met: &[Met],
         now: Timestamp,
     ) -> Result<(), Moved> {
-        let holds = generation.hold_all(met, &|_| Step::Refund, now)?;
-        holds.into_iter().rev().for_each(|hold| hold.forget());
+        let locked = generation.lock_all(met, &|_| Step::Refund, now)?;
+        locked.into_iter().rev().for_each(|hold| hold.forget());
         Ok(())
     }
 }
@@ -235,7 +235,7 @@ impl Generation {
     }
 
     /// Locks the limiters of a step, table by table in one fixed order.
-    fn hold_all<'a>(
+    fn lock_all<'a>(
         &'a self,
         met: &'a [Met],
         step: &impl Fn(usize) -> Step,
@@ -243,20 +243,20 @@ impl Generation {
     ) -> Result<Vec<Box<dyn LockedLimiters + 'a>>, Moved> {
         let mut order: Vec<_> = met.iter().enumerate().collect();
         order.sort_by_key(|(_, met)| self.table_number(met));
-        let mut holds = Vec::new();
+        let mut locked = Vec::new();
         for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
             let part = |(place, met): &(usize, &'a Met)| self.part(*place, met, step(*place));
             let parts: Vec<_> = of_one.iter().map(part).collect();
             let Some(table) = of_one.first().and_then(|(_, met)| self.table(met)) else { continue };
             match table.hold(&parts, now) {
-                Ok(hold) => holds.push(hold),
+                Ok(hold) => locked.push(hold),
                 Err(Moved) => {
-                    let_go(holds, now);
+                    unlock(locked, now);
                     return Err(Moved);
                 }
             }
         }
-        Ok(holds)
+        Ok(locked)
     }
 }
 
@@ -268,15 +268,15 @@ fn done_by(met: &Met, one: One, step: Step) -> Done {
 
 /// Runs a step over locked limiters, and unlocks them; also returns whether one had no room.
 fn run<'h>(
-    mut holds: Vec<Box<dyn LockedLimiters + 'h>>,
+    mut locked: Vec<Box<dyn LockedLimiters + 'h>>,
     met: &[Met],
     clock: &impl Clock,
     step: &impl Fn(usize) -> Step,
 ) -> (Done, bool) {
     let at = clock.now();
-    holds.iter_mut().for_each(|hold| hold.begin(at));
+    locked.iter_mut().for_each(|hold| hold.begin(at));
     let mut holdings: Vec<LockedLimiter<'_>> =
-        holds.iter_mut().flat_map(|hold| hold.held()).collect();
+        locked.iter_mut().flat_map(|hold| hold.held()).collect();
     holdings.sort_unstable_by_key(|holding| holding.place);
     let (places, mut held): (Vec<_>, Vec<_>) =
         holdings.into_iter().map(|holding| (holding.place, holding.verbs)).unzip();
@@ -299,15 +299,15 @@ fn run<'h>(
         told.iter().map(|one| Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
     let decisions = decided.collect();
     drop(held);
-    let_go(holds, at);
+    unlock(locked, at);
     (Done { allowed, at, repeated: false, decisions }, short)
 }
 
 /// Stores the changes of a step, if any, and unlocks.
-fn let_go(holds: Vec<Box<dyn LockedLimiters + '_>>, at: Timestamp) {
+fn unlock(locked: Vec<Box<dyn LockedLimiters + '_>>, at: Timestamp) {
     // In reverse order: a table that grows when it is unlocked waits for one of its chains, whose lock another step
     // may hold while it waits for a later table.
-    holds.into_iter().rev().for_each(|hold| hold.release(at));
+    locked.into_iter().rev().for_each(|hold| hold.release(at));
 }
 
 /// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken.

@@ -165,9 +165,9 @@ impl Limiters {
     #[inline]
     fn ask<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> Option<O> {
         if let Some(first) = &self.first
-            && let Ok(told) = ask(&**first)
+            && let Ok(reply) = ask(&**first)
         {
-            return Some(told);
+            return Some(reply);
         }
         self.ask_newest(ask)
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
 use super::leaving::carried;
-use super::preview::{Preview, preview_of_none};
+use super::preview::{Preview, preview_of_unlimited};
 use super::replacement::Replacement;
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
@@ -72,7 +72,7 @@ impl Replacement<dyn Cell> {
 
     /// [`Cell::preview`] of the cell in force.
     pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
-        self.with(|cell| cell.map_or_else(preview_of_none, |cell| cell.preview(reading)))
+        self.with(|cell| cell.map_or_else(preview_of_unlimited, |cell| cell.preview(reading)))
     }
 
     /// Puts `rule` in force in place of that of `first`, or of the cell that replaced it.

@@ -78,10 +78,10 @@ impl Generation {
     #[inline]
     pub(super) fn part<'a>(&'a self, place: usize, met: &'a Met, step: Step) -> Part<'a> {
         let (cost, step) = met.part(step);
-        let Met { fingerprint, enforced, brought, .. } = *met;
+        let Met { fingerprint, enforced, brought: supplied, .. } = *met;
         let rule = met.figures.as_deref().or_else(|| self.own(met));
         let generation = self.number;
-        Part { place, fingerprint, cost, step, enforced, rule, brought, generation }
+        Part { place, fingerprint, cost, step, enforced, rule, supplied, generation }
     }
 
     /// The rule's own values, for a limiter that has a rule of its own.

@@ -27,13 +27,13 @@ pub(super) enum Standing {
     /// The limiter is in the table.
     There,
     /// The limiter is in the table, without memory for one more unit.
-    Cramped,
+    Full,
     /// The limiter is not in the table, and a place is claimed for it.
     Claimed,
     /// The limiter is not in the table, and this step stores nothing.
     Absent,
     /// The limiter is not in the table, and there is no room.
-    Beyond,
+    NoRoom,
     /// The limiter does not decide; units are given back to it if it is in the table.
     Preset(Preset),
 }
@@ -62,7 +62,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         shared: &mut Option<&'h mut E>,
     ) -> Box<dyn StoreVerbs + 'h> {
         let Part { cost, enforced, .. } = self.part;
-        let in_place = matches!(self.standing, Standing::Cramped);
+        let in_place = matches!(self.standing, Standing::Full);
         match (self.standing, &mut self.entry) {
             (Standing::Preset(preset), _) => Box::new(preset),
             (_, Some(entry)) => {
@@ -112,7 +112,7 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
         succession: &Succession<dyn Table>,
         now: Timestamp,
     ) -> Result<(), Moved> {
-        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::Beyond));
+        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::NoRoom));
         if let Some(first) = first {
             self.overflow = overflow.hold(rules, budget, succession, &first.part, now)?;
         }

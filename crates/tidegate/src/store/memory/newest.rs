@@ -90,8 +90,8 @@ impl<T> Newest<T> {
     /// Asks the newest value, and again a newer one if the value reports that there is one, or will be.
     pub(super) fn ask<O>(&self, ask: impl Fn(&T) -> Result<O, Moved>) -> O {
         loop {
-            if let Ok(told) = ask(&self.read()) {
-                return told;
+            if let Ok(reply) = ask(&self.read()) {
+                return reply;
             }
             self.wait_for_newer();
         }

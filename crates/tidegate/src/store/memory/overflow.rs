@@ -121,7 +121,7 @@ impl<E: Entry> Overflow<E> {
         budget: &Budget,
         succession: &Succession<dyn Table>,
     ) {
-        bring(&mut self.lock_as_it_is(), rules, budget, succession);
+        move_in(&mut self.lock_as_it_is(), rules, budget, succession);
     }
 
     /// Takes the limiter out.
@@ -146,7 +146,7 @@ impl<E: Entry> Overflow<E> {
     ) -> Result<MutexGuard<'_, Shared<E>>, Moved> {
         let mut slot = self.lock_as_it_is();
         if succession.check(part.generation)? {
-            bring(&mut slot, rules, budget, succession);
+            move_in(&mut slot, rules, budget, succession);
         }
         Ok(slot)
     }
@@ -157,7 +157,7 @@ impl<E: Entry> Overflow<E> {
 }
 
 /// Moves the overflow limiter of the first old table, that of keys without an override, into an empty slot.
-fn bring<E: Entry>(
+fn move_in<E: Entry>(
     slot: &mut Shared<E>,
     rules: &E::Rules,
     budget: &Budget,

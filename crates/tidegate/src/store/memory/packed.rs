@@ -84,7 +84,7 @@ impl<R: Algorithm> Packed<R> {
         let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
         match self.succession.check(generation) {
             Ok(false) => Ok(chain),
-            Ok(true) => Ok(self.bring(chain, fingerprint)),
+            Ok(true) => Ok(self.move_in(chain, fingerprint)),
             Err(Moved) => Err(Moved),
         }
     }
@@ -92,13 +92,13 @@ impl<R: Algorithm> Packed<R> {
     /// Moves a limiter to its locked chain, unless that was done. The chain is passed and returned by value, which
     /// keeps it in registers if nothing is moved.
     #[cold]
-    fn bring<'a>(&self, chain: Chain<'a>, fingerprint: Fingerprint) -> Chain<'a> {
-        self.bring_to(&chain, fingerprint);
+    fn move_in<'a>(&self, chain: Chain<'a>, fingerprint: Fingerprint) -> Chain<'a> {
+        self.move_to(&chain, fingerprint);
         chain
     }
 
     /// Moves a limiter to its locked chain, unless that was done.
-    fn bring_to(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
+    fn move_to(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
         if chain.find(fingerprint).is_some() {
             return;
         }

@@ -44,7 +44,7 @@ pub(super) fn preview<R: Algorithm>(
 
 /// Creates the preview of a state that a script returned; `None` if its numbers are invalid.
 #[cfg(feature = "redis")]
-pub(crate) fn preview_of_told(rule: &Rule, told: &ScriptReply) -> Option<Box<dyn Preview>> {
+pub(crate) fn preview_of_reply(rule: &Rule, reply: &ScriptReply) -> Option<Box<dyn Preview>> {
     struct Recalled<'a>(&'a ScriptReply);
     impl Visitor for Recalled<'_> {
         type Out = Option<Box<dyn Preview>>;
@@ -52,7 +52,7 @@ pub(crate) fn preview_of_told(rule: &Rule, told: &ScriptReply) -> Option<Box<dyn
             Some(preview(algorithm, Some(algorithm.decode_state(&self.0.state)?), self.0.now))
         }
     }
-    rule.visit(Recalled(told))?
+    rule.visit(Recalled(reply))?
 }
 
 /// A copy of a state, and the instant that it has reached.
@@ -65,7 +65,7 @@ struct Copied<R: Algorithm> {
 
 impl<R: Algorithm> Copied<R> {
     /// Advances to the time at which a denied cost fits.
-    fn go_on(&mut self, cost: u64) {
+    fn advance_to_fit(&mut self, cost: u64) {
         let wait = self.algorithm.retry_after(&self.state, self.at, cost);
         let then = self.at.plus(wait.max(Micros::from_micros(1)));
         self.at = self.algorithm.advance(&mut self.state, then);
@@ -80,7 +80,7 @@ impl<R: Algorithm> Preview for Copied<R> {
         for _ in 0..MOST_WAITS {
             match self.algorithm.decide(&self.state, self.at, cost) {
                 Verdict::Allow => break,
-                Verdict::Deny => self.go_on(cost),
+                Verdict::Deny => self.advance_to_fit(cost),
                 Verdict::Never => return None,
             }
         }
@@ -122,7 +122,7 @@ impl<R: Algorithm> Preview for Copied<R> {
 }
 
 /// The preview of a rule that admits everything.
-pub(super) fn preview_of_none() -> Box<dyn Preview> {
+pub(super) fn preview_of_unlimited() -> Box<dyn Preview> {
     Box::new(Unlimited)
 }
 

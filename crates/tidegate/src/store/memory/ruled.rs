@@ -4,10 +4,10 @@
 //! changes nothing, unless the key's own rule has changed. Only limiters keep their rules (and each shard the last
 //! few): a caller with a new rule in each call has one limiter, like any other key.
 
-mod brought;
 mod held;
 mod own;
 mod recent;
+mod supplied;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -19,15 +19,15 @@ use super::fixed::FixedEntry;
 use super::leaving::Leaving;
 use super::parameters::{Parameters, bytes_beside_heap};
 use super::preset::Preset;
-use super::preview::{Preview, preview, preview_of_none};
+use super::preview::{Preview, preview, preview_of_unlimited};
 use super::sharded::Sharded;
 use super::succession::Succession;
 use super::table::{Part, StoreVerbs, Table};
 use crate::step::{One, Step};
-use brought::{Brought, Coming, Seen};
 use held::Own;
 pub(super) use held::RuledEntry;
 use recent::Recent;
+use supplied::{AfterChange, Seen, Supplied};
 
 /// A table of limiters, each with a rule of its own.
 pub(super) type RuledTable = Sharded<RuledEntry>;
@@ -111,8 +111,8 @@ impl Entry for RuledEntry {
     ) -> Box<dyn Preview> {
         let preview = part
             .rule
-            .and_then(|rule| rule.visit(LookingAhead { entry, rule, brought: part.brought, now }));
-        preview.unwrap_or_else(preview_of_none)
+            .and_then(|rule| rule.visit(Previewing { entry, rule, supplied: part.supplied, now }));
+        preview.unwrap_or_else(preview_of_unlimited)
     }
 
     fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
@@ -236,7 +236,7 @@ impl Entry for RuledEntry {
 
 /// Whether the rule comes in force only if units are taken under it.
 const fn is_tried(part: &Part<'_>) -> bool {
-    part.brought && !part.step.is_unconditional()
+    part.supplied && !part.step.is_unconditional()
 }
 
 /// Whether the rule comes in force with any decision.
@@ -306,7 +306,7 @@ impl Visitor for Trying<'_> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let Self { entry, part, rule, recent, now } = self;
-        let Seen { one, slot, has_to_begin } = Brought { entry, algorithm, rule, now }.look(part);
+        let Seen { one, slot, has_to_begin } = Supplied { entry, algorithm, rule, now }.look(part);
         let tried = RuledEntry::of(Own {
             parameters: recent.for_a_look(algorithm),
             entry: FixedEntry(slot),
@@ -318,24 +318,24 @@ impl Visitor for Trying<'_> {
 }
 
 /// Creates a preview, once the algorithm of the rule is known.
-struct LookingAhead<'a> {
+struct Previewing<'a> {
     entry: Option<RuledEntry>,
     rule: &'a Rule,
-    brought: bool,
+    supplied: bool,
     now: Timestamp,
 }
 
-impl Visitor for LookingAhead<'_> {
+impl Visitor for Previewing<'_> {
     type Out = Box<dyn Preview>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Preview> {
-        let Self { entry, rule, brought, now } = self;
+        let Self { entry, rule, supplied, now } = self;
         let Some(mut entry) = entry else { return preview(algorithm, None, now) };
-        if !brought || Comparing(&entry).visit(algorithm) {
+        if !supplied || Comparing(&entry).visit(algorithm) {
             return preview(algorithm, entry.state_under(algorithm, rule, now), now);
         }
         entry.any_mut().pass(now);
         let (algorithm, rule) = (algorithm.clone(), rule.clone());
-        Box::new(Coming { entry, algorithm, rule, now, then: None })
+        Box::new(AfterChange { entry, algorithm, rule, now, then: None })
     }
 }

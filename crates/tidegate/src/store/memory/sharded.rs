@@ -28,10 +28,10 @@ use shard::{Kept, Shard};
 
 const SHARDS: usize = 64;
 /// Limiters that are swept whenever one is added.
-const LOOKED_AT_PER_ADDED: usize = 2;
+const SWEPT_PER_ADDED: usize = 2;
 /// Limiters that are swept when there is no room. Each sweep starts where the one before ended, so all limiters get
 /// their turn.
-const LOOKED_AT_WHEN_FULL: usize = 32;
+const SWEPT_WHEN_FULL: usize = 32;
 
 /// A table of entries in shards.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<E: Entry> Sharded<E> {
     ) -> Result<MutexGuard<'_, Shard<E>>, Moved> {
         let mut shard = self.lock_as_it_is(Self::shard_of(fingerprint));
         if self.succession.check(generation)? {
-            self.bring(&mut shard, fingerprint);
+            self.move_in(&mut shard, fingerprint);
         }
         Ok(shard)
     }
@@ -101,16 +101,16 @@ impl<E: Entry> Sharded<E> {
     }
 
     /// Tries `found`, and again after each of two searches for idle limiters.
-    fn after_a_look(&self, shard: &mut Shard<E>, now: Timestamp, found: impl Fn() -> bool) -> bool {
+    fn after_sweeps(&self, shard: &mut Shard<E>, now: Timestamp, found: impl Fn() -> bool) -> bool {
         found()
             || {
-                shard.sweep(&self.rules, &self.budget, LOOKED_AT_WHEN_FULL, now);
+                shard.sweep(&self.rules, &self.budget, SWEPT_WHEN_FULL, now);
                 found()
             }
-            || self.after_tidying(now, found)
+            || self.after_tidy(now, found)
     }
 
-    fn after_tidying(&self, now: Timestamp, found: impl Fn() -> bool) -> bool {
+    fn after_tidy(&self, now: Timestamp, found: impl Fn() -> bool) -> bool {
         self.tidy(now);
         found()
     }
@@ -118,9 +118,9 @@ impl<E: Entry> Sharded<E> {
     /// Finds room for one more limiter in a locked shard; claims it if it `stays`.
     fn find_room(&self, shard: &mut Shard<E>, need: Need, stays: bool, now: Timestamp) -> bool {
         if stays {
-            shard.sweep(&self.rules, &self.budget, LOOKED_AT_PER_ADDED, now);
+            shard.sweep(&self.rules, &self.budget, SWEPT_PER_ADDED, now);
         }
-        self.after_a_look(shard, now, || match stays {
+        self.after_sweeps(shard, now, || match stays {
             true => self.budget.claim_with_memory(need),
             false => self.budget.has_memory_for(need),
         })
@@ -175,13 +175,13 @@ impl<E: Entry> Sharded<E> {
     fn with_found(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let (kept, recent) = shard.get_mut(part.fingerprint)?;
         if !kept.entry.as_ref()?.is_under(part)
-            && let Err(one) = self.bring_under(kept, part, recent, now)
+            && let Err(one) = self.put_under(kept, part, recent, now)
         {
             return Some(one);
         }
         let growth = self.growth(kept.entry.as_ref()?, part);
         if !self.budget.claim_bytes(growth) {
-            return self.with_cramped(shard, part, now);
+            return self.without_growth(shard, part, now);
         }
         self.run(kept, part, now, growth)
     }
@@ -212,7 +212,7 @@ impl<E: Entry> Sharded<E> {
     /// # Errors
     /// Returns the reply if the limiter stays under its old rule.
     #[cold]
-    fn bring_under(
+    fn put_under(
         &self,
         kept: &mut Kept<E>,
         part: &Part<'_>,
@@ -223,22 +223,22 @@ impl<E: Entry> Sharded<E> {
         let claim = |heap: usize| {
             let wanted = (bytes_beside_heap::<E>() + heap).saturating_sub(bytes);
             let found = || self.budget.claim_bytes(wanted);
-            let has_memory = found() || self.after_tidying(now, found);
+            let has_memory = found() || self.after_tidy(now, found);
             claimed = if has_memory { wanted } else { 0 };
             has_memory
         };
         let entry = kept.entry.as_mut();
-        let brought = entry.map_or(Ok(()), |entry| entry.come_under(part, recent, now, claim));
+        let changed = entry.map_or(Ok(()), |entry| entry.come_under(part, recent, now, claim));
         kept.weigh(&self.rules, &self.budget, claimed);
-        brought
+        changed
     }
 
     /// Runs a step on a limiter without memory to grow: sweeps idle limiters, this one included, and if there are
     /// none goes on with the memory that the limiter has.
     #[cold]
-    fn with_cramped(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
+    fn without_growth(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let growth = self.growth(shard.get(part.fingerprint)?, part);
-        let claimed = self.after_a_look(shard, now, || self.budget.claim_bytes(growth));
+        let claimed = self.after_sweeps(shard, now, || self.budget.claim_bytes(growth));
         // An idle limiter that cannot grow may lack memory even for one unit: its key is treated as one without room.
         if !claimed && shard.get(part.fingerprint)?.is_idle(&self.rules, now) {
             shard.forget(part.fingerprint, &self.budget);
@@ -278,7 +278,7 @@ impl<E: Entry> Sharded<E> {
 
     /// Runs a step of a key without room.
     #[cold]
-    fn beyond(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+    fn without_room(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(never) = E::never(part, reading.early()) {
             return Ok(never);
         }
@@ -329,7 +329,7 @@ impl<E: Entry> Table for Sharded<E> {
         let one =
             self.with_found(&mut shard, part, now).or_else(|| self.with_new(&mut shard, part, now));
         drop(shard);
-        one.map_or_else(|| self.beyond(part, reading), Ok)
+        one.map_or_else(|| self.without_room(part, reading), Ok)
     }
 
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved> {
@@ -351,7 +351,7 @@ impl<E: Entry> Table for Sharded<E> {
 
     fn tidy(&self, now: Timestamp) {
         let Some(shards) = self.shards.get() else { return };
-        let mut left = LOOKED_AT_WHEN_FULL;
+        let mut left = SWEPT_WHEN_FULL;
         for _ in 0..SHARDS {
             let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
             if let Ok(mut shard) = shards[number].try_lock() {

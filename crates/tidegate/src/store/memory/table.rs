@@ -85,7 +85,7 @@ pub(crate) struct Part<'a> {
     pub(super) rule: Option<&'a Rule>,
     /// Whether the request supplied the rule: then it comes in force only if units are taken or given back. A key's
     /// own rule comes in force with any step.
-    pub(super) brought: bool,
+    pub(super) supplied: bool,
     /// The generation that the step asks in.
     pub(super) generation: GenerationNumber,
 }
@@ -93,13 +93,13 @@ pub(crate) struct Part<'a> {
 impl<'a> Part<'a> {
     /// Creates the part of a request's only limiter, under the rule of its table.
     pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
-        let (rule, brought, generation) = (None, false, 0);
-        Self { place: 0, fingerprint, cost, step, enforced: true, rule, brought, generation }
+        let (rule, supplied, generation) = (None, false, 0);
+        Self { place: 0, fingerprint, cost, step, enforced: true, rule, supplied, generation }
     }
 
-    /// Returns this part under a rule of its own; the request supplied the rule if `brought`.
-    pub(crate) const fn under(self, rule: &'a Rule, brought: bool) -> Self {
-        Self { rule: Some(rule), brought, ..self }
+    /// Returns this part under a rule of its own; the request supplied the rule if `supplied`.
+    pub(crate) const fn under(self, rule: &'a Rule, supplied: bool) -> Self {
+        Self { rule: Some(rule), supplied, ..self }
     }
 
     /// The step for a limiter that does not decide: it gives back, or reports. An unlimited rule counts nothing, so

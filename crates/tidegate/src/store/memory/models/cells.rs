@@ -182,10 +182,10 @@ fn a_unit_taken_while_the_rule_changes_is_counted_once() {
             let (first, second) = (limiter.clone(), limiter.clone());
             let ask = move || [first.admits(1), first.check(1)];
             let change = move || [second.amend(limit); 2];
-            let told =
+            let results =
                 together(vec![Box::new(ask) as Box<dyn FnOnce() -> [bool; 2]>, Box::new(change)]);
-            let admitted = told[0].iter().filter(|yes| **yes).count() as u64;
-            assert!(told[1][0] && told[0][0], "the first always fits");
+            let admitted = results[0].iter().filter(|yes| **yes).count() as u64;
+            assert!(results[1][0] && results[0][0], "the first always fits");
             assert_eq!(limiter.left(), limit - admitted);
         });
     }
@@ -201,10 +201,11 @@ fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
             let (first, second) = (limiter.clone(), limiter.clone());
             let ask = move || first.admits(1);
             let change = move || second.amend(2) && second.amend(1);
-            let told = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(change)]);
-            assert!(told[1] && limiter.left() == 0);
+            let results =
+                together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(change)]);
+            assert!(results[1] && limiter.left() == 0);
             assert!(limiter.amend(3));
-            assert_eq!(limiter.left(), 2 - u64::from(told[0]));
+            assert_eq!(limiter.left(), 2 - u64::from(results[0]));
         });
     }
 }
@@ -226,11 +227,11 @@ fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
                     }
                 };
                 let change = move || second.amend(3);
-                let told = together(vec![
+                let results = together(vec![
                     Box::new(give_back) as Box<dyn FnOnce() -> bool>,
                     Box::new(change),
                 ]);
-                assert_eq!((told, limiter.left()), (vec![true, true], 3));
+                assert_eq!((results, limiter.left()), (vec![true, true], 3));
             });
         }
     }
@@ -245,14 +246,14 @@ fn debts_too_large_for_a_word_are_each_owed_once() {
     explore(3, || {
         let limiter = Limiter::new(ONE_WORD, 2);
         let [first, second, third] = [(); 3].map(|()| limiter.clone());
-        let told = together(vec![
+        let results = together(vec![
             Box::new(move || first.owe(LARGE)) as Box<dyn FnOnce() -> bool>,
             Box::new(move || second.owe(LARGE)),
             Box::new(move || third.admits(1)),
         ]);
-        assert!(told[0] && told[1]);
+        assert!(results[0] && results[1]);
         assert!(limiter.amend(3 * LARGE));
-        assert_eq!(limiter.left(), LARGE - u64::from(told[2]));
+        assert_eq!(limiter.left(), LARGE - u64::from(results[2]));
     });
 }
 
@@ -272,11 +273,11 @@ fn a_debt_too_large_for_a_word_is_owed_whatever_happens_meanwhile() {
                     true
                 }
             };
-            let told = together(vec![
+            let results = together(vec![
                 Box::new(move || first.owe(LARGE)) as Box<dyn FnOnce() -> bool>,
                 Box::new(other),
             ]);
-            assert!(told[0]);
+            assert!(results[0]);
             assert!(limiter.amend(3 * LARGE));
             let left = limiter.left();
             match what {

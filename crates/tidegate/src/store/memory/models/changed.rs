@@ -26,11 +26,11 @@ fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
     let store = Arc::clone(store);
     let name = format!("rule-{number}");
     Box::new(move || {
-        let words = |rule: &mut RuleSpec| {
+        let change = |rule: &mut RuleSpec| {
             rule.spec = spec;
             Ok(())
         };
-        let next = |policy: &Policy| policy.with_words(("default", &name), words);
+        let next = |policy: &Policy| policy.with_spec(("default", &name), change);
         store.change(|| NOW, next, |_| ()).is_ok()
     })
 }
@@ -66,8 +66,8 @@ fn a_key_that_is_asked_while_it_moves_is_counted_once() {
     explore(3, || {
         let limiters = limiters(2, 8);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![ask_alone(&limiters, 2), amend_alone(&limiters, 3, 8)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask_alone(&limiters, 2), amend_alone(&limiters, 3, 8)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left_alone(&limiters, 2), limiters.keys()), (1, 1));
     });
 }
@@ -78,13 +78,13 @@ fn two_who_meet_a_key_while_it_moves_take_from_one_limiter() {
     explore(1, || {
         let limiters = limiters(1, 8);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![
+        let results = together(vec![
             ask_alone(&limiters, 2),
             ask_alone(&limiters, 2),
             amend_alone(&limiters, 2, 8),
         ]);
-        let admitted = told.iter().take(2).filter(|yes| **yes).count() as u64;
-        assert!(told[2] && admitted <= 1);
+        let admitted = results.iter().take(2).filter(|yes| **yes).count() as u64;
+        assert!(results[2] && admitted <= 1);
         assert_eq!((left_alone(&limiters, 2), limiters.keys()), (1 - admitted, 1));
     });
 }
@@ -97,8 +97,9 @@ fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_succeeds() {
         explore(2, move || {
             let limiters = limiters(2, 8);
             assert!(limiters.admits(fingerprint(first), 1, NOW, &NOW));
-            let told = together(vec![ask_alone(&limiters, second), amend_alone(&limiters, 3, 8)]);
-            assert_eq!(told, [true, true]);
+            let results =
+                together(vec![ask_alone(&limiters, second), amend_alone(&limiters, 3, 8)]);
+            assert_eq!(results, [true, true]);
             assert_eq!((left_alone(&limiters, first), left_alone(&limiters, second)), (2, 2));
             assert_eq!(limiters.keys(), 2);
         });
@@ -111,8 +112,8 @@ fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
     explore(2, || {
         let limiters = limiters(1, 8);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![amend_alone(&limiters, 3, 8), amend_alone(&limiters, 4, 8)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![amend_alone(&limiters, 3, 8), amend_alone(&limiters, 4, 8)]);
+        assert_eq!(results, [true, true]);
         let left = left_alone(&limiters, 2);
         assert!((left == 2 || left == 3) && limiters.keys() == 1, "{left}");
     });
@@ -124,8 +125,8 @@ fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
     explore(2, || {
         let limiters = limiters(2, 1);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![ask_alone(&limiters, 3), amend_alone(&limiters, 3, 1)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask_alone(&limiters, 3), amend_alone(&limiters, 3, 1)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left_alone(&limiters, 5), left_alone(&limiters, 2)), (2, 2));
         assert_eq!(limiters.keys(), 1);
     });
@@ -136,9 +137,9 @@ fn a_step_over_one_rule_comes_before_a_change_or_after_it() {
     explore(3, || {
         let store = store(&[1]);
         assert_eq!(at_once(&store, &[&[(0, 2)]]), [true]);
-        let told = together(vec![ask(&store, &[(0, 2)]), amend(&store, 0, spec(2))]);
-        assert!(told[1]);
-        assert_eq!((left(&store, 0, 2), store.keys()), (u64::from(!told[0]), 1));
+        let results = together(vec![ask(&store, &[(0, 2)]), amend(&store, 0, spec(2))]);
+        assert!(results[1]);
+        assert_eq!((left(&store, 0, 2), store.keys()), (u64::from(!results[0]), 1));
     });
 }
 
@@ -147,9 +148,9 @@ fn a_step_over_two_rules_comes_before_a_change_or_after_it_and_is_counted_by_bot
     for changed in [0, 1] {
         explore(2, move || {
             let store = store(&[2, 2]);
-            let told =
+            let results =
                 together(vec![ask(&store, &[(1, 2), (0, 2)]), amend(&store, changed, spec(3))]);
-            assert_eq!(told, [true, true]);
+            assert_eq!(results, [true, true]);
             let mut expected = [1, 1];
             expected[changed] = 2;
             assert_eq!([left(&store, 0, 2), left(&store, 1, 2)], expected);
@@ -164,10 +165,10 @@ fn a_refusal_by_a_changed_rule_charges_nobody() {
     explore(2, || {
         let store = store(&[1, 5]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
-        let told = together(vec![ask(&store, &[(0, 2), (1, 2)]), amend(&store, 0, spec(2))]);
-        assert!(told[1]);
-        assert_eq!(left(&store, 0, 2), u64::from(!told[0]));
-        assert_eq!(left(&store, 1, 2), 4 - u64::from(told[0]));
+        let results = together(vec![ask(&store, &[(0, 2), (1, 2)]), amend(&store, 0, spec(2))]);
+        assert!(results[1]);
+        assert_eq!(left(&store, 0, 2), u64::from(!results[0]));
+        assert_eq!(left(&store, 1, 2), 4 - u64::from(results[0]));
     });
 }
 
@@ -176,12 +177,12 @@ fn a_refusal_by_a_changed_rule_charges_nobody() {
 fn two_changes_and_a_step_over_both_rules_wait_for_nobody_for_ever() {
     explore(1, || {
         let store = store(&[2, 2]);
-        let told = together(vec![
+        let results = together(vec![
             ask(&store, &[(0, 2), (1, 2)]),
             amend(&store, 1, spec(3)),
             amend(&store, 0, spec(4)),
         ]);
-        assert_eq!(told, [true, true, true]);
+        assert_eq!(results, [true, true, true]);
         assert_eq!([left(&store, 0, 2), left(&store, 1, 2)], [3, 2]);
     });
 }
@@ -197,8 +198,8 @@ fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
             replace(&changing, policy(&[9]))();
             replace(&changing, policy(&[9, 2]))()
         };
-        let told = together(vec![ask(&store, &[(0, 2)]), Box::new(change)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask(&store, &[(0, 2)]), Box::new(change)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (7, 1, 2));
     });
 }
@@ -210,8 +211,8 @@ fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_are_counted_by_nobody() {
         let store = store(&[3, 3]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
         let open = Spec::unlimited(AlgorithmKind::FixedWindow);
-        let told = together(vec![ask(&store, &[(1, 2)]), amend(&store, 0, open)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask(&store, &[(1, 2)]), amend(&store, 0, open)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left(&store, 1, 2), store.keys()), (1, 1));
     });
 }
@@ -227,8 +228,8 @@ fn limiters_of_a_changing_rule_are_forgotten_together() {
             forget_all(&forgetting, &request(&[(1, 2), (0, 2)]));
             true
         };
-        let told = together(vec![Box::new(forget) as Work, amend(&store, 1, spec(4))]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![Box::new(forget) as Work, amend(&store, 1, spec(4))]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (3, 4, 0));
     });
 }

@@ -144,8 +144,8 @@ fn limiters_of_several_tables_are_forgotten_together() {
             forget_all(&forgetting, &request(&[(1, 2), (0, 2)]));
             true
         };
-        let told = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(forget)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(forget)]);
+        assert_eq!(results, [true, true]);
         let left = [left(&store, 0, 2), left(&store, 1, 2)];
         assert!(left == [2, 2] || left == [3, 3], "{left:?}");
     });

@@ -157,9 +157,9 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
                 let part = Part::alone(fingerprint(2), 0, step);
                 one(&owing, &part).decision.is_some()
             };
-            let told = together(vec![Box::new(owe), ask(&table, other, NOW)]);
-            let asked = 1 + u64::from(other == 2 && told[1]);
-            assert!(told[0] && (other == 2 || told[1]));
+            let results = together(vec![Box::new(owe), ask(&table, other, NOW)]);
+            let asked = 1 + u64::from(other == 2 && results[1]);
+            assert!(results[0] && (other == 2 || results[1]));
             let part = |units| Part::alone(fingerprint(2), units, Step::Refund);
             let refund = |units| one(&table, &part(units));
             let _ = refund(LARGE + asked - 1);

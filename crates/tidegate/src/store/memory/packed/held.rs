@@ -59,7 +59,7 @@ impl<R: Algorithm> Packed<R> {
                     if self.succession.check(part.generation)?
                         && let Some(chain) = of_fingerprint(&chains, &self.chains, part.fingerprint)
                     {
-                        self.bring_to(chain, part.fingerprint);
+                        self.move_to(chain, part.fingerprint);
                     }
                 }
                 return Ok(chains);
@@ -79,7 +79,7 @@ impl<R: Algorithm> Packed<R> {
         let standing = match slot {
             Some(_) => Standing::There,
             None if !self.find_room(stays, now) => {
-                return LockedEntry::without(part, Standing::Beyond);
+                return LockedEntry::without(part, Standing::NoRoom);
             }
             None if stays => Standing::Claimed,
             None => Standing::Absent,

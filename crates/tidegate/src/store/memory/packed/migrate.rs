@@ -29,7 +29,7 @@ impl<R: Algorithm> Migrate for Packed<R> {
 
     fn adopt(&self, fingerprint: Fingerprint) {
         let Some(chain) = self.chains.lock(fingerprint) else { return };
-        self.bring_to(&chain, fingerprint);
+        self.move_to(&chain, fingerprint);
         drop(chain);
         if self.chains.are_full(self.budget.keys()) {
             self.chains.grow();

@@ -11,7 +11,7 @@ use crate::store::memory::table::Part;
 /// A limiter as it is at `now`, to which it has [passed](super::held::AnyOwn::pass), and the algorithm of `rule`,
 /// under which it is peeked at.
 #[derive(Debug)]
-pub(super) struct Brought<'a, R: Algorithm> {
+pub(super) struct Supplied<'a, R: Algorithm> {
     pub(super) entry: &'a RuledEntry,
     pub(super) algorithm: &'a R,
     pub(super) rule: &'a Rule,
@@ -29,7 +29,7 @@ pub(super) struct Seen<R: Algorithm> {
     pub(super) has_to_begin: bool,
 }
 
-impl<R: Algorithm> Brought<'_, R> {
+impl<R: Algorithm> Supplied<'_, R> {
     /// Runs the step of `part` on a copy; a denial reports the shortest wait after which the cost would be admitted.
     pub(super) fn look(&self, part: &Part<'_>) -> Seen<R> {
         let mut slot = self.after(Micros::ZERO);
@@ -37,7 +37,9 @@ impl<R: Algorithm> Brought<'_, R> {
         let mut has_to_begin = false;
         if one.verdict == Verdict::Deny && part.step.wants_figures() {
             match self.least_wait(part.cost) {
-                Some(wait) => one.decision = one.decision.map(|told| self.denied(told, wait)),
+                Some(wait) => {
+                    one.decision = one.decision.map(|decision| self.denied(decision, wait))
+                }
                 None => has_to_begin = true,
             }
         } else if one.verdict == Verdict::Deny {
@@ -48,9 +50,9 @@ impl<R: Algorithm> Brought<'_, R> {
     }
 
     /// Returns the denial with this wait. Meanwhile the old rule decides when the limiter is idle.
-    fn denied(&self, told: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
+    fn denied(&self, decision: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
         let outcome = Outcome::Deny { retry_after: wait };
-        tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..told }
+        tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..decision }
     }
 
     /// Returns the shortest wait after which `cost` is admitted, if the limiter is not asked meanwhile; `None` if it
@@ -105,7 +107,7 @@ impl<R: Algorithm> Brought<'_, R> {
 }
 
 /// A preview of a copy that comes under `algorithm` with the first cost that fits.
-pub(super) struct Coming<R: Algorithm> {
+pub(super) struct AfterChange<R: Algorithm> {
     pub(super) entry: RuledEntry,
     pub(super) algorithm: R,
     pub(super) rule: Rule,
@@ -114,7 +116,7 @@ pub(super) struct Coming<R: Algorithm> {
     pub(super) then: Option<(Box<dyn Preview>, Micros)>,
 }
 
-impl<R: Algorithm> Preview for Coming<R> {
+impl<R: Algorithm> Preview for AfterChange<R> {
     fn admit(&mut self, cost: u64) -> Option<Forecast> {
         self.admit_behind(0, cost)
     }
@@ -124,12 +126,12 @@ impl<R: Algorithm> Preview for Coming<R> {
             return Some(Forecast::default());
         }
         let Self { entry, algorithm, rule, now, then } = self;
-        let brought = Brought { entry, algorithm, rule, now: *now };
+        let supplied = Supplied { entry, algorithm, rule, now: *now };
         let (preview, before) = then.get_or_insert_with(|| {
-            let at_once = brought.admits_after(Micros::ZERO, cost);
-            let wait = if at_once { None } else { brought.least_wait(cost) };
+            let at_once = supplied.admits_after(Micros::ZERO, cost);
+            let wait = if at_once { None } else { supplied.least_wait(cost) };
             let wait = wait.unwrap_or_default();
-            (preview(brought.algorithm, brought.after(wait), brought.now.plus(wait)), wait)
+            (preview(supplied.algorithm, supplied.after(wait), supplied.now.plus(wait)), wait)
         });
         let forecast = preview.admit_behind(units, cost)?;
         Some(Forecast { wait: before.plus(forecast.wait), ..forecast })
