@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn places_behind_the_text_and_inside_a_character_are_brought_into_it() {
+    fn positions_behind_the_text_and_inside_a_character_are_moved_into_it() {
         assert_eq!(position("", 0..0), (1, 1, "    | ^".into()));
         assert_eq!(position("ab\n", 3..3), (2, 1, "    | ^".into()));
         assert_eq!(position("ab", 9..12), (1, 3, "    |   ^".into()));

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_larger_than_a_value_of_the_store_is_told_with_what_fits() {
+    fn a_log_larger_than_a_value_of_the_store_is_refused_with_a_resolution_that_fits() {
         let mut spec = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
         spec.max_memory = Some(1 << 40);
         let fits = |spec| {

@@ -11,7 +11,7 @@ use crate::subjects::{Case, DAY, Store};
 every_gate! {
     a_banned_key_is_denied_before_any_limiter_is_asked,
     a_reset_lifts_the_ban,
-    a_rule_in_shadow_mode_bans_nobody_and_what_never_fits_is_told_so,
+    a_rule_in_shadow_mode_bans_no_key_and_a_cost_that_never_fits_gets_never,
     refusals_of_another_rule_are_not_counted,
 }
 
@@ -90,7 +90,9 @@ fn a_reset_lifts_the_ban(case: &Case<'_, dyn Store>) {
     assert!(!is_banned(&check(gate, "ada", 1)), "the first refusal");
 }
 
-fn a_rule_in_shadow_mode_bans_nobody_and_what_never_fits_is_told_so(case: &Case<'_, dyn Store>) {
+fn a_rule_in_shadow_mode_bans_no_key_and_a_cost_that_never_fits_gets_never(
+    case: &Case<'_, dyn Store>,
+) {
     let tried = case.per_user(1).mode(Mode::Shadow);
     let gate = case.banning(1, [tried, case.rule("all", 100)]);
     assert!((0..9).all(|_| check(gate.as_ref(), "ada", 1).is_allowed()));

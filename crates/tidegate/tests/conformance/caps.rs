@@ -30,7 +30,7 @@ kit! {
 }
 
 every_gate_of_one_step! {
-    a_gate_says_who_has_no_room_and_what_it_is_then_told,
+    a_gate_reports_which_keys_have_no_room_and_their_decisions,
     nobody_knows_who_took_what_of_the_shared_limiter,
 }
 
@@ -146,7 +146,7 @@ fn narrow<'k>(case: &Case<'k, dyn Store>, on_full: OnFull) -> Box<dyn AnyGate + 
 }
 
 /// One limiter or two: keys with room, keys without, and one of each.
-fn a_gate_says_who_has_no_room_and_what_it_is_then_told(case: &Case<'_, dyn Store>) {
+fn a_gate_reports_which_keys_have_no_room_and_their_decisions(case: &Case<'_, dyn Store>) {
     for on_full in [OnFull::Share, OnFull::Refuse] {
         let gate = narrow(case, on_full);
         assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));

@@ -29,8 +29,8 @@ every_gate_by_time! {
     the_same_id_takes_once,
     another_cost_or_key_is_another_request_and_no_id_is_none,
     several_rules_have_one_answer_remembered_for_the_longest_time,
-    the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_figures,
-    a_rule_that_is_met_at_no_cost_has_no_say,
+    the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_values,
+    a_rule_matched_at_no_cost_decides_nothing,
     a_rule_that_is_only_tried_remembers_where_no_other_is_met,
     a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on,
     repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them,
@@ -162,7 +162,7 @@ fn several_rules_have_one_answer_remembered_for_the_longest_time(case: &Case<'_,
     assert!(!late.3[3].is_allowed());
 }
 
-fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_figures(
+fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_values(
     case: &Case<'_, dyn Store>,
 ) {
     let mut gate = Gate::over(case, vec![remembering(case, 10)]);
@@ -180,7 +180,7 @@ fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_fi
     assert!(!gate.decide(&request, 9).1, "other costs are another request");
 }
 
-fn a_rule_that_is_met_at_no_cost_has_no_say(case: &Case<'_, dyn Store>) {
+fn a_rule_matched_at_no_cost_decides_nothing(case: &Case<'_, dyn Store>) {
     let of = |name| case.rule(name, 10);
     let rules = vec![of("free").key(["user"]).dedupe(DEDUPE), of("other").when("b", "*")];
     let mut gate = Gate::over(case, rules);

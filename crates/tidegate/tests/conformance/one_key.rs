@@ -10,7 +10,7 @@ every_subject! {
     what_is_given_back_can_be_taken_again_and_no_more,
     a_reset_forgets_one_key_and_no_other,
     reservations_are_settled_even_into_debt,
-    a_denial_takes_nothing_and_tells_a_wait,
+    a_denial_takes_nothing_and_reports_a_wait,
     enormous_costs_are_never_admitted_and_harm_nobody,
     a_limit_of_zero_admits_only_what_costs_nothing,
     admits_is_check_without_the_values,
@@ -83,7 +83,7 @@ fn reservations_are_settled_even_into_debt(case: &Case<'_, dyn Kind>) {
 
 /// In released limiters, a second call computed the values, and a refusal reported 5,000 remaining; others reported
 /// no wait, or a wait of 0.
-fn a_denial_takes_nothing_and_tells_a_wait(case: &Case<'_, dyn Kind>) {
+fn a_denial_takes_nothing_and_reports_a_wait(case: &Case<'_, dyn Kind>) {
     let subject = case.of(5_000);
     for key in subject.keys() {
         for (cost, remaining) in

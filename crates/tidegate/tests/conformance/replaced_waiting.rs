@@ -11,7 +11,7 @@ use crate::tasks::Task;
 
 every_gate_of_one_step! {
     who_waits_for_a_rule_that_is_removed_goes_on,
-    who_waits_goes_on_under_the_figures_of_now_in_the_order_in_which_it_came,
+    waiters_go_on_under_the_new_values_in_the_order_of_their_arrival,
     a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_room,
     who_waits_keeps_its_place_wherever_its_rule_stands,
 }
@@ -100,9 +100,7 @@ fn who_waits_for_a_rule_that_is_removed_goes_on(case: &Case<'_, dyn Store>) {
     assert_eq!((seen(&*gate, ADA), waiting(&*gate)), (vec![100 - 10 - 16], 0));
 }
 
-fn who_waits_goes_on_under_the_figures_of_now_in_the_order_in_which_it_came(
-    case: &Case<'_, dyn Store>,
-) {
+fn waiters_go_on_under_the_new_values_in_the_order_of_their_arrival(case: &Case<'_, dyn Store>) {
     let gate = full(case, vec![patient(case, "r", 10)], 10);
     let (four, five) = (of(4), of(5));
     let mut tasks = [waiter(&*gate, &four), waiter(&*gate, &five)];

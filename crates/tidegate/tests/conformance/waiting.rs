@@ -16,12 +16,12 @@ every_subject! {
     what_can_not_be_in_time_is_refused_at_once,
     a_full_line_refuses_at_once,
     what_can_never_fit_and_what_costs_nothing_does_not_wait,
-    who_leaves_leaves_its_place_to_the_next,
+    a_waiter_that_leaves_gives_its_place_to_the_next,
     a_reset_wakes_who_waits,
 }
 
 // Over a store a peek ignores waiters, because the queue belongs to one process.
-every_subject_in_memory! { a_look_tells_of_those_who_wait }
+every_subject_in_memory! { a_peek_counts_the_waiters }
 
 /// The number of looks for a store's answer, a millisecond apart: longer than any answer takes.
 const LOOKS: u32 = 30_000;
@@ -162,7 +162,7 @@ fn what_can_never_fit_and_what_costs_nothing_does_not_wait(case: &Case<'_, dyn K
 }
 
 /// In a released limiter, a cancelled waiter kept its place; in a released semaphore, those behind it were not woken.
-fn who_leaves_leaves_its_place_to_the_next(case: &Case<'_, dyn Kind>) {
+fn a_waiter_that_leaves_gives_its_place_to_the_next(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(4, 9);
     let key = subject.keys()[0];
     assert!(subject.check(key, 4).is_allowed());
@@ -190,7 +190,7 @@ fn a_reset_wakes_who_waits(case: &Case<'_, dyn Kind>) {
     assert!(tasks[1..].iter().all(|task| !task.is_over()), "no other key is reset");
 }
 
-fn a_look_tells_of_those_who_wait(case: &Case<'_, dyn InMemory>) {
+fn a_peek_counts_the_waiters(case: &Case<'_, dyn InMemory>) {
     let clock = ManualClock::new();
     let subject = case.by(&clock, per_day(case.algorithm, 3));
     let key = subject.keys()[0];

@@ -127,7 +127,7 @@ fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() 
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_changes_nothing() {
+fn an_invalid_change_is_reported_with_its_place_and_changes_nothing() {
     let mut vip = OverrideSpec::new("user", "vip");
     vip.window = Some(Micros::from_secs(1));
     let first = RuleSpec::new("first", per_day(AlgorithmKind::SlidingLog, 10));
@@ -252,7 +252,7 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
 }
 
 #[test]
-fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
+fn a_remembered_answer_is_repeated_only_under_the_same_values() {
     let spec = |limit| per_day(AlgorithmKind::SlidingLog, limit);
     let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Micros::from_secs(60));
     let gate = gate(vec![RuleSpec::new("all", spec(1_000)), each]);

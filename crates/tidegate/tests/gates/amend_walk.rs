@@ -39,7 +39,7 @@ struct Known {
 }
 
 impl Known {
-    fn figures(&self, user: &str) -> Option<&model::Policy> {
+    fn values(&self, user: &str) -> Option<&model::Policy> {
         let vip = self.vip.as_ref().filter(|_| user == "vip" && self.has_key);
         vip.unwrap_or(&self.own).as_ref()
     }
@@ -50,16 +50,16 @@ impl Known {
 
     /// The limiter of a user, if the rule limits it.
     fn limiter(&mut self, user: &'static str) -> Option<&mut Model> {
-        let figures = self.figures(user)?.clone();
-        Some(self.limiters.entry(self.key(user)).or_insert_with(|| Model::new(figures)))
+        let values = self.values(user)?.clone();
+        Some(self.limiters.entry(self.key(user)).or_insert_with(|| Model::new(values)))
     }
 
     /// Puts the limiters under the known values.
     fn follow(&mut self, at_us: u64) {
         for (user, mut limiter) in std::mem::take(&mut self.limiters) {
-            if let Some(figures) = self.figures(user).cloned() {
-                if limiter.policy() != &figures {
-                    limiter.amend(at_us, figures);
+            if let Some(values) = self.values(user).cloned() {
+                if limiter.policy() != &values {
+                    limiter.amend(at_us, values);
                 }
                 self.limiters.insert(user, limiter);
             }
@@ -68,7 +68,7 @@ impl Known {
 }
 
 /// Returns random values; sometimes `None`.
-fn figures(rng: &mut Rng) -> Option<model::Policy> {
+fn values(rng: &mut Rng) -> Option<model::Policy> {
     let algorithm = rng.pick(model::AlgorithmKind::ALL);
     // Without units in use, an `initial` would be ambiguous: the limiter may have been dropped.
     let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
@@ -92,20 +92,20 @@ fn nearby(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
     model::Policy { limit, ..policy.clone() }
 }
 
-fn spec(figures: Option<&model::Policy>) -> Spec {
-    figures.map_or(Spec::unlimited(AlgorithmKind::TokenBucket), spec_of)
+fn spec(values: Option<&model::Policy>) -> Spec {
+    values.map_or(Spec::unlimited(AlgorithmKind::TokenBucket), spec_of)
 }
 
-fn vip(figures: Option<&model::Policy>) -> OverrideSpec {
+fn vip(values: Option<&model::Policy>) -> OverrideSpec {
     let mut other = OverrideSpec::new("user", "vip");
-    other.limit = Some(figures.map_or(Limit::Unlimited, |figures| Limit::Units(figures.limit)));
+    other.limit = Some(values.map_or(Limit::Unlimited, |values| Limit::Units(values.limit)));
     other
 }
 
 fn known(rng: &mut Rng) -> (Known, RuleSpec, usize) {
     let (has_key, number) = (rng.chance(70), rng.below(1_000) as usize);
     let mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow]);
-    let own = figures(rng);
+    let own = values(rng);
     let mut rule = RuleSpec::new("unnamed", spec(own.as_ref())).mode(mode);
     rule.key = if has_key { vec!["user".to_owned()] } else { Vec::new() };
     let mut of_vip = None;
@@ -159,12 +159,12 @@ impl<C: Clock> Walk<C> {
                 allowed &= model.peek(at_us, cost).allowed || !enforced;
             }
         }
-        let figures = |known: &mut Known| {
+        let values = |known: &mut Known| {
             let model = known.limiter(user)?;
             let charged = takes && allowed;
             Some(if charged { model.step(at_us, cost) } else { model.peek(at_us, cost) })
         };
-        (allowed, self.known.iter_mut().filter_map(figures).collect())
+        (allowed, self.known.iter_mut().filter_map(values).collect())
     }
 
     fn compare(&mut self, user: &'static str, cost: u64, takes: bool) {
@@ -179,11 +179,11 @@ impl<C: Clock> Walk<C> {
         });
         assert_eq!(each.iter().map(|(told, _)| *told).collect::<Vec<_>>(), said);
         assert_eq!(goes_on, allowed);
-        let in_force = self.known.iter().filter_map(|known| known.figures(user).map(spec_of));
+        let in_force = self.known.iter().filter_map(|known| known.values(user).map(spec_of));
         assert_eq!(
             each.iter().map(|(_, spec)| (spec.limit, spec.window)).collect::<Vec<_>>(),
             in_force.map(|spec| (spec.limit, spec.window)).collect::<Vec<_>>(),
-            "the answer tells the figures that decided"
+            "the answer reports the values that decided"
         );
     }
 
@@ -211,7 +211,7 @@ impl<C: Clock> Walk<C> {
         let of_vip = known.vip.is_some() && self.rng.chance(40);
         let next = match &known.own {
             Some(own) if of_vip || self.rng.chance(50) => Some(nearby(&mut self.rng, own)),
-            own => figures(&mut self.rng).map(|next| in_one_vocabulary(own.as_ref(), next)),
+            own => values(&mut self.rng).map(|next| in_one_vocabulary(own.as_ref(), next)),
         };
         if of_vip {
             let next = next.filter(|_| known.own.is_some() && !self.rng.chance(10));

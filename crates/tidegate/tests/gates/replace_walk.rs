@@ -34,17 +34,17 @@ impl Known {
         Self { own, vip, in_force, had_vip, is_forgotten, follows_late, limiters }
     }
 
-    fn figures(&self, user: &str) -> model::Policy {
+    fn values(&self, user: &str) -> model::Policy {
         let limit = self.vip.filter(|_| user == "vip").unwrap_or(self.own.limit);
         model::Policy { limit, ..self.own.clone() }
     }
 
     /// The limiter of a user, under the values in force.
     fn limiter(&mut self, at_us: u64, user: &'static str) -> &mut Model {
-        let figures = self.figures(user);
-        let limiter = self.limiters.entry(user).or_insert_with(|| Model::new(figures.clone()));
-        if limiter.policy() != &figures {
-            limiter.amend(at_us, figures);
+        let values = self.values(user);
+        let limiter = self.limiters.entry(user).or_insert_with(|| Model::new(values.clone()));
+        if limiter.policy() != &values {
+            limiter.amend(at_us, values);
         }
         limiter
     }
@@ -89,7 +89,7 @@ struct Walk {
 }
 
 /// Returns values of one algorithm, so that the models know to the unit what a change keeps of a limiter.
-fn figures(rng: &mut Rng) -> model::Policy {
+fn values(rng: &mut Rng) -> model::Policy {
     let algorithm = rng.pick(model::AlgorithmKind::ALL);
     // Without units in use, an `initial` would be ambiguous: the limiter may have been dropped.
     model::Policy { initial: None, ..traffic::policy(rng, algorithm) }
@@ -97,7 +97,7 @@ fn figures(rng: &mut Rng) -> model::Policy {
 
 impl Walk {
     fn new(mut rng: Rng, clock: TestClock) -> Self {
-        let known: Vec<_> = (0..rng.between(2, 4)).map(|_| Known::new(figures(&mut rng))).collect();
+        let known: Vec<_> = (0..rng.between(2, 4)).map(|_| Known::new(values(&mut rng))).collect();
         let order: Vec<_> = (0..known.len()).collect();
         let rules = known.iter().enumerate().map(|(name, known)| known.rule(name));
         let gate = Gate::with_clock(Policy::new(rules.collect()).unwrap(), clock);

@@ -90,7 +90,7 @@ fn the_delay_is_the_longest_of_all_queues() {
 }
 
 #[test]
-fn the_figures_of_every_rule_are_in_the_answer() {
+fn the_values_of_every_rule_are_in_the_answer() {
     let gate = gate([log("one", 2, 60), log("two", 5, 60)]);
     assert!(ask(&gate, 2).is_allowed());
     let answer = ask(&gate, 1);

@@ -74,7 +74,7 @@ fn a_key_that_is_asked_while_it_moves_is_counted_once() {
 
 /// Two threads ask for one key that is in the old table: one of them moves it.
 #[test]
-fn two_who_meet_a_key_while_it_moves_take_from_one_limiter() {
+fn two_threads_that_ask_for_a_moving_key_take_from_one_limiter() {
     explore(1, || {
         let limiters = limiters(1, 8);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));

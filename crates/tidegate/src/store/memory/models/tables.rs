@@ -46,7 +46,7 @@ fn two_threads_that_bring_the_same_key_get_one_limiter() {
 
 /// Each thread asks twice, for the same two new keys in opposite orders.
 #[test]
-fn two_threads_that_bring_the_same_keys_get_one_limiter_for_each() {
+fn two_threads_with_the_same_new_keys_get_one_limiter_for_each() {
     explore(2, || {
         let table = table(1, 4);
         let both = |keys: [u32; 2]| {
@@ -79,7 +79,7 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
 }
 
 #[test]
-fn keys_brought_while_the_table_grows_are_all_there() {
+fn keys_added_while_the_table_grows_are_all_there() {
     explore(2, || {
         let table = table(1, 8);
         assert!(admits(&table, 2, NOW));

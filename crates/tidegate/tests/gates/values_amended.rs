@@ -74,15 +74,15 @@ fn a_limiter_under_a_plan_is_as_it_was_when_a_rule_behind_it_turns_out_to_be_cha
 }
 
 #[test]
-fn what_a_rule_is_changed_to_holds_where_there_is_no_plan_and_nothing_is_brought() {
+fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
     let gate = gate(usual(10), 40, 1_000);
     assert!(admits(&gate, "bob", 8));
     amend(&gate, EACH, 12);
     assert_eq!((left(&gate, "bob")[1], left(&gate, "ada")[1]), (4, 40));
     let own = OwnLimit::new(Rule::new(log(20)).unwrap());
     let entries = [("user", "bob")];
-    let brought = [Descriptor::new(&entries).limit(&own)];
-    let answer = gate.peek(&Request::new("default", &brought));
+    let supplied = [Descriptor::new(&entries).limit(&own)];
+    let answer = gate.peek(&Request::new("default", &supplied));
     assert_eq!(answer.matched()[1].figures().spec().limit, Limit::Units(20));
     ask("bob", 1, |request| {
         let answer = gate.check(request);
