@@ -1,4 +1,4 @@
-//! What the gate answers: the decision of every rule that matched, and the one that is reported.
+//! The gate's answer: the decision of every rule that matched, and the one that is reported.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use crate::store::memory::{Generation, Kept};
 #[cfg(feature = "redis")]
 use crate::store::redis::StoreError;
 
-/// What one limiter replied, and about what.
+/// One limiter's reply, with the ask that it belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) lineage: Lineage,
     /// The number of its rule in the policy.
     pub(crate) number: usize,
     pub(crate) variant: usize,
-    /// The figures that decided, where they are not those of the rule.
+    /// The values that decided, if they are not the rule's.
     pub(crate) figures: Option<Arc<Rule>>,
     pub(crate) cost: u64,
-    /// Units that were decided about.
+    /// Units that were asked for.
     pub(crate) asks: u64,
     pub(crate) report: bool,
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
     pub(crate) overflow: bool,
-    /// It was not the key's own limiter that decided.
+    /// Whether another limiter than the key's own decided.
     pub(crate) elsewhere: bool,
 }
 
-/// The rules under which a request was decided.
+/// The rules that decided a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Rules<'g> {
-    /// Those of a policy that may have been replaced since: the answer keeps it.
+    /// The rules of a policy, which the answer keeps because it may have been replaced since.
     Kept(Kept<Generation>),
-    /// Those of whoever gave the answer.
+    /// The rules of an answer that was built outside a gate.
     #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "a gate keeps its policies"))]
     Borrowed(&'g [PolicyRule]),
 }
@@ -62,58 +62,58 @@ pub struct Matched<'a> {
 }
 
 impl<'a> Matched<'a> {
-    /// The rule, as it was in force when it decided.
+    /// The rule, as it was in force for this decision.
     #[must_use]
     pub const fn rule(&self) -> &'a PolicyRule {
         self.rule
     }
 
-    /// Which of the rule's figures hold for the key, where it has no plan and the request brings none: 0
-    /// its own, else 1 + the number of the override.
+    /// The number of the values that apply to the key, without a plan or values that the request supplies: 0 for the
+    /// rule's own, else 1 + the number of the override.
     #[must_use]
     pub const fn variant(&self) -> usize {
         self.reply.variant
     }
 
-    /// The figures that decided: those that the request brought along ([`OwnLimit`](crate::OwnLimit)), the plan
-    /// of the key ([`Gate::with_plans`](crate::Gate::with_plans)), or else the rule's own for the key
-    /// ([`PolicyRule::variant`]), as they were last changed ([`Gate::amend`](crate::Gate::amend)).
+    /// The values that decided: those that the request supplied ([`OwnLimit`](crate::OwnLimit)), else the plan of the
+    /// key ([`Gate::with_plans`](crate::Gate::with_plans)), else the rule's own for the key
+    /// ([`PolicyRule::variant`]), as last changed ([`Gate::amend`](crate::Gate::amend)).
     #[must_use]
     pub fn figures(&self) -> &'a Rule {
         let reply = self.reply;
         reply.figures.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
     }
 
-    /// Units the request asked of its limiter: the costs of all descriptors that meet it.
+    /// Units that the request asked of the limiter: the costs of all its descriptors with this limiter.
     #[must_use]
     pub const fn cost(&self) -> u64 {
         self.reply.cost
     }
 
     /// Whether the request reported usage ([`Usage::Reported`](crate::Usage::Reported)): the cost was taken
-    /// whatever the limiter held, and the decision says how it stands with that.
+    /// regardless of the limit, and the decision holds the limiter's values after that.
     #[must_use]
     pub const fn is_report(&self) -> bool {
         self.reply.report
     }
 
-    /// Whether the request asked for one unit at no cost, as a look does where usage is reported: the decision
-    /// may deny it.
+    /// Whether the request asked for one unit at no cost, as a peek does for reported usage: the decision may deny
+    /// it.
     #[must_use]
     pub const fn is_look(&self) -> bool {
         self.reply.asks > self.reply.cost
     }
 
-    /// Whether what the work did cost is to be settled with the limiter: it took the cost, or takes only what
-    /// is reported.
+    /// Whether the actual cost of the work can be settled with the limiter: it took the cost, or takes only what is
+    /// reported.
     pub(crate) fn can_settle(&self) -> bool {
         self.reply.decision.is_allowed()
             || self.reply.report
             || self.rule.spec().usage == Usage::Reported
     }
 
-    /// Whether the descriptor with this number, from 0 in the order of the request, is among those that
-    /// meet its limiter. Those from number 63 on are not told apart: if one of them does, all do.
+    /// Whether the descriptor with this number, counted from 0 in the order of the request, has this limiter. The
+    /// descriptors from number 63 on count as one: if any of them has it, all do.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
@@ -132,20 +132,20 @@ impl<'a> Matched<'a> {
         self.reply.by.has(descriptor)
     }
 
-    /// What its limiter decided, with the figures.
+    /// The decision of the limiter, with its values.
     #[must_use]
     pub const fn decision(&self) -> &'a Decision {
         &self.reply.decision
     }
 
-    /// True when the rule had no room for the key: its limiter is shared with others that came too
-    /// late, or it was refused; or when a log had no memory to grow, and goes on with coarser times.
+    /// True if the rule had no room for the key, which was refused or decided by the overflow limiter; or if a log
+    /// had no memory to grow, and goes on with coarser times.
     #[must_use]
     pub const fn is_overflow(&self) -> bool {
         self.reply.overflow
     }
 
-    /// Whether it was not the key's own limiter that decided.
+    /// Whether another limiter than the key's own decided.
     pub(crate) const fn is_elsewhere(&self) -> bool {
         self.reply.elsewhere
     }
@@ -157,15 +157,15 @@ impl<'a> Matched<'a> {
     }
 }
 
-/// What an answer was decided by.
+/// The origin of the decisions of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
 pub(crate) enum Standing {
-    /// The limiters themselves.
+    /// The limiters decided.
     Exact,
-    /// The rules themselves, without the store.
+    /// The rules decided, without the store.
     Degraded(Lack),
-    /// The same, and a rule refuses for no other reason.
+    /// The rules decided, and only the missing store can refuse the request.
     Unavailable(Lack),
 }
 
@@ -173,9 +173,9 @@ pub(crate) enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
 pub(crate) enum Lack {
-    /// It does not answer.
+    /// The store does not answer.
     Unavailable,
-    /// It answers, but cannot decide this in time.
+    /// The store answers, but cannot decide this request in time.
     Overloaded,
 }
 
@@ -192,7 +192,7 @@ impl Lack {
 /// The answer to one request. A refusal is an answer, not an error.
 ///
 /// It keeps the policy that decided, which may be replaced meanwhile ([`Gate::replace`](crate::Gate::replace)), and
-/// what is read of it is borrowed from it: whoever collects many answers for long keeps old policies in memory.
+/// lends parts of it. A caller that collects many answers keeps old policies in memory.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Answer<'g> {
@@ -205,55 +205,55 @@ pub struct Answer<'g> {
 }
 
 impl Answer<'_> {
-    /// Whether the request goes on.
+    /// Whether the request is allowed.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         self.allowed
     }
 
-    /// When it was given.
+    /// The time of the decision.
     #[must_use]
     pub const fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// True when it is the answer that the same request got before, under the same id: nothing was taken
-    /// this time, and the figures are those of then. See [`Request::with_id`](crate::Request::with_id).
+    /// True if this is the remembered answer to the same request, under the same id: nothing was taken this time, and
+    /// the values are those of the first time. See [`Request::with_id`](crate::Request::with_id).
     #[must_use]
     pub const fn is_repeated(&self) -> bool {
         self.repeated
     }
 
-    /// True when no rule with a limit was enforced: the figures are absent.
+    /// True if no rule with a limit was enforced: the answer has no values.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.enforced().next().is_none()
     }
 
-    /// True when the request is refused and the same cost can not ever fit.
+    /// True if the request is refused and the same cost can never fit.
     #[must_use]
     pub fn is_never(&self) -> bool {
         !self.allowed && self.retry_after().is_none()
     }
 
-    /// True when a rule that can refuse had no room for the key.
+    /// True if a rule that can refuse had no room for the key.
     #[must_use]
     pub fn is_overflow(&self) -> bool {
         self.enforced().any(|matched| matched.is_overflow())
     }
 
-    /// True when the shared store did not decide: it was unavailable, and the rules' own `on_store_error`
-    /// decided, or it was [overloaded](Answer::is_overloaded). A rule that is open while the store is
-    /// unavailable is not among those that matched, for nothing is known of its limiter.
+    /// True if the shared store did not decide: it was unavailable, and the rules' `on_store_error` decided, or it
+    /// was [overloaded](Answer::is_overloaded). A rule that is open while the store is unavailable is not among those
+    /// that matched, because nothing is known of its limiter.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.standing != Standing::Exact
     }
 
-    /// True when the shared store answers, but there was more load than it decides in time, or when many
-    /// waited for it and it was silent for less than three deadlines: rules whose `on_store_error` is `local` or `open` were decided in process, as `local` is, and one that is
-    /// `closed` refused the request ([`Answer::is_unavailable`]). Such an answer is also
-    /// [degraded](Answer::is_degraded).
+    /// True if the shared store answers, but had more load than it decides in time, or if many requests waited for it
+    /// and it was silent for less than three deadlines. Rules whose `on_store_error` is `local` or `open` were then
+    /// decided in process, as `local` is, and a `closed` one refused the request ([`Answer::is_unavailable`]). Such
+    /// an answer is also [degraded](Answer::is_degraded).
     #[must_use]
     pub const fn is_overloaded(&self) -> bool {
         matches!(
@@ -262,15 +262,15 @@ impl Answer<'_> {
         )
     }
 
-    /// True when it is refused because the store did not decide, by a rule that is then closed: the caller
-    /// did nothing wrong.
+    /// True if the request is refused because the store did not decide, by a rule that is closed in that case: the
+    /// caller did nothing wrong.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         matches!(self.standing, Standing::Unavailable(_))
     }
 
-    /// Every rule that matched and counts, shadow rules included, in file order; a rule that several
-    /// descriptors met under different keys is there once for each key.
+    /// Every rule that matched and counts, shadow rules included, in file order. A rule that several descriptors
+    /// match with different keys is there once for each key.
     #[must_use]
     pub fn matched(&self) -> Vec<Matched<'_>> {
         self.all().collect()
@@ -281,24 +281,24 @@ impl Answer<'_> {
         self.all().filter(Matched::is_enforced)
     }
 
-    /// The rules in shadow mode, which say what they would do.
+    /// The rules in shadow mode, with the decisions that they would make.
     pub fn shadow(&self) -> impl Iterator<Item = Matched<'_>> {
         self.all().filter(|matched| !matched.is_enforced())
     }
 
-    /// What [`Answer::matched`] returns, one by one.
+    /// Iterates over what [`Answer::matched`] returns.
     pub(crate) fn all(&self) -> impl Iterator<Item = Matched<'_>> {
         let replies = self.replies.iter();
         replies.filter_map(|reply| Some(Matched { rule: self.rules.get(reply.number)?, reply }))
     }
 
-    /// Returns the least of one figure over the rules that can refuse; the largest number where there is none.
+    /// Returns the smallest of one value over the rules that can refuse; [`u64::MAX`] if there is none.
     pub(crate) fn least(&self, figure: impl Fn(&Decision) -> u64) -> u64 {
         self.enforced().map(|one| figure(one.decision())).min().unwrap_or(u64::MAX)
     }
 
-    /// The rule whose figures are told: when denied, the denying one with the longest `retry_after`
-    /// (never is longest), else the one with least `remaining`; the earlier on a tie.
+    /// The rule whose values are reported: of a denial, the denying rule with the longest `retry_after` (never is the
+    /// longest), else the rule with the smallest `remaining`; on a tie, the first.
     #[must_use]
     pub fn reported(&self) -> Option<Matched<'_>> {
         if self.allowed {
@@ -309,27 +309,27 @@ impl Answer<'_> {
         }
     }
 
-    /// Unit-cost requests that would be admitted now by the rule that is [reported](Answer::reported); `None`
-    /// where no rule limits the request.
+    /// The number of requests of one unit that the [reported](Answer::reported) rule would admit now; `None` if no
+    /// rule limits the request.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.reported().map(|matched| matched.decision().remaining)
     }
 
-    /// Least wait after which the same cost would fit: zero when allowed, `None` when it never does.
+    /// The shortest wait after which the same cost would fit: zero if allowed, `None` if it never does.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {
         self.reported().map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after())
     }
 
-    /// How long an admitted request must be held: the longest of all rules.
+    /// The time for which an admitted request must be held: the longest delay of all rules.
     #[must_use]
     pub fn delay(&self) -> Micros {
         let longest = self.enforced().map(|matched| matched.decision().delay()).max();
         longest.filter(|_| self.allowed).unwrap_or_default()
     }
 
-    /// The work was held for the delay: none is told any more.
+    /// Clears the delay, after the work was held for it.
     #[cfg(feature = "redis")]
     pub(crate) fn release(&mut self) {
         for reply in &mut self.replies {
@@ -339,14 +339,14 @@ impl Answer<'_> {
         }
     }
 
-    /// Least wait until all limiters are idle: the longest of all rules.
+    /// The shortest wait until all limiters are idle: the longest of all rules.
     #[must_use]
     pub fn reset_after(&self) -> Micros {
         self.enforced().map(|matched| matched.decision().reset_after).max().unwrap_or_default()
     }
 }
 
-/// A wait to compare: never is the longest.
+/// A wait to compare; never is the longest.
 fn wait(decision: &Decision) -> Micros {
     decision.retry_after().unwrap_or(Micros::MAX)
 }

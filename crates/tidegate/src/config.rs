@@ -113,5 +113,5 @@ pub fn parse(file_name: &str, text: &str) -> Result<Policy, ConfigErrors> {
     let source = Source::new(file_name, text);
     let mut report = Report::new(&source);
     let policy = document::read(text, &mut report);
-    report.end().and_then(|()| policy.ok_or_else(|| ConfigErrors::untold(file_name)))
+    report.end().and_then(|()| policy.ok_or_else(|| ConfigErrors::unexplained(file_name)))
 }

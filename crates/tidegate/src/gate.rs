@@ -1,4 +1,4 @@
-//! The gate in memory: which limiters a request meets, one atomic step over them, an answer.
+//! The gate in memory: a request is resolved to limiters, one atomic step decides over them, an answer comes out.
 
 mod amend;
 mod bans;
@@ -33,14 +33,14 @@ pub struct Gate<C = SystemClock> {
     memory: MemoryStore,
     seed: Seed,
     clock: C,
-    /// Who waits.
+    /// The queues of waiters.
     pub(crate) queues: GateQueues,
-    /// What requests were answered that may be asked again.
+    /// The dedupe cache: answers to requests with an id.
     answers: DedupeCache,
 }
 
 impl Gate {
-    /// A gate that reads the system's clock.
+    /// Creates a gate that reads the system's clock.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self::with_clock(policy, SystemClock::new())
@@ -48,7 +48,7 @@ impl Gate {
 }
 
 impl<C: Clock> Gate<C> {
-    /// A gate that reads `clock`; a [`Timestamp`] will do where every request brings its own time.
+    /// Creates a gate that reads `clock`; a [`Timestamp`] will do if every request comes with its own time.
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
         let memory = MemoryStore::new(policy, &clock);
@@ -62,14 +62,13 @@ impl<C: Clock> Gate<C> {
         }
     }
 
-    /// Tells an observer of every decision: of each [`Gate::check`], [`Gate::admits`],
-    /// [`Gate::acquire`] and their kin, once it is taken; not of looks ([`Gate::peek`]), nor of what is
-    /// given back, settled or reset. Of one that waits, or is held for a delay, it is told when that is
-    /// over; of one that is dropped before, never. Several are told in the order in which they were
-    /// added.
+    /// Notifies an observer of every decision: of each [`Gate::check`], [`Gate::admits`], [`Gate::acquire`] and their
+    /// variants, when it is made. It is not notified of [`Gate::peek`], refunds, settlements and resets. A request
+    /// that waits, or is held for a delay, is reported when that is over, and never if it is dropped before. Several
+    /// observers are notified in the order in which they were added.
     ///
-    /// A gate that is observed works out the figures for [`Gate::admits`] too, which costs what
-    /// [`Gate::check`] costs; one that is not pays nothing.
+    /// With an observer, [`Gate::admits`] computes all values and costs as much as [`Gate::check`]; without one it
+    /// pays nothing.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.front.observers.add(observer);
@@ -82,7 +81,7 @@ impl<C: Clock> Gate<C> {
         Arc::clone(&self.memory.newest().policy)
     }
 
-    /// The time the gate's clock reads.
+    /// The time that the gate's clock reads.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -93,7 +92,7 @@ impl<C: Clock> Gate<C> {
         self.decide(request, &self.clock, Step::Ask)
     }
 
-    /// Decides and takes like [`Gate::check`], working out no figures: only whether the request goes on.
+    /// Decides and takes like [`Gate::check`], but returns only whether the request is allowed, without values.
     #[must_use]
     pub fn admits(&self, request: &Request<'_>) -> bool {
         let is_told = !self.front.observers.is_empty()
@@ -103,27 +102,27 @@ impl<C: Clock> Gate<C> {
         self.decide(request, &self.clock, step).is_allowed()
     }
 
-    /// What [`Gate::check`] would answer, taking nothing.
+    /// Returns what [`Gate::check`] would answer, and takes nothing.
     pub fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         self.step(request, &self.clock, Step::Peek).answer()
     }
 
-    /// Requests of one unit that would be admitted now, one after another: what is left of the tightest
-    /// limit that the request meets, whatever its id; the largest number there is where it meets none.
+    /// Returns how many requests of one unit would be admitted now, one after another: what the tightest of the
+    /// request's limits has left, whatever the request's id; [`u64::MAX`] if no rule limits the request.
     #[must_use]
     pub fn available(&self, request: &Request<'_>) -> u64 {
         self.peek(&request.without_id()).least(|decision| decision.remaining)
     }
 
-    /// The least figure `limit` that the request meets: a limit, the capacity of a bucket, the places of
-    /// a queue; the largest number there is where it meets none.
+    /// Returns the smallest `limit` of the request's limiters (a limit, the capacity of a bucket or queue);
+    /// [`u64::MAX`] if no rule limits the request.
     #[must_use]
     pub fn capacity(&self, request: &Request<'_>) -> u64 {
         self.peek(&request.without_id()).least(|decision| decision.limit)
     }
 
-    /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the
-    /// answer tells how they stand then.
+    /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
+    /// limiters' values after that.
     pub fn refund(&self, request: &Request<'_>) -> Answer<'_> {
         let (generation, (met, done)) = self.memory.ask(|generation| {
             let met = self.met(generation, request);
@@ -134,16 +133,15 @@ impl<C: Clock> Gate<C> {
         Stepped { generation, met, done }.answer()
     }
 
-    /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
-    /// cost `actual`. Gives every limiter it meets back what was too much, to no fewer than none used,
-    /// or takes what was too little, even into debt, in one atomic step; the answer tells how they stand
-    /// then.
+    /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost `actual`. In
+    /// one atomic step, every limiter of the request gets back what was too much, down to nothing used at most, or
+    /// loses what was too little, even into debt. The answer reports the limiters' values after that.
     pub fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
         self.settle_those(request, actual, |all| all).answer()
     }
 
-    /// Settles with those limiters that `chosen` keeps of all that a request meets, each with what it is to be
-    /// settled with, in one atomic step.
+    /// Settles, in one atomic step, with those of the request's limiters that `chosen` keeps, each for its own
+    /// `actual` units.
     pub(crate) fn settle_those(
         &self,
         request: &Request<'_>,
@@ -151,7 +149,7 @@ impl<C: Clock> Gate<C> {
         chosen: impl Fn(Vec<(Met, u64)>) -> Vec<(Met, u64)>,
     ) -> Stepped {
         let (generation, (met, done)) = self.memory.ask(|generation| {
-            // What is unlimited by a plan by now may have been taken from before.
+            // A limiter that a plan makes unlimited now may have been taken from before.
             let resolve = |request: &Request<'_>| self.met_at_all(generation, request);
             let all = chosen(with_actual(request, actual, resolve));
             let (met, actual): (InlineList<_>, Vec<_>) = all.into_iter().unzip();
@@ -162,8 +160,8 @@ impl<C: Clock> Gate<C> {
         Stepped { generation, met, done }
     }
 
-    /// Makes every limiter the request meets as good as new, in one atomic step; answers how many it
-    /// meets. Bans of their keys are lifted before.
+    /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
+    /// of limiters.
     pub fn reset(&self, request: &Request<'_>) -> usize {
         let (_, met) = self.memory.ask(|generation| {
             let met = self.met_at_all(generation, request);
@@ -190,7 +188,7 @@ impl<C: Clock> Gate<C> {
         self.conclude(request, self.step(request, clock, step))
     }
 
-    /// A step that gives nothing back.
+    /// Runs a step that gives nothing back.
     fn step(&self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Stepped {
         if !self.queues.are_idle() {
             return self.step_behind(request, clock, step);
@@ -205,7 +203,7 @@ impl<C: Clock> Gate<C> {
         }
     }
 
-    /// The same in one generation.
+    /// Runs that step in one generation.
     #[inline]
     fn step_in(
         &self,
@@ -222,7 +220,7 @@ impl<C: Clock> Gate<C> {
         }
     }
 
-    /// How the request is known if it is asked again in this way.
+    /// The idempotency key of the request, with the verb that is called.
     #[inline]
     fn once_for(
         &self,
@@ -231,12 +229,12 @@ impl<C: Clock> Gate<C> {
         met: &[Met],
         step: Step,
     ) -> Option<IdempotencyKey> {
-        // A look tells how a limiter stands now, whatever was reported before.
+        // A peek reports the limiter as it is now, whatever usage was reported before.
         let is_told_anew = step == Step::Peek && met.iter().any(|met| met.report);
         if is_told_anew { None } else { self.once(generation, request, met) }
     }
 
-    /// One step over the limiters that are met, whoever waits for them.
+    /// Runs one step over the limiters in `met`, regardless of waiters.
     fn step_at(
         &self,
         generation: &Generation,
@@ -252,11 +250,11 @@ impl<C: Clock> Gate<C> {
         }
     }
 
-    /// What came of a decision, as an answer; whoever is to know of it is told.
+    /// Turns the result of a decision into an answer, and notifies observers.
     fn conclude<'g>(&'g self, request: &Request<'_>, stepped: Stepped) -> Answer<'g> {
         self.count_refusals(&stepped.met, &stepped.done);
         if self.front.observers.is_empty() {
-            // An answer that nobody else sees is made where the caller wants it.
+            // An answer that nobody else sees is constructed in the caller's own memory.
             return stepped.answer();
         }
         let answer = stepped.answer();
@@ -264,12 +262,12 @@ impl<C: Clock> Gate<C> {
         answer
     }
 
-    /// The limiters a request meets, in the order of the rules, each once.
+    /// Resolves a request: its limiters in the order of the rules, each one once.
     fn met(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Met> {
         limited(self.met_at_all(generation, request))
     }
 
-    /// The same with those that are unlimited by a plan, or by what the request brings.
+    /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
     fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Met> {
         let fingerprint = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
             self.seed.of_parts(rule.key(descriptor))
@@ -284,7 +282,7 @@ impl<C: Clock> Gate<C> {
     }
 }
 
-/// What came of a step, and under which policy.
+/// The result of a step, with the policy that decided.
 #[derive(Debug)]
 pub(crate) struct Stepped {
     generation: Kept<Generation>,
@@ -299,9 +297,9 @@ impl Stepped {
     }
 }
 
-/// A gate whose requests bring their own time, as in a recorded trace. Times may step back.
+/// Verbs for requests that come with their own time, as in a recorded trace. Times may step back.
 impl Gate<Timestamp> {
-    /// The same as [`Gate::check`] for a request that came at `at`, as in a recorded trace.
+    /// Decides like [`Gate::check`] a request that came at `at`, as in a recorded trace.
     pub fn check_at(&self, request: &Request<'_>, at: Timestamp) -> Answer<'_> {
         self.decide(request, &at, Step::Ask)
     }

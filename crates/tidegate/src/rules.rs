@@ -1,4 +1,4 @@
-//! Rules: which limiters a request meets.
+//! Rules: which limiters a request has.
 
 mod amend;
 mod check;
@@ -13,7 +13,7 @@ mod spec;
 mod stored;
 
 pub use amend::AmendError;
-pub(crate) use amend::{override_figures, own_figures, refused};
+pub(crate) use amend::{override_values, own_values, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;

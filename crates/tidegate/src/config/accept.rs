@@ -29,13 +29,13 @@ impl<'t, T> Level<'t, T> {
     }
 
     /// The names of all fields, each with its other names.
-    pub(super) fn words(&self) -> impl Iterator<Item = Known> {
+    pub(super) fn names(&self) -> impl Iterator<Item = Known> {
         self.fields.iter().map(|(known, _)| *known)
     }
 
     /// Whether there is a field of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.words().any(|(word, _)| word == name)
+        self.names().any(|(word, _)| word == name)
     }
 
     /// Reads all entries into `target`; returns the names of the fields whose value could not be
@@ -67,13 +67,13 @@ impl<'t, T> Level<'t, T> {
         target: &mut T,
         report: &mut Report<'_>,
     ) -> Option<&'static str> {
-        let words: Vec<_> = self.words().collect();
+        let names: Vec<_> = self.names().collect();
         let message = (self.elsewhere)(entry.name).unwrap_or_else(|| {
-            let instead = instead(entry.name, &words, self.quotes);
+            let instead = instead(entry.name, &names, self.quotes);
             format!("unknown {} `{}`: {instead}", self.what, shown(entry.name))
         });
         report.add(&entry.key, message);
-        let meant = nearest(entry.name, &words)?;
+        let meant = nearest(entry.name, &names)?;
         let field = self.fields.iter().find(|((name, _), _)| *name == meant && entry.is_tables());
         field.map(|(_, read)| read(target, entry, report));
         Some(meant)

@@ -51,7 +51,7 @@ pub(super) struct Excerpt {
 
 /// Longer lines are cut to this many characters.
 const MOST_SHOWN: usize = 160;
-/// How many characters of a cut line are shown before the mark.
+/// The number of characters of a cut line that are shown before the mark.
 const SHOWN_BEFORE: usize = 60;
 
 impl Excerpt {
@@ -83,7 +83,7 @@ impl ConfigErrors {
     }
 
     /// For a text that was refused without an error being reported; no such text is known.
-    pub(super) fn untold(file: &str) -> Self {
+    pub(super) fn unexplained(file: &str) -> Self {
         Self(vec![ConfigError::of_file(
             file,
             "the rules were refused, and it is not known why".into(),

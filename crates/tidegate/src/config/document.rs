@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn the_page_of_all_fields_lists_all_fields() {
         for (header, words) in [
-            ("[[rule]]", rule::fields().words().collect::<Vec<_>>()),
-            ("[[rule.override]]", rule::overrides::fields().words().collect()),
-            ("[memory]", memory::fields().words().collect()),
-            ("[store]", store::fields().words().collect()),
+            ("[[rule]]", rule::fields().names().collect::<Vec<_>>()),
+            ("[[rule.override]]", rule::overrides::fields().names().collect()),
+            ("[memory]", memory::fields().names().collect()),
+            ("[store]", store::fields().names().collect()),
         ] {
             let section =
                 PAGE.split("\n## ").find(|section| section.starts_with(&format!("`{header}`")));

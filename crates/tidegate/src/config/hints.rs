@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_far_from_all_lead_nowhere() {
+    fn names_that_are_far_from_all_get_no_hint() {
         let endless = "limit".repeat(1_000);
         for given in ["", "lru", "---", "colour", endless.as_str()] {
             assert_eq!(nearest(given, WORDS), None, "{given}");

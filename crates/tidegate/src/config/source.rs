@@ -8,7 +8,7 @@ use super::diagnostic::{ConfigError, ConfigErrors, Excerpt};
 /// A position: a range of bytes of the text.
 pub(super) type Span = Range<usize>;
 
-/// A text and where its lines begin.
+/// A text and the positions of its lines.
 pub(super) struct Source<'t> {
     file: &'t str,
     text: &'t str,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn places_behind_the_text_and_inside_a_character_are_brought_into_it() {
+    fn positions_behind_the_text_and_inside_a_character_are_moved_into_it() {
         assert_eq!(position("", 0..0), (1, 1, "    | ^".into()));
         assert_eq!(position("ab\n", 3..3), (2, 1, "    | ^".into()));
         assert_eq!(position("ab", 9..12), (1, 3, "    |   ^".into()));

@@ -10,7 +10,7 @@ use super::source::{Report, Span};
 use super::table::Table;
 
 const DUPLICATE: &str = "duplicate key";
-/// How the parser's message begins at the end of the text inside an array or inline table.
+/// The starts of the parser's messages for a text that ends inside an array or inline table.
 const UNCLOSED: [&str; 2] = ["unclosed array, ", "unclosed inline table, "];
 /// The parser's messages about text in an array or inline table that does not belong there.
 const UNCLOSED_ECHOES: [&str; 4] =
@@ -34,9 +34,9 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Tree<'t> {
     let (twice, broken): (Vec<_>, Vec<_>) =
         errors.into_iter().partition(|(_, message)| *message == DUPLICATE);
     for (span, _) in &twice {
-        tell_duplicate(&root, span, report);
+        report_duplicate(&root, span, report);
     }
-    tell_broken(&broken, report);
+    report_broken(&broken, report);
     match broken.first() {
         None => Tree { root, whole: true },
         Some((first, _)) => Tree { root: rules_before(text, first.start), whole: false },
@@ -63,7 +63,7 @@ fn is_header(line: &str) -> bool {
 }
 
 /// Reports syntax errors, one for each line: others on a line are mostly echoes.
-fn tell_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
+fn report_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
     let mut lines = HashSet::new();
     for (span, message) in before_unclosed(errors, report) {
         if lines.insert(report.line(&span)) {
@@ -125,7 +125,7 @@ fn not_a_value(given: &str) -> String {
 }
 
 /// Reports a key that is there twice, and its first position.
-fn tell_duplicate(root: &Spanned<DeTable<'_>>, span: &Span, report: &mut Report<'_>) {
+fn report_duplicate(root: &Spanned<DeTable<'_>>, span: &Span, report: &mut Report<'_>) {
     let name = report.text(span).trim_matches(['"', '\'']);
     // A table whose header is repeated is no longer in the tree.
     let is_header = report.line_text(span).trim_start().starts_with('[');

@@ -5,35 +5,36 @@ use tidegate_core::{Spec, Timestamp};
 use super::Gate;
 use crate::clock::Clock;
 use crate::rules::{
-    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_figures,
-    own_figures,
+    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_values,
+    own_values,
 };
 
 impl<C: Clock> Gate<C> {
-    /// Puts another policy in force from one instant to the next: no decision mixes both, none is lost between
-    /// them, and a request that several rules decide is charged to all of them or to none.
+    /// Replaces the policy at one instant: no decision mixes both policies, none is lost between them, and a request
+    /// that several rules decide is charged to all of them or to none.
     ///
     /// Rules are matched by domain and name. What was used stays used, so no change is a credit or a reset:
     ///
-    /// - A rule that is **unchanged** goes on with its limiters.
-    /// - A rule with **other figures** ([`RuleSpec::spec`], its overrides) settles time under the old ones; then a
-    ///   higher limit adds the difference, and a lower one may leave debt: see
-    ///   [`Limiter::amend`](crate::Limiter::amend). Only from an unlimited rule on limiters begin as new. Where
-    ///   overrides are added, removed or put in another order, each limiter of the rule comes under its new
-    ///   figures when it is next asked, and keeps them beside its state from then on.
-    /// - Other words (the mode, caps, what matches, whether a request may wait) hold from now on. A rule with another
-    ///   **key** has other limiters, which begin as new, and remembers no answers of the old ones.
-    /// - A rule that is **removed** decides nothing any more. Its limiters are kept until all of them are idle, so
-    ///   that adding it back gives nobody a fresh limit.
-    /// - A rule that is **added** begins as new.
+    /// - A rule that is **unchanged** keeps its limiters.
+    /// - A rule with **other values** ([`RuleSpec::spec`], its overrides) first settles time under the old ones; then
+    ///   a higher limit adds the difference, and a lower one may leave debt: see
+    ///   [`Limiter::amend`](crate::Limiter::amend). Only limiters of a rule that was unlimited start fresh. If
+    ///   overrides are added, removed or reordered, each limiter of the rule gets its new values when it is next
+    ///   asked, and stores them beside its state from then on.
+    /// - Other fields (the mode, caps, what matches, whether a request may wait) apply from now on. A rule with
+    ///   another **key** has other limiters, which start fresh, and forgets the answers remembered for the old ones.
+    /// - A rule that is **removed** stops deciding. Its limiters are kept until all of them are idle, so that adding
+    ///   the rule back gives nobody a fresh limit.
+    /// - A rule that is **added** starts fresh.
     ///
-    /// Plans ([`Gate::with_plans`]), bans, queues and answers that are remembered under an id belong to a rule by
-    /// its domain and name, and go on. Whoever waits for a limiter of a changed or removed rule asks again at once;
-    /// a rule that was added since refuses it where it has no room for it, for it came to wait before others.
+    /// Plans ([`Gate::with_plans`]), bans, queues and answers remembered under an id belong to a rule by its domain
+    /// and name, and stay. A request that waits for a limiter of a changed or removed rule asks again immediately; a
+    /// rule that was added since refuses it if its limiter has no units for it, because the request is not in that
+    /// limiter's queue.
     ///
-    /// The gate goes on deciding meanwhile. Limiters are moved one by one, when they are next asked or by this
-    /// call, which returns when all are where they belong: it takes a time that grows with the number of limiters
-    /// of changed rules. What several threads put in force at once comes into force one after another.
+    /// The gate goes on deciding meanwhile. Limiters are moved one by one, when they are next asked or by this call,
+    /// which returns when all are moved: its duration grows with the number of limiters of changed rules. Changes
+    /// from several threads are applied one after another.
     ///
     /// An [`Answer`](crate::Answer) keeps the policy that decided.
     ///
@@ -59,8 +60,8 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// The limiters that there are would not fit in the memory that a rule allows; the old policy stays in force,
-    /// and nothing is lost.
+    /// Returns an error if the existing limiters would not fit in the memory that a rule allows. The old policy then
+    /// stays in force, and nothing is lost.
     pub fn replace(&self, policy: Policy) -> Result<(), PolicyErrors> {
         self.replace_by(policy, || self.clock.now())
     }
@@ -69,18 +70,17 @@ impl<C: Clock> Gate<C> {
         self.change(at, |before| Ok(policy.known_as(before)))
     }
 
-    /// Puts other figures in force for the named rule, of any algorithm, from one instant to the next: no
-    /// decision mixes both, none is lost between them, and a request that several rules decide is charged
-    /// to all of them or to none.
+    /// Replaces the values of the named rule, with any algorithm, at one instant: no decision mixes old and new
+    /// values, none is lost between them, and a request that several rules decide is charged to all of them or to
+    /// none.
     ///
-    /// It is [`Gate::replace`] with the policy in which this rule has these figures. All other words of the rule
-    /// stay: what it matches, its mode, its caps on keys, for how long it remembers answers. Its overrides stay as
-    /// well, and go on changing what they changed: `spec` takes the place of the figures that the rule was
-    /// written with. [`Gate::amend_override`] changes one of them. Under an unlimited plan
-    /// ([`Gate::with_plans`]) limiters stay as they were.
+    /// This is [`Gate::replace`] with a policy in which the rule has these values. All its other fields stay: what it
+    /// matches, its mode, its caps on keys, how long it remembers answers. Its overrides stay too, and still change
+    /// the same fields of the values, now those of `spec`; [`Gate::amend_override`] changes an override. Limiters
+    /// under an unlimited plan ([`Gate::with_plans`]) stay as they are.
     ///
-    /// Each answer tells the figures that decided ([`Matched::figures`](crate::Matched::figures)). A request that
-    /// was answered under an id is answered the same only while the figures are those of then.
+    /// Each answer reports the values that decided ([`Matched::figures`](crate::Matched::figures)). A request that is
+    /// repeated under its id gets the remembered answer only while the values are still the same.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
@@ -103,15 +103,15 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// The policy has no such rule, the figures are wrong, or the limiters that there are would not fit in
-    /// the memory that they allow; the old ones stay in force, and nothing is lost.
+    /// Returns an error if the policy has no such rule, if the values are invalid, or if the existing limiters would
+    /// not fit in the memory that they allow. The old values then stay in force, and nothing is lost.
     pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), || self.clock.now())
+        self.amend_by((domain, rule), own_values(spec), || self.clock.now())
     }
 
-    /// Puts other figures in force for the keys of one override, the one with the same entries, in
-    /// whatever order they are: what [`Gate::amend`] is for the rule. What `other` does not say is as the
-    /// rule has it. [`Gate::replace`] adds overrides and removes them.
+    /// Replaces the values of one override as [`Gate::amend`] does those of the rule. The override is the one with
+    /// the same entries, in any order. Fields that `other` leaves out are the rule's own. [`Gate::replace`] adds
+    /// overrides and removes them.
     ///
     /// ```
     /// use tidegate::{
@@ -136,20 +136,20 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Gate::amend`], and where the rule has no such override.
+    /// Returns the errors of [`Gate::amend`], and an error if the rule has no such override.
     pub fn amend_override(
         &self,
         domain: &str,
         rule: &str,
         other: OverrideSpec,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), override_figures(other), || self.clock.now())
+        self.amend_by((domain, rule), override_values(other), || self.clock.now())
     }
 
-    /// The words of the named rule as they are in force.
+    /// Returns the spec of the named rule as it is in force.
     ///
     /// # Errors
-    /// The policy has no such rule.
+    /// Returns an error if the policy has no such rule.
     pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
         self.memory.newest().policy.named(domain, rule).map(|(_, rule)| rule.spec().clone())
     }
@@ -157,13 +157,13 @@ impl<C: Clock> Gate<C> {
     fn amend_by(
         &self,
         named: (&str, &str),
-        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+        change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
         at: impl Fn() -> Timestamp,
     ) -> Result<(), AmendError> {
-        self.change(at, |policy| policy.with_words(named, words))
+        self.change(at, |policy| policy.with_spec(named, change))
     }
 
-    /// Puts in force what `next` makes of the policy that is in force.
+    /// Puts in force the policy that `next` makes of the current one.
     fn change<E: From<PolicyErrors>>(
         &self,
         at: impl Fn() -> Timestamp,
@@ -175,20 +175,20 @@ impl<C: Clock> Gate<C> {
     }
 }
 
-/// A gate whose requests bring their own time, as in a recorded trace.
+/// Changes that come with their own time, as in a recorded trace.
 impl Gate<Timestamp> {
-    /// The same as [`Gate::replace`] for a policy that came at `at`, as in a recorded trace.
+    /// Replaces the policy like [`Gate::replace`], at the time `at`, as in a recorded trace.
     ///
     /// # Errors
-    /// As [`Gate::replace`].
+    /// Returns the errors of [`Gate::replace`].
     pub fn replace_at(&self, policy: Policy, at: Timestamp) -> Result<(), PolicyErrors> {
         self.replace_by(policy, || at)
     }
 
-    /// The same as [`Gate::amend`] for a change that came at `at`, as in a recorded trace.
+    /// Amends a rule like [`Gate::amend`], at the time `at`, as in a recorded trace.
     ///
     /// # Errors
-    /// As [`Gate::amend`].
+    /// Returns the errors of [`Gate::amend`].
     pub fn amend_at(
         &self,
         domain: &str,
@@ -196,6 +196,6 @@ impl Gate<Timestamp> {
         spec: Spec,
         at: Timestamp,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), || at)
+        self.amend_by((domain, rule), own_values(spec), || at)
     }
 }

@@ -11,18 +11,17 @@ use crate::step::{Done, Met, Step};
 use crate::store::memory::{Generation, Moved};
 
 impl<C: Clock> Gate<C> {
-    /// Bans each key that the named rule refuses too often: see [`Ban`], which should go by a copy of
-    /// this gate's clock.
+    /// Bans each key that the named rule refuses too often: see [`Ban`], which should use a copy of this gate's
+    /// clock.
     ///
-    /// Every denial by the rule counts as a refusal of its key, once for each request, those of requests
-    /// that had waited included, and those of a cost that never fits; but not where the rule has no room
-    /// for the key, which is then refused for what others took. A request that meets a banned key
-    /// is denied before any limiter is asked: nothing is charged, nobody waits, and `retry_after` is
-    /// what is left of the ban, or the limiter's own wait where that is longer. A request that waits
-    /// already when the ban begins goes on waiting. A cost of 0 is always allowed, and a rule in shadow
-    /// mode never bans. [`Gate::reset`] lifts the bans of the limiters it resets.
+    /// Every denial by the rule counts as a refusal of its key, once for each request. That includes requests that
+    /// waited and costs that never fit, but not keys for which the rule has no room: those are refused because of
+    /// other keys. A request with a banned key is denied before any limiter is asked: nothing is charged, the request
+    /// does not wait, and `retry_after` is the rest of the ban, or the limiter's own wait if that is longer. A
+    /// request that waits already when the ban starts goes on waiting. A cost of 0 is always allowed, and a rule in
+    /// shadow mode never bans. [`Gate::reset`] lifts the bans of the limiters that it resets.
     ///
-    /// A rule has one ban: another takes the place of the first.
+    /// A rule has one ban; a second call replaces it.
     ///
     /// ```
     /// use tidegate::{
@@ -47,14 +46,14 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// The policy has no such rule.
+    /// Returns an error if the policy has no such rule.
     pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban<C>) -> Result<Self, NoSuchRule> {
         let lineage = self.memory.keep_lineage(domain, rule)?;
         self.front.bans.add(lineage, ban);
         Ok(self)
     }
 
-    /// The denial of a request that meets a banned key, nothing being taken.
+    /// Returns the denial of a request with a banned key; nothing is taken.
     #[inline]
     pub(super) fn banned(
         &self,
@@ -85,14 +84,14 @@ impl<C: Clock> Gate<C> {
         Ok(done)
     }
 
-    /// Counts the refusals of rules that ban.
+    /// Counts the refusals by rules that ban.
     #[inline]
     pub(super) fn count_refusals(&self, met: &[Met], done: &Done) {
         if self.front.bans.is_empty() || done.allowed {
             return;
         }
         for (met, decided) in met.iter().zip(&done.decisions) {
-            // One without a limiter of its own was refused for what others took.
+            // A key without a limiter of its own was refused because of other keys.
             if !decided.decision.is_allowed() && !decided.elsewhere {
                 self.front.bans.count(met, |met| met.fingerprint, done.at);
             }

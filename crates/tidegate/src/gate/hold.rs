@@ -11,15 +11,14 @@ use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::frontend::taken;
 use crate::request::Request;
 
-/// The cost of a request that was admitted, until it is known whether it counts.
+/// The cost of an admitted request, until it is known whether it counts.
 ///
-/// [`Charge::keep`] keeps it, [`Charge::settle`] changes it to what the work did cost, and
-/// [`Charge::release`] gives it back. One that is dropped without a word is kept: work that panics or is
-/// cancelled is no free try.
+/// [`Charge::keep`] keeps it, [`Charge::settle`] changes it to what the work did cost, and [`Charge::release`] gives
+/// it back. A charge that is dropped is kept: work that panics or is cancelled is not a free try.
 ///
-/// Given back is what this request took, and nothing else. A limiter in shadow mode that would have
-/// refused took nothing. Where there was no room for a key of its own and others share its limiter,
-/// that keeps what it took. One whose answer is [repeated](Answer::is_repeated) took nothing.
+/// Only what this request took is given back. A limiter in shadow mode that would have refused took nothing. The
+/// overflow limiter, which keys without room share, keeps what it took. A request whose answer is
+/// [repeated](Answer::is_repeated) took nothing.
 #[derive(Debug)]
 #[must_use = "dropped, the cost stays taken"]
 pub struct Charge<'a, C = SystemClock> {
@@ -29,13 +28,13 @@ pub struct Charge<'a, C = SystemClock> {
 }
 
 impl<C: Clock> Gate<C> {
-    /// Decides a request like [`Gate::check`], and takes its cost until it is known whether it counts.
+    /// Decides a request like [`Gate::check`], and holds its cost until it is known whether it counts.
     ///
-    /// The cost is taken before the work begins, so that no more can be under way at once than the
-    /// limit still admits.
+    /// The cost is taken before the work starts, so that no more work can run at the same time than the limit still
+    /// admits.
     ///
-    /// For a limiter by itself, [`Limiter::reserve`](crate::Limiter::reserve) does the same, settled
-    /// with 0 where nothing is to count.
+    /// For a limiter by itself use [`Limiter::reserve`](crate::Limiter::reserve), and settle it with 0 if nothing is
+    /// to count.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
@@ -62,7 +61,7 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// The answer that refuses; nothing is taken.
+    /// Returns the answer that refuses; nothing is taken.
     pub fn hold<'a>(&'a self, request: &Request<'a>) -> Result<Charge<'a, C>, Answer<'a>> {
         self.charge(request, self.check(request))
     }
@@ -80,11 +79,11 @@ impl<C: Clock> Gate<C> {
 }
 
 impl<C: Timer> Gate<C> {
-    /// The same as [`Gate::hold`], but waits like [`Gate::acquire`] where the rules say so, and resolves
-    /// when the work may run.
+    /// Holds a request like [`Gate::hold`], but waits like [`Gate::acquire`] if the rules let it, and resolves when
+    /// the work may run.
     ///
-    /// Dropped while it waits in queue, it takes nothing; dropped while an admitted request is held for
-    /// its delay, the cost stays taken.
+    /// If the future is dropped in the queue, it takes nothing; if it is dropped while an admitted request is held
+    /// for its delay, the cost stays taken.
     ///
     /// ```
     /// use tidegate::{Gate, Request, Timer};
@@ -97,7 +96,7 @@ impl<C: Timer> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// The answer that refuses; nothing is taken.
+    /// Returns the answer that refuses; nothing is taken.
     pub async fn hold_in_turn<'a>(
         &'a self,
         request: &Request<'a>,
@@ -107,10 +106,10 @@ impl<C: Timer> Gate<C> {
 }
 
 impl<C: Park> Gate<C> {
-    /// What [`Gate::hold_in_turn`] does, by blocking the thread.
+    /// Holds a request like [`Gate::hold_in_turn`], and blocks the thread while it waits.
     ///
     /// # Errors
-    /// The answer that refuses; nothing is taken.
+    /// Returns the answer that refuses; nothing is taken.
     pub fn hold_in_turn_blocking<'a>(
         &'a self,
         request: &Request<'a>,
@@ -120,20 +119,20 @@ impl<C: Park> Gate<C> {
 }
 
 impl<'a, C: Clock> Charge<'a, C> {
-    /// The answer that admitted the request; it may tell of a delay for which the work must be held.
+    /// The answer that admitted the request; its delay, if any, is how long the work must be held.
     pub const fn answer(&self) -> &Answer<'a> {
         &self.answer
     }
 
-    /// Keeps the cost taken, as dropping it does.
+    /// Keeps the cost, as dropping the charge does.
     pub fn keep(self) {}
 
-    /// Gives the whole cost back, in one atomic step, to no fewer than none used.
+    /// Gives the whole cost back, in one atomic step, down to nothing used at most.
     pub fn release(self) {
         self.settle(0);
     }
 
-    /// Ends it with what the work did cost, for each descriptor: see [`Gate::settle`].
+    /// Settles the charge for what the work did cost, for each descriptor: see [`Gate::settle`].
     pub fn settle(self, actual: u64) {
         if self.answer.is_repeated() {
             return;

@@ -1,4 +1,4 @@
-//! Figures in place of a rule's own: a plan that is looked up for each key, or what a request brings along.
+//! Plans: values that are looked up for each key, in place of a rule's own.
 
 use std::sync::Arc;
 
@@ -10,21 +10,19 @@ use crate::request::{Descriptor, Request};
 use crate::rules::NoSuchRule;
 
 impl<C: Clock> Gate<C> {
-    /// Looks up the figures of the named rule for each key with `plans`: the plan of the caller whom a
-    /// descriptor is about, of any algorithm. `None` is the rule's own figures, those of an override
-    /// included; under an unlimited plan the rule is not met, and what was used stays used.
+    /// Looks up the values of the named rule for each key with `plans`: the plan of the caller that a descriptor is
+    /// about, with any algorithm. `None` stands for the rule's own values, or those of its override. Under an
+    /// unlimited plan the rule does not decide, and what was used stays used.
     ///
-    /// Said again, the last lookup holds. All the rest is as with the rule's own figures: the request is decided with its other
-    /// rules in one atomic step, and every verb knows the plan. A key whose plan changes keeps what it has
-    /// used: the request that finds the change settles time under the old figures, and puts the new ones
-    /// in force, also where it is refused. A look, or a cost of 0, tells how things would stand under them,
-    /// and puts nothing in force. Figures that a request brings ([`OwnLimit`](crate::OwnLimit)) stand
-    /// before those of the plan.
+    /// A second call replaces the lookup. The request is decided with its other rules in one atomic step, and every
+    /// verb uses the plan. A key whose plan changes keeps what it has used: the request that finds the change settles
+    /// time under the old values, and puts the new ones in force even if it is refused. A peek, or a cost of 0,
+    /// reports the decision under the new values and puts nothing in force. Values that a request supplies
+    /// ([`OwnLimit`](crate::OwnLimit)) go before those of the plan.
     ///
-    /// `plans` is asked for each request, once for each limiter of the rule, and for one that waits again
-    /// whenever its turn may have come. It should tell the same of all descriptors that have the rule's key
-    /// in common. It is to be quick, and must not ask this gate: where somebody waits, it runs while all
-    /// queues are held.
+    /// `plans` is called for each request, once for each limiter of the rule; for a waiting request it is called
+    /// again whenever its turn may have come. It should return the same plan for all descriptors with the same key.
+    /// It must be quick and must not ask this gate: while requests wait, it runs with all queues locked.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -46,7 +44,7 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// The policy has no such rule.
+    /// Returns an error if the policy has no such rule.
     pub fn with_plans(
         mut self,
         domain: &str,
@@ -58,8 +56,8 @@ impl<C: Clock> Gate<C> {
         Ok(self)
     }
 
-    /// Tells those who wait for a limiter of this request that its plan is another: else they ask again only
-    /// when what they were told would be over. Who does not wait needs no telling.
+    /// Wakes the requests that wait for a limiter of this request, because its plan has changed. Without this call
+    /// they ask again only when their current wait is over. Other requests need no call.
     pub fn plan_changed(&self, request: &Request<'_>) {
         self.wake(&self.met_at_all(&self.memory.newest(), request));
     }

@@ -1,4 +1,4 @@
-//! Requests that are asked again under their id: see [`Request::with_id`].
+//! Requests that are repeated under their id: see [`Request::with_id`].
 
 use super::Gate;
 use crate::clock::Clock;
@@ -8,30 +8,29 @@ use crate::step::{Done, Met};
 use crate::store::memory::{Generation, Moved};
 
 impl<C: Clock> Gate<C> {
-    /// Remembers at most `most` answers of requests that have an id (default one million, some 200
-    /// bytes each), for the `dedupe` of their rules. None is forgotten before its time while there are no
-    /// more than that, those whose time is over and that were not let go of yet included. Beyond it one
-    /// is forgotten for each that comes: of those that share its lock, an arbitrary part of all, the one
-    /// whose time ends first. Its request, asked again, is decided anew.
+    /// Remembers at most `most` answers of requests that have an id (default one million, some 200 bytes each), for
+    /// the `dedupe` time of their rules. Expired answers count until they are dropped. At the cap, each new answer
+    /// replaces one of those under the same lock, which are an arbitrary part of all: the one that expires first. The
+    /// request of the replaced answer is decided again if it is repeated.
     #[must_use]
     pub fn with_max_remembered_answers(mut self, most: usize) -> Self {
         self.answers = DedupeCache::new(most);
         self
     }
 
-    /// Answers remembered now, those that are about to be forgotten included.
+    /// The number of remembered answers; expired ones count until they are dropped.
     #[must_use]
     pub fn remembered_answers(&self) -> usize {
         self.answers.len()
     }
 
-    /// Answers forgotten so far before their time, for want of room.
+    /// The number of answers dropped so far before they expired, for lack of room.
     #[must_use]
     pub fn forgotten_answers(&self) -> u64 {
         self.answers.forgotten()
     }
 
-    /// How the request is known if it is asked again.
+    /// The idempotency key of the request.
     #[inline]
     pub(super) fn once(
         &self,
@@ -42,7 +41,7 @@ impl<C: Clock> Gate<C> {
         dedupe::of(&generation.policy, &self.seed, request.id()?, met)
     }
 
-    /// What needs no limiter: the answer that the request got before, or a ban.
+    /// The answer that needs no limiter: a remembered one, or that of a ban.
     #[inline]
     pub(super) fn without_asking(
         &self,

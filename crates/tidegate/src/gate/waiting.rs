@@ -1,4 +1,4 @@
-//! Waiting at a gate, where a request may meet several limiters.
+//! Waiting at a gate, where a request may have several limiters.
 
 mod renewed;
 
@@ -19,7 +19,7 @@ use crate::store::memory::{Generation, Kept, Moved, Preview};
 use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
 
 impl<C: Clock> Gate<C> {
-    /// How many of those who wait would have to go before this request.
+    /// The number of waiters that would be admitted before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
         let met = self.met_at_all(&self.memory.newest(), request);
@@ -27,9 +27,9 @@ impl<C: Clock> Gate<C> {
         queues.map(|queue| self.queues.len(&queue)).sum()
     }
 
-    /// Decides a request as [`Gate::check_in_turn`] does, if that takes no waiting: `None`, and nothing
-    /// is taken or counted, where it is refused now by a rule that may let it wait. For who answers many
-    /// one after another, and would rather not make a task of each.
+    /// Decides a request as [`Gate::check_in_turn`] does if that needs no waiting. Returns `None`, and takes and
+    /// counts nothing, if a rule that lets it wait refuses it now. For servers that decide many requests one after
+    /// another, and create a task only for those that wait.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
@@ -55,7 +55,7 @@ impl<C: Clock> Gate<C> {
         Some(self.conclude(request, stepped))
     }
 
-    /// A step of one who does not wait, while others do.
+    /// Runs a step for a request that does not wait, while others do.
     #[cold]
     pub(super) fn step_behind(
         &self,
@@ -63,13 +63,13 @@ impl<C: Clock> Gate<C> {
         clock: &impl Clock,
         step: Step,
     ) -> Stepped {
-        let (generation, (met, once, told)) = self.memory.ask(|generation| {
+        let (generation, (met, once, early)) = self.memory.ask(|generation| {
             let met = self.met(generation, request);
             let once = self.once_for(generation, request, &met, step);
-            let told = self.without_asking(generation, &met, once, clock)?;
-            Ok((met, once, told))
+            let early = self.without_asking(generation, &met, once, clock)?;
+            Ok((met, once, early))
         });
-        if let Some(done) = told {
+        if let Some(done) = early {
             return Stepped { generation, met, done };
         }
         let waitable = self.waitable(request, generation.share(), met, once, Micros::ZERO);
@@ -77,12 +77,12 @@ impl<C: Clock> Gate<C> {
         waitable.last.stepped(done)
     }
 
-    /// Wakes who waits first for one of these limiters: there may be units for them.
+    /// Wakes the first waiter of each of these limiters: there may be units for it.
     pub(crate) fn wake(&self, met: &[Met]) {
         met.iter().for_each(|met| self.queues.wake(&queue_of(met)));
     }
 
-    /// The way to these limiters for a request that may wait for so long where their rules let it.
+    /// The path to these limiters, for a request that may wait as long as it and their rules allow.
     fn waitable<'a>(
         &'a self,
         request: &Request<'a>,
@@ -96,38 +96,37 @@ impl<C: Clock> Gate<C> {
         ToGate { gate: self, request: *request, generation, stops, met, once, last }
     }
 
-    /// One who comes to wait; and what it is told, if that needs no limiter.
+    /// Creates a waiter; or returns the outcome, if that needs no limiter.
     fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
-        let (generation, (met, once, told)) = self.memory.ask(|generation| {
+        let (generation, (met, once, early)) = self.memory.ask(|generation| {
             let met = self.met(generation, request);
             let once = self.once(generation, request, &met);
-            let mut told = self.without_asking(generation, &met, once, &self.clock)?;
-            // What is reported never waits, and is taken before anything is looked at.
-            if told.is_none() && met.iter().any(|met| met.report) {
-                told = Some(self.step_at(generation, &met, once, &self.clock, Step::Ask)?);
+            let mut early = self.without_asking(generation, &met, once, &self.clock)?;
+            // Reported usage never waits, and is taken before anything is looked up.
+            if early.is_none() && met.iter().any(|met| met.report) {
+                early = Some(self.step_at(generation, &met, once, &self.clock, Step::Ask)?);
             }
-            Ok((met, once, told))
+            Ok((met, once, early))
         });
         let longest = request.longest_wait();
-        (Waiter::new(self.waitable(request, generation.share(), met, once, longest)), told)
+        (Waiter::new(self.waitable(request, generation.share(), met, once, longest)), early)
     }
 }
 
 impl<C: Timer> Gate<C> {
-    /// Decides a request like [`Gate::check`], but lets it wait where the rules that would refuse it
-    /// say so ([`OnExcess`](crate::OnExcess)), and resolves when the work may run.
+    /// Decides a request like [`Gate::check`], but lets it wait if the rules that would refuse it allow that
+    /// ([`OnExcess`](crate::OnExcess)), and resolves when the work may run.
     ///
-    /// It waits for one limiter at a time, the one with the longest wait, so it holds up nobody who
-    /// does not need that one; then it asks all of them again. It goes before all who came later,
-    /// wherever it stands, and never before one who came sooner. It may wait for as long as the least
-    /// patient of the rules that were in its way lets it, from its arrival; if one of them rejects,
-    /// or the wait can not end in time, it is refused at once. [`Request::max_wait`] shortens it.
+    /// A request waits for one limiter at a time, the one with the longest wait, so it delays no request that does
+    /// not need that limiter; then it asks all of them again. In every queue it goes before requests that came later
+    /// and after those that came earlier. From its arrival it may wait for the shortest time that the refusing rules
+    /// allow; it is refused immediately if one of them rejects, or if the wait cannot end in time.
+    /// [`Request::max_wait`] shortens the time.
     ///
-    /// A `retry_after` of a refusal counts in those who wait for each limiter. A request that meets
-    /// several may have to wait longer, for others may meet other ones.
+    /// The `retry_after` of a refusal includes the waiters of each limiter. A request with several limiters may have
+    /// to wait longer, because other requests may have other limiters.
     ///
-    /// What is said of dropping and of not polling at [`Limiter::acquire`](crate::Limiter::acquire)
-    /// holds here.
+    /// For dropping the future and for not polling it, see [`Limiter::acquire`](crate::Limiter::acquire).
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec};
@@ -152,8 +151,8 @@ impl<C: Timer> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
-        let (mut waiter, told) = self.arrive(request);
-        let done = match told {
+        let (mut waiter, early) = self.arrive(request);
+        let done = match early {
             Some(done) => done,
             None => waiter.decided(&self.clock).await,
         };
@@ -161,19 +160,19 @@ impl<C: Timer> Gate<C> {
         self.conclude(request, waiter.waitable().last.stepped(done))
     }
 
-    /// The same as [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is told
-    /// and not waited for. For who decides on behalf of others, and hands the answer on.
+    /// Waits like [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is returned and not
+    /// waited for. For servers that decide on behalf of clients, and pass the answer on.
     pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         match self.check_unless_waiting(request) {
             Some(answer) => answer,
-            // Seldom, and large: what stands around it would be as large, and be moved so.
+            // Rare and large: boxed, so that the futures around it stay small and cheap to move.
             None => Box::pin(self.wait_in_turn(request)).await,
         }
     }
 
     async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (mut waiter, told) = self.arrive(request);
-        let done = match told {
+        let (mut waiter, early) = self.arrive(request);
+        let done = match early {
             Some(done) => done,
             None => waiter.decided(&self.clock).await,
         };
@@ -182,8 +181,8 @@ impl<C: Timer> Gate<C> {
 }
 
 impl<C: Park> Gate<C> {
-    /// What [`Gate::acquire`] does, by blocking the thread: who may wait, and how long, is said by the rules
-    /// (`on_excess`), and may be cut short by the request.
+    /// Waits like [`Gate::acquire`], but blocks the thread. The rules (`on_excess`) and the request say whether it
+    /// may wait, and for how long.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
@@ -200,14 +199,14 @@ impl<C: Park> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
-        let (mut waiter, told) = self.arrive(request);
-        let done = told.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
+        let (mut waiter, early) = self.arrive(request);
+        let done = early.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
         let done = waiter.hold_blocking(done, &self.clock);
         self.conclude(request, waiter.waitable().last.stepped(done))
     }
 }
 
-/// The limiters of a gate that one request met when it came, and so the queues that it may stand in.
+/// The limiters that a request had when it came, whose queues it may wait in.
 #[derive(Debug)]
 struct ToGate<'g, C> {
     gate: &'g Gate<C>,
@@ -220,23 +219,22 @@ struct ToGate<'g, C> {
 }
 
 impl<C: Clock> ToGate<'_, C> {
-    /// Asks about the limiters that the request meets by now: other rules may be in force, and plans are looked up
-    /// again.
+    /// Asks the limiters that the request has now: other rules may be in force, and plans are looked up again.
     fn ask_now<T>(
         &self,
         ask: impl Fn(&Generation, &[Met], Option<IdempotencyKey>) -> Result<T, Moved>,
     ) -> (Arc<Generation>, InlineList<Met>, T) {
-        let (generation, (met, told)) = self.gate.memory.ask(|generation| {
+        let (generation, (met, early)) = self.gate.memory.ask(|generation| {
             if std::ptr::eq(generation, &*self.generation) && !generation.any_per_key() {
                 return Ok((self.met.clone(), ask(generation, &self.met, self.once)?));
             }
             let met = self.gate.met(generation, &self.request);
-            // What is remembered is known by the figures too.
+            // The idempotency key depends on the values too.
             let once = self.gate.once(generation, &self.request, &met);
-            let told = ask(generation, &met, once)?;
-            Ok((met, told))
+            let early = ask(generation, &met, once)?;
+            Ok((met, early))
         });
-        (generation.share(), met, told)
+        (generation.share(), met, early)
     }
 }
 
@@ -274,7 +272,7 @@ impl<C: Clock> InProcess for ToGate<'_, C> {
         let (generation, met, done) = self.ask_now(|generation, met, once| {
             self.gate.step_at(generation, met, once, &self.gate.clock, step)
         });
-        // By the places of the limiters that were met at first; one that is not met any more refuses nobody.
+        // In the order of the request's first limiters; a limiter that the request no longer has refuses nothing.
         let decided = |first| done.of(&met, first).cloned().unwrap_or_else(Decided::unlimited);
         let decisions = self.met.iter().map(decided).collect();
         let seen = Done { decisions, ..done };

@@ -11,16 +11,14 @@ use super::Observer;
 /// An [`Observer`] that keeps the [`Statistics`] of each rule: the units it passed and blocked, over the
 /// last second and the last minute.
 ///
-/// A rule passes the cost of a request that goes on, and blocks the cost of one that it refuses
-/// itself. A rule that admits a request which another one refuses counts nothing, because nothing
-/// was taken from it. A rule in shadow mode counts the decision it would have made; an unlimited
-/// one, by itself or by the plan of the key, counts nothing. A rule that a request matches under
-/// several keys counts for each of them.
+/// A rule passes the cost of an allowed request, and blocks the cost of a request that it refuses itself. A rule that
+/// admits a request which another one refuses counts nothing, because nothing was taken from it. A rule in shadow
+/// mode counts the decision that it would have made; a rule that is unlimited, by itself or by the plan of the key,
+/// counts nothing. A rule that a request matches under several keys counts for each of them.
 ///
-/// There are as many statistics as the policy has rules, of about seven kilobytes each, whatever
-/// the requests. Units are counted at the time of the answer ([`Answer::at`]), whatever clock the
-/// gate uses; the clock here is only for reading the statistics now ([`Statistics::second`] and
-/// others).
+/// The statistics take about seven kilobytes for each rule of the policy, regardless of the requests. Units are
+/// counted at the time of the answer ([`Answer::at`]), regardless of the gate's clock; the clock here is only for
+/// reading the statistics now ([`Statistics::second`] and others).
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A policy in which one rule has other figures, and why there is none.
+//! Policies in which one rule has other values, and the errors of such a change.
 
 use std::fmt;
 
@@ -11,30 +11,30 @@ use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
 
-/// Puts other figures in place of those that a rule has for all keys without an override.
-pub(crate) fn own_figures(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
-    move |words| {
-        words.spec = spec;
+/// Replaces the values that a rule has for all keys without an override.
+pub(crate) fn own_values(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
+    move |rule| {
+        rule.spec = spec;
         Ok(())
     }
 }
 
-/// Puts an override in place of the one with the same entries.
-pub(crate) fn override_figures(
+/// Replaces the override with the same entries.
+pub(crate) fn override_values(
     other: OverrideSpec,
 ) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
-    move |words| {
+    move |spec| {
         let same = |known: &&mut OverrideSpec| {
             known.entries.len() == other.entries.len()
                 && known.entries.iter().all(|entry| other.entries.contains(entry))
         };
-        match words.overrides.iter_mut().find(same) {
+        match spec.overrides.iter_mut().find(same) {
             Some(known) => {
                 *known = OverrideSpec { entries: known.entries.clone(), ..other };
                 Ok(())
             }
             None => {
-                let rule = words.name.clone();
+                let rule = spec.name.clone();
                 Err(AmendError::NoSuchOverride { rule, entries: other.entries })
             }
         }
@@ -42,18 +42,18 @@ pub(crate) fn override_figures(
 }
 
 impl Policy {
-    /// The same policy with the words of the named rule changed as `words` says.
+    /// Returns this policy with the spec of the named rule changed by `change`.
     ///
     /// # Errors
-    /// There is no such rule or override, or the words are wrong.
-    pub(crate) fn with_words(
+    /// Returns an error if there is no such rule or override, or if the changed spec is invalid.
+    pub(crate) fn with_spec(
         &self,
         (domain, name): (&str, &str),
-        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+        change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
     ) -> Result<Self, AmendError> {
         let (number, known) = self.named(domain, name)?;
         let mut spec = known.spec().clone();
-        words(&mut spec)?;
+        change(&mut spec)?;
         let mut rule = PolicyRule::checked(number, spec)?;
         rule.token.clone_from(&known.token);
         let mut next = self.clone();
@@ -65,15 +65,15 @@ impl Policy {
 }
 
 impl PolicyRule {
-    /// The rule with this number by itself, or all that is wrong with its words.
+    /// Checks one rule by itself, and returns every error of its spec.
     fn checked(number: usize, spec: RuleSpec) -> Result<Self, AmendError> {
         let rules = check(vec![spec]).map_err(|errors| AmendError::Rule(errors.of_rule(number)))?;
-        // As many as there were.
+        // The list has as many rules as it was given.
         rules.into_iter().next().ok_or(AmendError::Rule(PolicyErrors(Vec::new())))
     }
 }
 
-/// What a limiter's figures were refused for, told of a rule of a policy.
+/// Turns the errors of a limiter's values into those of a rule of a policy.
 pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> PolicyErrors {
     let error = |error: &tidegate_core::RuleError| PolicyError {
         rule: number,
@@ -84,21 +84,21 @@ pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> 
     PolicyErrors(errors.iter().map(error).collect())
 }
 
-/// Why the figures of a rule were not changed; those in force stay.
+/// Why the values of a rule were not changed; the old ones stay in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AmendError {
     /// There is no rule of this name.
     NoSuchRule(NoSuchRule),
-    /// The rule has no override of just these entries.
+    /// The rule has no override with exactly these entries.
     NoSuchOverride {
         /// The rule's name.
         rule: String,
-        /// The entries that were named.
+        /// The given entries.
         entries: Vec<(String, String)>,
     },
-    /// All that is wrong with the figures: in themselves, in an override's, for the memory that the
-    /// limiters there are would take, or for the store that they are in.
+    /// Every error of the values: of the rule's own, of an override's, of the memory that the existing limiters would
+    /// take, or of the store that holds them.
     Rule(PolicyErrors),
 }
 

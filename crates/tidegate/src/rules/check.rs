@@ -1,4 +1,4 @@
-//! What is checked of a rule before a policy will have it.
+//! The checks of a rule before it becomes part of a policy.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use super::spec::{
 
 const LONGEST_NAME: usize = 64;
 
-/// Checks all rules, and tells all mistakes.
+/// Checks all rules, and returns all mistakes.
 pub(super) fn check(specs: Vec<RuleSpec>) -> Result<Vec<PolicyRule>, PolicyErrors> {
     let mut errors = Vec::new();
     let mut names = HashMap::new();
@@ -28,7 +28,7 @@ pub(super) fn check(specs: Vec<RuleSpec>) -> Result<Vec<PolicyRule>, PolicyError
     if errors.is_empty() { Ok(rules) } else { Err(PolicyErrors(errors)) }
 }
 
-/// The mistakes found so far, and the rule that is being looked at.
+/// The mistakes found so far, and the rule that is being checked.
 struct Mistakes<'a> {
     rule: usize,
     name: String,
@@ -40,8 +40,8 @@ impl Mistakes<'_> {
         self.errors.push(PolicyError { rule: self.rule, name: self.name.clone(), place, problem });
     }
 
-    /// The checked figures; or nothing, the mistakes noted.
-    fn figures(&mut self, place: Place, result: Result<Rule, RuleErrors>) -> Option<Rule> {
+    /// Returns the checked values; notes the mistakes if there are any.
+    fn values(&mut self, place: Place, result: Result<Rule, RuleErrors>) -> Option<Rule> {
         result
             .map_err(|errors| {
                 errors.iter().for_each(|error| self.add(place, Problem::Figure(error.clone())));
@@ -56,7 +56,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_usage(&spec, mistakes);
     check_entries(&spec, mistakes);
     let when = patterns(&spec, mistakes);
-    let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
+    let base = mistakes.values(Place::Rule, Rule::new(spec.spec));
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     Some(PolicyRule::new(Checked { when, base: base?, overrides, spec }))
 }
@@ -140,7 +140,7 @@ fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Overri
         check_match(spec, number, other, &mut earlier, mistakes);
         match Rule::new(other.applied_to(&spec.spec)) {
             Ok(rule) => sound.push(Override { entries: other.entries.clone(), rule }),
-            // The mistakes of the rule itself are told once, where they are.
+            // Only the rule reports its own mistakes.
             Err(errors) => errors
                 .iter()
                 .filter(|error| !own.contains(error))
@@ -174,8 +174,8 @@ fn check_match<'a>(
     }
 }
 
-/// Overrides that came earlier in the file, by the names of their entries, of which there are few sets, and
-/// then by the entries: nobody looks through all of them.
+/// Earlier overrides of the rule, by the names of their entries, then by the entries. There are few sets of names, so
+/// a search does not compare with every override.
 #[derive(Default)]
 struct Earlier<'a> {
     by_names: HashMap<Vec<&'a str>, HashMap<Vec<Entry<'a>>, usize>>,
@@ -185,7 +185,7 @@ struct Earlier<'a> {
 type Entry<'a> = (&'a str, &'a str);
 
 impl<'a> Earlier<'a> {
-    /// The first override all of whose entries are among these.
+    /// Returns the first override whose entries are all among these.
     fn covers(&self, entries: &[Entry<'a>]) -> Option<usize> {
         let found = self.by_names.iter().filter_map(|(names, overrides)| {
             let named = entries.iter().filter(|(name, _)| names.contains(name));
@@ -194,7 +194,7 @@ impl<'a> Earlier<'a> {
         found.min()
     }
 
-    /// Adds one that no earlier one covers, its entries sorted.
+    /// Adds an override that no earlier one covers, with its entries sorted.
     fn add(&mut self, entries: Vec<Entry<'a>>, number: usize) {
         let names = entries.iter().map(|(name, _)| *name).collect();
         self.by_names.entry(names).or_default().insert(entries, number);
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::Policy;
 
-    /// An allowlist may be long. Compared each with each, these would take minutes.
+    /// An allowlist may be long: comparing all pairs would take minutes.
     #[test]
     fn a_hundred_thousand_overrides_are_looked_up_among_those_before_them() {
         const MANY: usize = 100_000;
@@ -232,11 +232,11 @@ mod tests {
         let covered = of(vec![entry("user", "u2".to_owned()), entry("path", "/".to_owned())]);
         spec.overrides.push(covered);
         let errors = Policy::new(vec![spec]).unwrap_err();
-        let told: Vec<_> =
+        let found: Vec<_> =
             errors.iter().map(|error| (error.place, error.problem.clone())).collect();
         let covers = |number: usize, earlier: usize| {
             (Place::Override(number), Problem::Unreachable(earlier))
         };
-        assert_eq!(told, [covers(MANY, MANY - 1), covers(MANY + 2, 7), covers(MANY + 3, 2)]);
+        assert_eq!(found, [covers(MANY, MANY - 1), covers(MANY + 2, 7), covers(MANY + 3, 2)]);
     }
 }

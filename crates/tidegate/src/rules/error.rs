@@ -1,4 +1,4 @@
-//! Why a policy is refused: all of its mistakes at once, each with its place.
+//! The errors of a policy: all of its mistakes, each with its place.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use tidegate_core::{Micros, RuleError};
 
 use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
-/// Where in a rule a mistake lies.
+/// The place of a mistake in a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the words of the rule itself.
+    /// In the rule's own fields.
     Rule,
     /// In its override of this number, counted from 0.
     Override(usize),
 }
 
-/// What is wrong.
+/// The kind of a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -45,39 +45,39 @@ pub enum Problem {
     MaxWaiters(usize),
     /// `dedupe` is not 1 ms to a day.
     Dedupe(Micros),
-    /// A queue whose usage is reported: what was used has no slot to leave in.
+    /// A queue whose usage is reported: a queue cannot schedule units that were used already.
     ReportedQueue,
-    /// A rule whose usage is reported, and which lets requests wait as well (`on_excess`).
+    /// A rule whose usage is reported, and which also lets requests wait (`on_excess`).
     ReportedWait,
     /// `hash_tag` names an entry that is not in `key`.
     TagNotInKey(String),
-    /// In a cluster: its keys and those of an earlier rule, which one request can meet as well, may live
-    /// in different slots, and not both rules say `across_slots`.
+    /// In a cluster: one request can match this and an earlier rule, their keys may be in different slots, and not
+    /// both rules have `across_slots`.
     AcrossSlots {
         /// The number of the earlier rule, counted from 0.
         earlier: usize,
         /// Its name.
         name: String,
     },
-    /// In a cluster: it and an earlier rule are queues that one request can meet in different slots.
+    /// In a cluster: this and an earlier rule are queues that one request can match in different slots.
     QueuesAcrossSlots {
         /// The number of the earlier rule, counted from 0.
         earlier: usize,
         /// Its name.
         name: String,
     },
-    /// In a cluster: it says `across_slots`, and remembers answers as well (`dedupe`).
+    /// In a cluster: the rule has `across_slots`, and also remembers answers (`dedupe`).
     DedupeAcrossSlots,
-    /// In a cluster: it says `across_slots`, and lets requests wait as well (`on_excess`).
+    /// In a cluster: the rule has `across_slots`, and also lets requests wait (`on_excess`).
     WaitAcrossSlots,
     /// A log whose string could grow past what a store holds for one key.
     TooLargeForStore {
-        /// Most bytes it could take.
+        /// The most bytes that it could take.
         bytes: u64,
         /// A resolution with which it would fit.
         resolution: Micros,
     },
-    /// A figure of the limiter.
+    /// An invalid value of the limiter.
     Figure(RuleError),
 }
 
@@ -203,11 +203,11 @@ impl fmt::Display for Problem {
 pub struct PolicyError {
     /// The number of the rule, counted from 0.
     pub rule: usize,
-    /// The name of the rule as written.
+    /// The name of the rule, as written.
     pub name: String,
-    /// Where in the rule.
+    /// The place in the rule.
     pub place: Place,
-    /// What is wrong, what was expected.
+    /// The kind of the mistake, and what was expected.
     pub problem: Problem,
 }
 
@@ -233,7 +233,7 @@ impl PolicyErrors {
         self.0.iter()
     }
 
-    /// The same, told of the rule with this number.
+    /// Returns these errors as those of the rule with this number.
     pub(crate) fn of_rule(mut self, number: usize) -> Self {
         self.0.iter_mut().for_each(|error| error.rule = number);
         self

@@ -7,7 +7,7 @@ use crate::request::Descriptor;
 /// Up to this many, looking at all of them is faster than the index.
 const FEW: usize = 16;
 
-/// What may match a descriptor, by number.
+/// The numbers of rules or overrides that may match a descriptor.
 ///
 /// Each number is listed once: under an entry that it requires, with one value or with any, or as unindexed if it
 /// requires none. Of several entries that it requires it is listed under the one that fewest require. Up to
@@ -19,14 +19,14 @@ pub(super) struct Index {
     by_name: BTreeMap<String, Named>,
 }
 
-/// What is listed under one entry.
+/// The numbers listed under one entry.
 #[derive(Clone, Debug, Default)]
 struct Named {
     with_any_value: Vec<usize>,
     by_value: HashMap<String, Vec<usize>>,
 }
 
-/// An entry that is required: its name, and its value where only one matches.
+/// A required entry: its name, and its value if only one matches.
 pub(super) type Required<'a> = (&'a str, Option<&'a str>);
 
 impl Index {

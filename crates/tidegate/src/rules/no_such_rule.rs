@@ -1,28 +1,28 @@
-//! A rule was named that the policy does not have.
+//! The error for a rule that the policy does not have.
 
 use std::fmt;
 
 use super::rule::PolicyRule;
 
-/// A rule was named that the policy does not have.
+/// The policy has no rule of the given name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSuchRule {
     domain: String,
     rule: String,
-    /// Domain and name of the first few rules that there are: of the domain, if it has any.
+    /// Domain and name of the first few rules: those of the domain, if it has any.
     instead: Vec<(String, String)>,
 }
 
 impl NoSuchRule {
-    /// How many rules are told that there are.
-    const MOST_TOLD: usize = 8;
+    /// The most rules that the message lists.
+    const MOST_LISTED: usize = 8;
 
     pub(crate) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {
         let of_domain = |known: &&PolicyRule| known.domain() == domain;
         let has_domain = there_are.iter().any(|known| of_domain(&known));
         let instead = there_are.iter().filter(|known| !has_domain || of_domain(known));
         let identity = |known: &PolicyRule| (known.domain().to_owned(), known.name().to_owned());
-        let instead = instead.take(Self::MOST_TOLD).map(identity).collect();
+        let instead = instead.take(Self::MOST_LISTED).map(identity).collect();
         Self { domain: domain.to_owned(), rule: rule.to_owned(), instead }
     }
 }

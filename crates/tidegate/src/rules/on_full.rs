@@ -1,25 +1,23 @@
-//! What becomes of a key for which there is no room.
+//! The treatment of a key for which there is no room.
 
-/// What becomes of a key for which there is no room.
+/// The treatment of a key for which there is no room.
 ///
-/// There is none when as many limiters exist as may, or when states larger than a word take all the
-/// bytes they may, and none of them was found to be as good as new. Looking is bounded work: a few
-/// dozen limiters for each request, going on where the one before ended. So a key may for a moment find
-/// no room though there could be some, and a place that became free is found before all limiters have
-/// been looked at once. Where states grow (a `sliding_log`), no new limiter is let into the last eighth
-/// of the bytes. One that is there and has no memory left for one unit more goes on in the memory that it
-/// has, with coarser times: units taken then count for as long as the last of them. So it may admit later
-/// than it would have, and never sooner, and such answers say `overflow` as well.
+/// There is no room if the limiters have reached their cap, or states larger than a word have reached theirs in
+/// bytes, and no idle limiter was found. The search is bounded: each request looks at a few dozen limiters, and
+/// starts after those of the search before. So a key may find no room for a moment although a limiter is idle, until
+/// the searches have looked at every limiter. If states grow (`sliding_log`), no new limiter may use the last eighth
+/// of the bytes. An existing limiter without memory for one more unit keeps its memory and uses coarser times: units
+/// taken then count for as long as the last of them. It may admit later than otherwise, but never earlier, and such
+/// answers report `overflow` as well.
 ///
-/// A look (`peek`, or a cost of 0) at such a key tells what a request would be told. A refund gives
-/// nothing back to the shared limiter: it may come from a key that took nothing there, or long ago, and
-/// would give the others more than the limit. A reservation knows where it was taken, so settling one
-/// does give back there.
+/// A peek, or a cost of 0, reports for such a key what a request would get. A refund gives nothing back to the
+/// overflow limiter: the key may have taken nothing there, or long ago, and the refund would give the other keys more
+/// than the limit. A reservation records where it was taken, so settling it does give back there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
-    /// It shares one limiter of the rule with all others that came too late.
+    /// The key shares one limiter of the rule with all others without room.
     #[default]
     Share,
-    /// It is refused.
+    /// The key is refused.
     Refuse,
 }

@@ -1,4 +1,4 @@
-//! A limit and a window that a request brings along, as figures of the rules it meets.
+//! A limit and a window that a request supplies, as values of the rules that match it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::spec::Mode;
 use crate::request::{Descriptor, OwnLimit};
 
 impl PolicyRule {
-    /// The limit that a descriptor brings along for this rule; `None` where the rule does not let requests do so.
+    /// The limit that a descriptor supplies for this rule; `None` if the rule does not let requests supply one.
     pub(crate) fn own_limit_of<'d>(&self, descriptor: &Descriptor<'d>) -> Option<&'d Arc<Rule>> {
         let own = descriptor.own_limit().filter(|_| self.spec().limit_from_request);
         own?.of_rule(self.name())
@@ -19,7 +19,7 @@ impl PolicyRule {
 }
 
 impl Policy {
-    /// Whether some rule of the domain that matches the descriptor looks at figures it brings.
+    /// Whether a rule of the domain matches the descriptor and uses values that it supplies.
     #[must_use]
     pub fn looks_at_own_limit(&self, domain: &str, descriptor: &Descriptor<'_>) -> bool {
         self.of_own_limits(domain, descriptor).next().is_some()
@@ -34,12 +34,12 @@ impl Policy {
         self.in_domain(domain).filter(move |(_, rule)| looks(rule) && rule.matches(descriptor))
     }
 
-    /// The figures that a descriptor brings which is to have `limit` units per `window`: for each rule of the
-    /// domain that matches it and lets requests bring figures
-    /// ([`RuleSpec::limit_from_request`](crate::RuleSpec)), those that hold for its key with another limit and
-    /// another window, as an override would have it. All other words stay, a `capacity` among them, as the
-    /// policy was loaded: not as a rule was changed since ([`Gate::amend`](crate::Gate::amend)). Rules that
-    /// are off, and those that do not let requests bring figures, are left out.
+    /// Returns the values for a descriptor that supplies `limit` units per `window`. For each rule of the domain that
+    /// matches the descriptor and lets requests supply values ([`RuleSpec::limit_from_request`](crate::RuleSpec)),
+    /// these are the values for its key with this limit and this window, as with an override. Everything else, such
+    /// as `capacity`, stays as in the loaded policy, without later changes of the rule
+    /// ([`Gate::amend`](crate::Gate::amend)). Rules that are off, and rules that do not let requests supply values,
+    /// are left out.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
@@ -57,8 +57,8 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// What can not be of the figures of each of those rules: a limit above 10^9, a window that the rule's
-    /// `buckets` do not divide.
+    /// Returns every error of the values for those rules: a limit above 10^9, or a window that the rule's `buckets`
+    /// do not divide.
     pub fn own_limit(
         &self,
         domain: &str,
@@ -66,12 +66,12 @@ impl Policy {
         limit: Limit,
         window: Micros,
     ) -> Result<OwnLimit, PolicyErrors> {
-        let (mut figures, mut errors) = (Vec::new(), Vec::new());
+        let (mut values, mut errors) = (Vec::new(), Vec::new());
         for (number, rule) in self.of_own_limits(domain, descriptor) {
             let mut spec = *rule.variant(rule.variant_for(descriptor)).spec();
             (spec.limit, spec.window) = (limit, Some(window));
             match Rule::new(spec) {
-                Ok(own) => figures.push((rule.name().into(), own)),
+                Ok(own) => values.push((rule.name().into(), own)),
                 Err(mistakes) => errors.extend(mistakes.iter().map(|mistake| PolicyError {
                     rule: number,
                     name: rule.name().to_owned(),
@@ -81,7 +81,7 @@ impl Policy {
             }
         }
         if errors.is_empty() {
-            Ok(OwnLimit::of_rules(figures.into_iter()))
+            Ok(OwnLimit::of_rules(values.into_iter()))
         } else {
             Err(PolicyErrors(errors))
         }

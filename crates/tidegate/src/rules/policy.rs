@@ -12,7 +12,7 @@ use super::spec::RuleSpec;
 use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
-/// Rules in the order they were written, found by domain. Never changed once built.
+/// Rules in file order, found by domain. Never changed once built.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub(super) rules: Vec<PolicyRule>,
@@ -34,7 +34,7 @@ impl Policy {
     /// Checks every rule, alone and beside the others.
     ///
     /// # Errors
-    /// All that is wrong with any of them.
+    /// Returns every mistake in the rules.
     pub fn new(specs: Vec<RuleSpec>) -> Result<Self, PolicyErrors> {
         let rules = check(specs)?;
         let mut by_domain: BTreeMap<&str, Vec<_>> = BTreeMap::new();
@@ -50,47 +50,47 @@ impl Policy {
         Ok(Self { rules, by_domain, ..Self::default() })
     }
 
-    /// Lets all rules together keep at most `max_keys` limiters, whatever the cap of each. What
-    /// becomes of a key for which there is no room is told by the `on_full` of its rule.
+    /// Lets all rules together keep at most `max_keys` limiters, in addition to the cap of each. The `on_full` of the
+    /// rule decides what happens to a key for which there is no room.
     #[must_use]
     pub const fn with_max_keys(mut self, max_keys: NonZeroUsize) -> Self {
         self.max_keys = Some(max_keys);
         self
     }
 
-    /// Most limiters that all rules together keep; `None` where only the cap of each rule holds.
+    /// The most limiters that all rules together keep; `None` if only the cap of each rule applies.
     #[must_use]
     pub const fn max_keys(&self) -> Option<NonZeroUsize> {
         self.max_keys
     }
 
-    /// Says which of several policies in turn this is: a larger number is a newer one. It matters where nodes with
-    /// different values share a [store](Policy::with_store), as in a rolling change: a key is decided by the values
-    /// of the newest revision that has taken from it, whichever node asks. Of policies with the same revision, or
-    /// with none, those values are the newer that came in force later on their node: with the first policy that it
-    /// loaded, or with one that was put in force since and changed them. One without is older than all that have one. So
-    /// where nodes of the old policy may restart meanwhile, give a larger number with each change.
+    /// Sets the revision of the policy: a larger number is newer. It matters if nodes with different values share a
+    /// [store](Policy::with_store), as in a rolling change: the values of the newest revision that has taken from a
+    /// key decide for it, whichever node asks. Of policies with the same revision, or with none, the newer values are
+    /// those that came in force later on their node: with the first policy that it loaded, or with a later one that
+    /// changed them. A policy without a revision is older than all with one. So if nodes with the old policy may
+    /// restart meanwhile, set a larger revision with each change.
     #[must_use]
     pub const fn with_revision(mut self, revision: NonZeroU32) -> Self {
         self.revision = Some(revision);
         self
     }
 
-    /// Which of several policies in turn this is, if it says so.
+    /// The revision of the policy, if it has one.
     #[must_use]
     pub const fn revision(&self) -> Option<NonZeroU32> {
         self.revision
     }
 
-    /// Names the store that the limiters are to live in. A [`Gate`](crate::Gate) keeps them in process
-    /// all the same: a gate over a store is asked in another way, and made of these settings.
+    /// Names the store for the limiters. A [`Gate`](crate::Gate) ignores it and keeps limiters in process; a gate
+    /// over a store is a type of its own, built from these settings.
     #[must_use]
     pub fn with_store(mut self, store: StoreSettings) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// The store that the limiters are to live in; `None` for this process.
+    /// The store for the limiters; `None` for this process.
     #[must_use]
     pub const fn store(&self) -> Option<&StoreSettings> {
         self.store.as_ref()
@@ -112,7 +112,7 @@ impl Policy {
         self.in_domain(domain).find(|(_, rule)| rule.name() == name).ok_or_else(none)
     }
 
-    /// The same policy, whose rules are known by what those of the same names in another policy are known by.
+    /// Returns this policy with the tokens of the other policy's rules of the same names.
     pub(crate) fn known_as(mut self, other: &Self) -> Self {
         for rule in &mut self.rules {
             if let Ok((_, known)) = other.named(rule.domain(), rule.name()) {

@@ -1,4 +1,4 @@
-//! A checked rule: which descriptors it matches, and which figures hold for a key.
+//! A checked rule: which descriptors it matches, and which values apply to a key.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Pattern {
     }
 }
 
-/// Figures for the keys that have these values.
+/// Values for the keys that have these entries.
 #[derive(Clone, Debug)]
 pub(super) struct Override {
     pub(super) entries: Vec<(String, String)>,
@@ -57,7 +57,7 @@ impl Override {
     }
 }
 
-/// The overrides of a rule: the first that matches holds.
+/// The overrides of a rule: the first that matches applies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
     all: Vec<Override>,
@@ -74,7 +74,7 @@ impl Overrides {
         Self { all, index }
     }
 
-    /// The number of the one that holds for a descriptor.
+    /// Returns the number of the override that applies to a descriptor.
     fn find(&self, descriptor: &Descriptor<'_>) -> Option<usize> {
         let mut first = None;
         self.index.visit(descriptor, |number| {
@@ -103,8 +103,8 @@ pub(super) struct Checked {
     pub(super) overrides: Overrides,
 }
 
-/// What a rule has in common with its copies, and with what it is changed to, and no other rule has: so that
-/// it is known again without its texts. A rule that is made for one answer has none.
+/// The identity of a rule without its texts: shared by its copies and by the rules that it is changed to. A rule that
+/// is made for one answer has none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Token(Option<Arc<()>>);
 
@@ -124,11 +124,11 @@ impl Token {
 }
 
 impl PolicyRule {
-    /// A rule of the default domain that matches everything, with these figures.
+    /// Returns a rule of the default domain that matches everything, with these values.
     #[cfg(feature = "tower")]
-    pub(crate) fn of_figures(name: &str, figures: &Rule) -> Self {
-        let spec = RuleSpec::new(name, *figures.spec());
-        let (base, when, overrides) = (figures.clone(), Vec::new(), Overrides::default());
+    pub(crate) fn of_values(name: &str, values: &Rule) -> Self {
+        let spec = RuleSpec::new(name, *values.spec());
+        let (base, when, overrides) = (values.clone(), Vec::new(), Overrides::default());
         let checked = Checked { spec, when, base, overrides };
         Self { checked: Arc::new(checked), token: Token::default() }
     }
@@ -137,7 +137,7 @@ impl PolicyRule {
         Self { checked: Arc::new(checked), token: Token::new() }
     }
 
-    /// What it is known by, without its texts.
+    /// The identity of the rule, without its texts.
     #[inline]
     pub(crate) const fn token(&self) -> &Token {
         &self.token
@@ -167,7 +167,7 @@ impl PolicyRule {
         &self.checked.spec
     }
 
-    /// The checked figures: variant 0 is the rule's own, then one for each override.
+    /// The checked values: variant 0 is the rule's own, then one for each override.
     #[must_use]
     pub fn variant(&self, number: usize) -> &Rule {
         number
@@ -176,13 +176,13 @@ impl PolicyRule {
             .map_or(&self.checked.base, |o| &o.rule)
     }
 
-    /// How many variants of its figures there are: 1 + the number of overrides.
+    /// The number of variants of its values: 1 + the number of overrides.
     #[must_use]
     pub fn variants(&self) -> usize {
         1 + self.checked.overrides.all.len()
     }
 
-    /// Whether a descriptor has all that the rule asks for.
+    /// Whether a descriptor has all that the rule requires.
     pub(crate) fn matches(&self, descriptor: &Descriptor<'_>) -> bool {
         if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
@@ -196,7 +196,7 @@ impl PolicyRule {
             && self.checked.spec.key.iter().all(|name| has(name, None))
     }
 
-    /// Returns the entries that every matching descriptor has, each with its value where only one matches.
+    /// Returns the entries that every matching descriptor has, each with its value if only one matches.
     pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
         let when = self.checked.when.iter().map(|(name, pattern)| match pattern {
             Pattern::Whole(value) => (name.as_str(), Some(value.as_str())),
@@ -205,7 +205,7 @@ impl PolicyRule {
         when.chain(self.checked.spec.key.iter().map(|name| (name.as_str(), None)))
     }
 
-    /// Whether no entry must have a value that the other rule does not let it have.
+    /// Whether every entry can have a value that both rules accept.
     pub(super) fn when_agrees(&self, other: &Self) -> bool {
         self.checked.when.iter().all(|(name, pattern)| {
             let theirs = other.checked.when.iter().filter(|(theirs, _)| theirs == name);
@@ -213,8 +213,7 @@ impl PolicyRule {
         })
     }
 
-    /// The entries that a descriptor must have: those of `when`, then those of `key` that `when` does not
-    /// name.
+    /// The entries that a descriptor must have: those of `when`, then those of `key` that `when` does not name.
     pub(super) fn entry_names(&self) -> Vec<&str> {
         let when = self.checked.when.iter().map(|(name, _)| name.as_str());
         let mut names: Vec<_> = when.collect();
@@ -240,7 +239,7 @@ impl PolicyRule {
         all && entries.next().is_none()
     }
 
-    /// The parts of the key of the limiter that a matching descriptor meets.
+    /// The parts of the key of the limiter for a matching descriptor.
     pub(crate) fn key<'a>(
         &'a self,
         descriptor: &'a Descriptor<'_>,
@@ -248,7 +247,7 @@ impl PolicyRule {
         self.checked.spec.key.iter().map(|name| descriptor.value(name).unwrap_or_default())
     }
 
-    /// The number of the variant that holds for a matching descriptor.
+    /// The number of the variant that applies to a matching descriptor.
     pub(crate) fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
         self.checked.overrides.find(descriptor).map_or(0, |number| number + 1)
     }

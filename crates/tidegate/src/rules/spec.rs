@@ -5,80 +5,79 @@ use tidegate_core::{Limit, Micros, Spec};
 use crate::request::Request;
 use crate::rules::OnFull;
 
-/// Most limiters of a rule unless it says otherwise.
+/// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// The largest `max_keys`.
 pub(crate) const MOST_MAX_KEYS: usize = 1_000_000_000;
-/// What `max_keys` may be.
+/// The values of `max_keys`, in messages.
 pub(crate) const MAX_KEYS_EXPECTED: &str = "a whole number from 1 to 1000000000";
 /// The largest `max_waiters`.
 pub(crate) const MOST_MAX_WAITERS: usize = 1_000_000;
-/// What `max_waiters` may be.
+/// The values of `max_waiters`, in messages.
 pub(crate) const MAX_WAITERS_EXPECTED: &str = "a whole number from 1 to 1000000";
-/// What the `wait` of `on_excess` may be.
+/// The values of `wait` in `on_excess`, in messages.
 pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1us to 366d";
 /// The shortest and the longest `dedupe`: a millisecond, and a day.
 pub(crate) const DEDUPE_RANGE: std::ops::RangeInclusive<Micros> =
     Micros::from_millis(1)..=Micros::from_secs(86_400);
-/// What `dedupe` may be.
+/// The values of `dedupe`, in messages.
 pub(crate) const DEDUPE_EXPECTED: &str = "a length of time such as \"10s\", from 1ms to 1d";
-/// Most bytes of a rule's states unless it says otherwise: 1 GiB.
+/// The default of the most bytes of a rule's states: 1 GiB.
 const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
-/// What a rule's decision does to a request.
+/// The effect of a rule's decision on a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// It refuses what does not fit.
+    /// The rule refuses what does not fit.
     #[default]
     Enforce,
-    /// It decides and counts, and never refuses: for trying a rule beside the live ones.
+    /// The rule decides and counts, but never refuses: for trying a rule beside the live ones.
     Shadow,
-    /// It is not looked at.
+    /// The rule is ignored.
     Off,
 }
 
-/// What becomes of a request that is too much for a rule, where it is asked for by
+/// The treatment of a request that exceeds a rule, if the request is asked with
 /// [`Gate::acquire`](crate::Gate::acquire).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnExcess {
-    /// It is refused.
+    /// The request is refused.
     #[default]
     Reject,
-    /// It waits: first come, first served, for each limiter of the rule.
+    /// The request waits: first come, first served, for each limiter of the rule.
     Wait {
-        /// The longest, from its arrival: 1 us to 366 days. What can not be admitted by then is
-        /// refused at once.
+        /// The longest wait, from the request's arrival: 1 us to 366 days. A request that cannot be admitted by then
+        /// is refused immediately.
         wait: Micros,
-        /// The most that wait for one limiter, from 1 to a million; who comes then is refused at once.
+        /// The most waiters for one limiter, from 1 to a million; further requests are refused immediately.
         max_waiters: usize,
     },
 }
 
-/// How a rule's limiters learn what a request uses.
+/// The way in which a rule's limiters learn the usage of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Usage {
-    /// A request says what it costs, and takes that if it is admitted.
+    /// A request has a cost, and takes it if it is admitted.
     #[default]
     Requested,
-    /// What was used is reported afterwards. A cost of 0 asks whether one unit would be admitted, and takes
-    /// nothing. A cost of 1 or more is taken whatever the limiter holds, even into debt, and answered by how
-    /// the limiter then stands: allowed where one unit more would be admitted, else denied until one is. A
-    /// request that so reports to an enforced rule is refused by no other, and taken from all that it
-    /// meets.
+    /// Usage is reported afterwards. A cost of 0 asks whether one unit would be admitted, and takes nothing. A cost
+    /// of 1 or more is taken regardless of the limit, even into debt; the answer reports the limiter after that:
+    /// allowed if one unit more would be admitted, else denied until it would. No other rule refuses a request that
+    /// reports usage to an enforced rule, and the request takes from all of its limiters.
     Reported,
 }
 
-/// What a rule does while a shared store does not decide. In memory it means nothing.
+/// The behavior of a rule while a shared store does not decide. In memory it has no effect.
 ///
-/// A store is *unavailable* when it does not answer. It is *overloaded* when it answers, but cannot decide a
-/// request in time: load must not open a limit, so only `Closed` differs then.
+/// A store is *unavailable* if it does not answer. It is *overloaded* if it answers, but cannot decide a request in
+/// time: load must not open a limit, so `Open` then acts as `Local`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreError {
-    /// It admits while the store is unavailable, and is as `Local` while the store is overloaded.
+    /// Admits while the store is unavailable, and acts as `Local` while the store is overloaded.
     Open,
-    /// It denies: whoever asks is told that no decision can be taken, not that it asked too often.
+    /// Denies; the answer says that no decision can be made, not that the caller asked too often.
     Closed,
-    /// It is decided in process, by this node's share of the limit.
+    /// Decides in process, by this node's share of the limit.
     #[default]
     Local,
 }
@@ -87,52 +86,52 @@ pub enum OnStoreError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleSpec {
-    /// `[a-z0-9._-]{1,64}`, unique in its domain. With the domain it is the identity of the state, so
-    /// renaming a rule begins anew.
+    /// `[a-z0-9._-]{1,64}`, unique in its domain. With the domain it is the identity of the state, so a renamed rule
+    /// starts fresh.
     pub name: String,
     /// The domain it belongs to.
     pub domain: String,
     /// Entries a descriptor must have; a value may end in `*`.
     pub when: Vec<(String, String)>,
-    /// Entries whose values make up the key: one limiter for each combination; none, one for all.
+    /// Entries whose values make up the key: one limiter for each combination; without entries, one for all.
     pub key: Vec<String>,
     /// Whether a descriptor must have no other entries, and these in the order `when`, then `key`.
     pub exact: bool,
     /// Enforce, shadow or off.
     pub mode: Mode,
-    /// How its limiters decide.
+    /// The algorithm of its limiters, with its values.
     pub spec: Spec,
-    /// Most limiters kept at once, from 1 to 10^9, a hard cap (default one million). Where states do
-    /// not fit a word each, the rule's `max_memory` (default 1 GiB) is another.
+    /// The most limiters kept, from 1 to 10^9: a hard cap (default one million). If states do not fit a word each,
+    /// the rule's `max_memory` (default 1 GiB) is another cap.
     pub max_keys: Option<usize>,
-    /// What becomes of a key for which there is no room: it shares, or is refused.
+    /// The treatment of a key for which there is no room: it shares, or is refused.
     pub on_full: OnFull,
-    /// What becomes of a request that is too much for it: it is rejected, or waits.
+    /// The treatment of a request that exceeds the rule: it is rejected, or waits.
     pub on_excess: OnExcess,
-    /// Whether requests say what they cost before they run, or report it afterwards.
+    /// Whether requests have a cost before they run, or report it afterwards.
     pub usage: Usage,
-    /// What it does while a shared store does not decide.
+    /// Its behavior while a shared store does not decide.
     pub on_store_error: OnStoreError,
-    /// For how long, from 1 ms to a day, a request that was admitted under an id
-    /// ([`Request::with_id`]) is answered the same again and takes nothing; `None` is not at all.
+    /// The time, from 1 ms to a day, for which the answer to an admitted request with an id ([`Request::with_id`]) is
+    /// remembered. A repeated request gets that answer and takes nothing. `None` remembers nothing.
     pub dedupe: Option<Micros>,
-    /// The entry, one of `key`, whose value alone chooses the slot of a cluster that its limiters live
-    /// in. Rules that meet on one request are decided in one step where all are tagged by the same.
+    /// The entry, one of `key`, whose value alone chooses the cluster slot of the limiters. Rules that match one
+    /// request are decided in one step if all have the same tag.
     pub hash_tag: Option<String>,
-    /// Whether it may be taken before rules of another slot have decided, and given back when they refuse.
-    /// In a cluster, rules that meet on one request in different slots are refused unless all say so;
-    /// elsewhere it means nothing.
+    /// Whether the rule may take units before rules of another slot have decided, and give them back if those refuse.
+    /// In a cluster, rules that match one request in different slots are invalid unless all of them say so. Without a
+    /// cluster it has no effect.
     pub across_slots: bool,
-    /// Whether figures that a request brings along ([`OwnLimit`](crate::OwnLimit)) hold in place of the
-    /// rule's own; else nobody looks at them. The rule's figures are then those of who brings none. All its
-    /// keys share one overflow limiter, under its own figures, those of its overrides included.
+    /// Whether values that a request supplies ([`OwnLimit`](crate::OwnLimit)) apply in place of the rule's own; by
+    /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
+    /// overflow limiter under the rule's own values, even keys with an override.
     pub limit_from_request: bool,
-    /// Other figures for some keys; the first that matches holds.
+    /// Other values for some keys; the first override that matches applies.
     pub overrides: Vec<OverrideSpec>,
 }
 
 impl RuleSpec {
-    /// A rule of the default domain that matches every descriptor and keeps one limiter for all.
+    /// Creates a rule of the default domain that matches every descriptor and keeps one limiter for all.
     #[must_use]
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
         Self {
@@ -163,7 +162,7 @@ impl RuleSpec {
         self
     }
 
-    /// Requires an entry; `"api/*"` matches every value that begins with `api/`.
+    /// Requires an entry; `"api/*"` matches every value with the prefix `api/`.
     #[must_use]
     pub fn when(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.when.push((name.into(), value.into()));
@@ -191,7 +190,7 @@ impl RuleSpec {
         self
     }
 
-    /// Keeps at most that many limiters; what is asked for beyond them is told by `on_full`.
+    /// Keeps at most that many limiters; `on_full` decides what happens to further keys.
     #[must_use]
     pub const fn max_keys(mut self, max_keys: usize, on_full: OnFull) -> Self {
         self.max_keys = Some(max_keys);
@@ -199,25 +198,25 @@ impl RuleSpec {
         self
     }
 
-    /// Most limiters there may be, from 1 to 10^9.
+    /// The most limiters, from 1 to 10^9.
     pub(crate) fn most_keys(&self) -> usize {
         self.max_keys.unwrap_or(DEFAULT_MAX_KEYS).clamp(1, MOST_MAX_KEYS)
     }
 
-    /// Most bytes that states larger than a word may take before no new limiter is let in.
+    /// The most bytes of states larger than a word before new limiters are refused.
     pub(crate) fn most_bytes(&self) -> usize {
         let most = self.spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
-    /// Sets what becomes of a request that is too much for it.
+    /// Sets what happens to a request that exceeds the rule.
     #[must_use]
     pub const fn on_excess(mut self, on_excess: OnExcess) -> Self {
         self.on_excess = on_excess;
         self
     }
 
-    /// Sets how its limiters learn what a request uses.
+    /// Sets how its limiters learn the usage of a request.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Usage};
@@ -242,14 +241,14 @@ impl RuleSpec {
         self
     }
 
-    /// Sets what it does while a shared store is away.
+    /// Sets what it does while a shared store does not decide.
     #[must_use]
     pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = on_store_error;
         self
     }
 
-    /// Sets for how long a request that was admitted is answered the same again under its id.
+    /// Sets how long the answer to an admitted request is remembered under its id.
     #[must_use]
     pub const fn dedupe(mut self, time: Micros) -> Self {
         self.dedupe = Some(time);
@@ -263,21 +262,21 @@ impl RuleSpec {
         self
     }
 
-    /// Lets it be taken before rules of another slot have decided, and given back when they refuse.
+    /// Lets the rule take units before rules of another slot have decided, and give them back if those refuse.
     #[must_use]
     pub const fn across_slots(mut self) -> Self {
         self.across_slots = true;
         self
     }
 
-    /// Lets requests bring figures that hold in place of its own.
+    /// Lets requests supply values that apply in place of its own.
     #[must_use]
     pub const fn limit_from_request(mut self) -> Self {
         self.limit_from_request = true;
         self
     }
 
-    /// Adds an override behind those it has.
+    /// Adds an override after the existing ones.
     #[must_use]
     pub fn with_override(mut self, other: OverrideSpec) -> Self {
         self.overrides.push(other);
@@ -285,7 +284,7 @@ impl RuleSpec {
     }
 }
 
-/// Other figures for the keys that have these values.
+/// Other values for the keys that have these entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OverrideSpec {
@@ -300,13 +299,13 @@ pub struct OverrideSpec {
 }
 
 impl OverrideSpec {
-    /// An override for keys whose entry `name` is `value`.
+    /// Creates an override for keys whose entry `name` is `value`.
     #[must_use]
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { entries: vec![(name.into(), value.into())], ..Self::default() }
     }
 
-    /// The words of `base`, with those that this override changes.
+    /// Returns `base` with the fields that this override changes.
     pub(crate) fn applied_to(&self, base: &Spec) -> Spec {
         let mut spec = *base;
         spec.limit = self.limit.unwrap_or(base.limit);

@@ -1,7 +1,7 @@
-//! What rules can not be where their limiters live in a store, though each is sound alone.
+//! The rules that a store cannot hold, though each is valid alone.
 //!
-//! In a cluster, limiters are decided in one step only where their keys share a slot. Rules of which a
-//! descriptor can meet two, apart, must say that they may be taken one after the other.
+//! In a cluster, limiters are decided in one step only if their keys share a slot. If one descriptor can match two
+//! rules in different slots, both must allow that they are taken one after the other.
 
 use tidegate_core::{Micros, Rule, Spec};
 
@@ -11,16 +11,16 @@ use super::rule::PolicyRule;
 use super::spec::{Mode, OnExcess};
 use crate::settings::StoreSettings;
 
-/// The largest value that a store holds for one key: 512 MB, as Redis has it unless set otherwise.
+/// The largest value that a store holds for one key: 512 MB, the default of Redis.
 const MOST_VALUE_BYTES: u64 = 512 << 20;
 
 impl Policy {
-    /// Whether the limiters of these rules can live in a store.
+    /// Checks whether a store can hold the limiters of these rules.
     ///
     /// # Errors
-    /// All that can not be. A log that could outgrow one value of the store; in a cluster, rules that one
-    /// descriptor can meet though their keys may live in different slots, unless both say `across_slots`;
-    /// and rules that say so, and remember answers or let requests wait.
+    /// Returns every reason against it: a log that could outgrow one value of the store; in a cluster, rules that one
+    /// descriptor can match with keys in different slots, unless both have `across_slots`; and rules that have it,
+    /// and also remember answers or let requests wait.
     pub fn fits(&self, store: &StoreSettings) -> Result<(), PolicyErrors> {
         let rules = self.rules();
         let mut errors = Vec::new();
@@ -38,7 +38,7 @@ impl Policy {
                 alone_across(rule).for_each(|problem| add(Place::Rule, problem));
                 let apart = rules.iter().take(number).enumerate();
                 let apart = apart.filter_map(|(earlier, other)| across(earlier, other, rule));
-                // One other is enough to show what is missing.
+                // One such rule is enough to show what is missing.
                 apart.take(1).for_each(|problem| add(Place::Rule, problem));
             }
         }
@@ -47,12 +47,11 @@ impl Policy {
 }
 
 impl StoreSettings {
-    /// Whether limiters of a key can live in the store under these figures: not where they are those of a
-    /// log whose string could pass 512 MB. For figures that are not of a policy's rules, which
-    /// [`Policy::fits`] looks at.
+    /// Whether a store can hold limiters with these values: not a log whose string could exceed 512 MB. This is for
+    /// values from outside a policy; [`Policy::fits`] checks a policy's rules.
     #[must_use]
-    pub fn can_hold(&self, figures: &Rule) -> bool {
-        figures.most_stored_bytes() <= MOST_VALUE_BYTES
+    pub fn can_hold(&self, values: &Rule) -> bool {
+        values.most_stored_bytes() <= MOST_VALUE_BYTES
     }
 }
 
@@ -64,7 +63,7 @@ fn too_large(rule: &Rule) -> Option<Problem> {
     })
 }
 
-/// The finest resolution, of those that a person would write, with which a log fits.
+/// Returns the finest resolution, among round ones, with which a log fits.
 fn fitting_resolution(spec: &Spec) -> Micros {
     let fits = |resolution: &Micros| {
         let mut coarser = *spec;
@@ -76,7 +75,7 @@ fn fitting_resolution(spec: &Spec) -> Micros {
     nice.into_iter().find(fits).unwrap_or(spec.window.unwrap_or_default())
 }
 
-/// What a rule can not have that is taken slot by slot, and given back when another refuses.
+/// Returns the invalid fields of a rule that is taken slot by slot, and given back if another refuses.
 fn alone_across(rule: &PolicyRule) -> impl Iterator<Item = Problem> {
     let spec = rule.spec();
     let remembers = spec.dedupe.is_some().then_some(Problem::DedupeAcrossSlots);
@@ -84,7 +83,7 @@ fn alone_across(rule: &PolicyRule) -> impl Iterator<Item = Problem> {
     remembers.into_iter().chain(waits).filter(|_| spec.across_slots)
 }
 
-/// What is wrong where one descriptor can meet both rules, and their keys need not share a slot.
+/// Returns the mistake if one descriptor can match both rules, and their keys may be in different slots.
 fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Problem> {
     let tagged_alike =
         earlier.spec().hash_tag.is_some() && earlier.spec().hash_tag == later.spec().hash_tag;
@@ -100,7 +99,7 @@ fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Pro
     (!both_say).then_some(Problem::AcrossSlots { earlier: number, name })
 }
 
-/// Whether some descriptor matches both rules. Where it is not plain that none does, one may.
+/// Whether a descriptor may match both rules; false only if certainly none does.
 fn can_meet(one: &PolicyRule, other: &PolicyRule) -> bool {
     let counts = |rule: &PolicyRule| {
         let limits = (0..rule.variants()).any(|variant| !rule.variant(variant).is_unlimited());
@@ -113,7 +112,7 @@ fn can_meet(one: &PolicyRule, other: &PolicyRule) -> bool {
         && names_agree(one, other)
 }
 
-/// Whether a descriptor can have the entries that both rules ask for.
+/// Whether a descriptor can have the entries that both rules require.
 fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
     let has_all = |exact: &[&str], asked: &[&str]| asked.iter().all(|name| exact.contains(name));
     let (ours, theirs) = (one.entry_names(), other.entry_names());
@@ -144,8 +143,8 @@ mod tests {
         RuleSpec::new(name, Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1)))
     }
 
-    /// What is told of rules in a cluster; nothing is told of them on one server.
-    fn told(rules: &[RuleSpec]) -> String {
+    /// Returns the errors of rules in a cluster; one server reports none.
+    fn errors(rules: &[RuleSpec]) -> String {
         let policy = Policy::new(rules.to_vec()).unwrap();
         assert_eq!(policy.fits(&settings("redis://a")), Ok(()));
         match policy.fits(&settings("redis+cluster://a")) {
@@ -155,72 +154,72 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_meet_across_slots_are_told_unless_they_may() {
+    fn rules_that_match_across_slots_are_refused_unless_they_may() {
         let (one, all) = (rule("one").key(["user"]), rule("all"));
-        let both = told(&[one.clone(), all.clone()]);
+        let both = errors(&[one.clone(), all.clone()]);
         assert!(both.starts_with("rule 2 (`all`)") && both.contains("rule `one`"), "{both}");
         assert!(both.contains("`hash_tag`") && both.contains("`across_slots = true`"), "{both}");
-        assert!(told(&[one.clone().across_slots(), all.clone()]).contains("rule 2"));
-        assert_eq!(told(&[one.clone().across_slots(), all.clone().across_slots()]), "");
-        assert_eq!(told(&[one.clone(), all.in_domain("another")]), "");
-        assert_eq!(told(&[one.clone(), rule("off").mode(Mode::Off)]), "");
+        assert!(errors(&[one.clone().across_slots(), all.clone()]).contains("rule 2"));
+        assert_eq!(errors(&[one.clone().across_slots(), all.clone().across_slots()]), "");
+        assert_eq!(errors(&[one.clone(), all.in_domain("another")]), "");
+        assert_eq!(errors(&[one.clone(), rule("off").mode(Mode::Off)]), "");
         let open = RuleSpec::new("open", Spec::unlimited(AlgorithmKind::TokenBucket));
-        assert_eq!(told(&[one, open]), "");
+        assert_eq!(errors(&[one, open]), "");
     }
 
     #[test]
     fn rules_with_one_tag_share_a_slot_and_others_do_not() {
         let tagged = |name: &str, tag: &str| rule(name).key(["user", "ip"]).hash_tag(tag);
-        assert_eq!(told(&[tagged("a", "user"), tagged("b", "user")]), "");
-        assert!(told(&[tagged("a", "user"), tagged("b", "ip")]).contains("rule 2"));
-        assert!(told(&[tagged("a", "user"), rule("b").key(["user"])]).contains("rule 2"));
+        assert_eq!(errors(&[tagged("a", "user"), tagged("b", "user")]), "");
+        assert!(errors(&[tagged("a", "user"), tagged("b", "ip")]).contains("rule 2"));
+        assert!(errors(&[tagged("a", "user"), rule("b").key(["user"])]).contains("rule 2"));
     }
 
     #[test]
     fn rules_that_no_descriptor_meets_together_are_let_be() {
         let when = |name: &str, value: &str| rule(name).when("path", value).key(["user"]);
-        assert_eq!(told(&[when("a", "x"), when("b", "y")]), "");
-        assert_eq!(told(&[when("a", "x*"), when("b", "y*")]), "");
-        assert_eq!(told(&[when("a", "x*"), when("b", "yx")]), "");
+        assert_eq!(errors(&[when("a", "x"), when("b", "y")]), "");
+        assert_eq!(errors(&[when("a", "x*"), when("b", "y*")]), "");
+        assert_eq!(errors(&[when("a", "x*"), when("b", "yx")]), "");
         for (one, other) in [("x", "x"), ("x*", "xy"), ("xy*", "x*"), ("*", "x")] {
-            assert!(!told(&[when("a", one), when("b", other)]).is_empty(), "{one} {other}");
+            assert!(!errors(&[when("a", one), when("b", other)]).is_empty(), "{one} {other}");
         }
         let exact = |name: &str, key: &[&str]| rule(name).key(key.to_vec()).exact();
-        assert_eq!(told(&[exact("a", &["user"]), exact("b", &["user", "ip"])]), "");
-        assert_eq!(told(&[exact("a", &["user"]), rule("b").key(["user", "ip"])]), "");
-        assert_eq!(told(&[rule("b").key(["ip"]), exact("a", &["user"])]), "");
-        assert!(!told(&[exact("a", &["user"]), exact("b", &["user"])]).is_empty());
-        assert!(!told(&[exact("a", &["user", "ip"]), rule("b").key(["ip"])]).is_empty());
+        assert_eq!(errors(&[exact("a", &["user"]), exact("b", &["user", "ip"])]), "");
+        assert_eq!(errors(&[exact("a", &["user"]), rule("b").key(["user", "ip"])]), "");
+        assert_eq!(errors(&[rule("b").key(["ip"]), exact("a", &["user"])]), "");
+        assert!(!errors(&[exact("a", &["user"]), exact("b", &["user"])]).is_empty());
+        assert!(!errors(&[exact("a", &["user", "ip"]), rule("b").key(["ip"])]).is_empty());
     }
 
     #[test]
     fn two_queues_can_not_meet_across_slots_whatever_they_say() {
         let queues = ["a", "b"].map(|name| queue(name).key([name]).across_slots());
-        assert!(told(&queues).contains("gives nothing back"), "{}", told(&queues));
-        assert_eq!(told(&[queue("a").across_slots(), rule("b").across_slots()]), "");
+        assert!(errors(&queues).contains("gives nothing back"), "{}", errors(&queues));
+        assert_eq!(errors(&[queue("a").across_slots(), rule("b").across_slots()]), "");
     }
 
     #[test]
     fn a_rule_across_slots_neither_remembers_nor_lets_wait() {
         let across = || rule("a").across_slots();
         let wait = OnExcess::Wait { wait: Micros::from_secs(1), max_waiters: 1 };
-        let both = told(&[across().dedupe(Micros::from_secs(1)).on_excess(wait)]);
+        let both = errors(&[across().dedupe(Micros::from_secs(1)).on_excess(wait)]);
         assert!(both.contains("no `dedupe`") && both.contains("`on_excess"), "{both}");
         let tagged = rule("a").key(["user"]).hash_tag("user");
-        assert_eq!(told(&[tagged.dedupe(Micros::from_secs(1)).on_excess(wait)]), "");
-        assert_eq!(told(&[across()]), "");
+        assert_eq!(errors(&[tagged.dedupe(Micros::from_secs(1)).on_excess(wait)]), "");
+        assert_eq!(errors(&[across()]), "");
     }
 
     #[test]
-    fn a_log_larger_than_a_value_of_the_store_is_told_with_what_fits() {
+    fn a_log_larger_than_a_value_of_the_store_is_refused_with_a_resolution_that_fits() {
         let mut spec = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
         spec.max_memory = Some(1 << 40);
         let fits = |spec| {
             let policy = Policy::new(vec![RuleSpec::new("log", spec)]).unwrap();
             policy.fits(&settings("redis://a")).map_err(|errors| errors.to_string())
         };
-        let told = fits(spec).unwrap_err();
-        assert!(told.contains("600000237 bytes") && told.contains("\"2us\""), "{told}");
+        let errors = fits(spec).unwrap_err();
+        assert!(errors.contains("600000237 bytes") && errors.contains("\"2us\""), "{errors}");
         spec.resolution = Some(Micros::from_micros(2));
         assert_eq!(fits(spec), Ok(()));
         (spec.resolution, spec.layout) = (None, Some(tidegate_core::Layout::SortedSet));

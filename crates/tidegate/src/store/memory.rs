@@ -1,10 +1,9 @@
-//! The memory store: every limiter of every rule in this process, one atomic step at a time.
+//! The memory store: every limiter of every rule in this process, decided by atomic steps.
 //!
-//! Each variant of a rule has a table of its own. How it keeps states is chosen once, when the table
-//! is built: packed into a word each where the algorithm can do that and the clock never steps back, else
-//! whole. A step over one limiter is the table's own; a step over several holds all of them, in one
-//! fixed order, reads the clock once they are held, and runs the core's verbs over all: nothing can
-//! come between what is decided and what is taken.
+//! Each variant of a rule has a table of its own. When it is built, the table chooses how it keeps states: packed
+//! into a word each, if the algorithm can do that and the clock never steps back, else unpacked in shards. A table
+//! runs a step over one limiter by itself. A step over several locks all of them in one fixed order, then reads the
+//! clock, and runs the core's verbs over all: nothing can happen between what is decided and what is taken.
 
 mod alone;
 mod budget;
@@ -50,7 +49,7 @@ pub(crate) use generation::Generation;
 pub(crate) use newest::{Kept, Newest};
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]
-pub(crate) use preview::preview_of_told;
+pub(crate) use preview::preview_of_reply;
 pub(crate) use preview::{Forecast, Preview};
 use replace::Lineages;
 pub(crate) use replacement::Replacement;
@@ -59,18 +58,18 @@ use sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 pub(crate) use table::Part;
 use table::{LockedLimiters, StoreVerbs};
 
-/// All limiters of a gate, whatever policies were in force.
+/// All limiters of a gate, through all its policies.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
     newest: Newest<Generation>,
-    /// Held by whoever puts a policy in force, until all limiters are where they belong.
+    /// Locked while a policy is put in force, until all limiters are moved.
     changing: Mutex<Lineages>,
-    /// What counts the limiters of all rules.
+    /// The budget of all rules together.
     whole: Arc<Budget>,
     per_key: PerKey,
-    /// What packed times count from; `None` where the clock may step back.
+    /// The base of packed times; `None` if the clock may step back.
     base: Option<Timestamp>,
-    /// The table that is tidied next when room is short.
+    /// The table that is swept next when room is short.
     hand: AtomicUsize,
 }
 
@@ -79,7 +78,7 @@ impl MemoryStore {
         Self::with_rules_per_key(policy, clock, PerKey::FromRequests)
     }
 
-    /// The limiters of a policy, those of some rules each with a rule of its own.
+    /// Creates the limiters of a policy, with a rule for each limiter of the rules in `per_key`.
     pub(crate) fn with_rules_per_key(policy: Policy, clock: &dyn Clock, per_key: PerKey) -> Self {
         let base = clock.never_steps_back().then(|| clock.now());
         let store = Self {
@@ -102,8 +101,8 @@ impl MemoryStore {
         self.newest.read()
     }
 
-    /// Asks in the newest generation, and in a newer one while it is told that there is one; returns in which
-    /// it was told anything.
+    /// Asks in the newest generation, and again in a newer one if the step reports that there is one; returns the
+    /// reply with its generation.
     #[inline]
     pub(crate) fn ask<T>(
         &self,
@@ -118,7 +117,7 @@ impl MemoryStore {
         }
     }
 
-    /// Waits until the generation is published that a step was told of.
+    /// Waits until the generation that a step reported is published.
     pub(crate) fn wait_for_newer(&self) {
         self.newest.wait_for_newer();
     }
@@ -128,7 +127,7 @@ impl MemoryStore {
         self.whole.keys()
     }
 
-    /// Runs one step over all limiters of `met`, which names none twice.
+    /// Runs one step over all limiters of `met`, which has each limiter once.
     pub(crate) fn step(
         &self,
         generation: &Generation,
@@ -148,7 +147,7 @@ impl MemoryStore {
         }
     }
 
-    /// Settles what was reserved with all limiters of `met`, each for its own `actual` units.
+    /// Settles a reservation with all limiters of `met`, each for its own `actual` units.
     pub(crate) fn settle(
         &self,
         generation: &Generation,
@@ -180,7 +179,7 @@ impl MemoryStore {
         Ok(done_by(met, one, step))
     }
 
-    /// One step of one kind, `step`, over limiters by their places in `met`.
+    /// Runs one step over limiters, with `step` for their indices in `met`.
     fn step_with_all(
         &self,
         generation: &Generation,
@@ -188,14 +187,14 @@ impl MemoryStore {
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
-        let holds = generation.hold_all(met, &step, clock.now())?;
-        let (done, short) = run(holds, met, clock, &step);
+        let locked = generation.lock_all(met, &step, clock.now())?;
+        let (done, short) = run(locked, met, clock, &step);
         self.tidy_if(generation, short, done.at);
         Ok(done)
     }
 
-    /// When there was no room: looks for some in one table after another, for tables share caps, and
-    /// those that nobody asks any more would keep their limiters for ever.
+    /// If a key found no room, sweeps one table after another: tables share caps, and a table that is not asked any
+    /// more would keep its limiters for ever.
     fn tidy_if(&self, generation: &Generation, short: bool, now: Timestamp) {
         if !short {
             return;
@@ -206,15 +205,15 @@ impl MemoryStore {
         }
     }
 
-    /// Makes every limiter of `met` as good as new, all at once.
+    /// Resets every limiter of `met`, in one step.
     pub(crate) fn forget(
         &self,
         generation: &Generation,
         met: &[Met],
         now: Timestamp,
     ) -> Result<(), Moved> {
-        let holds = generation.hold_all(met, &|_| Step::Refund, now)?;
-        holds.into_iter().rev().for_each(|hold| hold.forget());
+        let locked = generation.lock_all(met, &|_| Step::Refund, now)?;
+        locked.into_iter().rev().for_each(|hold| hold.forget());
         Ok(())
     }
 }
@@ -225,7 +224,7 @@ impl Generation {
         Self { number: 0, policy: Arc::default(), rules: Vec::new(), removed: Vec::new() }
     }
 
-    /// A preview on a limiter; `None` where there is none.
+    /// Creates a preview of a limiter; `None` if there is none.
     pub(crate) fn preview(
         &self,
         met: &Met,
@@ -235,8 +234,8 @@ impl Generation {
         self.table(met).map(|table| table.preview(&part, Reading::of(clock))).transpose()
     }
 
-    /// Holds the limiters of a step, table by table in the one order in which tables are held.
-    fn hold_all<'a>(
+    /// Locks the limiters of a step, table by table in one fixed order.
+    fn lock_all<'a>(
         &'a self,
         met: &'a [Met],
         step: &impl Fn(usize) -> Step,
@@ -244,40 +243,40 @@ impl Generation {
     ) -> Result<Vec<Box<dyn LockedLimiters + 'a>>, Moved> {
         let mut order: Vec<_> = met.iter().enumerate().collect();
         order.sort_by_key(|(_, met)| self.table_number(met));
-        let mut holds = Vec::with_capacity(met.len());
+        let mut locked = Vec::with_capacity(met.len());
         for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
             let part = |(place, met): &(usize, &'a Met)| self.part(*place, met, step(*place));
             let parts: InlineList<_> = of_one.iter().map(part).collect();
             let Some(table) = of_one.first().and_then(|(_, met)| self.table(met)) else { continue };
             match table.hold(&parts, now) {
-                Ok(hold) => holds.push(hold),
+                Ok(hold) => locked.push(hold),
                 Err(Moved) => {
-                    let_go(holds, now);
+                    unlock(locked, now);
                     return Err(Moved);
                 }
             }
         }
-        Ok(holds)
+        Ok(locked)
     }
 }
 
-/// What came of a step over one limiter.
+/// Turns the reply of one limiter into that of a step.
 fn done_by(met: &Met, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !met.enforced, one.at);
     Done { allowed, at, repeated: false, decisions: Decided::by(one, step).into_iter().collect() }
 }
 
-/// Runs a step over limiters that are held, and lets go of them; tells also whether one had no room.
+/// Runs a step over locked limiters, and unlocks them; also returns whether one had no room.
 fn run<'h>(
-    mut holds: Vec<Box<dyn LockedLimiters + 'h>>,
+    mut locked: Vec<Box<dyn LockedLimiters + 'h>>,
     met: &[Met],
     clock: &impl Clock,
     step: &impl Fn(usize) -> Step,
 ) -> (Done, bool) {
     let at = clock.now();
-    holds.iter_mut().for_each(|hold| hold.begin(at));
+    locked.iter_mut().for_each(|hold| hold.begin(at));
     let mut limiters = Vec::with_capacity(met.len());
-    holds.iter_mut().for_each(|hold| hold.held(&mut limiters));
+    locked.iter_mut().for_each(|hold| hold.held(&mut limiters));
     limiters.sort_unstable_by_key(|limiter| limiter.place);
     let (places, mut held): (Vec<_>, Vec<_>) =
         limiters.into_iter().map(|limiter| (limiter.place, limiter.verbs)).unzip();
@@ -300,19 +299,18 @@ fn run<'h>(
         told.iter().map(|one| Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
     let decisions = decided.collect();
     drop(held);
-    let_go(holds, at);
+    unlock(locked, at);
     (Done { allowed, at, repeated: false, decisions }, short)
 }
 
-/// Stores what was done with limiters that are held, if anything was.
-fn let_go(holds: Vec<Box<dyn LockedLimiters + '_>>, at: Timestamp) {
-    // The last first: a table that grows as it is let go of waits for one of its chains, which may
-    // be held by somebody who waits for a later table.
-    holds.into_iter().rev().for_each(|hold| hold.release(at));
+/// Stores the changes of a step, if any, and unlocks.
+fn unlock(locked: Vec<Box<dyn LockedLimiters + '_>>, at: Timestamp) {
+    // In reverse order: a table that grows when it is unlocked waits for one of its chains, whose lock another step
+    // may hold while it waits for a later table.
+    locked.into_iter().rev().for_each(|hold| hold.release(at));
 }
 
-/// Takes from all limiters if all that are enforced admit, else from none; but what is reported is taken
-/// whatever they say.
+/// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken.
 fn ask_all<'a>(
     held: &mut [Box<dyn StoreVerbs + 'a>],
     places: &[usize],
@@ -337,7 +335,7 @@ fn ask_all<'a>(
     goes_on
 }
 
-/// Settles with each limiter what its place in the request says.
+/// Settles each limiter for the units at its index in the request.
 fn settle_all<'a>(
     held: &mut [Box<dyn StoreVerbs + 'a>],
     places: &[usize],

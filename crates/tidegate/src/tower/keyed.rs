@@ -132,7 +132,7 @@ fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
 /// Passes an answer to `read` under a rule with the values of the limiter.
 fn with_answer<T>(rule: &Rule, cost: u64, one: One, read: impl FnOnce(&Answer<'_>) -> T) -> T {
     let One { verdict, at, decision, overflow, elsewhere, .. } = one;
-    let rule = PolicyRule::of_figures(NAME, rule);
+    let rule = PolicyRule::of_values(NAME, rule);
     let reply = decision.map(|decision| Reply {
         lineage: 0,
         number: 0,

@@ -11,7 +11,7 @@ use crate::subjects::{Case, DAY, Store};
 every_gate! {
     a_banned_key_is_denied_before_any_limiter_is_asked,
     a_reset_lifts_the_ban,
-    a_rule_in_shadow_mode_bans_nobody_and_what_never_fits_is_told_so,
+    a_rule_in_shadow_mode_bans_no_key_and_a_cost_that_never_fits_gets_never,
     refusals_of_another_rule_are_not_counted,
 }
 
@@ -36,7 +36,7 @@ impl<'k> Case<'k, dyn Store> {
     }
 }
 
-/// No limiter of these tests says to wait as long.
+/// No limiter of these tests has a wait as long as a ban.
 fn is_banned(answer: &Answer<'_>) -> bool {
     let far = Micros::from_micros(2 * DAY.as_micros());
     !answer.is_allowed() && answer.retry_after().is_some_and(|wait| wait > far)
@@ -46,14 +46,14 @@ fn check<'g>(gate: &'g dyn AnyGate, user: &str, cost: u64) -> Answer<'g> {
     ask(&[(&[("user", user)], cost)], |request| gate.check(request))
 }
 
-/// The answer of one who may wait, and does not.
+/// The answer to a request that may wait, and does not.
 fn at_once<'g>(gate: &'g dyn AnyGate, request: Request<'g>) -> Answer<'g> {
     let mut acquire = gate.acquire(request);
     loop {
         let polled = acquire.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         match polled {
             Poll::Ready(answer) => return answer,
-            // What a store answers is on its way.
+            // A store's answer may still be on its way.
             Poll::Pending => assert_eq!(gate.waiting(&request), 0, "it waits"),
         }
         std::thread::yield_now();
@@ -90,7 +90,9 @@ fn a_reset_lifts_the_ban(case: &Case<'_, dyn Store>) {
     assert!(!is_banned(&check(gate, "ada", 1)), "the first refusal");
 }
 
-fn a_rule_in_shadow_mode_bans_nobody_and_what_never_fits_is_told_so(case: &Case<'_, dyn Store>) {
+fn a_rule_in_shadow_mode_bans_no_key_and_a_cost_that_never_fits_gets_never(
+    case: &Case<'_, dyn Store>,
+) {
     let tried = case.per_user(1).mode(Mode::Shadow);
     let gate = case.banning(1, [tried, case.rule("all", 100)]);
     assert!((0..9).all(|_| check(gate.as_ref(), "ada", 1).is_allowed()));
@@ -120,8 +122,7 @@ fn who_waited_in_vain_is_counted_and_who_is_banned_does_not_wait(case: &Case<'_,
     assert_eq!(told, [false, true]);
 }
 
-/// Refused by the overflow limiter, a key pays for what others took: that is none of the refusals
-/// for which it is to be shut out.
+/// A key that the overflow limiter refuses pays for what others took: such a refusal does not count for its ban.
 fn nobody_is_banned_for_what_others_took(case: &Case<'_, dyn Store>) {
     for on_full in [OnFull::Share, OnFull::Refuse] {
         let gate = case.banning(2, [case.per_user(1).max_keys(1, on_full)]);

@@ -1,4 +1,4 @@
-//! More keys than a rule keeps: who has a limiter keeps it, and all others share one or are refused.
+//! More keys than a rule keeps: keys with a limiter keep it, and all others share one or are refused.
 
 use std::mem::{Discriminant, discriminant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,8 +18,8 @@ every_capped_subject! {
     a_look_at_a_full_table_is_what_a_check_is,
 }
 
-// A limiter's reservation knows where it was taken. A gate is told the request alone, and gives nothing back to a limiter
-// that is shared: `nobody_knows_who_took_what_of_the_shared_limiter`.
+// A limiter's reservation records where it was taken. A gate gets only the request, and gives nothing back to the
+// overflow limiter: `nobody_knows_who_took_what_of_the_shared_limiter`.
 kit! {
     Capped: [
         keyed_packed: crate::subjects::Keyed::Packed,
@@ -30,11 +30,11 @@ kit! {
 }
 
 every_gate_of_one_step! {
-    a_gate_says_who_has_no_room_and_what_it_is_then_told,
+    a_gate_reports_which_keys_have_no_room_and_their_decisions,
     nobody_knows_who_took_what_of_the_shared_limiter,
 }
 
-// A store gives back without looking at how many keys there are.
+// A store gives back without a look at the number of keys.
 kit! {
     Store: [
         packed: crate::subjects::InProcess::Packed,
@@ -69,7 +69,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused(case: &Case<'_, dyn Capp
 
 fn the_cap_is_hard_under_a_flood_of_keys(case: &Case<'_, dyn Capped>) {
     let cap = case.kind.asks() * 2;
-    // Those without room share one unit.
+    // Keys without room share one unit.
     for (on_full, more) in [(OnFull::Share, 1), (OnFull::Refuse, 0)] {
         let subject = case.capped(1, cap as usize, on_full);
         let admitted = AtomicU64::new(0);
@@ -83,7 +83,7 @@ fn the_cap_is_hard_under_a_flood_of_keys(case: &Case<'_, dyn Capped>) {
     }
 }
 
-/// One who took nothing there, or whose units have left long ago, would give the others more than the limit.
+/// A key that took nothing there, or long ago, would give the others more than the limit.
 fn a_refund_of_a_key_without_room_gives_nobody_a_credit(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(5, 1, OnFull::Share);
     assert!(subject.admits("first", 1) && subject.admits("second", 4));
@@ -101,7 +101,7 @@ fn a_key_without_room_resets_nothing_of_the_others(case: &Case<'_, dyn Capped>) 
     assert_eq!((subject.available("second"), subject.available("first")), (1, 3));
 }
 
-/// Also when it has found room meanwhile.
+/// Also if the key has found room meanwhile.
 fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(10, 1, OnFull::Share);
     assert!(subject.admits("first", 1));
@@ -139,14 +139,14 @@ fn a_look_at_a_full_table_is_what_a_check_is(case: &Case<'_, dyn Capped>) {
 const FIRST: Entries<'_> = &[("user", "a"), ("ip", "1")];
 const BEYOND: Entries<'_> = &[("user", "b"), ("ip", "2")];
 
-/// Room for one key in each of two rules.
+/// A gate with room for one key in each of two rules.
 fn narrow<'k>(case: &Case<'k, dyn Store>, on_full: OnFull) -> Box<dyn AnyGate + 'k> {
     let rule = |name: &str| case.rule(name, 5).key([name]).max_keys(1, on_full);
     case.gate([rule("user"), rule("ip")])
 }
 
-/// One limiter or two; those who have room, those who have none, and one of each.
-fn a_gate_says_who_has_no_room_and_what_it_is_then_told(case: &Case<'_, dyn Store>) {
+/// One limiter or two: keys with room, keys without, and one of each.
+fn a_gate_reports_which_keys_have_no_room_and_their_decisions(case: &Case<'_, dyn Store>) {
     for on_full in [OnFull::Share, OnFull::Refuse] {
         let gate = narrow(case, on_full);
         assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));

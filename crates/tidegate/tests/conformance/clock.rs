@@ -1,8 +1,8 @@
-//! A clock that is moved by hand, and does not promise never to step back: states are kept in shards.
+//! A clock that is moved by hand, and may step back: states are kept in shards.
 
 use tidegate::{Clock, ManualClock, Park, Sleep, Timer, Timestamp};
 
-/// A [`ManualClock`] that promises nothing.
+/// A [`ManualClock`] that may step back.
 #[derive(Clone, Debug)]
 pub(crate) struct Unsteady(pub(crate) ManualClock);
 

@@ -11,7 +11,7 @@ use crate::subjects::{Case, DAY, Store};
 
 every_gate! {
     a_charge_is_kept_unless_it_is_released,
-    a_refusal_holds_nothing_and_tells_when_to_come_back,
+    a_refusal_holds_nothing_and_reports_when_to_retry,
     eight_callers_keep_no_more_than_the_limit,
 }
 
@@ -40,7 +40,7 @@ fn a_charge_is_kept_unless_it_is_released(case: &Case<'_, dyn Store>) {
     }
 }
 
-fn a_refusal_holds_nothing_and_tells_when_to_come_back(case: &Case<'_, dyn Store>) {
+fn a_refusal_holds_nothing_and_reports_when_to_retry(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("all", 3)]);
     ask(&[(&[], 3)], |request| {
         assert!(gate.hold(request, Ending::Kept).is_ok());
@@ -60,7 +60,7 @@ fn what_was_repeated_gives_nothing_back(case: &Case<'_, dyn Store>) {
     assert_eq!(seen(gate.as_ref(), &[]), [3]);
 }
 
-/// Whatever is held and released meanwhile, the limit holds for what is kept.
+/// The limit holds for what is kept, with any number of held and released costs meanwhile.
 fn eight_callers_keep_no_more_than_the_limit(case: &Case<'_, dyn Store>) {
     let limit = case.kind.asks();
     let gate = case.gate([case.rule("all", limit)]);

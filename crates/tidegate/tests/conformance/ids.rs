@@ -1,4 +1,4 @@
-//! Requests asked again under their id.
+//! Requests that are repeated under their id.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,14 +9,14 @@ use crate::subjects::gates::{Entries, ask, seen};
 use crate::subjects::{Case, DAY, Store};
 
 every_gate_of_one_step! {
-    a_look_tells_what_is_remembered_and_a_reset_forgets_units_only,
-    what_is_available_is_told_as_it_is_and_not_as_an_id_remembers_it,
+    a_peek_returns_what_is_remembered_and_a_reset_forgets_units_only,
+    available_ignores_what_an_id_remembers,
     of_many_that_ask_at_once_under_one_id_one_takes,
 }
 
 const ADA: Entries<'_> = &[("user", "ada")];
 
-fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only(case: &Case<'_, dyn Store>) {
+fn a_peek_returns_what_is_remembered_and_a_reset_forgets_units_only(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("r", 2).key(["user"]).dedupe(DAY)]);
     ask(&[(ADA, 1)], |plain| {
         let request = plain.with_id("a").unwrap();
@@ -32,7 +32,7 @@ fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only(case: &Case<'_
     assert_eq!(seen(gate.as_ref(), ADA), [2]);
 }
 
-fn what_is_available_is_told_as_it_is_and_not_as_an_id_remembers_it(case: &Case<'_, dyn Store>) {
+fn available_ignores_what_an_id_remembers(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("r", 10).key(["user"]).dedupe(DAY)]);
     ask(&[(ADA, 1)], |plain| {
         let first = plain.with_id("a").unwrap();

@@ -1,4 +1,4 @@
-//! Requests asked again under their id, at times that they bring: how long an answer is remembered, and which.
+//! Requests with times of their own that are repeated under their id: which answers are remembered, and how long.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,8 @@ every_gate_by_time! {
     the_same_id_takes_once,
     another_cost_or_key_is_another_request_and_no_id_is_none,
     several_rules_have_one_answer_remembered_for_the_longest_time,
-    the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_figures,
-    a_rule_that_is_met_at_no_cost_has_no_say,
+    the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_values,
+    a_rule_matched_at_no_cost_decides_nothing,
     a_rule_that_is_only_tried_remembers_where_no_other_is_met,
     a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on,
     repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them,
@@ -46,14 +46,14 @@ kit_of_one! {
 }
 
 const DEDUPE: Micros = Micros::from_secs(10);
-/// No window of a day ends soon.
+/// At this time, no window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
 fn remembering(case: &Case<'_, dyn Store>, limit: u64) -> RuleSpec {
     case.rule("r", limit).key(["user"]).dedupe(DEDUPE)
 }
 
-/// A question: when, of which user, for how many units, under which id.
+/// A request: its time, user, cost and id.
 #[derive(Clone, Debug)]
 struct Question {
     at_us: u64,
@@ -66,7 +66,7 @@ fn ask(at_us: u64, id: &str) -> Question {
     Question { at_us, user: "ada", cost: 1, id: Some(id.to_owned()).filter(|id| !id.is_empty()) }
 }
 
-/// All that is told of an answer.
+/// The compared parts of an answer.
 type Told = (bool, bool, Timestamp, Vec<tidegate::Decision>);
 
 fn told(answer: &Answer<'_>) -> Told {
@@ -74,7 +74,7 @@ fn told(answer: &Answer<'_>) -> Told {
     (answer.is_allowed(), answer.is_repeated(), answer.at(), decisions.collect())
 }
 
-/// A gate of requests that bring their time.
+/// A gate of requests with times of their own.
 struct Gate<'k>(Box<dyn ByTime + 'k>);
 
 impl<'k> Gate<'k> {
@@ -155,14 +155,14 @@ fn several_rules_have_one_answer_remembered_for_the_longest_time(case: &Case<'_,
     let first = gate.ask(&ask(0, "a"));
     let again = gate.ask(&ask(19_999_999, "a"));
     assert_eq!((again.1, &again.3), (true, &first.3));
-    // A rule in shadow mode has no say, and takes only what it would have admitted.
+    // A rule in shadow mode decides nothing, and takes only what it would have admitted.
     let late = gate.ask(&ask(20_000_000, "a"));
     let remaining: Vec<_> = late.3.iter().map(|decision| decision.remaining).collect();
     assert_eq!((late.1, remaining), (false, vec![8, 8, 8, 0]));
     assert!(!late.3[3].is_allowed());
 }
 
-fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_figures(
+fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_values(
     case: &Case<'_, dyn Store>,
 ) {
     let mut gate = Gate::over(case, vec![remembering(case, 10)]);
@@ -180,7 +180,7 @@ fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_fi
     assert!(!gate.decide(&request, 9).1, "other costs are another request");
 }
 
-fn a_rule_that_is_met_at_no_cost_has_no_say(case: &Case<'_, dyn Store>) {
+fn a_rule_matched_at_no_cost_decides_nothing(case: &Case<'_, dyn Store>) {
     let of = |name| case.rule(name, 10);
     let rules = vec![of("free").key(["user"]).dedupe(DEDUPE), of("other").when("b", "*")];
     let mut gate = Gate::over(case, rules);
@@ -214,7 +214,7 @@ fn a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on(
     }
 }
 
-/// A trace with repeats: each question asks anew, or one of the last again.
+/// A trace with repeats: each request is new, or repeats a recent one.
 fn trace(rng: &mut Rng) -> Vec<Question> {
     let (mut at_us, mut all) = (0, Vec::<Question>::new());
     for number in 0..rng.between(1, 60) {

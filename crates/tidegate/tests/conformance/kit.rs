@@ -6,7 +6,7 @@ use tidegate::AlgorithmKind;
 
 use crate::subjects::Case;
 
-/// Holds a kind to a behaviour under every algorithm that it has; a failure says which.
+/// Runs a behaviour under every algorithm of a kind; a failure names the algorithm.
 pub(crate) fn under_every_algorithm<K: ?Sized>(
     kind: &K,
     algorithms: &[AlgorithmKind],
@@ -18,7 +18,7 @@ pub(crate) fn under_every_algorithm<K: ?Sized>(
     }
 }
 
-/// Says under which algorithm it was that a test failed.
+/// Prints the algorithm under which a test failed.
 struct IfItFails(AlgorithmKind);
 
 impl Drop for IfItFails {
@@ -46,7 +46,7 @@ macro_rules! kit {
     };
 }
 
-/// As [`kit`], of behaviours that name an algorithm.
+/// Like [`kit`], for behaviours that name an algorithm.
 macro_rules! kit_of_one {
     ($ability:ident, $algorithm:expr, [$($(#[$only:meta])? $kind:ident: $make:expr),* $(,)?]
      $behaviour:ident) => {
@@ -85,8 +85,8 @@ macro_rules! every_subject {
     };
 }
 
-/// Behaviours of everything that can bound its keys: not of a limiter by itself, and not of a cluster, each node of
-/// which has room for its own part.
+/// Behaviours of everything that can bound its keys: not of a limiter without a key, and not of a cluster, where each
+/// node has room for its own part.
 macro_rules! every_capped_subject {
     ($($behaviour:ident),* $(,)?) => {
         $($crate::kit::kit! {
@@ -122,7 +122,7 @@ macro_rules! every_gate {
 }
 
 /// Behaviours of gates that decide all limiters of a request in one step: not of those over a cluster, which go from
-/// slot to slot, remember no answer, and bound the keys of each node.
+/// slot to slot, remember no answers, and bound the keys of each node.
 macro_rules! every_gate_of_one_step {
     ($($behaviour:ident),* $(,)?) => {
         $($crate::kit::kit! {
@@ -137,8 +137,8 @@ macro_rules! every_gate_of_one_step {
     };
 }
 
-/// Behaviours of gates to which usage is reported, under every algorithm but that of a queue, which no rule lets be
-/// reported to.
+/// Behaviours of gates with reported usage, under every algorithm but that of a queue, for which usage cannot be
+/// reported.
 macro_rules! every_gate_that_is_reported_to {
     ($($behaviour:ident),* $(,)?) => {
         $($crate::kit::kit! {
@@ -153,7 +153,7 @@ macro_rules! every_gate_that_is_reported_to {
     };
 }
 
-/// Behaviours in time, of everything whose clock a test can move.
+/// Behaviours in time, of everything with a clock that a test can move.
 macro_rules! every_subject_in_memory {
     ($algorithm:path => $($behaviour:ident),* $(,)?) => {
         $($crate::kit::kit_of_one! {

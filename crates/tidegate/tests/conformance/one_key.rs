@@ -1,4 +1,4 @@
-//! One limiter for each key, asked by one caller: what every kind of limiter does, under every algorithm.
+//! One limiter for each key, asked by one caller: the behaviour of every kind of limiter, under every algorithm.
 
 use tidegate::{Micros, Outcome};
 
@@ -10,16 +10,16 @@ every_subject! {
     what_is_given_back_can_be_taken_again_and_no_more,
     a_reset_forgets_one_key_and_no_other,
     reservations_are_settled_even_into_debt,
-    a_denial_takes_nothing_and_tells_a_wait,
+    a_denial_takes_nothing_and_reports_a_wait,
     enormous_costs_are_never_admitted_and_harm_nobody,
     a_limit_of_zero_admits_only_what_costs_nothing,
     admits_is_check_without_the_values,
 }
 
-/// A unit of the last window has left by then, whatever weight it has in this one.
+/// By then a unit of the last window has left, with any weight in this one.
 const TWO_DAYS: Micros = Micros::from_secs(2 * 86_400);
 
-/// How many requests of one unit are admitted before one is refused.
+/// The number of requests of one unit that are admitted before one is refused.
 fn admitted(subject: &dyn Subject, key: &str) -> usize {
     (0..1_000).take_while(|_| subject.check(key, 1).is_allowed()).count()
 }
@@ -65,7 +65,7 @@ fn a_reset_forgets_one_key_and_no_other(case: &Case<'_, dyn Kind>) {
 fn reservations_are_settled_even_into_debt(case: &Case<'_, dyn Kind>) {
     let subject = case.of(100);
     for key in subject.keys() {
-        // Reserved, what it cost, and what is left then.
+        // The reserved units, the actual cost, and the units left then.
         for (units, actual, left) in
             [(60, 25, 75), (10, 10, 65), (5, 25, 40), (40, 45, 0), (0, 0, 0)]
         {
@@ -81,8 +81,9 @@ fn reservations_are_settled_even_into_debt(case: &Case<'_, dyn Kind>) {
     }
 }
 
-/// Values that were worked out by a second call said of a refusal that 5,000 remain; others told no wait, or one of 0.
-fn a_denial_takes_nothing_and_tells_a_wait(case: &Case<'_, dyn Kind>) {
+/// In released limiters, a second call computed the values, and a refusal reported 5,000 remaining; others reported
+/// no wait, or a wait of 0.
+fn a_denial_takes_nothing_and_reports_a_wait(case: &Case<'_, dyn Kind>) {
     let subject = case.of(5_000);
     for key in subject.keys() {
         for (cost, remaining) in

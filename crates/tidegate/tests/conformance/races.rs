@@ -1,4 +1,4 @@
-//! Eight callers at once: not one unit over, and not one lost.
+//! Eight concurrent callers: not one unit over the limit, and not one lost.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,7 +14,8 @@ every_subject! {
     what_eight_callers_reserve_and_settle_is_what_it_cost,
 }
 
-/// Check, then act, in two round trips or two instructions: 102 of 100, 21 of 20, 400 of 200, 1,024 of 1,000.
+/// Limiters that checked and acted in two round trips or instructions admitted 102 of 100, 21 of 20, 400 of 200,
+/// 1,024 of 1,000.
 fn eight_callers_get_the_limit_to_the_unit(case: &Case<'_, dyn Kind>) {
     let limit = case.kind.asks() * 8 / 3;
     let (subject, got) = (case.of(limit), AtomicU64::new(0));

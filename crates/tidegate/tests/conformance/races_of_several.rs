@@ -1,4 +1,4 @@
-//! Callers at once whose requests match several limiters: charged together, or not at all.
+//! Concurrent callers whose requests match several limiters: charged together, or not at all.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ every_gate_of_one_step! {
 const ADA: Entries<'_> = &[("user", "ada")];
 const BOB: Entries<'_> = &[("user", "bob")];
 
-/// What is left of each rule by its name.
+/// The units left by each rule, by its name.
 fn by_name(gate: &dyn AnyGate, entries: &[(&str, &str)]) -> HashMap<String, u64> {
     let answer = ask(&[(entries, 1)], |request| gate.peek(request));
     let of = |m: tidegate::Matched<'_>| (m.rule().name().to_owned(), m.decision().remaining);
@@ -81,7 +81,7 @@ fn three_rules(case: &Case<'_, dyn Store>, algorithms: [AlgorithmKind; 3]) {
     }
 }
 
-/// Neither waits for the other for ever.
+/// Neither caller waits for the other for ever.
 fn limiters_named_in_opposite_orders_are_charged_together_or_not_at_all(
     case: &Case<'_, dyn Store>,
 ) {

@@ -12,10 +12,10 @@ use crate::subjects::{Case, DAY, Store};
 
 every_gate! {
     rules_are_matched_by_name_wherever_they_stand,
-    what_was_used_stays_used_under_other_figures,
+    what_was_used_stays_used_under_other_values,
     a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit,
     overrides_that_come_and_go_take_what_was_used_with_them,
-    words_that_are_no_figures_hold_at_once,
+    changed_fields_apply_immediately,
     an_answer_keeps_the_policy_that_decided,
     a_charge_is_settled_with_the_rules_that_took_it,
     eight_callers_are_admitted_the_last_limit_whatever_it_was_before,
@@ -36,7 +36,7 @@ fn admits(gate: &dyn AnyGate, user: Entries<'_>, cost: u64) -> bool {
     ask(&[(user, cost)], |request| gate.check(request).is_allowed())
 }
 
-/// What is left of each rule that limits the user, by name.
+/// The units left by each rule that limits the user, with the rule's name.
 fn left(gate: &dyn AnyGate, user: Entries<'_>) -> Vec<(String, u64)> {
     ask(&[(user, 1)], |request| {
         let answer = gate.peek(request);
@@ -60,7 +60,7 @@ fn rules_are_matched_by_name_wherever_they_stand(case: &Case<'_, dyn Store>) {
     assert_eq!(left(&*gate, ADA), known(&[("a", 2), ("b", 12)]));
 }
 
-fn what_was_used_stays_used_under_other_figures(case: &Case<'_, dyn Store>) {
+fn what_was_used_stays_used_under_other_values(case: &Case<'_, dyn Store>) {
     let gate = case.gate([each(case, "a", 10)]);
     assert!(admits(&*gate, ADA, 6));
     gate.replace(vec![each(case, "a", 30)]);
@@ -110,7 +110,7 @@ fn overrides_that_come_and_go_take_what_was_used_with_them(case: &Case<'_, dyn S
     assert_eq!((seen(&*gate, ADA), seen(&*gate, BOB)), (vec![24], vec![0]));
 }
 
-fn words_that_are_no_figures_hold_at_once(case: &Case<'_, dyn Store>) {
+fn changed_fields_apply_immediately(case: &Case<'_, dyn Store>) {
     let rule = || each(case, "a", 10);
     let gate = case.gate([rule()]);
     assert!(admits(&*gate, ADA, 6));
@@ -134,7 +134,7 @@ fn an_answer_keeps_the_policy_that_decided(case: &Case<'_, dyn Store>) {
     }
 }
 
-/// A cost that was reserved is settled where its limiters are now: with those that took it, and no others.
+/// A reserved cost is settled where its limiters are now: only with those that took it.
 fn a_charge_is_settled_with_the_rules_that_took_it(case: &Case<'_, dyn Store>) {
     let each = |name, limit| each(case, name, limit);
     let gate = case.gate([each("a", 10), each("b", 10), each("c", 10)]);

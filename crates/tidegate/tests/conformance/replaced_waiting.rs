@@ -1,4 +1,4 @@
-//! Policies that are replaced while requests wait: whoever waits asks again at once, in its place.
+//! Policies that are replaced while requests wait: waiters ask again immediately, in their order.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::tasks::Task;
 
 every_gate_of_one_step! {
     who_waits_for_a_rule_that_is_removed_goes_on,
-    who_waits_goes_on_under_the_figures_of_now_in_the_order_in_which_it_came,
+    waiters_go_on_under_the_new_values_in_the_order_of_their_arrival,
     a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_room,
     who_waits_keeps_its_place_wherever_its_rule_stands,
 }
 
 const ADA: Entries<'_> = &[("user", "ada")];
 const WEEK: Micros = Micros::from_secs(7 * 86_400);
-/// How often it is looked whether a store has answered, a millisecond apart: longer than any takes.
+/// The number of looks for a store's answer, a millisecond apart: longer than any answer takes.
 const LOOKS: u32 = 30_000;
 
 /// A rule at which requests may wait.
@@ -27,7 +27,7 @@ fn patient(case: &Case<'_, dyn Store>, name: &str, limit: u64) -> RuleSpec {
     case.rule(name, limit).key(["user"]).on_excess(wait)
 }
 
-/// Polls whoever is woken until all has happened that is waited for.
+/// Polls woken tasks until `happened` returns true.
 fn until<'g>(
     tasks: &mut [Task<'g, Answer<'g>>],
     happened: impl Fn(&[Task<'g, Answer<'g>>]) -> bool,
@@ -48,7 +48,7 @@ fn waiting(gate: &dyn AnyGate) -> usize {
     ask(&[(ADA, 1)], |request| gate.waiting(request))
 }
 
-/// One more who waits, standing in the queue.
+/// Adds one more waiter to the queue.
 fn waiter<'g>(gate: &'g dyn AnyGate, descriptors: &'g [Descriptor<'g>]) -> Task<'g, Answer<'g>> {
     let before = waiting(gate);
     let request = Request::new("default", descriptors);
@@ -80,7 +80,7 @@ fn are_over<'g>(tasks: &mut [Task<'g, Answer<'g>>]) {
 }
 
 fn is_a_queue(case: &Case<'_, dyn Store>) -> bool {
-    // What it admits is held for days, until its slot.
+    // A queue holds what it admits for days, until its slot.
     case.algorithm.is_queue()
 }
 
@@ -100,9 +100,7 @@ fn who_waits_for_a_rule_that_is_removed_goes_on(case: &Case<'_, dyn Store>) {
     assert_eq!((seen(&*gate, ADA), waiting(&*gate)), (vec![100 - 10 - 16], 0));
 }
 
-fn who_waits_goes_on_under_the_figures_of_now_in_the_order_in_which_it_came(
-    case: &Case<'_, dyn Store>,
-) {
+fn waiters_go_on_under_the_new_values_in_the_order_of_their_arrival(case: &Case<'_, dyn Store>) {
     let gate = full(case, vec![patient(case, "r", 10)], 10);
     let (four, five) = (of(4), of(5));
     let mut tasks = [waiter(&*gate, &four), waiter(&*gate, &five)];
@@ -144,7 +142,7 @@ fn who_waits_keeps_its_place_wherever_its_rule_stands(case: &Case<'_, dyn Store>
     gate.replace(vec![new(), patient(case, "r", 10)]);
     assert_eq!(waiting(&*gate), 2);
     ask(&[(ADA, 1)], |request| drop(gate.refund(request)));
-    // One unit is there, but who needs three came first; whoever does not wait stands behind both.
+    // One unit is there, but the waiter for three came first; a request that does not wait is behind both.
     assert!(!ask(&[(ADA, 1)], |request| gate.check(request).is_allowed()));
     ask(&[(ADA, 2)], |request| drop(gate.refund(request)));
     until(&mut tasks, |_| waiting(&*gate) == 1);

@@ -1,4 +1,4 @@
-//! Rules whose usage is reported afterwards: what they take, and what they answer, beside other rules too.
+//! Rules whose usage is reported afterwards: what they take, and their answers, also beside other rules.
 
 use tidegate::{Answer, Descriptor, Micros, Mode, OnFull, Request, RuleSpec, Usage};
 
@@ -20,12 +20,12 @@ const ADA: Entries<'_> = &[("user", "ada")];
 const KIND: Entries<'_> = &[("kind", "request")];
 
 impl Case<'_, dyn Store> {
-    /// Tokens of each user, reported.
+    /// A rule of tokens for each user, with reported usage.
     fn tokens(&self, limit: u64) -> RuleSpec {
         self.rule("tokens", limit).key(["user"]).usage(Usage::Reported)
     }
 
-    /// Requests, counted before they run.
+    /// A rule of requests, counted before they run.
     fn requests(&self, limit: u64) -> RuleSpec {
         self.rule("requests", limit).when("kind", "request")
     }
@@ -35,7 +35,7 @@ fn check<'g>(gate: &'g dyn AnyGate, costs: &[(Entries<'_>, u64)]) -> Answer<'g> 
     ask(costs, |request| gate.check(request))
 }
 
-/// What is left of the rule with this name.
+/// The units left by the rule with this name.
 fn left_of(gate: &dyn AnyGate, name: &str) -> u64 {
     let answer = ask(&[(ADA, 1), (KIND, 1)], |request| gate.peek(request));
     let of_rule = answer.matched().into_iter().find(|matched| matched.rule().name() == name);
@@ -61,7 +61,7 @@ fn a_report_beside_another_rule_is_taken_from_all_and_refused_by_none(case: &Cas
     assert!(!report.is_allowed(), "the other rule stands beyond its limit");
     assert!(decisions[0].is_allowed() && !decisions[1].is_allowed());
     assert_eq!((left_of(gate.as_ref(), "tokens"), left_of(gate.as_ref(), "requests")), (90, 0));
-    // Where it takes nothing it has nothing to say.
+    // A rule from which a request takes nothing does not decide it.
     assert!(check(gate.as_ref(), &[(ADA, 10), (KIND, 0)]).is_allowed());
     assert_eq!(left_of(gate.as_ref(), "tokens"), 80);
 }
@@ -92,7 +92,7 @@ fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where
     }
     let _ = gate.refund(&Request::new("default", &[Descriptor::new(ADA).cost(20)]));
     assert_eq!(left_of(gate.as_ref(), "tokens"), 0, "120 were taken, and 20 given back");
-    // A look is answered by how the limiter stands, whatever its id.
+    // A peek reports the limiter as it is now, with any id.
     let descriptors = [Descriptor::new(ADA).cost(0)];
     let look = Request::new("default", &descriptors).with_id("a").unwrap();
     assert!(!gate.check(&look).is_allowed() && !gate.check(&look).is_repeated());

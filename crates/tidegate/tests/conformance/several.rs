@@ -1,4 +1,4 @@
-//! Several limiters on one request: all admit or none is charged, and who is charged what.
+//! Several limiters for one request: all admit or none is charged, and the right ones are charged.
 
 use tidegate::{
     AlgorithmKind, Descriptor, Limit, Micros, Mode, OverrideSpec, Request, RuleSpec, Spec,
@@ -23,7 +23,7 @@ every_gate! {
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 const BOB: &[(&str, &str)] = &[("user", "bob")];
 
-/// Whoever was refused by the second limit once lost the first as well.
+/// In a released limiter, a caller refused by the second limit lost a unit of the first.
 fn all_rules_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
     let second = RuleSpec::new("second", per_day(AlgorithmKind::SlidingLog, 3));
     let gate = case.gate([case.rule("first", 10), second, case.rule("third", 20)]);
@@ -38,7 +38,7 @@ fn all_rules_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
     assert_eq!(seen(gate.as_ref(), &[]), [7, 0, 17]);
 }
 
-/// Looked at twice, it found room each time; and two halves of 2^64 made a cost of nothing.
+/// In released limiters, a limiter named twice found room each time; and two halves of 2^64 made a cost of nothing.
 fn a_limiter_that_is_named_twice_costs_both(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("r", 10).key(["user"])]);
     let too_much = ask(&[(ADA, 6), (ADA, 5)], |request| gate.check(request));
@@ -96,7 +96,7 @@ fn a_shadow_rule_counts_and_refuses_nobody(case: &Case<'_, dyn Store>) {
     }
     let refused = ask(&[(&[], 1)], |request| gate.check(request));
     assert!(!refused.is_allowed() && !refused.matched()[0].decision().is_allowed());
-    // Nor is it charged for what another rule refuses.
+    // The tried rule is not charged for what another rule refuses either.
     let gate = case.gate([case.rule("tried", 9).mode(Mode::Shadow), case.rule("live", 2)]);
     assert_eq!(admitted(gate.as_ref(), &[]), 2);
     assert_eq!(seen(gate.as_ref(), &[]), [7, 0]);
@@ -118,7 +118,7 @@ fn the_first_override_whose_entries_are_equal_holds(case: &Case<'_, dyn Store>) 
     };
     let mut both = OverrideSpec::new("user", "ada");
     both.entries.push(("ip".to_owned(), "1".to_owned()));
-    // A log, whose capacity is its limit.
+    // A log has its limit as capacity.
     let rule = RuleSpec::new("r", per_day(AlgorithmKind::SlidingLog, 2)).key(["user", "ip"]);
     let gate = case.gate([rule
         .with_override(limited(both, Limit::Units(3)))

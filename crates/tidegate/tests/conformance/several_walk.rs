@@ -1,8 +1,8 @@
-//! Several limits on one request, beside the naive models: all must admit, else none is charged.
+//! Several limits for one request, compared with the naive models: all must admit, else none is charged.
 //!
-//! Random policies of every algorithm and mode, random keys from small alphabets so that limiters
-//! are met again, and named twice in one request. Of some rules the usage is reported: a report is taken
-//! from all that it meets, and refused by none. `TIDEGATE_LONG=1` tries twenty times as many.
+//! Random policies of every algorithm and mode, random keys from small alphabets so that limiters repeat, also within
+//! one request. Some rules have reported usage: a report takes from all of its limiters, and none refuses it.
+//! `TIDEGATE_LONG=1` tries twenty times as many.
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ fn pair(rng: &mut Rng, number: usize, algorithm: model::AlgorithmKind) -> Pair {
     Pair { policy, spec }
 }
 
-/// The limiters that a request meets, each with the sum of its costs, in the order they are met.
+/// The limiters of a request, each with the sum of its costs, in the order of the request.
 type Met = Vec<((usize, Vec<String>), u64)>;
 
 /// Decides by the models: a limiter for each rule and key.
@@ -54,7 +54,7 @@ struct ByModels<'a> {
     limiters: HashMap<(usize, Vec<String>), Model>,
 }
 
-/// What the models say of one request.
+/// The models' answer to one request.
 struct Said {
     allowed: bool,
     each: Vec<(usize, Expected)>,
@@ -79,8 +79,8 @@ impl ByModels<'_> {
         met
     }
 
-    /// Whether a request reports usage: to a rule that is enforced, or to one in shadow mode where no other
-    /// could refuse it.
+    /// Whether a request reports usage: to an enforced rule, or to a rule in shadow mode if no other rule could
+    /// refuse it.
     fn is_report(&self, met: &Met) -> bool {
         let tells = |mode: Mode, usage: Usage| {
             let is = |(id, cost): &((usize, _), u64)| {
@@ -93,7 +93,7 @@ impl ByModels<'_> {
             || tells(Mode::Shadow, Usage::Reported) && !tells(Mode::Enforce, Usage::Requested)
     }
 
-    /// Taken from all, and answered by how each stands then.
+    /// Takes from all limiters, and returns their decisions after that.
     fn report(&mut self, at_us: u64, met: &Met) -> Said {
         let (mut allowed, mut each) = (true, Vec::new());
         for (id, cost) in met {
@@ -118,7 +118,7 @@ impl ByModels<'_> {
         let mut allowed = true;
         for (id, cost) in met {
             let model = self.limiters.entry(id.clone()).or_insert_with(|| new(id.0));
-            model.step(at_us, 0); // it begins here, whatever the outcome
+            model.step(at_us, 0); // creates its state, with any outcome
             let spec = &self.pairs[id.0].spec;
             let asked = if spec.usage == Usage::Reported { (*cost).max(1) } else { *cost };
             allowed &= model.peek(at_us, asked).allowed || spec.mode != Mode::Enforce;
@@ -137,8 +137,8 @@ impl ByModels<'_> {
     }
 }
 
-/// When denied, the denying rule with the longest wait, never being longest; else the one with
-/// least remaining; ties by file order.
+/// The reported rule: of a denial, the denying rule with the longest wait, never being the longest; else the rule
+/// with the least remaining; on a tie, the first in the file.
 fn reported(pairs: &[Pair], said: &Said) -> Option<(usize, Expected)> {
     let wait = |answer: &Expected| answer.retry_after_us.map_or((1, 0), |us| (0, us));
     let enforced = said.each.iter().filter(|(number, _)| pairs[*number].spec.mode == Mode::Enforce);
@@ -159,7 +159,7 @@ fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
         .map(|m| (number(m.rule().name()), told(m.decision())))
         .collect();
     let mut want = said.each.clone();
-    // Of each rule, its keys in the order they are met; the rules in the order of the file.
+    // The rules in the order of the file, and the keys of each in the order of the request.
     got.sort_by_key(|(number, _)| *number);
     want.sort_by_key(|(number, _)| *number);
     assert_eq!(got, want);
@@ -179,7 +179,7 @@ fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
     assert_eq!(answer.is_unlimited(), report.is_none());
 }
 
-/// One descriptor or several, the same limiters often named more than once.
+/// One descriptor or several, often with the same limiters.
 fn descriptors(rng: &mut Rng, cost: u64) -> Vec<(Vec<(&'static str, &'static str)>, u64)> {
     let count = rng.pick([1, 1, 1, 2, 3]);
     let one = |rng: &mut Rng| {
@@ -217,7 +217,7 @@ fn all_limits_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
         let owes = pairs.iter().any(|pair| pair.spec.usage == Usage::Reported);
         let within = trace.into_iter().take_while(|(at_us, _)| at_us - began_us < HORIZON_US);
         for (at_us, cost) in within {
-            // No debt beyond all telling.
+            // A debt must stay representable.
             let cost = if owes { cost.min(1_000) } else { cost };
             let about = descriptors(rng, cost);
             let descriptors: Vec<_> =

@@ -1,7 +1,7 @@
-//! What the kit is run over: the verbs of one limiter for each key, and who has them.
+//! The subjects of the kit: the verbs of one limiter for each key, and the types that have them.
 //!
-//! A [`Kind`] makes subjects, and every kind passes every behaviour of a [`Case`]. What only some can do is a trait of
-//! its own: [`Capped`] kinds bound their keys, and [`InMemory`] ones go by a clock that is moved by hand.
+//! A [`Kind`] makes subjects, and every kind passes every behaviour of a [`Case`]. Abilities of only some kinds are
+//! traits of their own: [`Capped`] kinds bound their keys, and [`InMemory`] ones use a clock that is moved by hand.
 
 pub(crate) mod gates;
 mod in_process;
@@ -23,21 +23,21 @@ pub(crate) use gates::Store;
 
 pub(crate) const DAY: Micros = Micros::from_secs(86_400);
 
-/// More than wait in any test.
+/// More waiters than in any test.
 const MANY: usize = 1_000;
 
-/// Keys that a careless joining would mix up.
+/// Keys that a careless join would confuse.
 const KEYS: &[&str] = &["ada", "bob", "", "a|b"];
 
-/// Settles what was reserved: the units that it did cost.
+/// Settles a reservation for the actual cost.
 pub(crate) type Settle<'s> = Box<dyn FnOnce(u64) -> Decision + 's>;
 
 /// A decision that is waited for.
 pub(crate) type Turn<'s> = Pin<Box<dyn Future<Output = Decision> + 's>>;
 
-/// One limiter for each key, whatever it is kept in.
+/// One limiter for each key, with any store.
 pub(crate) trait Subject: Sync {
-    /// Keys that have a limiter each. A limiter by itself has one.
+    /// Keys with a limiter each. A limiter without a key has one.
     fn keys(&self) -> &'static [&'static str] {
         KEYS
     }
@@ -67,7 +67,7 @@ pub(crate) trait Kind: Sync {
         AlgorithmKind::ALL.to_vec()
     }
 
-    /// How often each of several callers asks: fewer times where each time is a journey.
+    /// The number of requests of each of several callers: fewer if each goes over a network.
     fn asks(&self) -> u64 {
         400
     }
@@ -78,11 +78,11 @@ pub(crate) trait Capped: Kind {
     fn capped(&self, spec: Spec, max_keys: usize, on_full: OnFull) -> Box<dyn Subject + '_>;
 }
 
-/// A kind whose subjects go by a clock that a test moves.
+/// A kind whose subjects use a clock that a test moves.
 pub(crate) trait InMemory: Kind {
     fn by(&self, clock: &ManualClock, spec: Spec, max_waiters: usize) -> Box<dyn Waiting + '_>;
 
-    /// Whether a rule may begin with part of its units, which no limiter of many does.
+    /// Whether a rule may start with part of its units, which is only possible without a key.
     fn has_initial(&self) -> bool {
         false
     }
@@ -93,7 +93,7 @@ pub(crate) trait InMemory: Kind {
     }
 }
 
-/// Subjects in memory by a clock of their own that nobody moves.
+/// Subjects in memory with a clock of their own that stands still.
 macro_rules! in_memory {
     ($kind:ty) => {
         impl $crate::subjects::Kind for $kind {
@@ -126,26 +126,26 @@ impl<K: ?Sized> Case<'_, K> {
 }
 
 impl<'k, K: Kind + ?Sized> Case<'k, K> {
-    /// A subject that admits `limit` units a day at once.
+    /// A subject that admits `limit` units a day immediately.
     pub(crate) fn of(&self, limit: u64) -> Box<dyn Subject + 'k> {
         self.kind.make(per_day(self.algorithm, limit))
     }
 
-    /// One whose callers may wait, in lines of so many.
+    /// A subject with queues for at most `max_waiters`.
     pub(crate) fn in_turn(&self, limit: u64, max_waiters: usize) -> Box<dyn Waiting + 'k> {
         self.kind.in_turn(per_day(self.algorithm, limit), max_waiters)
     }
 }
 
 impl<'k> Case<'k, dyn InMemory> {
-    /// A subject by a clock of its own, in whose lines many may wait.
+    /// A subject with a clock of its own and room for many waiters.
     pub(crate) fn by(&self, clock: &ManualClock, spec: Spec) -> Box<dyn Waiting + 'k> {
         self.kind.by(clock, spec, MANY)
     }
 }
 
 impl<'k> Case<'k, dyn Store> {
-    /// A rule of the case's algorithm that admits `limit` units a day at once.
+    /// A rule of the case's algorithm that admits `limit` units a day immediately.
     pub(crate) fn rule(&self, name: &str, limit: u64) -> RuleSpec {
         RuleSpec::new(name, per_day(self.algorithm, limit))
     }
@@ -154,13 +154,13 @@ impl<'k> Case<'k, dyn Store> {
         self.kind.gate(rules.into())
     }
 
-    /// A gate for what each process knows by itself.
+    /// A gate for state that each process has alone.
     pub(crate) fn of_one_process(&self, rules: impl Into<Vec<RuleSpec>>) -> Box<dyn AnyGate + 'k> {
         self.kind.of_one_process(rules.into(), None)
     }
 }
 
-/// A rule that admits `limit` units a day at once: a queue serves one and holds all others.
+/// A spec that admits `limit` units a day immediately: a queue serves one and holds all others.
 pub(crate) fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
     spec.capacity =

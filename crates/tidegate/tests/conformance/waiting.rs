@@ -1,6 +1,6 @@
-//! Waiting in turn, whatever is waited for: order, refusals at once, leaving, and who is woken.
+//! Waiting in turn, over every store: order, immediate refusals, leaving, and wake-ups.
 //!
-//! Nothing here needs time to pass: units come from refunds and resets, so a store can be waited for as well.
+//! Nothing here needs time to pass: units come from refunds and resets, so that stores can be waited for as well.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ every_subject! {
     what_can_not_be_in_time_is_refused_at_once,
     a_full_line_refuses_at_once,
     what_can_never_fit_and_what_costs_nothing_does_not_wait,
-    who_leaves_leaves_its_place_to_the_next,
+    a_waiter_that_leaves_gives_its_place_to_the_next,
     a_reset_wakes_who_waits,
 }
 
-// Over a store a look is told what would be if nobody waited: the line is this process's own.
-every_subject_in_memory! { a_look_tells_of_those_who_wait }
+// Over a store a peek ignores waiters, because the queue belongs to one process.
+every_subject_in_memory! { a_peek_counts_the_waiters }
 
-/// How often it is looked whether a store has answered, a millisecond apart: longer than any takes.
+/// The number of looks for a store's answer, a millisecond apart: longer than any answer takes.
 const LOOKS: u32 = 30_000;
 const WEEK: Micros = Micros::from_secs(7 * 86_400);
 
-/// Polls whoever is woken until all has happened that is waited for.
+/// Polls woken tasks until `happened` returns true.
 pub(crate) fn until(
     tasks: &mut [Task<'_, Decision>],
     happened: impl Fn(&[Task<'_, Decision>]) -> bool,
@@ -55,7 +55,7 @@ fn acquire<'s>(
     task
 }
 
-/// One more who waits, standing in the line.
+/// Adds one more waiter to the queue.
 fn waiter<'s>(subject: &'s dyn Waiting, key: &'s str, cost: u64) -> Task<'s, Decision> {
     let before = subject.waiting(key);
     let mut tasks = [acquire(subject, key, cost, WEEK)];
@@ -65,7 +65,7 @@ fn waiter<'s>(subject: &'s dyn Waiting, key: &'s str, cost: u64) -> Task<'s, Dec
     task
 }
 
-/// The answer of one who does not wait.
+/// The answer to a request that does not wait.
 fn at_once(subject: &dyn Waiting, key: &str, cost: u64, wait: Micros) -> Decision {
     let before = subject.waiting(key);
     let mut tasks = [acquire(subject, key, cost, wait)];
@@ -78,7 +78,7 @@ fn end(task: &Task<'_, Decision>) -> Decision {
     task.end.as_ref().expect("it is over").1
 }
 
-/// All of them were admitted; a queue holds them yet, each until its slot.
+/// Asserts that all were admitted; a queue may still hold them, each until its slot.
 fn are_admitted(algorithm: AlgorithmKind, tasks: &mut [Task<'_, Decision>]) {
     if algorithm != AlgorithmKind::LeakyQueue {
         until(tasks, |tasks| tasks.iter().all(Task::is_over));
@@ -100,7 +100,7 @@ fn who_came_first_is_served_first_and_nobody_overtakes(case: &Case<'_, dyn Kind>
     assert!(subject.check(key, 3).is_allowed());
     let mut tasks = [waiter(&*subject, key, 3), waiter(&*subject, key, 1)];
     let _ = subject.refund(key, 2);
-    // Two units are there, but who needs three came first.
+    // Two units are there, but the waiter for three came first.
     let refused = subject.check(key, 1);
     assert!(!refused.is_allowed() && refused.retry_after().unwrap() > Micros::ZERO);
     assert_eq!(refused.remaining, 0);
@@ -161,8 +161,8 @@ fn what_can_never_fit_and_what_costs_nothing_does_not_wait(case: &Case<'_, dyn K
     assert_eq!(at_once(&*closed, key, 1, Micros::MAX).outcome, Outcome::Never);
 }
 
-/// In a released limiter, one that was cancelled kept its place; in a released semaphore, nobody woke those behind it.
-fn who_leaves_leaves_its_place_to_the_next(case: &Case<'_, dyn Kind>) {
+/// In a released limiter, a cancelled waiter kept its place; in a released semaphore, those behind it were not woken.
+fn a_waiter_that_leaves_gives_its_place_to_the_next(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(4, 9);
     let key = subject.keys()[0];
     assert!(subject.check(key, 4).is_allowed());
@@ -190,7 +190,7 @@ fn a_reset_wakes_who_waits(case: &Case<'_, dyn Kind>) {
     assert!(tasks[1..].iter().all(|task| !task.is_over()), "no other key is reset");
 }
 
-fn a_look_tells_of_those_who_wait(case: &Case<'_, dyn InMemory>) {
+fn a_peek_counts_the_waiters(case: &Case<'_, dyn InMemory>) {
     let clock = ManualClock::new();
     let subject = case.by(&clock, per_day(case.algorithm, 3));
     let key = subject.keys()[0];

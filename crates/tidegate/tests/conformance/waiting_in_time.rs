@@ -1,4 +1,4 @@
-//! Waiting by a clock that is moved: who goes at which instant, and who is woken when.
+//! Waiting with a clock that is moved: which waiter is admitted when, and which is woken when.
 
 use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Micros, Outcome, Spec};
 
@@ -28,7 +28,7 @@ every_subject_in_memory! {
     work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot,
 }
 
-// A gate's rules bound how long a request waits to be admitted, and not how long a queue then holds it.
+// A gate's rules bound the wait for admission, and not the time for which a queue then holds the request.
 kit_of_one! {
     InMemory, AlgorithmKind::LeakyQueue, [
         limiter: crate::subjects::Single,
@@ -41,7 +41,7 @@ kit_of_one! {
 
 const KEY: &str = "ada";
 
-/// A bucket of `limit` tokens that is empty, one token to come each millisecond.
+/// An empty bucket of `limit` tokens that gets one token each millisecond.
 fn empty<'k>(case: &Case<'k, dyn InMemory>, limit: u64) -> (Box<dyn Waiting + 'k>, ManualClock) {
     let clock = ManualClock::new();
     let limiter = case.by(&clock, bucket(limit));
@@ -83,7 +83,7 @@ fn waiters_are_admitted_in_order_at_the_instants_their_units_are_there(
     assert_eq!(limiter.waiting(KEY), 0);
 }
 
-/// Each of them is woken once to be head, and once by its timer; the first is the head from the start.
+/// Each waiter is woken once as head, and once by its timer; the first is head from the start.
 fn nobody_is_woken_twice(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut tasks: Vec<_> =
@@ -101,7 +101,7 @@ fn a_wait_that_can_only_end_after_its_deadline_is_refused_at_once_with_its_time(
     let hopeless = Task::begun(limiter.acquire(KEY, 4, us(3_999)), &clock);
     assert_eq!(denied(&end(&hopeless)), Some(ms(4)));
     let mut first = Task::begun(limiter.acquire(KEY, 4, ms(4)), &clock);
-    // The one that waits is counted in.
+    // The waiter is counted in.
     let second = Task::begun(limiter.acquire(KEY, 2, us(5_999)), &clock);
     assert_eq!(denied(&end(&second)), Some(ms(6)));
     assert_eq!(end(&second).remaining, 0);
@@ -117,7 +117,7 @@ fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &Case<'_
     let limiter = case.by(&clock, bucket(10));
     assert!(limiter.admits(KEY, 5));
     let mut waiter = Task::begun(limiter.acquire(KEY, 8, ms(10)), &clock);
-    // Five are there; eight are waited for, and come in 3 ms.
+    // Five units are there; eight are waited for, and come in 3 ms.
     assert!(!limiter.admits(KEY, 1));
     assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(4)));
     assert_eq!(denied(&limiter.peek(KEY, 3)), Some(ms(6)));
@@ -208,7 +208,7 @@ fn a_full_line_refuses_at_once_with_the_time_it_would_have_taken(case: &Case<'_,
     assert!(!fourth.is_over());
 }
 
-/// Who is not polled can not leave by itself; it holds up others until a second after its deadline.
+/// A future that is not polled cannot leave by itself; it blocks others until a second after its deadline.
 fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut sleeper = Task::begun(limiter.acquire(KEY, 1, ms(5)), &clock);
@@ -219,7 +219,7 @@ fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &Case<'_, d
     assert!(!tasks[0].is_over());
     run_until(&mut tasks, &clock, clock.now().plus(us(1)));
     assert!(end(&tasks[0]).is_allowed());
-    // Its place is gone; it goes on as one who comes now, and too late.
+    // Its place is gone; it continues like a new request, which is too late.
     sleeper.poll(&clock);
     assert!(end(&sleeper).is_allowed(), "nobody waits, and units are there");
 }
@@ -261,7 +261,7 @@ fn the_time_a_queue_holds_work_is_part_of_the_wait(case: &Case<'_, dyn InMemory>
     assert_eq!(limiter.check(KEY, 1).delay(), ms(3), "it took no slot");
 }
 
-/// "A delay once told stays": the one behind does not move up, and no slot is used twice.
+/// "A delay once returned stays": the waiter behind does not move up, and no slot is used twice.
 fn work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = queue(case, 5);
     let mut tasks: Vec<_> =

@@ -1,4 +1,4 @@
-//! Random arrivals, waits and departures, held equal to a queue that is played out naively.
+//! Random arrivals, waits and departures, compared with a naive queue.
 
 use testkit::model::{self, End, Line};
 use testkit::threads::long;
@@ -28,7 +28,7 @@ fn small_policy(rng: &mut Rng, algorithm: model::AlgorithmKind) -> model::Policy
     policy
 }
 
-/// What the task of a waiter came to.
+/// The end of a waiter's task.
 fn end_of(task: &Task<'_, Decision>) -> Option<End> {
     task.end.as_ref().map(|(at, decision)| match decision.retry_after() {
         Some(Micros::ZERO) => End::Runs(at.as_micros()),
@@ -36,7 +36,7 @@ fn end_of(task: &Task<'_, Decision>) -> Option<End> {
     })
 }
 
-/// One case: some arrive, some leave, whoever they are and however often they were polled.
+/// One case: some arrive, and some leave, in any state.
 fn walk(case: &Case<'_, dyn InMemory>, seed: u64) {
     let mut rng = Rng::new(seed);
     let policy = small_policy(&mut rng, case.model());
@@ -59,7 +59,7 @@ fn walk(case: &Case<'_, dyn InMemory>, seed: u64) {
             }
             5..7 if !tasks.is_empty() => {
                 let number = usize::try_from(rng.below(tasks.len() as u64)).expect("few");
-                // One that is admitted and only held by a queue keeps its slot, and has its end.
+                // An admitted request that a queue only holds keeps its slot, and its end.
                 naive.leave(number);
                 if naive.ends[number] == Some(End::Left) {
                     tasks[number].cancel();
@@ -89,8 +89,8 @@ fn waiting_is_a_queue_played_out_whoever_leaves_it(case: &Case<'_, dyn InMemory>
     (0..seeds).for_each(|seed| walk(case, seed));
 }
 
-/// Six wait, and one of them is dropped right after it was polled so often, or woken so often and not polled: all others
-/// end as if it had left the naive queue at that time.
+/// Six wait, and one of them is dropped after a number of polls, or after a number of wake-ups without a poll: all
+/// others end as if it had left the naive queue at that time.
 fn cancellation_at_every_await_point_leaves_no_trace(case: &Case<'_, dyn InMemory>) {
     let mut told = 0;
     for victim in 0..COSTS.len() {
@@ -103,7 +103,7 @@ fn cancellation_at_every_await_point_leaves_no_trace(case: &Case<'_, dyn InMemor
 
 const COSTS: [u64; 6] = [3, 2, 4, 1, 5, 2];
 
-/// Tells whether the victim still waited when it was dropped.
+/// Returns whether the victim still waited when it was dropped.
 fn leaves_no_trace(case: &Case<'_, dyn InMemory>, victim: usize, step: usize) -> bool {
     let clock = ManualClock::new();
     let mut policy = model::Policy::new(case.model(), 5, 1_000);
@@ -119,7 +119,7 @@ fn leaves_no_trace(case: &Case<'_, dyn InMemory>, victim: usize, step: usize) ->
             Task::begun(limiter.acquire(KEY, *cost, Micros::from_secs(60)), &clock)
         })
         .collect();
-    // An even step drops it when it was polled, an odd one when it was woken.
+    // An even step drops the victim after a poll, an odd one after a wake-up.
     while !is_at(&tasks[victim], step) && !tasks[victim].is_over() {
         match tasks.iter_mut().find(|task| task.is_woken()) {
             Some(task) => drop(task.poll(&clock)),

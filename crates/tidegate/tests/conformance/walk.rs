@@ -1,6 +1,7 @@
-//! Random walks: every verb, step by step, answered as the naive model answers, to the last value.
+//! Random walks: every verb, step by step, compared with the naive model in every value.
 //!
-//! Random policies of every algorithm, of states that fit a word, two or none. `TIDEGATE_LONG=1` walks ten times as far.
+//! Random policies of every algorithm, with states that fit in one word, two or none. `TIDEGATE_LONG=1` walks ten
+//! times as far.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,10 +19,10 @@ every_subject_in_memory! {
     eight_callers_get_what_the_model_has_as_time_passes,
 }
 
-/// Policies of each algorithm, and the steps of each.
+/// The number of policies of each algorithm, and of the steps of each.
 const POLICIES: u64 = 60;
 const STEPS: usize = 250;
-/// No clock that promises not to step back may be read later than this after its first reading.
+/// A clock that never steps back may be read at most this long after its first reading.
 pub(crate) const HORIZON_US: u64 = 1 << 48;
 const SECOND_US: u64 = 1_000_000;
 
@@ -81,7 +82,7 @@ fn a_random_walk_is_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
     assert!(steps > 10_000, "{steps} steps: too short a walk");
 }
 
-/// Rules that are kept in one word, in two (a large prime of units in half a year, or more of them than a word can
+/// Rules with a state in one word, in two (a large prime of units in half a year, or more of them than one word can
 /// count), or in none.
 fn policies(case: &Case<'_, dyn InMemory>) -> Vec<model::Policy> {
     let algorithm = case.model();
@@ -103,7 +104,7 @@ fn policies(case: &Case<'_, dyn InMemory>) -> Vec<model::Policy> {
     all
 }
 
-/// They take all there is, then time passes, over and over; other keys come meanwhile, each once, so that tables grow.
+/// The callers take all there is, then time passes, again and again; each time new keys make tables grow.
 fn eight_callers_get_what_the_model_has_as_time_passes(case: &Case<'_, dyn InMemory>) {
     for policy in policies(case) {
         let clock = ManualClock::new();

@@ -1,4 +1,4 @@
-//! Rules of a gate that are changed while it is in use: every verb follows, and nobody slips between.
+//! Rules of a gate that are changed while it is in use: every verb uses the new rule, and no unit is admitted twice.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -15,7 +15,7 @@ const DAY: Micros = Micros::from_secs(86_400);
 
 type Still = Gate<TestClock>;
 
-/// What flows back in an instant of a still clock is nothing.
+/// With a still clock nothing flows back.
 fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
     spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
@@ -46,7 +46,7 @@ fn admits(gate: &Still, user: &str, cost: u64) -> bool {
     ask(gate, user, cost, |gate, request| gate.admits(request))
 }
 
-/// What is left of each rule that limits the user.
+/// The units left by each rule that limits the user.
 fn left(gate: &Still, user: &str) -> Vec<u64> {
     ask(gate, user, 1, |gate, request| {
         let answer = gate.peek(request);
@@ -93,7 +93,7 @@ fn an_unlimited_rule_forgets_refuses_nobody_and_reports_nothing() {
             (answer.is_unlimited(), gate.available(request), gate.reset(request))
         });
         assert_eq!(open, (true, u64::MAX, 0));
-        // Loaded unlimited, and limited now: a step over both.
+        // The rule was loaded unlimited and is limited now: a step over both.
         amend(&gate, "all", per_day(algorithm, 5));
         assert!(admits(&gate, "ada", 2));
         assert_eq!((left(&gate, "ada"), gate.keys()), (vec![3], 1));
@@ -127,7 +127,7 @@ fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() 
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_changes_nothing() {
+fn an_invalid_change_is_reported_with_its_place_and_changes_nothing() {
     let mut vip = OverrideSpec::new("user", "vip");
     vip.window = Some(Micros::from_secs(1));
     let first = RuleSpec::new("first", per_day(AlgorithmKind::SlidingLog, 10));
@@ -146,8 +146,8 @@ fn what_is_wrong_is_told_with_its_place_and_changes_nothing() {
     assert_eq!(left(&gate, "ada"), [6, 6]);
 }
 
-/// States that grow by the change have to fit into the memory that the new figures allow, those of all
-/// overrides together; else nothing changes.
+/// States that grow by the change must fit into the memory that the new values allow, those of all overrides
+/// together; otherwise nothing changes.
 #[test]
 fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     let mut vip = OverrideSpec::new("kind", "vip");
@@ -181,7 +181,7 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     assert_eq!((gate.keys(), used("vip", 7, 0), used("any", 9, 0)), (1_000, 8, 10));
 }
 
-/// A cap over all rules counts the limiters of changed ones once, whatever tables they went through.
+/// A cap over all rules counts the limiters of changed rules once, through all their tables.
 #[test]
 fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
     let rules = ["one", "two"].map(|name| {
@@ -210,7 +210,7 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
     assert_eq!((how_many("one", 0..80), gate.keys()), (40, 100));
 }
 
-/// What keys without room have taken from the limiter they share is carried over as well.
+/// The overflow limiter is carried over with what keys without room have taken.
 #[test]
 fn the_limiter_shared_by_keys_without_room_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
@@ -238,7 +238,7 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
         held.into_iter().for_each(|charge| charge.settle(2));
         assert_eq!(left(&gate, "ada"), [18], "{algorithm}");
 
-        // One that met fewer rules gives nothing back to the others.
+        // A request that matched fewer rules gives nothing back to the others.
         let held = gate.hold(&request).unwrap();
         amend(&gate, "all", per_day(algorithm, 100));
         assert!(admits(&gate, "bob", 8));
@@ -252,7 +252,7 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
 }
 
 #[test]
-fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
+fn a_remembered_answer_is_repeated_only_under_the_same_values() {
     let spec = |limit| per_day(AlgorithmKind::SlidingLog, limit);
     let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Micros::from_secs(60));
     let gate = gate(vec![RuleSpec::new("all", spec(1_000)), each]);
@@ -267,7 +267,7 @@ fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
     amend(&gate, "all", spec(800));
     amend(&gate, "all", spec(900));
     assert!(repeated(), "the same figures again");
-    // Where only the other rule can refuse, nothing is remembered.
+    // If only the other rule can refuse, nothing is remembered.
     amend(&gate, "each", Spec::unlimited(AlgorithmKind::SlidingLog));
     assert_eq!([repeated(), repeated()], [false, false]);
     assert_eq!(left(&gate, "ada"), [896]);
@@ -288,8 +288,8 @@ fn a_ban_ends_where_its_rule_is_unlimited() {
     assert!(admits(&gate, "ada", 100));
 }
 
-/// Seven threads take and give back what they can, of two rules at once, while an eighth moves both: each
-/// unit is counted once by both rules or by none, and no more was admitted than the largest limits.
+/// Seven threads take and give back, under two rules together, while an eighth changes both rules: each unit is
+/// counted by both rules or by none, and no more is admitted than the largest limits.
 fn eight_threads(algorithms: impl Fn(u64) -> AlgorithmKind + Sync) {
     const MOST: [u64; 2] = [3_000, 1_200];
     let spec = |turn: u64, limit| per_day(algorithms(turn), limit);
@@ -303,7 +303,7 @@ fn eight_threads(algorithms: impl Fn(u64) -> AlgorithmKind + Sync) {
         let descriptors = [Descriptor::new(&entries).cost(cost)];
         let request = Request::new("default", &descriptors);
         if rng.chance(20) {
-            // It gives back what it took.
+            // The charge gives back what it took.
             gate.hold(&request).into_iter().for_each(|charge| charge.release());
             return;
         }
@@ -356,7 +356,7 @@ fn algorithms_that_change_while_eight_threads_take_lose_no_unit() {
     }
 }
 
-/// Two threads change the rule of one another while others ask for both, in either order.
+/// Two threads each change a rule while others ask for both rules, in either order.
 #[test]
 fn two_who_change_two_rules_wait_for_nobody_for_ever() {
     let gate = all_and_each(

@@ -1,7 +1,7 @@
-//! Rules that change while a gate decides, on random walks beside naive models that are changed alike.
+//! Rules that change while a gate decides, on random walks compared with naive models that change with them.
 //!
-//! Two or three rules of every algorithm, some unlimited for a while, some with an override. Limiters are
-//! packed where the clock never steps back, else whole. `TIDEGATE_LONG=1` walks twenty times as many.
+//! Two or three rules of every algorithm, some unlimited for a while, some with an override. Limiters are packed if
+//! the clock never steps back, else in shards. `TIDEGATE_LONG=1` walks twenty times as many.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -28,18 +28,18 @@ impl Clock for Stepping {
     }
 }
 
-/// One rule as the models know it; figures are `None` where they are unlimited.
+/// One rule as the models know it; its values are `None` if it is unlimited.
 struct Known {
     has_key: bool,
     mode: Mode,
     own: Option<model::Policy>,
-    /// Those of `vip`, if it has any.
+    /// The values of `vip`, if it has an override.
     vip: Option<Option<model::Policy>>,
     limiters: HashMap<&'static str, Model>,
 }
 
 impl Known {
-    fn figures(&self, user: &str) -> Option<&model::Policy> {
+    fn values(&self, user: &str) -> Option<&model::Policy> {
         let vip = self.vip.as_ref().filter(|_| user == "vip" && self.has_key);
         vip.unwrap_or(&self.own).as_ref()
     }
@@ -50,16 +50,16 @@ impl Known {
 
     /// The limiter of a user, if the rule limits it.
     fn limiter(&mut self, user: &'static str) -> Option<&mut Model> {
-        let figures = self.figures(user)?.clone();
-        Some(self.limiters.entry(self.key(user)).or_insert_with(|| Model::new(figures)))
+        let values = self.values(user)?.clone();
+        Some(self.limiters.entry(self.key(user)).or_insert_with(|| Model::new(values)))
     }
 
-    /// Limiters are under the figures that are known from now on.
+    /// Puts the limiters under the known values.
     fn follow(&mut self, at_us: u64) {
         for (user, mut limiter) in std::mem::take(&mut self.limiters) {
-            if let Some(figures) = self.figures(user).cloned() {
-                if limiter.policy() != &figures {
-                    limiter.amend(at_us, figures);
+            if let Some(values) = self.values(user).cloned() {
+                if limiter.policy() != &values {
+                    limiter.amend(at_us, values);
                 }
                 self.limiters.insert(user, limiter);
             }
@@ -67,16 +67,16 @@ impl Known {
     }
 }
 
-/// Other figures; now and then none.
-fn figures(rng: &mut Rng) -> Option<model::Policy> {
+/// Returns random values; sometimes `None`.
+fn values(rng: &mut Rng) -> Option<model::Policy> {
     let algorithm = rng.pick(model::AlgorithmKind::ALL);
-    // Of one under which nothing is used nobody knows whether it has begun: it may have been dropped.
+    // Without units in use, an `initial` would be ambiguous: the limiter may have been dropped.
     let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
     (!rng.chance(10)).then_some(policy)
 }
 
-/// Both buckets are one algorithm in two vocabularies: a level is kept as it is between them, which the
-/// models, to whom they are two, would round up to whole units.
+/// The two buckets are one algorithm with two sets of fields: a level passes unchanged between them, but the models
+/// know two algorithms and would round it up to whole units.
 fn in_one_vocabulary(old: Option<&model::Policy>, mut next: model::Policy) -> model::Policy {
     let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let is_bucket = |policy: &&model::Policy| buckets.contains(&policy.algorithm);
@@ -86,26 +86,26 @@ fn in_one_vocabulary(old: Option<&model::Policy>, mut next: model::Policy) -> mo
     next
 }
 
-/// The same with another limit, which does not fit its window now and then.
+/// Returns the values with another limit, which sometimes does not fit its window.
 fn nearby(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
     let limit = if rng.chance(10) { 0 } else { rng.skewed(2 * policy.limit.max(1)) };
     model::Policy { limit, ..policy.clone() }
 }
 
-fn spec(figures: Option<&model::Policy>) -> Spec {
-    figures.map_or(Spec::unlimited(AlgorithmKind::TokenBucket), spec_of)
+fn spec(values: Option<&model::Policy>) -> Spec {
+    values.map_or(Spec::unlimited(AlgorithmKind::TokenBucket), spec_of)
 }
 
-fn vip(figures: Option<&model::Policy>) -> OverrideSpec {
+fn vip(values: Option<&model::Policy>) -> OverrideSpec {
     let mut other = OverrideSpec::new("user", "vip");
-    other.limit = Some(figures.map_or(Limit::Unlimited, |figures| Limit::Units(figures.limit)));
+    other.limit = Some(values.map_or(Limit::Unlimited, |values| Limit::Units(values.limit)));
     other
 }
 
 fn known(rng: &mut Rng) -> (Known, RuleSpec, usize) {
     let (has_key, number) = (rng.chance(70), rng.below(1_000) as usize);
     let mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow]);
-    let own = figures(rng);
+    let own = values(rng);
     let mut rule = RuleSpec::new("unnamed", spec(own.as_ref())).mode(mode);
     rule.key = if has_key { vec!["user".to_owned()] } else { Vec::new() };
     let mut of_vip = None;
@@ -146,7 +146,7 @@ impl<C: Clock> Walk<C> {
         ask(&self.gate, &Request::new("default", &descriptors))
     }
 
-    /// Whether the request goes on, and what each rule that limits it says.
+    /// Returns whether the request is allowed, and the decision of each rule that limits it.
     fn said(&mut self, user: &'static str, cost: u64, takes: bool) -> (bool, Vec<Expected>) {
         let at_us = self.at_us;
         let mut allowed = true;
@@ -154,17 +154,17 @@ impl<C: Clock> Walk<C> {
             let enforced = known.mode == Mode::Enforce;
             if let Some(model) = known.limiter(user) {
                 if takes {
-                    model.step(at_us, 0); // it begins here, whatever the outcome
+                    model.step(at_us, 0); // creates its state, with any outcome
                 }
                 allowed &= model.peek(at_us, cost).allowed || !enforced;
             }
         }
-        let figures = |known: &mut Known| {
+        let values = |known: &mut Known| {
             let model = known.limiter(user)?;
             let charged = takes && allowed;
             Some(if charged { model.step(at_us, cost) } else { model.peek(at_us, cost) })
         };
-        (allowed, self.known.iter_mut().filter_map(figures).collect())
+        (allowed, self.known.iter_mut().filter_map(values).collect())
     }
 
     fn compare(&mut self, user: &'static str, cost: u64, takes: bool) {
@@ -179,11 +179,11 @@ impl<C: Clock> Walk<C> {
         });
         assert_eq!(each.iter().map(|(told, _)| *told).collect::<Vec<_>>(), said);
         assert_eq!(goes_on, allowed);
-        let in_force = self.known.iter().filter_map(|known| known.figures(user).map(spec_of));
+        let in_force = self.known.iter().filter_map(|known| known.values(user).map(spec_of));
         assert_eq!(
             each.iter().map(|(_, spec)| (spec.limit, spec.window)).collect::<Vec<_>>(),
             in_force.map(|spec| (spec.limit, spec.window)).collect::<Vec<_>>(),
-            "the answer tells the figures that decided"
+            "the answer reports the values that decided"
         );
     }
 
@@ -211,7 +211,7 @@ impl<C: Clock> Walk<C> {
         let of_vip = known.vip.is_some() && self.rng.chance(40);
         let next = match &known.own {
             Some(own) if of_vip || self.rng.chance(50) => Some(nearby(&mut self.rng, own)),
-            own => figures(&mut self.rng).map(|next| in_one_vocabulary(own.as_ref(), next)),
+            own => values(&mut self.rng).map(|next| in_one_vocabulary(own.as_ref(), next)),
         };
         if of_vip {
             let next = next.filter(|_| known.own.is_some() && !self.rng.chance(10));
@@ -220,7 +220,7 @@ impl<C: Clock> Walk<C> {
             assert_eq!(told.is_ok(), is_sound, "{told:?}");
             known.vip = if is_sound { Some(next) } else { known.vip.take() };
         } else {
-            // An override keeps its limit, under the other figures of the rule.
+            // An override keeps its limit, with the other values of the rule.
             let of_vip = known.vip.as_ref().map(|vip| {
                 let limit = vip.as_ref()?.limit;
                 next.as_ref().map(|next| model::Policy { limit, ..next.clone() })
@@ -273,7 +273,7 @@ fn changed_rules_decide_as_models_that_are_changed() {
         let mut walk = Walk::new(rng, clock.clone());
         let begin_us = trace[0].0;
         for (at_us, cost) in trace {
-            // Packed times are told for nine years.
+            // Packed times reach nine years.
             if at_us > begin_us + 8 * 366 * 86_400_000_000 {
                 break;
             }
@@ -303,7 +303,7 @@ fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
     }
 }
 
-/// Times that requests bring along: a change has its time as well.
+/// Requests come with their times, and so do changes.
 #[test]
 fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
     let at = |second: u64| Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000);
@@ -313,7 +313,7 @@ fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
     let descriptors = [Descriptor::new(&[]).cost(60)];
     let request = Request::new("default", &descriptors);
     assert!(gate.check_at(&request, at(0)).is_allowed());
-    // Ten flowed in at one a minute; from then on one a second does.
+    // Ten flowed in at one a minute; from now on it is one a second.
     gate.amend_at("default", "all", per_hour(3_600), at(600)).unwrap();
     let answer = gate.check_at(&request, at(600));
     assert!(answer.is_allowed(), "3,600 - 60 + 10 are there");

@@ -60,8 +60,8 @@ fn a_charge_that_can_not_be_had_in_time_is_refused_at_once_and_takes_nothing() {
     });
 }
 
-/// A log that goes on with coarser times is the key's own, and gets back what it gave. It used to be
-/// taken for the overflow limiter, and kept what was released.
+/// A log that goes on with coarser times is the key's own limiter, and gets back what was taken. It was once mistaken
+/// for the overflow limiter, and kept what was released.
 #[test]
 fn a_charge_on_a_limiter_without_memory_to_grow_is_given_back() {
     let clock = TestClock::at(TODAY_US);

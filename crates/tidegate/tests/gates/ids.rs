@@ -1,14 +1,14 @@
-//! Answers remembered in memory: as many as was said, and no more.
+//! The cap on answers remembered in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidegate::{
     AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
-/// No window of a day ends soon.
+/// At this time, no window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
-/// Room for all that is asked, so that only what is remembered makes a difference.
+/// A gate with room for all requests, so that only remembered answers make a difference.
 fn gate(most: usize) -> Gate<Timestamp> {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 100_000, Micros::from_secs(86_400));
     let rule = RuleSpec::new("user", spec).key(["user"]).dedupe(Micros::from_secs(10));

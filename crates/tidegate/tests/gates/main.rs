@@ -1,13 +1,10 @@
-//! Gates in memory: which rules a request matches, changed rules, plans, observers, and what is theirs of bans and reports.
+//! Gates in memory: which rules a request matches, changed rules, plans, observers, bans and reported usage.
 
 mod amend;
 mod amend_walk;
 mod ban;
 #[path = "../common/changes/mod.rs"]
 mod changes;
-mod figures;
-mod figures_amended;
-mod figures_walk;
 mod holding;
 mod ids;
 mod observe;
@@ -23,3 +20,6 @@ mod reports;
 mod requests;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
+mod values;
+mod values_amended;
+mod values_walk;

@@ -1,4 +1,4 @@
-//! Observers: told of each decision once, after it and outside of all locks, and of nothing else.
+//! Observers: notified of each decision once, after it and outside of all locks, and of nothing else.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use tidegate::{
     Request, RuleSpec, RuleStatistics, Timestamp,
 };
 
-/// What an observer was told: the request's domain and cost, whether it goes on, how many rules matched.
+/// The arguments of an observer: the request's domain and cost, whether it is allowed, how many rules matched.
 type Told = (String, u64, bool, usize);
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ fn waiting(limit: u64) -> RuleSpec {
 }
 
 #[test]
-fn each_decision_is_told_once_and_nothing_else_is() {
+fn each_decision_is_reported_once_and_nothing_else_is() {
     let journal = Arc::new(Journal::default());
     let gate = Gate::with_clock(policy(vec![waiting(10)]), ManualClock::new());
     let gate = gate.with_observer(journal.clone());
@@ -69,7 +69,7 @@ fn each_decision_is_told_once_and_nothing_else_is() {
 }
 
 #[test]
-fn a_request_that_waits_is_told_when_it_is_decided_and_one_that_leaves_is_not() {
+fn a_request_that_waits_is_reported_when_it_is_decided_and_one_that_leaves_is_not() {
     let (journal, clock) = (Arc::new(Journal::default()), ManualClock::new());
     let gate = Gate::with_clock(policy(vec![waiting(10)]), clock.clone());
     let gate = gate.with_observer(journal.clone());
@@ -97,7 +97,7 @@ fn a_request_that_waits_is_told_when_it_is_decided_and_one_that_leaves_is_not() 
 }
 
 #[test]
-fn a_request_that_brings_its_time_is_told_with_it() {
+fn a_request_with_its_own_time_is_reported_with_it() {
     let at = Timestamp::from_micros(1_700_000_000_000_000);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mine = seen.clone();
@@ -108,7 +108,7 @@ fn a_request_that_brings_its_time_is_told_with_it() {
     assert_eq!(*seen.lock().unwrap(), [at]);
 }
 
-/// It would lock up, were it called with a limiter or a line in hand.
+/// The test would deadlock if observers were called with a limiter or a queue locked.
 #[test]
 fn an_observer_may_ask_the_gate_itself() {
     struct Asks(OnceLock<Arc<Gate<ManualClock>>>, Mutex<Vec<u64>>);
@@ -132,7 +132,7 @@ fn an_observer_may_ask_the_gate_itself() {
 }
 
 #[test]
-fn observers_are_told_in_their_order_and_a_panic_in_one_takes_nothing_back() {
+fn observers_are_notified_in_their_order_and_a_panic_in_one_takes_nothing_back() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let note = |name: &'static str| {
         let order = order.clone();
@@ -204,7 +204,7 @@ fn a_rule_in_shadow_mode_counts_what_it_would_have_done() {
     assert_eq!(counted(&statistics, "live"), (3, 1 + 4));
 }
 
-/// Statistics are by the time of the answer, so that a recorded trace has those of its own time.
+/// Statistics use the time of the answer, so that a recorded trace has those of its own time.
 #[test]
 fn a_trace_is_counted_by_its_own_time() {
     let policy = policy(vec![RuleSpec::new("all", bucket(1)), waiting(1).in_domain("other")]);

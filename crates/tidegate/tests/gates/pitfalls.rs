@@ -1,5 +1,5 @@
-//! Mistakes found in released limiters that need several keys, limits or threads to show: each a
-//! test of its name, which says what must not happen here.
+//! Mistakes found in released limiters that need several keys, limits or threads to show: each is a test with its
+//! name, which describes what must not happen here.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,12 +29,12 @@ fn ask<C: Clock>(gate: &Gate<C>, entries: &[(&str, &str)]) -> bool {
     gate.check(&Request::new("default", &[Descriptor::new(entries)])).is_allowed()
 }
 
-/// Asks until it is refused, which must come soon.
+/// Asks until a request is refused, which must come soon.
 fn exhaust(mut ask: impl FnMut() -> bool) {
     assert!((0..1_000).any(|_| !ask()), "there is no limit");
 }
 
-/// What eight threads get that all ask at once, each `asks` times.
+/// Returns how many units eight concurrent threads get, each with `asks` requests.
 fn eight_threads<C: Clock>(gate: &Gate<C>, asks: usize) -> u64 {
     let got = AtomicU64::new(0);
     thread::scope(|threads| {
@@ -49,7 +49,7 @@ fn eight_threads<C: Clock>(gate: &Gate<C>, asks: usize) -> u64 {
     got.into_inner()
 }
 
-/// A clock that every reading moves on, so that no two threads read the same.
+/// A clock that every reading advances, so that no two threads read the same time.
 struct Ticking(AtomicU64);
 
 impl Clock for Ticking {
@@ -58,8 +58,8 @@ impl Clock for Ticking {
     }
 }
 
-/// The time was taken before the lock, and an earlier reading that came later moved `last` back:
-/// 5,000 times the limit. Here the bucket holds 10, and a unit flows in at every 1,000th reading.
+/// A limiter read the time before it took the lock, and an older reading that came later moved `last` back: it
+/// admitted 5,000 times the limit. Here the bucket holds 10, and a unit flows in at every 1,000th reading.
 #[test]
 fn time_taken_before_the_lock() {
     for algorithm in
@@ -77,7 +77,7 @@ fn time_taken_before_the_lock() {
     }
 }
 
-/// Two threads raced, and the limiter refused for ever.
+/// After a race of two threads, a limiter refused for ever.
 #[test]
 fn a_limiter_that_refuses_for_ever_after_two_threads_raced() {
     for algorithm in AlgorithmKind::ALL {
@@ -91,7 +91,7 @@ fn a_limiter_that_refuses_for_ever_after_two_threads_raced() {
     }
 }
 
-/// 3,000 other keys through a cache of 1,000 gave a limited caller a fresh budget.
+/// In a limiter with a cache of 1,000 keys, 3,000 other keys gave a limited caller a fresh budget.
 #[test]
 fn other_keys_give_a_limited_caller_a_fresh_budget() {
     for algorithm in AlgorithmKind::ALL {
@@ -105,7 +105,7 @@ fn other_keys_give_a_limited_caller_a_fresh_budget() {
     }
 }
 
-/// A sweep that took what was not yet as good as new; in windows under a second it took everything.
+/// A sweep dropped limiters that were not idle yet; in windows under a second it dropped all of them.
 #[test]
 fn a_sweep_forgets_callers_that_are_still_limited() {
     for algorithm in AlgorithmKind::ALL {
@@ -124,7 +124,7 @@ fn a_sweep_forgets_callers_that_are_still_limited() {
     }
 }
 
-/// A limiter whose state is per clone of the service: 1,500 requests through a limit of 5.
+/// A limiter had a state for each clone of the service: 1,500 requests passed a limit of 5.
 #[test]
 fn state_per_clone_of_the_service() {
     let gate = Arc::new(gate([RuleSpec::new("r", per_minute(AlgorithmKind::TokenBucket, 5))]));

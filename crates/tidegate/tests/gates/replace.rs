@@ -1,5 +1,5 @@
-//! Policies of a gate in memory that are replaced while it is in use: caps, memory, removed rules, and what belongs to a
-//! rule by its name. Behaviours of every gate are in `tests/conformance/replaced.rs`.
+//! Policies of a gate in memory that are replaced while it is in use: caps, memory, removed rules, and what belongs
+//! to a rule by its name. Behaviours of every gate are in `tests/conformance/replaced.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -45,7 +45,7 @@ fn admits(gate: &Still, user: &str, cost: u64) -> bool {
     ask(user, cost, |request| gate.admits(request))
 }
 
-/// What is left of each rule that limits the user, by name.
+/// The units left by each rule that limits the user, with the rule's name.
 fn left(gate: &Still, user: &str) -> Vec<(String, u64)> {
     let of = |answer: Answer<'_>| {
         let matched = answer.matched().into_iter();
@@ -58,7 +58,7 @@ fn known(left: &[(&str, u64)]) -> Vec<(String, u64)> {
     left.iter().map(|(name, left)| ((*name).to_owned(), *left)).collect()
 }
 
-/// What is kept of a removed rule counts among the limiters of all rules, and is dropped once it is idle.
+/// The limiters of a removed rule count among those of all rules, and are dropped once they are idle.
 #[test]
 fn a_removed_rule_is_forgotten_when_it_is_idle() {
     let clock = TestClock::at(TODAY_US);
@@ -206,7 +206,7 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     assert_eq!((minute("banned").pass, minute("once").pass, minute("planned").pass), (4, 5, 4));
 }
 
-/// An answer tells of the policy that decided, whatever came after it.
+/// An answer keeps the policy that decided, whatever came after it.
 #[test]
 fn an_answer_keeps_the_policy_that_decided() {
     fn is_sent<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe>(_: &T) {}

@@ -1,5 +1,5 @@
-//! Histories of threads that take while policies are replaced one after another, by the clock of the system:
-//! no less and no more is admitted than the policies promise.
+//! Histories of threads that take while policies are replaced one after another, by the system's clock: no fewer and
+//! no more units are admitted than the policies promise.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Mutex;
@@ -24,9 +24,9 @@ fn ask<T>(user: &str, ask: impl FnOnce(&Request<'_>) -> T) -> T {
     ask(&Request::new("default", &[Descriptor::new(&entries)]))
 }
 
-/// One policy after another, each a little more generous, while threads take one unit at a time until the last one
-/// refuses: what is admitted to each user is the last limit, to the unit. A rule that comes and goes beside it, and
-/// would admit everything, takes nothing away and adds nothing.
+/// One policy after another, each with higher limits, while threads take one unit at a time until the last one
+/// refuses: each user is admitted exactly the last limit. A rule that comes and goes beside it, and would admit
+/// everything, changes nothing.
 fn rising(algorithms: &[AlgorithmKind]) {
     const STEPS: u64 = 40;
     let rules = |step: u64| {
@@ -45,7 +45,7 @@ fn rising(algorithms: &[AlgorithmKind]) {
     together(5, |thread, rng| {
         if thread == 4 {
             for next in 2..=STEPS {
-                // What the policy before promises can be had while it lasts: all of it, or half.
+                // All of what the previous policy promises can be taken while it lasts, or half of it.
                 let promised = 4 * 10 * (next - 1) / (1 + next % 2);
                 while taken.iter().map(|one| one.load(SeqCst)).sum::<u64>() < promised {
                     std::thread::yield_now();
@@ -61,7 +61,7 @@ fn rising(algorithms: &[AlgorithmKind]) {
             let user = rng.below(4) as usize;
             let admitted = ask(USERS[user], |request| gate.admits(request));
             let taken = taken[user].fetch_add(u64::from(admitted), SeqCst) + u64::from(admitted);
-            // A step that is about to come in force may decide already, and no later one.
+            // A policy that is about to come in force may decide already, but no later one.
             assert!(taken <= 10 * step.load(SeqCst), "{taken} at once");
             if was_last && USERS.iter().all(|user| ask(user, |one| gate.available(one)) == 0) {
                 return;
@@ -81,8 +81,8 @@ fn limits_that_rise_while_threads_take_admit_just_what_they_promise() {
     }
 }
 
-/// Rules that come and go: a request that was admitted while a rule was surely in force was charged to it, and one
-/// that came while it was surely gone was not. The counts are those of a serial order.
+/// A rule that comes and goes: a request admitted while the rule was certainly in force was charged to it, and a
+/// request while it was certainly gone was not. The counts are those of a serial order.
 #[test]
 fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     let gate =
@@ -92,7 +92,7 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
         let counts = each("counts", AlgorithmKind::TokenBucket, 1_000_000);
         if has { vec![counts, stays] } else { vec![stays] }
     };
-    // Twice the number of changes so far, one more while one is under way.
+    // Twice the number of changes so far, plus one during a change.
     let (phase, asked, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let bounds = Mutex::new([0_u64, 0, 0]);
     together(4, |thread, _| {
@@ -138,7 +138,7 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     assert_eq!(used[1], all, "the rule that stays counted every one");
 }
 
-/// A limit that goes up and down every few moments, whatever the threads do meanwhile.
+/// A limit that goes up and down every few moments during the requests.
 #[test]
 fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_less() {
     let algorithms = [
@@ -154,7 +154,7 @@ fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_
             let rule = each("r", algorithm, limit);
             if step.is_multiple_of(3) { vec![open, rule] } else { vec![rule] }
         };
-        // Mostly up, with every other one far down, below what is used.
+        // Mostly up, but every second limit is far below what is used.
         let limit = |step: u64| if step.is_multiple_of(2) { 10 + 5 * step } else { 1 + 2 * step };
         let (history, done) = (History::default(), AtomicBool::new(false));
         let gate = Gate::new(Policy::new(rules(limit(0), 0)).unwrap());

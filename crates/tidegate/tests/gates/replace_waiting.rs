@@ -1,4 +1,4 @@
-//! Policies that are replaced while requests wait at a gate: who waits asks again, in its place.
+//! Policies that are replaced while requests wait at a gate: waiters ask again, in their order.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::tasks::{Task, bucket, ms, run, settle};

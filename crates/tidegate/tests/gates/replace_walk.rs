@@ -1,5 +1,5 @@
-//! Whole policies that are put in force while a gate decides, on random walks beside naive models: rules are added,
-//! removed, added back, moved and given other figures, and overrides come and go.
+//! Whole policies that are replaced while a gate decides, on random walks compared with naive models: rules are
+//! added, removed, added back, moved and given other values, and overrides come and go.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as many.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -19,10 +19,10 @@ struct Known {
     /// The limit of `vip`, if it has one of its own.
     vip: Option<u64>,
     in_force: bool,
-    /// Whether it had one when it was last put in force.
+    /// Whether it had one when the rule was last put in force.
     had_vip: bool,
     is_forgotten: bool,
-    /// Since an override came or went, each limiter follows when it is next asked.
+    /// After an override came or went, each limiter gets its new values only when it is next asked.
     follows_late: bool,
     limiters: HashMap<&'static str, Model>,
 }
@@ -34,22 +34,22 @@ impl Known {
         Self { own, vip, in_force, had_vip, is_forgotten, follows_late, limiters }
     }
 
-    fn figures(&self, user: &str) -> model::Policy {
+    fn values(&self, user: &str) -> model::Policy {
         let limit = self.vip.filter(|_| user == "vip").unwrap_or(self.own.limit);
         model::Policy { limit, ..self.own.clone() }
     }
 
-    /// The limiter of a user, under the figures that are in force.
+    /// The limiter of a user, under the values in force.
     fn limiter(&mut self, at_us: u64, user: &'static str) -> &mut Model {
-        let figures = self.figures(user);
-        let limiter = self.limiters.entry(user).or_insert_with(|| Model::new(figures.clone()));
-        if limiter.policy() != &figures {
-            limiter.amend(at_us, figures);
+        let values = self.values(user);
+        let limiter = self.limiters.entry(user).or_insert_with(|| Model::new(values.clone()));
+        if limiter.policy() != &values {
+            limiter.amend(at_us, values);
         }
         limiter
     }
 
-    /// Its limiters come under the figures that are in force, unless they follow when they are asked.
+    /// Puts its limiters under the values in force, unless they wait until they are asked.
     fn follow(&mut self, at_us: u64) {
         self.follows_late |= self.had_vip != self.vip.is_some() && !self.is_forgotten;
         self.is_forgotten = false;
@@ -60,7 +60,7 @@ impl Known {
         }
     }
 
-    /// A removed rule whose limiters are all idle is as one that never was.
+    /// Forgets a removed rule whose limiters are all idle, as if it had never existed.
     fn forget_if_idle(&mut self, at_us: u64) {
         let mut limiters = self.limiters.values_mut();
         if limiters.all(|limiter| limiter.peek(at_us, 0).reset_after_us == 0) {
@@ -82,22 +82,22 @@ impl Known {
 struct Walk {
     rng: Rng,
     gate: Gate<TestClock>,
-    /// By name; the order in which those in force stand.
+    /// By name; the rules in force have an order.
     known: Vec<Known>,
     order: Vec<usize>,
     at_us: u64,
 }
 
-/// Figures of one algorithm: what every change keeps of a limiter is told by the models to the unit.
-fn figures(rng: &mut Rng) -> model::Policy {
+/// Returns values of one algorithm, so that the models know to the unit what a change keeps of a limiter.
+fn values(rng: &mut Rng) -> model::Policy {
     let algorithm = rng.pick(model::AlgorithmKind::ALL);
-    // Of one under which nothing is used nobody knows whether it has begun: it may have been dropped.
+    // Without units in use, an `initial` would be ambiguous: the limiter may have been dropped.
     model::Policy { initial: None, ..traffic::policy(rng, algorithm) }
 }
 
 impl Walk {
     fn new(mut rng: Rng, clock: TestClock) -> Self {
-        let known: Vec<_> = (0..rng.between(2, 4)).map(|_| Known::new(figures(&mut rng))).collect();
+        let known: Vec<_> = (0..rng.between(2, 4)).map(|_| Known::new(values(&mut rng))).collect();
         let order: Vec<_> = (0..known.len()).collect();
         let rules = known.iter().enumerate().map(|(name, known)| known.rule(name));
         let gate = Gate::with_clock(Policy::new(rules.collect()).unwrap(), clock);
@@ -115,7 +115,7 @@ impl Walk {
         ask(&self.gate, &Request::new("default", &descriptors))
     }
 
-    /// Changes one rule, and puts the whole policy in force.
+    /// Changes one rule, and replaces the whole policy.
     fn replace(&mut self) {
         let name = self.rng.below(self.known.len() as u64) as usize;
         let known = &mut self.known[name];
@@ -152,7 +152,7 @@ impl Walk {
         }
     }
 
-    /// Whether the request goes on, and what each rule in force says.
+    /// Returns whether the request is allowed, and the decision of each rule in force.
     fn said(&mut self, user: &'static str, cost: u64, takes: bool) -> (bool, Vec<Expected>) {
         let (at_us, mut allowed) = (self.at_us, true);
         let order: Vec<_> =
@@ -207,13 +207,13 @@ fn replaced_policies_decide_as_models_that_are_changed() {
         let mut walk = Walk::new(rng, clock.clone());
         let begin_us = trace[0].0;
         for (at_us, cost) in trace {
-            // Packed times are told for nine years.
+            // Packed times reach nine years.
             if at_us > begin_us + 8 * 366 * 86_400_000_000 {
                 break;
             }
             clock.set(at_us);
             walk.at_us = clock.now_us();
-            // A cost of 0 leaves a limiter that follows late as it was.
+            // A cost of 0 does not put a limiter under its new values.
             let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 walk.step(cost.max(1));
             }));

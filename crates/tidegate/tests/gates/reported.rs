@@ -1,4 +1,4 @@
-//! Rules whose usage is reported afterwards: what they take, and what they answer, beside other rules too.
+//! Rules whose usage is reported afterwards: what they take, and their answers, also beside other rules.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ const HOUR: Micros = Micros::from_secs(3_600);
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 const KIND: &[(&str, &str)] = &[("kind", "request")];
 
-/// Tokens of each user, reported.
+/// A rule of tokens for each user, with reported usage.
 fn tokens(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new("tokens", Spec::new(algorithm, limit, HOUR)).key(["user"]).usage(Usage::Reported)
 }
 
-/// Requests, counted before they run.
+/// A rule of requests, counted before they run.
 fn requests(limit: u64) -> RuleSpec {
     RuleSpec::new("requests", Spec::new(AlgorithmKind::SlidingLog, limit, HOUR))
         .when("kind", "request")
@@ -34,7 +34,7 @@ fn ask<'g>(gate: &'g Gate<ManualClock>, costs: &[(&[(&str, &str)], u64)]) -> Ans
     gate.check(&Request::new("default", &descriptors))
 }
 
-/// What is left of the rule with this name.
+/// The units left by the rule with this name.
 fn left(gate: &Gate<ManualClock>, name: &str) -> u64 {
     let descriptors = [Descriptor::new(ADA), Descriptor::new(KIND)];
     let answer = gate.peek(&Request::new("default", &descriptors));
@@ -58,7 +58,7 @@ fn the_fourth_report_of_300_of_1000_is_taken_and_the_next_look_is_refused() {
         let look = ask(&gate, &[(ADA, 0)]);
         assert!(!look.is_allowed() && !look.matched()[0].is_report(), "{algorithm:?}");
         assert_eq!(look.retry_after(), report.retry_after(), "the same unit is waited for");
-        // Looks take nothing, and the wait that was told is the least.
+        // A peek takes nothing, and reports the shortest wait.
         let wait = look.retry_after().unwrap();
         clock.advance(Micros::from_micros(wait.as_micros() - 1));
         assert!(!ask(&gate, &[(ADA, 0)]).is_allowed(), "{algorithm:?}");
@@ -71,7 +71,7 @@ fn the_fourth_report_of_300_of_1000_is_taken_and_the_next_look_is_refused() {
 fn a_cost_above_the_limit_is_taken_and_not_answered_never() {
     let (gate, _) = gate(vec![tokens(AlgorithmKind::TokenBucket, 10)]);
     let report = ask(&gate, &[(ADA, 25)]);
-    // 15 are owed, and one more unit is waited for.
+    // 15 units are owed, and one more is waited for.
     let wait = Micros::from_micros(16 * HOUR.as_micros() / 10);
     assert_eq!((report.is_never(), report.retry_after()), (false, Some(wait)));
     assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());

@@ -1,4 +1,4 @@
-//! Of several limits, the one that is reported, and the waits that are the longest of all.
+//! The reported one of several limits, and the longest waits.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -66,7 +66,7 @@ fn ties_go_to_the_rule_that_is_first_in_the_file() {
     assert_eq!(reported(&ask(&gate, 9)), "first", "never");
 }
 
-/// Whichever descriptor comes first, the file decides.
+/// With any order of descriptors, the order of the file decides.
 #[test]
 fn ties_between_descriptors_go_to_the_rule_that_is_first_in_the_file() {
     let gate = gate([log("of-a", 3, 60).when("a", "1"), log("of-b", 3, 60).when("b", "1")]);
@@ -90,7 +90,7 @@ fn the_delay_is_the_longest_of_all_queues() {
 }
 
 #[test]
-fn the_figures_of_every_rule_are_in_the_answer() {
+fn the_values_of_every_rule_are_in_the_answer() {
     let gate = gate([log("one", 2, 60), log("two", 5, 60)]);
     assert!(ask(&gate, 2).is_allowed());
     let answer = ask(&gate, 1);

@@ -1,4 +1,4 @@
-//! The gate: which rules a request meets, under which key and figures, and what it is told.
+//! Requests at a gate: the rules that match, their keys and values, and the answer.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,12 +30,12 @@ fn names(answer: &Answer<'_>) -> Vec<String> {
     answer.matched().iter().map(|matched| matched.rule().name().to_owned()).collect()
 }
 
-/// The names of the rules that a request of these entries meets.
+/// The names of the rules that match a request of these entries.
 fn met(gate: &Frozen, entries: &[(&str, &str)]) -> Vec<String> {
     names(&check(gate, entries, 0))
 }
 
-/// How many requests of one unit are admitted before one is refused.
+/// The number of requests of one unit that are admitted before one is refused.
 fn admitted(gate: &Frozen, entries: &[(&str, &str)]) -> usize {
     (0..1_000).take_while(|_| check(gate, entries, 1).is_allowed()).count()
 }

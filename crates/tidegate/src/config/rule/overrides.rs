@@ -24,7 +24,7 @@ pub(in crate::config) fn fields<'t>() -> Level<'t, OverrideDraft<'t>> {
 
 /// The message for a field that only a rule has.
 fn not_for_overrides(name: &str) -> Option<String> {
-    let is_changeable = fields().words().any(|(word, also)| word == name || also.contains(&name));
+    let is_changeable = fields().names().any(|(word, also)| word == name || also.contains(&name));
     (super::fields().has(name) && !is_changeable).then(|| {
         format!(
             "`{name}` can not be changed by an override: expected only `limit`, `window`, \

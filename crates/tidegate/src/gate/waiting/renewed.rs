@@ -1,4 +1,4 @@
-//! What came of the last step of one who waits at a gate: rules and plans may have changed since it came.
+//! The last step of a waiter at a gate: rules and plans may have changed since the waiter came.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::inline_list::InlineList;
 use crate::step::{Decided, Done, Met};
 use crate::store::memory::{Generation, Kept};
 
-/// The limiters that a request met when it came, and what came of its last step.
+/// The limiters that a request had when it came, and the result of its last step.
 #[derive(Debug)]
 pub(super) struct Last {
     first: InlineList<Met>,
@@ -16,18 +16,18 @@ pub(super) struct Last {
 }
 
 impl Last {
-    /// Of one who has yet to ask.
+    /// Creates it for a waiter that has not asked yet.
     pub(super) fn new(generation: &Arc<Generation>, first: &InlineList<Met>) -> Self {
         let (first, generation) = (first.clone(), Arc::clone(generation));
         Self { first, generation, stepped: Mutex::default() }
     }
 
-    /// Notes what came of a step.
+    /// Stores the result of a step.
     pub(super) fn note(&self, stepped: Stepped) {
         *self.stepped.lock().unwrap_or_else(PoisonError::into_inner) = Some(stepped);
     }
 
-    /// What `done`, which has the limiters of the first step, says of those of the last.
+    /// Converts `done`, which has the limiters of the first step, to those of the last.
     pub(super) fn stepped(&self, done: Done) -> Stepped {
         let Self { first, generation, stepped } = self;
         let last = stepped.lock().unwrap_or_else(PoisonError::into_inner).take();

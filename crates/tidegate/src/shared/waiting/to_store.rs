@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::shared::store::Store;
 use crate::shared::{KeyMet, SharedGate};
 use crate::step::{Decided, Done};
-use crate::store::memory::{Forecast, Preview, preview_of_told};
+use crate::store::memory::{Forecast, Preview, preview_of_reply};
 use crate::store::redis::script::{self, Seen};
 use crate::wait::{Stop, Waitable, refuse_behind};
 
@@ -147,7 +147,7 @@ impl Waitable for ToStore<'_> {
             if seen.tried {
                 return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
             }
-            return preview_of_told(rule, &seen.reply);
+            return preview_of_reply(rule, &seen.reply);
         };
         let window = rule.spec().window.unwrap_or_default().as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));

@@ -1,4 +1,4 @@
-//! The tables of a rule that is alone: the first one, and the one that succeeds it once the rule was changed.
+//! The table of a rule that is alone: the first one, or the one that succeeds it after a change of the rule.
 
 use std::sync::{Arc, PoisonError};
 
@@ -17,29 +17,29 @@ use crate::key::Fingerprint;
 use crate::rules::RuleSpec;
 use crate::step::{One, Step};
 
-/// The limiters of one rule. One that is never changed is asked without a look at anything else.
+/// The limiters of one rule. If the rule never changes, only the first table is read.
 #[derive(Debug)]
 pub(crate) struct Limiters {
-    /// `None` when built unlimited.
+    /// `None` if the rule was unlimited at first.
     first: Option<SharedTable>,
-    /// `None` while it is unlimited.
+    /// `None` while the rule is unlimited.
     newest: Newest<Option<SharedTable>>,
-    /// Held by whoever changes the rule.
+    /// Locked while the rule changes.
     changing: Mutex<()>,
     budget: Arc<Budget>,
     base: Option<Timestamp>,
 }
 
 impl Limiters {
-    /// Limiters under a rule and the caps of `spec`; packed times count from `base`, `None` where the clock may
-    /// step back.
+    /// Creates limiters under a rule and the caps of `spec`; `base` is the base of packed times, `None` if the clock
+    /// may step back.
     pub(crate) fn new(rule: &Rule, spec: &RuleSpec, base: Option<Timestamp>) -> Self {
         let budget = budget_of(spec, None);
         let build = Build { base, budget: &budget, at: Timestamp::EPOCH };
         Self::beginning_with(build.table(rule, Vec::new()), budget, base)
     }
 
-    /// Limiters with rules of their own; `usual` is that of keys that have none.
+    /// Creates limiters with a rule each; `usual` is the rule of keys without one.
     pub(crate) fn of_rules(usual: &Rule, caps: &RuleSpec) -> Self {
         let budget = budget_of(caps, None);
         let build = Build { base: None, budget: &budget, at: Timestamp::EPOCH };
@@ -55,11 +55,11 @@ impl Limiters {
         Self { first, newest, changing: Mutex::new(()), budget, base }
     }
 
-    /// Puts another rule in force; its caps are those of `spec`. `at` reads the clock once nobody steps under the old
-    /// one. `published` is called before limiters are moved.
+    /// Puts another rule in force, with the caps of `spec`. `at` reads the clock when no step runs under the old rule
+    /// any more. `published` is called before limiters are moved.
     ///
     /// # Errors
-    /// The limiters there are would not fit in the memory that `spec` allows: the old rule stays.
+    /// Returns an error if the existing limiters would not fit in the memory that `spec` allows: the old rule stays.
     pub(crate) fn amend(
         &self,
         rule: &Rule,
@@ -98,12 +98,12 @@ impl Limiters {
         Ok(())
     }
 
-    /// Puts a rule in force for the overflow limiter, where each limiter has a rule of its own.
+    /// Puts a rule in force for the overflow limiter of a table with a rule for each limiter.
     pub(crate) fn amend_usual(&self, rule: &Rule) {
         self.first.iter().for_each(|table| table.amend(rule));
     }
 
-    /// Whether the early part of a [`Reading`] is of use.
+    /// Whether the early part of a [`Reading`] is used.
     pub(crate) fn reads_early(&self) -> bool {
         self.first.as_ref().is_some_and(|table| table.reads_early())
     }
@@ -127,7 +127,7 @@ impl Limiters {
         {
             return admitted;
         }
-        // It was read for the first table, which may have had no use for it.
+        // The early part was read for the first table, which may not use it.
         let early = Reading::joined(early, clock).early();
         self.ask_newest(|table| table.admits(fingerprint, cost, early, clock)).unwrap_or(true)
     }
@@ -165,9 +165,9 @@ impl Limiters {
     #[inline]
     fn ask<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> Option<O> {
         if let Some(first) = &self.first
-            && let Ok(told) = ask(&**first)
+            && let Ok(reply) = ask(&**first)
         {
-            return Some(told);
+            return Some(reply);
         }
         self.ask_newest(ask)
     }

@@ -1,36 +1,36 @@
-//! How many limiters may be kept, and how many bytes of whole states, counted exactly: by a rule over
-//! all of its tables, and (limiters only) by all rules together where they share a cap.
+//! The caps on limiters and on bytes of sharded states, counted exactly: for a rule over all of its tables, and (only
+//! limiters) for all rules together if they share a cap.
 
 use std::sync::Arc;
 
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use crate::rules::{OnFull, RuleSpec};
 
-/// Where states grow, no new limiter is let into the last eighth of the bytes: those that are there
-/// can go on although others flood the table.
+/// If states grow, no new limiter may use the last eighth of the bytes: it is kept for existing limiters, even when
+/// others flood the table.
 const KEPT_FOR_GROWTH: usize = 8;
 
-/// Limiters in existence, and the most there may be.
+/// The number of limiters and its cap, and their bytes.
 #[derive(Debug)]
 pub(crate) struct Budget {
     keys: AtomicUsize,
     most_keys: AtomicUsize,
-    /// Whether keys without room share the overflow limiter (1) or are refused.
+    /// 1 if keys without room share the overflow limiter, 0 if they are refused.
     shares: AtomicUsize,
-    /// Bytes of whole states; packed ones are bounded by their number.
+    /// Bytes of sharded states; packed ones are bounded by their number.
     bytes: AtomicUsize,
     most_bytes: AtomicUsize,
-    /// Bytes that a single limiter needs: a smaller cap counts as that much.
+    /// Bytes that a single limiter needs: a smaller cap is raised to that.
     least_bytes: AtomicUsize,
     /// The budget that this one is a part of.
     whole: Option<Arc<Self>>,
 }
 
-/// What whole states need of a budget: bytes of one that begins, and of its next unit.
+/// The bytes that a sharded state needs when it is created, and for its next unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) first: usize,
-    /// 0 where states do not grow.
+    /// 0 if states do not grow.
     pub(super) next: usize,
 }
 
@@ -39,7 +39,7 @@ impl Budget {
         Self::part_of(None, most_keys)
     }
 
-    /// A budget whose limiters count in `whole` as well.
+    /// Creates a budget whose limiters also count in `whole`.
     pub(super) fn part_of(whole: Option<Arc<Self>>, most_keys: usize) -> Self {
         Self {
             keys: AtomicUsize::new(0),
@@ -52,34 +52,34 @@ impl Budget {
         }
     }
 
-    /// Puts the caps of a rule in force, and what becomes of keys beyond them.
+    /// Puts the caps of a rule in force, and its treatment of keys without room.
     pub(super) fn follow(&self, caps: &RuleSpec) {
         self.most_keys.store(caps.most_keys(), Relaxed);
         self.most_bytes.store(caps.most_bytes(), Relaxed);
         self.shares.store(usize::from(caps.on_full == OnFull::Share), Relaxed);
     }
 
-    /// Puts another cap on limiters in force; `None` is none.
+    /// Puts another cap on limiters in force; `None` removes it.
     pub(super) fn cap_keys(&self, most_keys: Option<usize>) {
         self.most_keys.store(most_keys.unwrap_or(usize::MAX), Relaxed);
     }
 
-    /// What becomes of keys without room.
+    /// The treatment of keys without room.
     pub(super) fn on_full(&self) -> OnFull {
         if self.shares.load(Relaxed) == 1 { OnFull::Share } else { OnFull::Refuse }
     }
 
-    /// Lets a cap that is less than one limiter needs count as that much.
+    /// Raises a cap below the bytes that one limiter needs to that number.
     pub(super) fn has_room_for_one_of(&self, bytes: usize) {
         self.least_bytes.fetch_max(bytes, Relaxed);
     }
 
-    /// Forgets what limiters of earlier rules needed: now the largest needs so much.
+    /// Sets the bytes that the largest limiter needs, in place of those under earlier rules.
     pub(super) fn largest_needs(&self, bytes: usize) {
         self.least_bytes.store(bytes, Relaxed);
     }
 
-    /// Counts one more limiter and the bytes it begins with, if there is room for both.
+    /// Counts one more limiter and its first bytes, if there is room for both.
     pub(super) fn claim_with_memory(&self, need: Need) -> bool {
         if !self.claim() {
             return false;
@@ -97,7 +97,7 @@ impl Budget {
         self.has_room() && bytes <= self.newcomers_cap(need, 0)
     }
 
-    /// Counts bytes by which a state may grow, if there are any left.
+    /// Counts bytes by which a state may grow, if there is room.
     pub(super) fn claim_bytes(&self, bytes: usize) -> bool {
         bytes == 0 || self.claim_up_to(self.bytes_cap(), bytes)
     }
@@ -107,13 +107,14 @@ impl Budget {
         self.bytes.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Bytes up to which new limiters are let in: all of them for the only one, `own` of those counted.
+    /// The most bytes with one new limiter: the whole cap if it is the only one. `own` is 1 if it is counted already,
+    /// else 0.
     fn newcomers_cap(&self, need: Need, own: usize) -> usize {
         let cap = self.bytes_cap();
         if need.next > 0 && self.keys() > own { cap - cap / KEPT_FOR_GROWTH } else { cap }
     }
 
-    /// What took `before` bytes takes `after` now; more only of what was claimed.
+    /// Corrects the count from `before` to `after` bytes; a larger `after` must have been claimed.
     pub(super) fn resize(&self, before: usize, after: usize) {
         if after > before {
             self.bytes.fetch_add(after - before, Relaxed);
@@ -122,12 +123,12 @@ impl Budget {
         }
     }
 
-    /// The most bytes of whole states.
+    /// The most bytes of sharded states.
     pub(super) fn bytes_cap(&self) -> usize {
         self.most_bytes.load(Relaxed).max(self.least_bytes.load(Relaxed))
     }
 
-    /// Counts one more limiter, if there may be one.
+    /// Counts one more limiter, if there is room.
     pub(super) fn claim(&self) -> bool {
         if !self.claim_here() {
             return false;
@@ -149,7 +150,7 @@ impl Budget {
         self.keys() < self.most_here() && self.whole.as_ref().is_none_or(|whole| whole.has_room())
     }
 
-    /// Counts `keys` limiters less.
+    /// Uncounts `keys` limiters.
     pub(super) fn release(&self, keys: usize) {
         if keys > 0 {
             self.keys.fetch_sub(keys, Relaxed);
@@ -161,7 +162,7 @@ impl Budget {
         self.keys.load(Relaxed)
     }
 
-    /// The most there may ever be.
+    /// The most limiters that are ever possible.
     pub(super) fn most_keys(&self) -> usize {
         let whole = self.whole.as_ref().map(|whole| whole.most_keys());
         whole.map_or(self.most_here(), |most| most.min(self.most_here()))
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(Budget::new(7).most_keys(), 7);
     }
 
-    /// Each thread takes and gives back; what is left in the end is what they kept.
+    /// Each thread claims and releases; the final count is the number that they kept.
     #[test]
     fn the_count_is_exact_under_any_concurrency() {
         let whole = Arc::new(Budget::new(50));
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(kept + more.sum::<usize>(), 50, "what is free is not withheld");
     }
 
-    /// Claims one, and gives it back unless the number is even; whether it was kept.
+    /// Claims one limiter, and releases it if the number is odd; returns whether it was kept.
     fn keep(part: &Budget, number: usize) -> bool {
         let claimed = part.claim();
         let kept = claimed && number.is_multiple_of(2);

@@ -1,4 +1,4 @@
-//! How the states of a rule are kept: chosen once, when its table is built.
+//! The choice of how to keep the states of a rule, made when its table is built.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::succession::Succession;
 use super::table::Table;
 use crate::rules::RuleSpec;
 
-/// A table that is shared by the generations that ask it.
+/// A table that several generations can share.
 pub(super) type SharedTable = Arc<dyn Table>;
 
-/// What tables of one rule are built with.
+/// The settings for the tables of one rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Build<'a> {
-    /// What packed times count from; `None` where the clock may step back.
+    /// The base of packed times; `None` if the clock may step back.
     pub(super) base: Option<Timestamp>,
     pub(super) budget: &'a Arc<Budget>,
     /// When the rule comes in force.
@@ -26,19 +26,19 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// The table of a rule, which succeeds others; `None` where the rule is unlimited.
+    /// Builds the table of a rule, which succeeds `old`; `None` if the rule is unlimited.
     pub(super) fn table(self, rule: &Rule, old: Vec<SharedTable>) -> Option<SharedTable> {
         let succession = Succession::new(rule.clone(), self.at, old);
         rule.visit(Building { build: self, succession })
     }
 
-    /// A table of limiters with rules of their own; `usual` is that of keys that have none.
+    /// Builds a table with a rule for each limiter; `usual` is the rule of keys without one.
     pub(super) fn table_of_rules(self, usual: &Rule, old: Vec<SharedTable>) -> SharedTable {
         let succession = Succession::new(usual.clone(), self.at, old);
         Arc::new(RuledTable::under(Arc::clone(self.budget), succession))
     }
 
-    /// Whether states under a rule take no memory beside their words.
+    /// Whether states under a rule fit into their words.
     pub(super) fn packs(self, rule: &Rule) -> bool {
         rule.visit(Packs).unwrap_or(true) && self.base.is_some()
     }
@@ -72,7 +72,7 @@ impl Visitor for Packs {
     }
 }
 
-/// What counts the limiters of a rule; they count in `whole` as well.
+/// Creates the budget of a rule, whose limiters also count in `whole`.
 pub(super) fn budget_of(spec: &RuleSpec, whole: Option<Arc<Budget>>) -> Arc<Budget> {
     let budget = Budget::part_of(whole, spec.most_keys());
     budget.follow(spec);

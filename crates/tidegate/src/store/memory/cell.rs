@@ -1,10 +1,9 @@
-//! One limiter by itself, without a key.
+//! A limiter without a key.
 //!
-//! How its state is kept is chosen once: a word that is replaced by compare-and-swap, two words under
-//! a lock bit in the first, or the whole state under a lock. All run the same verbs on a copy. When
-//! its rule is changed it is closed, and what follows it is kept whole: no change may cut off what a
-//! packed state has no room for. So it is when a debt is settled that the words have no room for; the
-//! rule then stays, and the debt is taken by what follows.
+//! When it is built, it chooses how to keep its state: one word that is replaced by compare-and-swap, two words with
+//! a lock bit in the first, or an unpacked state behind a lock. All run the same verbs on a copy. A change of the
+//! rule closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A debt
+//! that is too large for the words does the same: the rule stays, and the next cell takes the debt.
 
 mod locked;
 mod pair;
@@ -16,7 +15,7 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
 use super::leaving::carried;
-use super::preview::{Preview, preview_of_none};
+use super::preview::{Preview, preview_of_unlimited};
 use super::replacement::Replacement;
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
@@ -27,26 +26,26 @@ use word::Word;
 /// The bit that packed states leave free.
 const LOCKED: u64 = 1 << 63;
 
-/// One limiter, whatever its algorithm and however it keeps its state.
+/// A limiter without a key, with any algorithm and any way to keep its state.
 pub(crate) trait Cell: fmt::Debug + Send + Sync {
-    /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
+    /// Whether the early part of a [`Reading`] is used; an unpacked state does not use it.
     fn reads_early(&self) -> bool;
 
-    /// Decides and takes, working out no figures: whether the cost was admitted.
-    /// The clock comes as the parts of a [`Reading`].
+    /// Decides and takes; returns only whether the cost was admitted. `early` and `clock` are the parts of a
+    /// [`Reading`].
     fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool;
 
-    /// One step.
+    /// Runs one step.
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
 
-    /// Makes it as good as new.
+    /// Resets the limiter.
     fn forget(&self);
 
-    /// A preview from its state as it is now.
+    /// Creates a preview from the current state.
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview>;
 
-    /// Closes it for good; answers the cell of `rule` that follows, in which what was used stays used,
-    /// or `None` where that is unlimited.
+    /// Closes the cell for good. Returns the next cell, under `rule`, in which what was used stays used; `None` if
+    /// `rule` is unlimited.
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>>;
 }
 
@@ -71,12 +70,12 @@ impl Replacement<dyn Cell> {
         self.with(|cell| cell.iter().for_each(|cell| cell.forget()));
     }
 
-    /// [`Cell::ahead`] of the cell in force.
+    /// [`Cell::preview`] of the cell in force.
     pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
-        self.with(|cell| cell.map_or_else(preview_of_none, |cell| cell.preview(reading)))
+        self.with(|cell| cell.map_or_else(preview_of_unlimited, |cell| cell.preview(reading)))
     }
 
-    /// Puts `rule` in force in place of that of `first`, or of what followed it.
+    /// Puts `rule` in force in place of that of `first`, or of the cell that replaced it.
     pub(crate) fn amend(
         &self,
         first: Option<&(dyn Cell + 'static)>,
@@ -90,8 +89,8 @@ impl Replacement<dyn Cell> {
     }
 }
 
-/// The cell of a rule that is visited; `later` decides once it is closed. Without `base`, what packed
-/// times count from, the state is kept whole.
+/// Creates the cell of the visited rule; `later` decides once the cell is closed. Without `base`, the base of packed
+/// times, the state is kept unpacked.
 pub(crate) fn cell_of(
     base: Option<Timestamp>,
     replacement: Arc<Replacement<dyn Cell>>,
@@ -133,7 +132,7 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
     }
 }
 
-/// What follows a cell that ended under the same rule.
+/// Creates the cell that follows a closed one under the same rule.
 fn followed_whole<R: Algorithm>(algorithm: &R, state: Option<R::State>) -> Box<dyn Cell> {
     Box::new(Locked::new(algorithm.clone(), state, Replacement::none_yet()))
 }

@@ -1,4 +1,4 @@
-//! An entry of a sharded table: a limiter that is under the table's rule, or that knows its own.
+//! The entries of a sharded table: limiters that are under the table's rule, or that know their own.
 
 use std::fmt;
 
@@ -15,31 +15,31 @@ use crate::step::{One, Step};
 
 /// A limiter as a table keeps it.
 pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
-    /// What a table knows of the rules of its entries.
+    /// The rules that a table keeps for all its entries.
     type Rules: fmt::Debug + Send + Sync;
 
-    /// What the entries of a shard share.
+    /// The values that the entries of a shard share.
     type Recent: Default + fmt::Debug + Send;
 
-    /// A limiter that is still to begin, under the rule that is asked about; `None` where that is unlimited.
+    /// Creates an entry without a state, under the rule of `part`; `None` if that is unlimited.
     fn new(part: &Part<'_>, recent: &mut Self::Recent) -> Option<Self>;
 
-    /// Heap bytes that it needs to begin, and for its next unit.
+    /// Heap bytes that it needs when it is created, and for its next unit.
     fn need(&self, rules: &Self::Rules) -> Need;
 
     /// Whether its state has the memory for its next unit.
     fn has_place(&self, rules: &Self::Rules) -> bool;
 
-    /// Heap bytes that it takes now.
+    /// Heap bytes that it uses now.
     fn bytes(&self, rules: &Self::Rules) -> usize;
 
     /// Whether forgetting it would change no later decision.
     fn is_idle(&self, rules: &Self::Rules, now: Timestamp) -> bool;
 
-    /// Runs a step; [`Step::changes`] says whether that changed its state.
+    /// Runs a step; [`Step::changes`] says whether the state was changed.
     fn run(&mut self, rules: &Self::Rules, step: Step, cost: u64, now: Timestamp) -> One;
 
-    /// Runs a step in the memory that the state has; `None` where there is no state.
+    /// Runs a step without more memory; `None` if there is no state.
     fn run_in_place(
         &mut self,
         rules: &Self::Rules,
@@ -48,13 +48,13 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         now: Timestamp,
     ) -> Option<One>;
 
-    /// Decides and takes, working out no figures; `None` where [`Entry::run`] has to do it.
+    /// Decides and takes, without values; `None` if [`Entry::run`] has to do it.
     #[inline]
     fn ask(&mut self, _rules: &Self::Rules, _cost: u64, _clock: &dyn Clock) -> Option<bool> {
         None
     }
 
-    /// Its verbs for a step over several.
+    /// Returns its verbs for a step over several limiters.
     fn verbs<'h>(
         &'h mut self,
         rules: &'h Self::Rules,
@@ -63,8 +63,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         in_place: bool,
     ) -> Box<dyn StoreVerbs + 'h>;
 
-    /// A preview from its state under the rule that is asked about; `None` is a limiter that is still to
-    /// begin.
+    /// Creates a preview from its state under the rule of `part`; a missing entry is a limiter that does not exist
+    /// yet.
     fn preview(
         entry: Option<Self>,
         rules: &Self::Rules,
@@ -75,19 +75,18 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Puts the overflow limiter under its rule; returns whether there is such a limiter.
     fn share(rules: &Self::Rules, entry: &mut Option<Self>, now: Timestamp) -> bool;
 
-    /// The refusal of a key for which there is no room, in a step over it `alone` or over several.
+    /// Returns the refusal of a key without room, in a step over it `alone` or over several limiters.
     fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Preset;
 
-    /// The limiter as it leaves for a table that succeeds its own, whose limiters are under `rule`; `None` where
-    /// it is still to begin.
+    /// Turns the limiter into one that leaves for a table whose limiters are under `rule`; `None` if it has no state.
     fn leave(self, rules: &Self::Rules, rule: &Rule) -> Option<Box<dyn Leaving>>;
 
-    /// Bytes that it would take under `rule`, which is that of a table that is to succeed its own.
+    /// Returns the bytes that it would take under `rule`, the rule of a table that is to succeed its own.
     fn bytes_under(&self, _rules: &Self::Rules, _rule: &Rule, _at: Timestamp) -> usize {
         0
     }
 
-    /// A limiter that left a table which this one succeeds; `None` where it is idle by then.
+    /// Takes over a limiter that left a table which this one succeeds; `None` if it is idle by then.
     fn adopt(
         rules: &Self::Rules,
         left: Box<dyn Leaving>,
@@ -97,28 +96,28 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Puts another rule in force for the overflow limiter.
     fn amend(_rules: &Self::Rules, _rule: &Rule) {}
 
-    /// Whether the rule that is asked about is unlimited.
+    /// Whether the rule of `part` is unlimited.
     #[inline]
     fn is_unlimited(_part: &Part<'_>) -> bool {
         false
     }
 
-    /// The reply to a key without room whose own rule never admits the cost.
+    /// Returns the reply to a key without room whose own rule never admits the cost.
     fn never(_part: &Part<'_>, _now: Timestamp) -> Option<One> {
         None
     }
 
-    /// Whether it is under the rule that is asked about.
+    /// Whether the limiter is under the rule of `part`.
     #[inline]
     fn is_under(&self, _part: &Part<'_>) -> bool {
         true
     }
 
-    /// Comes under the rule that is asked about, in a step over one limiter. `claim` claims the memory that
-    /// it [needs](Entry::need) to begin.
+    /// Puts the limiter under the rule of `part`, in a step over one limiter. `claim` claims the memory that it
+    /// [needs](Entry::need) for that.
     ///
     /// # Errors
-    /// The reply, where it stays under the rule it has.
+    /// Returns the reply if the limiter stays under its old rule.
     fn come_under(
         &mut self,
         _part: &Part<'_>,
@@ -129,7 +128,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         Ok(())
     }
 
-    /// Comes under the rule that is asked about, in a step over several; returns what may be undone after it.
+    /// Puts the limiter under the rule of `part`, in a step over several; returns the change, which may be undone.
     fn begin(
         &mut self,
         _part: &Part<'_>,
@@ -140,11 +139,11 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     }
 }
 
-/// A change of a limiter's rule that is undone after the step unless it comes in force.
+/// A change of a limiter's rule, undone after the step unless it comes in force.
 #[derive(Debug)]
 pub(super) struct Change<E> {
     pub(super) before: E,
-    /// The reply of a rule that the request supplied.
+    /// The reply under the rule that the request supplied.
     pub(super) seen: Option<One>,
     /// Whether taking puts the rule in force.
     pub(super) commits: bool,
@@ -152,7 +151,7 @@ pub(super) struct Change<E> {
 }
 
 impl<E> Change<E> {
-    /// The decision that denies the cost under a rule that the request supplied and that stays out of force.
+    /// The denial under a rule that the request supplied and that does not come in force.
     pub(super) fn denied(&self) -> Option<Decision> {
         let seen = self.seen.as_ref().filter(|_| !self.in_force)?;
         seen.decision.filter(|_| seen.verdict == Verdict::Deny)

@@ -1,4 +1,4 @@
-//! An entry under the one rule of its table: a state, and nothing else.
+//! An entry under the one rule of its table: only a state.
 
 use tidegate_core::{Algorithm, Held, Rule, Timestamp};
 
@@ -13,7 +13,7 @@ use super::table::{Part, StoreVerbs, Table};
 use crate::clock::Clock;
 use crate::step::{One, Step};
 
-/// A state, unless it is still to begin.
+/// A state; `None` until it is created.
 #[derive(Clone, Debug)]
 pub(super) struct FixedEntry<R: Algorithm>(pub(super) Option<R::State>);
 

@@ -1,4 +1,4 @@
-//! A policy that was put in force, and the tables of its rules.
+//! A generation: a policy that was put in force, and the tables of its rules.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Generation {
     pub(crate) policy: Arc<Policy>,
     /// By the number of the rule.
     pub(super) rules: Vec<TablesOfRule>,
-    /// Tables of rules that were removed, and are in use.
+    /// Tables of removed rules that are still in use.
     pub(super) removed: Vec<SharedTable>,
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct Generation {
 #[derive(Clone, Debug)]
 pub(super) struct TablesOfRule {
     pub(super) lineage: Lineage,
-    /// By variant; `None` where that is unlimited. One for all where each limiter has a rule of its own.
+    /// By variant; `None` if it is unlimited. One table for all if each limiter has a rule of its own.
     pub(super) tables: Vec<Option<SharedTable>>,
     pub(super) is_per_key: bool,
-    /// When its values came in force; of two changes of a rule the second is the later one.
+    /// When its values came in force; a later change of a rule always has a later time.
     pub(super) since: Timestamp,
 }
 
-/// The policy only, and not all limiters: answers keep it.
+/// Prints only the policy, without the limiters, because answers keep generations.
 impl fmt::Debug for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, policy, .. } = self;
@@ -41,13 +41,13 @@ impl fmt::Debug for Generation {
 }
 
 impl Generation {
-    /// What a rule is known by for as long as the gate lives.
+    /// The identity of a rule through all generations.
     #[inline]
     pub(crate) fn lineage(&self, rule: usize) -> Lineage {
         self.rules.get(rule).map_or(Lineage::MAX, |rule| rule.lineage)
     }
 
-    /// Whether the limiters of a rule have each a rule of its own.
+    /// Whether each limiter of a rule has a rule of its own.
     #[inline]
     pub(crate) fn is_per_key(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.is_per_key)
@@ -59,8 +59,7 @@ impl Generation {
         self.rules.get(rule).map_or(Timestamp::EPOCH, |rule| rule.since)
     }
 
-    /// The number of the rule of a limiter that was met in another generation; `None` where that rule is not in
-    /// force.
+    /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.
     #[cfg(feature = "redis")]
     pub(crate) fn number_of<K>(&self, met: &Met<K>) -> Option<usize> {
         let is_it = |rule: &TablesOfRule| rule.lineage == met.lineage;
@@ -70,7 +69,7 @@ impl Generation {
         }
     }
 
-    /// Whether there is any such rule.
+    /// Whether any rule has limiters with rules of their own.
     pub(crate) fn any_per_key(&self) -> bool {
         self.rules.iter().any(|rule| rule.is_per_key)
     }
@@ -79,13 +78,13 @@ impl Generation {
     #[inline]
     pub(super) fn part<'a>(&'a self, place: usize, met: &'a Met, step: Step) -> Part<'a> {
         let (cost, step) = met.part(step);
-        let Met { fingerprint, enforced, brought, .. } = *met;
+        let Met { fingerprint, enforced, brought: supplied, .. } = *met;
         let rule = met.figures.as_deref().or_else(|| self.own(met));
         let generation = self.number;
-        Part { place, fingerprint, cost, step, enforced, rule, brought, generation }
+        Part { place, fingerprint, cost, step, enforced, rule, supplied, generation }
     }
 
-    /// The figures of the rule itself for a limiter that has a rule of its own.
+    /// The rule's own values, for a limiter that has a rule of its own.
     #[inline]
     fn own(&self, met: &Met) -> Option<&Rule> {
         let rules = if self.is_per_key(met.rule) { self.policy.rules() } else { &[] };
@@ -98,7 +97,7 @@ impl Generation {
         rule.tables.get(if rule.is_per_key { 0 } else { met.variant })?.as_deref()
     }
 
-    /// Orders tables in one way through all generations: by lineage, then by variant.
+    /// A number for the one order of tables through all generations: by lineage, then by variant.
     #[inline]
     pub(super) fn table_number(&self, met: &Met) -> (Lineage, usize) {
         (met.lineage, if self.is_per_key(met.rule) { 0 } else { met.variant })

@@ -1,4 +1,4 @@
-//! A rule by its lineage: in force or removed, with its tables and what succeeds them when it changes.
+//! A rule by its lineage: in force or removed, with its tables and those that succeed them when it changes.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ pub(super) struct Known {
     pub(super) rule: PolicyRule,
     pub(super) budget: Arc<Budget>,
     pub(super) of_rule: TablesOfRule,
-    /// For how many limiters its tables have places.
+    /// The number of limiters that its tables have room for.
     pub(super) places: usize,
     pub(super) is_in_force: bool,
     /// When it was removed, if it is not in force.
     pub(super) removed_at: Option<Timestamp>,
-    /// Whether it stays known also while it is not in force and has no limiters.
+    /// Whether its lineage is kept even without limiters and out of force.
     pub(super) is_kept: bool,
-    /// Whether its limits are looked up for each key, whatever the policy.
+    /// Whether plans are looked up for each key, with any policy.
     pub(super) is_planned: bool,
 }
 
@@ -55,7 +55,7 @@ impl Known {
         self.of_rule.tables.iter().flatten().for_each(|table| table.succession().supersede());
     }
 
-    /// Bytes that the limiters which are to be moved would take under `rule`, and how many they are.
+    /// Returns the bytes that the limiters to be moved would take under `rule`, and their number.
     pub(super) fn bytes_under(
         &self,
         store: &MemoryStore,
@@ -81,23 +81,23 @@ impl Known {
         })
     }
 
-    /// Whether limiters are known by the same fingerprints as before.
+    /// Whether limiters have the same fingerprints under `rule`.
     pub(super) fn has_same_key(&self, rule: &PolicyRule) -> bool {
         self.rule.spec().key == rule.spec().key
     }
 
-    /// Whether limiters have to have rules of their own: of one whose fingerprint alone is known, nobody knows
-    /// which override it is under once there are others.
+    /// Whether limiters need rules of their own: the override of a limiter is unknown from its fingerprint if the
+    /// overrides change.
     fn wants_rules_per_key(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
         self.is_planned || store.per_key.has(rule.spec()) || !self.rule.has_overrides_of(rule)
     }
 
-    /// Whether the table of a variant goes on under `rule`.
+    /// Whether the table of a variant stays under `rule`.
     fn keeps(&self, variant: usize, rule: &PolicyRule) -> bool {
         self.rule.variant(variant).spec() == rule.variant(variant).spec()
     }
 
-    /// Becomes `rule`, with the tables that go on and those that succeed the others.
+    /// Becomes `rule`: tables with the same values stay, others are succeeded by new ones.
     pub(super) fn follow(
         &mut self,
         store: &MemoryStore,
@@ -139,7 +139,7 @@ impl Known {
         (self.rule, self.is_in_force, self.removed_at) = (rule.clone(), true, None);
     }
 
-    /// When the values of `rule` came in force, which does at `at`.
+    /// When the values of `rule` came in force, if `rule` comes in force at `at`.
     pub(super) fn since_under(&self, rule: &PolicyRule, at: Timestamp) -> Timestamp {
         let (since, old, new) = (self.of_rule.since, self.rule.spec(), rule.spec());
         let stays =
@@ -147,7 +147,7 @@ impl Known {
         if stays { since } else { at.max(since.plus(Micros::from_micros(1))) }
     }
 
-    /// Has the limiter that keys without room share come under the values of `rule`.
+    /// Puts the overflow limiter under the values of `rule`.
     pub(super) fn amend_overflow(&self, store: &MemoryStore, rule: &PolicyRule) {
         if self.of_rule.is_per_key {
             let usual = store.per_key.usual(rule);
@@ -155,7 +155,7 @@ impl Known {
         }
     }
 
-    /// Has one table for all variants from now on, if it has to.
+    /// Moves to one table for all variants, if limiters need rules of their own.
     fn become_per_key(
         &mut self,
         store: &MemoryStore,
@@ -173,8 +173,8 @@ impl Known {
         (self.of_rule.tables, self.of_rule.is_per_key) = (vec![Some(new)], true);
     }
 
-    /// Whether what it answered or took before it was removed may still count, if it is added back: requests asked
-    /// again under their id are answered the same, and a limiter may be in use elsewhere.
+    /// Whether the removed rule would still matter if it was added back: a remembered answer may be repeated, or
+    /// another node may use a limiter.
     pub(super) fn is_remembered(&self, store: &MemoryStore, now: Timestamp) -> bool {
         let dedupe = self.rule.spec().dedupe.unwrap_or_default();
         let time = dedupe.max(store.per_key.unseen_for(&self.rule));

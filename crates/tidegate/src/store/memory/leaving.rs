@@ -1,4 +1,4 @@
-//! What a limiter is under another rule, and a state on its way from one table to another.
+//! A limiter's state under another rule, and on its way from one table to another.
 
 use std::any::Any;
 use std::borrow::Borrow;
@@ -7,7 +7,7 @@ use tidegate_core::{Algorithm, Held, Rule, Timestamp, Visitor};
 
 use super::parameters::{bytes_beside_heap, heap_bytes};
 
-/// What a limiter of the rule `old` is under the rule `new`; `None` where that is idle.
+/// Carries a limiter of the rule `old` over to the rule `new`; `None` if it is idle there.
 pub(super) fn carried<Old: Algorithm, New: Algorithm>(
     old: &Old,
     state: Old::State,
@@ -26,25 +26,24 @@ pub(super) fn carried<Old: Algorithm, New: Algorithm>(
     slot.filter(|state| !new.is_idle(state, now))
 }
 
-/// The same algorithm, if it is of the type `New`.
+/// Returns `old` if it has the type `New`.
 fn same_algorithm<Old: Algorithm, New: Algorithm>(old: &Old) -> Option<&New> {
     (old as &dyn Any).downcast_ref()
 }
 
-/// A state that has left its table, whatever its algorithm.
+/// A state that has left its table, of any algorithm.
 pub(crate) trait Leaving {
-    /// The rule that it is under.
+    /// The rule of the state.
     fn rule(&self) -> &Rule;
 
-    /// The state that it is under `rule` from `at` on, by the type of that rule's algorithm; `None` where it is
-    /// idle.
+    /// Returns the state under `rule` from `at` on, by the type of that rule's algorithm; `None` if it is idle.
     fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>>;
 
-    /// The state as it is, by the type of its algorithm.
+    /// Returns the state unchanged, by the type of its algorithm.
     fn as_it_is(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// A state and the algorithm that it is under, which is that of `rule`.
+/// A state and its algorithm, which is that of `rule`.
 pub(super) struct Left<R: Algorithm> {
     pub(super) algorithm: R,
     pub(super) state: R::State,
@@ -79,7 +78,7 @@ impl<Old: Algorithm> Visitor for Carrying<Old> {
     }
 }
 
-/// Bytes that limiters with these states would take in a sharded table under `rule`.
+/// Returns the bytes of limiters with these states in a sharded table under `rule`.
 pub(super) fn bytes_under<Old: Algorithm>(
     old: &Old,
     states: &mut dyn Iterator<Item = impl Borrow<Old::State>>,

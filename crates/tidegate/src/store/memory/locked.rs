@@ -15,55 +15,55 @@ use crate::inline_list::InlineList;
 pub(super) struct LockedEntry<'a, E: Entry> {
     pub(super) part: Part<'a>,
     pub(super) standing: Standing,
-    /// The limiter; `None` where another decides, or none.
+    /// The limiter; `None` if the overflow limiter decides, or none.
     pub(super) entry: Option<E>,
     pub(super) change: Option<Box<Change<E>>>,
-    /// Bytes claimed for what it may take more with this step.
+    /// Bytes claimed for the growth of the limiter in this step.
     pub(super) claimed: usize,
 }
 
-/// How a limiter stands to its table.
+/// The standing of a limiter in its table.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Standing {
-    /// It is in the table.
+    /// The limiter is in the table.
     There,
-    /// It is, and there is no memory for a unit more.
-    Cramped,
-    /// It is not, and a place is claimed for it.
+    /// The limiter is in the table, without memory for one more unit.
+    Full,
+    /// The limiter is not in the table, and a place is claimed for it.
     Claimed,
-    /// It is not, and leaves nothing behind with this step.
+    /// The limiter is not in the table, and this step stores nothing.
     Absent,
-    /// It is not, and there is no room.
-    Beyond,
-    /// It has no part in deciding; what is given back to it is, if it is in the table.
+    /// The limiter is not in the table, and there is no room.
+    NoRoom,
+    /// The limiter does not decide; units are given back to it if it is in the table.
     Preset(Preset),
 }
 
 impl<'a, E: Entry> LockedEntry<'a, E> {
-    /// A limiter in the table, or a place for one.
+    /// Creates the entry of a limiter in the table, or of a place for one.
     pub(super) const fn new(part: Part<'a>, standing: Standing, entry: E, claimed: usize) -> Self {
         Self { part, standing, entry: Some(entry), change: None, claimed }
     }
 
-    /// A key for which there is no room, or whose limiter has no part in deciding.
+    /// Creates the entry of a key without room, or whose limiter does not decide.
     pub(super) const fn without(part: Part<'a>, standing: Standing) -> Self {
         Self { part, standing, entry: None, change: None, claimed: 0 }
     }
 
-    /// The limiter as the step leaves it.
+    /// Returns the limiter as the step leaves it.
     pub(super) fn end(&mut self) -> Option<E> {
         let undone = self.change.take().filter(|change| !change.in_force);
         undone.map(|change| change.before).or(self.entry.take())
     }
 
-    /// Its verbs; `shared` is the overflow limiter, for the first that asks.
+    /// Returns its verbs; `shared` is the overflow limiter, for the first key that needs it.
     fn verbs<'h>(
         &'h mut self,
         rules: &'h E::Rules,
         shared: &mut Option<&'h mut E>,
     ) -> Box<dyn StoreVerbs + 'h> {
         let Part { cost, enforced, .. } = self.part;
-        let in_place = matches!(self.standing, Standing::Cramped);
+        let in_place = matches!(self.standing, Standing::Full);
         match (self.standing, &mut self.entry) {
             (Standing::Preset(preset), _) => Box::new(preset),
             (_, Some(entry)) => {
@@ -101,10 +101,10 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
         Self { entries, overflow: None }
     }
 
-    /// Locks the overflow limiter if a key has no room; `now` is a time at or before that of the step.
+    /// Locks the overflow limiter if a key has no room; `now` is at or before the time of the step.
     ///
     /// # Errors
-    /// The table is not asked any more.
+    /// Returns [`Moved`] if the table may not be asked any more.
     pub(super) fn lock_overflow(
         &mut self,
         overflow: &'a Overflow<E>,
@@ -113,15 +113,15 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
         succession: &Succession<dyn Table>,
         now: Timestamp,
     ) -> Result<(), Moved> {
-        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::Beyond));
+        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::NoRoom));
         if let Some(first) = first {
             self.overflow = overflow.hold(rules, budget, succession, &first.part, now)?;
         }
         Ok(())
     }
 
-    /// Adds the verbs of all limiters to a list. The first key without room gets the overflow limiter; the others of the
-    /// same request are refused.
+    /// Adds the verbs of all limiters to a list. The first key without room gets the overflow limiter; the other
+    /// keys without room are refused.
     pub(super) fn held<'h>(&'h mut self, rules: &'h E::Rules, held: &mut Vec<LockedLimiter<'h>>) {
         let mut shared = self.overflow.as_mut().and_then(|(shared, _)| shared.entry.as_mut());
         let verbs = self.entries.iter_mut().map(|entry| LockedLimiter {
@@ -131,7 +131,7 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
         held.extend(verbs);
     }
 
-    /// Unlocks the overflow limiter, counting the bytes it takes now.
+    /// Unlocks the overflow limiter, and counts its bytes.
     pub(super) fn release_overflow(&mut self, rules: &E::Rules, budget: &Budget) {
         if let Some((mut shared, claimed)) = self.overflow.take() {
             shared.weigh(rules, budget, claimed);

@@ -1,4 +1,4 @@
-//! The way of limiters from the tables of a rule to those that succeed them: those that nobody met.
+//! The migration of limiters that no step has asked, from the tables of a rule to those that succeed them.
 
 use tidegate_core::{Field, RuleError, RuleErrors};
 
@@ -6,12 +6,12 @@ use super::build::SharedTable;
 use super::table::Table;
 use crate::key::Fingerprint;
 
-/// Tables that are to be emptied, each with the one that succeeds it, if there is one.
+/// Tables to be emptied, each with the one that succeeds it, if any.
 #[derive(Default)]
 pub(super) struct Migrations(pub(super) Vec<(SharedTable, Option<SharedTable>)>);
 
 impl Migrations {
-    /// Moves what no step has met.
+    /// Moves all limiters that no step has moved.
     pub(super) fn run(self) {
         for (old, new) in &self.0 {
             match new {
@@ -24,15 +24,15 @@ impl Migrations {
     }
 }
 
-/// Moves all limiters that are left in an old table into the one that succeeds it, one at a time.
+/// Moves all limiters left in an old table into the one that succeeds it, one at a time.
 pub(super) fn sweep(old: &SharedTable, new: &SharedTable) {
     limiters(&**old).for_each(|fingerprint| new.adopt(fingerprint));
     new.adopt_overflow();
-    // Of several old tables only the first one's is adopted.
+    // If a table succeeds several, it adopts only the first one's overflow limiter.
     drop(old.take_overflow());
 }
 
-/// Drops all limiters of a table that nothing succeeds.
+/// Drops all limiters of a table without a successor.
 pub(super) fn drain(old: &SharedTable) {
     let budget = old.budget();
     limiters(&**old).for_each(|fingerprint| {
@@ -42,13 +42,13 @@ pub(super) fn drain(old: &SharedTable) {
     drop(old.take_overflow());
 }
 
-/// The limiters of a table that is not asked any more, part by part: none comes, and none comes back to a part
-/// that was looked at.
+/// Iterates over the limiters of a table that is not asked any more, part by part: no limiter comes into a part that
+/// was read.
 fn limiters(old: &dyn Table) -> impl Iterator<Item = Fingerprint> {
     (0..).map_while(|part| old.fingerprints(part)).flatten()
 }
 
-/// The mistake of a memory in which the limiters that there are have no room.
+/// The error for a memory cap that is too small for the existing limiters.
 pub(super) fn too_small(given: usize, bytes: usize, limiters: usize) -> RuleErrors {
     RuleErrors::from(RuleError::OutOfRange {
         field: Field::MaxMemory,

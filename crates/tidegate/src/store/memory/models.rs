@@ -1,7 +1,7 @@
-//! The memory store under the model checker: every interleaving of two or three threads, within a
-//! bound on how often one is interrupted.
+//! The memory store under the model checker: every interleaving of two or three threads, within a bound on the number
+//! of interruptions.
 //!
-//! The clock stands still in each of them, so that what was admitted can be counted to the unit.
+//! The clock stands still in each of them, so that admitted requests can be counted to the unit.
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 mod cells;
@@ -25,7 +25,7 @@ use crate::key::Fingerprint;
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::Step;
 
-/// What packed times count from.
+/// The base of packed times.
 const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 /// The window of all limiters.
 const WINDOW: Micros = Micros::from_secs(1);
@@ -40,7 +40,7 @@ fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Runs each on a thread of its own; their answers, in order.
+/// Runs each on a thread of its own; returns their results in order.
 fn together<T: 'static>(threads: Vec<Box<dyn FnOnce() -> T>>) -> Vec<T> {
     let mut threads = threads.into_iter();
     let Some(own) = threads.next() else { return Vec::new() };
@@ -50,14 +50,14 @@ fn together<T: 'static>(threads: Vec<Box<dyn FnOnce() -> T>>) -> Vec<T> {
     [own].into_iter().chain(joined).collect()
 }
 
-/// `limit` units per window that begins at the first of them.
+/// A spec of `limit` units per window; a window starts with its first unit.
 fn spec(limit: u64) -> Spec {
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, limit, WINDOW);
     spec.anchor = Some(Anchor::FirstRequest);
     spec
 }
 
-/// A table of such limiters, with room for `most_keys`; what is beyond is refused.
+/// A table of such limiters, with room for `most_keys`; further keys are refused.
 fn table(limit: u64, most_keys: usize) -> Arc<Packed<FixedWindow>> {
     let algorithm = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
     let caps = RuleSpec::new("", spec(limit)).max_keys(most_keys, OnFull::Refuse);
@@ -66,7 +66,7 @@ fn table(limit: u64, most_keys: usize) -> Arc<Packed<FixedWindow>> {
     Arc::new(Packed::new(algorithm, BASE, budget_of(&caps, None), succession))
 }
 
-/// The limiters of such a rule, which may be changed; what is beyond `most_keys` shares one.
+/// The limiters of such a rule, which may be changed; keys above `most_keys` share one.
 fn limiters(limit: u64, most_keys: usize) -> Arc<Limiters> {
     let rule = Rule::new(spec(limit)).expect("a sound rule");
     Arc::new(Limiters::new(&rule, &caps(limit, most_keys), Some(BASE)))
@@ -87,10 +87,10 @@ fn left(table: &dyn Table, fingerprint: Fingerprint) -> u64 {
     peeked.expect("the only table").decision.expect("a peek has figures").remaining
 }
 
-/// What one unit counts for where the count is to need a word of its own.
+/// The cost of one unit in tests that need a word for the count alone.
 const MANY: u64 = 10_000;
 
-/// `limit` times so many units per window, in two words.
+/// A spec of `limit` times as many units per window, with a state of two words.
 fn two_words(limit: u64) -> Spec {
     let spec = spec(limit * MANY);
     let algorithm = FixedWindow::build(&spec, limit * MANY, WINDOW).expect("a sound rule");

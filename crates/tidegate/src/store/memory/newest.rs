@@ -1,4 +1,4 @@
-//! The newest of several values, which threads read without writing to memory that they share.
+//! The newest of several values; threads read it without writing to memory that they share.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use super::sync::RwLock;
 #[derive(Debug)]
 pub(crate) struct Newest<T> {
     value: Value<T>,
-    /// Held by whoever puts another value in force, from before the tables of this one are marked until then.
+    /// Locked to publish another value, from before the tables of the old one are marked.
     publishing: RwLock<()>,
 }
 
@@ -39,7 +39,7 @@ impl<T> Deref for Kept<T> {
     }
 }
 
-// It is only read, and whatever locks a table has are sound after a panic.
+// A `Kept` is only read, and the locks of tables are sound after a panic.
 impl<T> UnwindSafe for Kept<T> {}
 impl<T> RefUnwindSafe for Kept<T> {}
 
@@ -64,7 +64,7 @@ impl<T> From<Arc<T>> for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// The same value for a long time: a count that threads share goes up and down.
+    /// Returns a shared handle for longer use, at the cost of a count that threads share.
     pub(crate) fn share(&self) -> Arc<T> {
         let value: &Arc<T> = &self.0;
         Arc::clone(value)
@@ -87,23 +87,23 @@ impl<T> Newest<T> {
         Kept(held)
     }
 
-    /// Asks the newest value, and a newer one while it is told that there is one, or is about to be.
+    /// Asks the newest value, and again a newer one if the value reports that there is one, or will be.
     pub(super) fn ask<O>(&self, ask: impl Fn(&T) -> Result<O, Moved>) -> O {
         loop {
-            if let Ok(told) = ask(&self.read()) {
-                return told;
+            if let Ok(reply) = ask(&self.read()) {
+                return reply;
             }
             self.wait_for_newer();
         }
     }
 
-    /// Waits until the value is published whose tables a step was told of.
+    /// Waits until the value that a step reported is published.
     #[cold]
     pub(super) fn wait_for_newer(&self) {
         drop(self.publishing.read().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Puts in force what `make` makes, which may mark the tables of the value that is in force.
+    /// Publishes the value that `make` makes; `make` may mark the tables of the old value.
     pub(crate) fn publish(&self, make: impl FnOnce() -> T) {
         let publishing = self.publishing.write().unwrap_or_else(PoisonError::into_inner);
         let value = Arc::new(make());

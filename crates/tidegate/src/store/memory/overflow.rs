@@ -13,13 +13,13 @@ use crate::clock::Reading;
 use crate::rules::OnFull;
 use crate::step::{One, Step};
 
-/// The overflow limiter of a table, or none where keys without room are refused.
+/// The overflow limiter of a table, or none if keys without room are refused.
 #[derive(Debug)]
 pub(super) struct Overflow<E: Entry> {
     slot: Mutex<Shared<E>>,
 }
 
-/// The limiter, and the bytes that are accounted for it.
+/// The limiter, and the bytes that are counted for it.
 #[derive(Debug)]
 pub(super) struct Shared<E: Entry> {
     /// `None` until it is first asked.
@@ -31,8 +31,8 @@ pub(super) struct Shared<E: Entry> {
 pub(super) type LockedOverflow<'a, E> = (MutexGuard<'a, Shared<E>>, usize);
 
 impl<E: Entry> Shared<E> {
-    /// Claims the bytes that its state may take more with a step, once it is under its rule; `None` where
-    /// there are none, and then it does not begin.
+    /// Claims the bytes by which its state may grow in a step, once it is under its rule; `None` if there are none,
+    /// and then it is not created.
     fn claim(&mut self, rules: &E::Rules, budget: &Budget, step: Step, cost: u64) -> Option<usize> {
         let entry = self.entry.as_ref()?;
         let need = entry.need(rules);
@@ -44,7 +44,7 @@ impl<E: Entry> Shared<E> {
         claimed.then_some(bytes)
     }
 
-    /// Accounts for the bytes it takes now; `claimed` bytes more than it had are counted already.
+    /// Counts its bytes; `claimed` more than before are counted already.
     pub(super) fn weigh(&mut self, rules: &E::Rules, budget: &Budget, claimed: usize) {
         let bytes = self.entry.as_ref().map_or(0, |entry| entry.bytes(rules));
         budget.resize(self.bytes + claimed, bytes);
@@ -57,10 +57,10 @@ impl<E: Entry> Overflow<E> {
         Self { slot: Mutex::new(Shared { entry: None, bytes: 0 }) }
     }
 
-    /// Runs a step with it, or refuses.
+    /// Runs a step on the overflow limiter, or refuses.
     ///
     /// # Errors
-    /// The table is not asked any more.
+    /// Returns [`Moved`] if the table may not be asked any more.
     pub(super) fn one(
         &self,
         rules: &E::Rules,
@@ -90,11 +90,11 @@ impl<E: Entry> Overflow<E> {
         Ok(One { overflow: true, elsewhere: true, ..one.unwrap_or_else(refusal) })
     }
 
-    /// Locks it for a step over several; `None` where keys without room are refused. Its bytes are claimed,
-    /// for [`Shared::weigh`] to count; `None` also where there are none left.
+    /// Locks the overflow limiter for a step over several, and claims its bytes for [`Shared::weigh`] to count.
+    /// `None` if keys without room are refused, or no bytes are left.
     ///
     /// # Errors
-    /// The table is not asked any more.
+    /// Returns [`Moved`] if the table may not be asked any more.
     pub(super) fn hold(
         &self,
         rules: &E::Rules,
@@ -114,14 +114,14 @@ impl<E: Entry> Overflow<E> {
         Ok(claimed.map(|claimed| (slot, claimed)))
     }
 
-    /// Moves that of an old table here, unless somebody did.
+    /// Moves the overflow limiter of an old table here, unless that was done.
     pub(super) fn adopt(
         &self,
         rules: &E::Rules,
         budget: &Budget,
         succession: &Succession<dyn Table>,
     ) {
-        bring(&mut self.lock_as_it_is(), rules, budget, succession);
+        move_in(&mut self.lock_as_it_is(), rules, budget, succession);
     }
 
     /// Takes the limiter out.
@@ -136,7 +136,7 @@ impl<E: Entry> Overflow<E> {
         self.lock_as_it_is().entry.as_ref().is_none_or(|entry| entry.is_idle(rules, now))
     }
 
-    /// Locks it for a step, whatever is to be moved here before being moved.
+    /// Locks the overflow limiter for a step, after moving that of an old table here.
     fn lock(
         &self,
         rules: &E::Rules,
@@ -146,7 +146,7 @@ impl<E: Entry> Overflow<E> {
     ) -> Result<MutexGuard<'_, Shared<E>>, Moved> {
         let mut slot = self.lock_as_it_is();
         if succession.check(part.generation)? {
-            bring(&mut slot, rules, budget, succession);
+            move_in(&mut slot, rules, budget, succession);
         }
         Ok(slot)
     }
@@ -156,9 +156,8 @@ impl<E: Entry> Overflow<E> {
     }
 }
 
-/// Moves the overflow limiter of the first old table, which is that of keys without an override, into a slot
-/// that has none.
-fn bring<E: Entry>(
+/// Moves the overflow limiter of the first old table, that of keys without an override, into an empty slot.
+fn move_in<E: Entry>(
     slot: &mut Shared<E>,
     rules: &E::Rules,
     budget: &Budget,

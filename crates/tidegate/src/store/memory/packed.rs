@@ -1,6 +1,6 @@
 //! Limiters whose states fit one word: three to a cache line, with their fingerprints.
 //!
-//! A debt may not fit: the word then says that its state is spilled.
+//! A debt may not fit: the word is then marked, and the state is spilled.
 
 mod chains;
 mod held;
@@ -30,23 +30,23 @@ use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
 use spilled::{SPILLED, Spilled};
 
-/// Chains looked through for limiters as good as new before one more chain is made.
+/// Chains that are swept for idle limiters before one more chain is made.
 const SWEPT_PER_GROWTH: u32 = 2;
-/// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
-/// chains come round.
+/// Chains that are swept when there is no room. Each sweep starts where the one before ended, so all chains get their
+/// turn.
 const SWEPT_WHEN_FULL: u32 = 16;
 
 /// A table of packed states.
 #[derive(Debug)]
 pub(super) struct Packed<R: Algorithm> {
     rules: Parameters<R>,
-    /// What packed times count from.
+    /// The base of packed times.
     base: Timestamp,
     chains: Chains,
     spilled: Spilled<R>,
     budget: Arc<Budget>,
     overflow: Overflow<FixedEntry<R>>,
-    /// The chain that is looked through next.
+    /// The chain that is swept next.
     next_swept: AtomicU32,
     succession: Succession<dyn Table>,
 }
@@ -58,10 +58,10 @@ impl<R: Algorithm> Packed<R> {
         budget: Arc<Budget>,
         succession: Succession<dyn Table>,
     ) -> Self {
-        // There may be more limiters to be moved here than may begin.
+        // More limiters may have to be moved here than may be created here.
         let chains = Chains::for_keys(budget.most_keys().max(budget.keys()));
         Self {
-            // What fits a word has nothing beside it.
+            // States that fit a word need no memory beside it.
             rules: Parameters::packed(algorithm),
             base,
             chains,
@@ -73,32 +73,32 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Locks the chain of a limiter, which is moved there first if it is in an old table.
+    /// Locks the chain of a limiter, after moving the limiter there if it is in an old table.
     #[inline(always)]
     fn lock(
         &self,
         fingerprint: Fingerprint,
         generation: GenerationNumber,
     ) -> Result<Chain<'_>, Moved> {
-        // All chains of fingerprints are there.
+        // Chains of fingerprints always exist.
         let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
         match self.succession.check(generation) {
             Ok(false) => Ok(chain),
-            Ok(true) => Ok(self.bring(chain, fingerprint)),
+            Ok(true) => Ok(self.move_in(chain, fingerprint)),
             Err(Moved) => Err(Moved),
         }
     }
 
-    /// Moves a limiter to its locked chain, unless that was done. The chain comes and goes as a value, which is
-    /// kept in registers where nothing is moved.
+    /// Moves a limiter to its locked chain, unless that was done. The chain is passed and returned by value, which
+    /// keeps it in registers if nothing is moved.
     #[cold]
-    fn bring<'a>(&self, chain: Chain<'a>, fingerprint: Fingerprint) -> Chain<'a> {
-        self.bring_to(&chain, fingerprint);
+    fn move_in<'a>(&self, chain: Chain<'a>, fingerprint: Fingerprint) -> Chain<'a> {
+        self.move_to(&chain, fingerprint);
         chain
     }
 
     /// Moves a limiter to its locked chain, unless that was done.
-    fn bring_to(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
+    fn move_to(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
         if chain.find(fingerprint).is_some() {
             return;
         }
@@ -110,8 +110,8 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// The word for a state that was another table's: it is spilled if it would be cut off, whatever memory
-    /// there is.
+    /// Returns the word for a state from another table. A state that would be cut off is spilled, even without memory
+    /// for it.
     fn word_of_moved(&self, fingerprint: Fingerprint, state: &R::State) -> u64 {
         if stays_whole(&self.rules.algorithm, self.base, state, self.succession.at) {
             return self.pack(state);
@@ -120,7 +120,7 @@ impl<R: Algorithm> Packed<R> {
         SPILLED
     }
 
-    /// The state that the word of a limiter stands for.
+    /// Returns the state that the word of a limiter stands for.
     #[inline]
     fn unpack(&self, fingerprint: Fingerprint, word: u64) -> R::State {
         let spilled = if word == SPILLED { self.spilled.get(fingerprint) } else { None };
@@ -131,8 +131,8 @@ impl<R: Algorithm> Packed<R> {
         self.rules.algorithm.pack(self.base, state)[0]
     }
 
-    /// The word for a state, which is spilled if it would be cut off: it `may_be` after a debt. Where
-    /// there is no memory for that, it is cut off.
+    /// Returns the word for a state. A state that would be cut off, which it `may_be` after a debt, is spilled, or
+    /// cut off if there is no memory for that.
     fn word(
         &self,
         fingerprint: Fingerprint,
@@ -153,7 +153,7 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Forgets the state that the word of a limiter says is spilled, if it does.
+    /// Drops the spilled state of a limiter, if its word says that it has one.
     #[inline]
     fn forget_spilled(&self, fingerprint: Fingerprint, word: u64) {
         if word == SPILLED {
@@ -161,7 +161,7 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Replaces a state; one that packs to nothing is idle, and goes.
+    /// Replaces a state; drops the limiter if the state packs to nothing, which is an idle one.
     fn store(&self, chain: &Chain<'_>, place: Place<'_>, fingerprint: Fingerprint, word: u64) {
         if word != SPILLED {
             self.forget_spilled(fingerprint, place.state());
@@ -174,7 +174,7 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Adds a limiter whose place is claimed.
+    /// Adds a limiter to a claimed place.
     fn add(&self, chain: &Chain<'_>, fingerprint: Fingerprint, word: u64) {
         let place = if word == 0 { None } else { chain.make_room() };
         match place {
@@ -186,7 +186,7 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Finds room for one more limiter, after a look for some that can go; claims it if it `stays`.
+    /// Finds room for one more limiter, sweeping if necessary; claims it if it `stays`.
     fn find_room(&self, stays: bool, now: Timestamp) -> bool {
         let found = || if stays { self.budget.claim() } else { self.budget.has_room() };
         found() || {
@@ -195,8 +195,7 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Drops limiters that are idle from the next few chains that nobody holds; answers
-    /// how many.
+    /// Drops idle limiters from the next few unlocked chains; returns their number.
     fn sweep(&self, chains: u32, now: Timestamp) -> usize {
         let mut swept = 0;
         for _ in 0..chains {
@@ -208,7 +207,7 @@ impl<R: Algorithm> Packed<R> {
         swept
     }
 
-    /// Drops limiters that are idle from a locked chain; answers how many.
+    /// Drops idle limiters from a locked chain; returns their number.
     fn sweep_chain(&self, chain: &Chain<'_>, now: Timestamp) -> usize {
         let swept = chain.sweep(|fingerprint, word| {
             let goes = self.rules.algorithm.is_idle(&self.unpack(fingerprint, word), now);
@@ -221,15 +220,15 @@ impl<R: Algorithm> Packed<R> {
         swept
     }
 
-    /// Makes room for the future when a limiter was added and its chain is free again: by dropping
-    /// some that can go, else by one more chain.
+    /// Makes room for later limiters after one was added and its chain is unlocked: by dropping idle limiters, else
+    /// by one more chain.
     fn tend(&self, now: Timestamp) {
         if self.chains.are_full(self.budget.keys()) && self.sweep(SWEPT_PER_GROWTH, now) == 0 {
             self.chains.grow();
         }
     }
 
-    /// A step with a limiter that is in the table.
+    /// Runs a step on a limiter that is in the table.
     #[inline]
     fn with_found(
         &self,
@@ -250,7 +249,7 @@ impl<R: Algorithm> Packed<R> {
         one
     }
 
-    /// What `admits` answers where the state is spilled.
+    /// [`Table::admits`] for a spilled state.
     #[cold]
     fn admits_spilled(
         &self,
@@ -263,7 +262,7 @@ impl<R: Algorithm> Packed<R> {
         self.with_found(chain, place, fingerprint, cost, Step::Decide, now).verdict.is_allowed()
     }
 
-    /// A step with a limiter that is not in the table.
+    /// Runs a step on a limiter that is not in the table.
     #[cold]
     fn with_new(
         &self,
@@ -276,7 +275,7 @@ impl<R: Algorithm> Packed<R> {
     ) -> Result<One, Moved> {
         let now = reading.early();
         let stays = step.takes(cost);
-        // The last look is into the chain at hand, which a sweep passes over as locked.
+        // The sweep above skipped this chain, because it is locked.
         let has_room = self.find_room(stays, now)
             || self.sweep_chain(&chain, now) > 0 && self.find_room(stays, now);
         if !has_room {

@@ -1,4 +1,4 @@
-//! The checked limits of one rule, with the memory that states under them need.
+//! The checked values of one rule, with the memory that states under them need.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -8,11 +8,11 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::budget::Need;
 use crate::key::Fingerprint;
 
-/// Bytes that a state may take more with one unit: a chunk of a log, which is a quarter of the most it
-/// can take, within these bounds.
+/// The bounds of the bytes by which one unit may grow a state: a chunk of a log, which is a quarter of the log's
+/// largest size.
 const GROWTH: std::ops::RangeInclusive<usize> = 64..=16 << 10;
 
-/// The limits of one rule.
+/// The values of one rule.
 #[derive(Debug)]
 pub(super) struct Parameters<R: Algorithm> {
     pub(super) algorithm: R,
@@ -21,7 +21,7 @@ pub(super) struct Parameters<R: Algorithm> {
 }
 
 impl<R: Algorithm> Parameters<R> {
-    /// Parameters of states that are kept whole; those of a fixed size never grow.
+    /// Parameters of unpacked states; states of a fixed size never grow.
     pub(super) fn new(algorithm: R) -> Self {
         let fresh = heap_bytes(&algorithm, &algorithm.fresh(Timestamp::EPOCH));
         let most = most_heap_bytes(&algorithm);
@@ -29,13 +29,13 @@ impl<R: Algorithm> Parameters<R> {
         Self { algorithm, heap: Need { first: fresh + next, next } }
     }
 
-    /// Parameters of states that fit words, and so need no memory of their own.
+    /// Parameters of packed states, which need no memory of their own.
     pub(super) const fn packed(algorithm: R) -> Self {
         Self { algorithm, heap: Need { first: 0, next: 0 } }
     }
 }
 
-/// Bytes of a state on the heap.
+/// Returns the heap bytes of a state.
 pub(super) fn heap_bytes<R: Algorithm>(algorithm: &R, state: &R::State) -> usize {
     usize::try_from(algorithm.heap_bytes(state)).unwrap_or(usize::MAX / 2)
 }
@@ -44,13 +44,13 @@ pub(super) fn most_heap_bytes<R: Algorithm>(algorithm: &R) -> usize {
     usize::try_from(algorithm.most_heap_bytes()).unwrap_or(usize::MAX / 8)
 }
 
-/// Bytes of a limiter in the map and the queue of a shard, growth included, without its heap.
+/// Bytes of a limiter in the map and the queue of a shard, growth included, without its heap bytes.
 pub(super) const fn bytes_beside_heap<E>() -> usize {
     3 * (size_of::<(Fingerprint, Option<E>, usize)>() + size_of::<Fingerprint>())
 }
 
-/// Whether nothing of a state is cut off when it is packed. The time of its last unit is not packed, so
-/// both are compared as they are after one unit more.
+/// Whether packing a state cuts nothing off. The time of the last unit is not packed, so both states are compared
+/// after one more unit.
 pub(super) fn stays_whole<R: Algorithm>(
     algorithm: &R,
     base: Timestamp,

@@ -1,4 +1,4 @@
-//! Which rules of a store have limiters each with a rule of its own, and what follows from that.
+//! The rules of a store whose limiters have a rule each.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use tidegate_core::{Algorithm, Micros, Rule, Timestamp, Visitor};
 use crate::rules::{PolicyRule, RuleSpec};
 use crate::step::Step;
 
-/// The rules whose limiters have each a rule of its own.
+/// The rules whose limiters have a rule each.
 pub(crate) enum PerKey {
-    /// Those whose limits come with requests.
+    /// Rules whose values come with requests.
     FromRequests,
-    /// All: whatever is kept here is a node's share of limiters that live in a shared store.
+    /// All rules: each limiter is a node's share of one in a shared store.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no store is shared"))]
     Shares {
-        /// Makes the values of the limiter that keys without room share of those of their rule.
+        /// Makes the values of the overflow limiter from those of its rule.
         overflow: Box<dyn Fn(&Rule) -> Rule + Send + Sync>,
     },
 }
@@ -27,7 +27,7 @@ impl PerKey {
         }
     }
 
-    /// The values of the limiter that keys of a rule without room share.
+    /// The values of the overflow limiter of a rule.
     pub(super) fn usual(&self, rule: &PolicyRule) -> Rule {
         match self {
             Self::FromRequests => rule.variant(0).clone(),
@@ -35,7 +35,7 @@ impl PerKey {
         }
     }
 
-    /// For how long a limiter of a rule that owes nothing may still be in use where this store does not see it.
+    /// The time for which a limiter without debt may still be in use outside this store.
     pub(super) fn unseen_for(&self, rule: &PolicyRule) -> Micros {
         match self {
             Self::FromRequests => Micros::ZERO,
@@ -56,7 +56,7 @@ impl fmt::Debug for PerKey {
     }
 }
 
-/// How long it takes at most until a limiter is idle of which all was taken.
+/// The longest time until a full limiter is idle.
 struct UntilIdle;
 
 impl Visitor for UntilIdle {

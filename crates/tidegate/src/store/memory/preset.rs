@@ -1,4 +1,4 @@
-//! Decisions in place of a limiter's own, and marks on those of a limiter without room.
+//! Decisions in place of a limiter's own, and marked decisions of the overflow limiter.
 
 use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Verbs, Verdict};
 
@@ -15,8 +15,8 @@ pub(super) struct Preset {
 }
 
 impl Preset {
-    /// The refusal of a key for which there is no room, and that may not share: come back a window later,
-    /// when every limiter that was not asked meanwhile is idle.
+    /// The refusal of a key that has no room and may not share: it may come back a window later, when every limiter
+    /// that was not asked meanwhile is idle.
     pub(super) fn refusal<R: Algorithm>(algorithm: &R, cost: u64, enforced: bool) -> Self {
         let outcome = match cost {
             0 => Outcome::Allow { delay: Default::default() },
@@ -31,8 +31,8 @@ impl Preset {
         Self::instead(decision, enforced)
     }
 
-    /// The decision for a key without room whose own rule never admits the cost; `None` where no values were
-    /// asked for, and none are read.
+    /// The decision for a key without room whose own rule never admits the cost. `decision` is `None` if the step
+    /// returns no values.
     pub(super) fn never(decision: Option<Decision>, enforced: bool) -> Self {
         let never = Decision { outcome: Outcome::Never, ..UNLIMITED };
         Self::instead(decision.unwrap_or(never), enforced)
@@ -47,7 +47,7 @@ impl Preset {
         Self { decision: UNLIMITED, enforced, overflow: false, elsewhere: false }
     }
 
-    /// The same as the reply of a step over one limiter.
+    /// Returns the reply of a step over one limiter.
     pub(super) fn one(self, step: Step, at: Timestamp) -> One {
         let Self { decision, overflow, elsewhere, .. } = self;
         let reported = step.wants_figures().then_some(decision);
@@ -98,11 +98,11 @@ impl StoreVerbs for Preset {
 pub(super) struct Marked<'a> {
     pub(super) verbs: Box<dyn StoreVerbs + 'a>,
     pub(super) overflow: bool,
-    /// Whether it is the overflow limiter: it gives nothing back.
+    /// Whether it is the overflow limiter, which gives nothing back.
     pub(super) shared: bool,
-    /// The decision that is reported in place of its own.
+    /// The decision that is reported in place of the limiter's own.
     pub(super) denied: Option<Decision>,
-    /// Set where something is taken.
+    /// Set if something is taken.
     pub(super) taken: Option<&'a mut bool>,
 }
 

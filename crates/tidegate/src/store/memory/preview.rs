@@ -1,36 +1,36 @@
-//! A preview: a copy of a limiter's state, on which those who wait are played through in order.
+//! Previews: a copy of a limiter's state, on which the waiters are played through in order.
 
 use tidegate_core::{Algorithm, Micros, Timestamp, Verdict};
 #[cfg(feature = "redis")]
 use tidegate_core::{Rule, ScriptReply, Visitor};
 
-/// Waits taken one after another before what was found is told as it is. An algorithm's wait is the least
-/// that suffices, so that one is enough; more are for a sum that was rounded.
+/// The most waits tried for one cost before the last result is returned. An algorithm's wait is the shortest that
+/// suffices, so one is enough, and more are only for a rounded sum.
 const MOST_WAITS: usize = 8;
 
-/// When a cost would be admitted if only those before it came.
+/// When a cost would be admitted after only the waiters before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forecast {
     /// The wait until then.
     pub(crate) wait: Micros,
-    /// How long the admitted request would still have to be held.
+    /// The time for which the admitted request would then be held.
     pub(crate) delay: Micros,
 }
 
-/// A limiter as it will be, as far as it is known who comes.
+/// A limiter in the future, as far as its requests are known.
 pub(crate) trait Preview {
-    /// Lets `cost` be taken as soon as it fits, but not before what was taken already; `None` when it
-    /// never does, and then nothing is taken.
+    /// Takes `cost` as soon as it fits, but not before the costs that were taken already; returns `None` and takes
+    /// nothing if it never fits.
     fn admit(&mut self, cost: u64) -> Option<Forecast>;
 
-    /// When `cost` is admitted behind others of so many `units` whose requests are not told apart: as though
-    /// each of those units came by itself. Nothing is to be asked after this.
+    /// Returns when `cost` is admitted behind other requests of `units` in total, as if each unit came by itself. Do
+    /// not use the preview after this.
     fn admit_behind(&mut self, _units: u64, cost: u64) -> Option<Forecast> {
         self.admit(cost)
     }
 }
 
-/// The preview from a state; an empty slot is a limiter that does not exist yet.
+/// Creates the preview of a state; an empty slot is a limiter that does not exist yet.
 pub(super) fn preview<R: Algorithm>(
     algorithm: &R,
     slot: Option<R::State>,
@@ -42,9 +42,9 @@ pub(super) fn preview<R: Algorithm>(
     Box::new(Copied { algorithm, state, now, at })
 }
 
-/// The preview from the numbers that a script told of a state; `None` where they are none.
+/// Creates the preview of a state that a script returned; `None` if its numbers are invalid.
 #[cfg(feature = "redis")]
-pub(crate) fn preview_of_told(rule: &Rule, told: &ScriptReply) -> Option<Box<dyn Preview>> {
+pub(crate) fn preview_of_reply(rule: &Rule, reply: &ScriptReply) -> Option<Box<dyn Preview>> {
     struct Recalled<'a>(&'a ScriptReply);
     impl Visitor for Recalled<'_> {
         type Out = Option<Box<dyn Preview>>;
@@ -52,10 +52,10 @@ pub(crate) fn preview_of_told(rule: &Rule, told: &ScriptReply) -> Option<Box<dyn
             Some(preview(algorithm, Some(algorithm.decode_state(&self.0.state)?), self.0.now))
         }
     }
-    rule.visit(Recalled(told))?
+    rule.visit(Recalled(reply))?
 }
 
-/// A copy, and the instant it has been played to.
+/// A copy of a state, and the instant that it has reached.
 struct Copied<R: Algorithm> {
     algorithm: R,
     state: R::State,
@@ -64,8 +64,8 @@ struct Copied<R: Algorithm> {
 }
 
 impl<R: Algorithm> Copied<R> {
-    /// Goes on to when a denied cost fits.
-    fn go_on(&mut self, cost: u64) {
+    /// Advances to the time at which a denied cost fits.
+    fn advance_to_fit(&mut self, cost: u64) {
         let wait = self.algorithm.retry_after(&self.state, self.at, cost);
         let then = self.at.plus(wait.max(Micros::from_micros(1)));
         self.at = self.algorithm.advance(&mut self.state, then);
@@ -80,7 +80,7 @@ impl<R: Algorithm> Preview for Copied<R> {
         for _ in 0..MOST_WAITS {
             match self.algorithm.decide(&self.state, self.at, cost) {
                 Verdict::Allow => break,
-                Verdict::Deny => self.go_on(cost),
+                Verdict::Deny => self.advance_to_fit(cost),
                 Verdict::Never => return None,
             }
         }
@@ -89,8 +89,8 @@ impl<R: Algorithm> Preview for Copied<R> {
         Some(Forecast { wait: self.at.since(self.now), delay })
     }
 
-    /// Exact where a level drains, or where every cost is 1. Too soon where larger costs leave windows partly
-    /// empty, and where a `sliding_counter` of a small limit admits a unit less in a window.
+    /// Exact if a level drains, or if every cost is 1. Too early if larger costs leave windows partly empty, or if a
+    /// `sliding_counter` with a small limit admits one unit less in a window.
     fn admit_behind(&mut self, units: u64, cost: u64) -> Option<Forecast> {
         if units == 0 || cost == 0 {
             return self.admit(cost);
@@ -107,7 +107,7 @@ impl<R: Algorithm> Preview for Copied<R> {
         if free > 0 {
             self.algorithm.take(&mut self.state, self.at, free);
         }
-        // As many units as the limit leave and come in each lap.
+        // In each lap, as many units as the limit leave and come.
         let limit = self.algorithm.limit().max(1);
         let (laps, rest) = ((more - 1) / limit, (more - 1) % limit + 1);
         let first = match self.algorithm.decide(&self.state, self.at, rest) {
@@ -122,7 +122,7 @@ impl<R: Algorithm> Preview for Copied<R> {
 }
 
 /// The preview of a rule that admits everything.
-pub(super) fn preview_of_none() -> Box<dyn Preview> {
+pub(super) fn preview_of_unlimited() -> Box<dyn Preview> {
     Box::new(Unlimited)
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_345_678);
 
-    /// Two looks ahead on a limiter that has taken `taken`, a unit each 70 ms.
+    /// Two previews on a limiter that has taken `taken` units, one every 70 ms.
     struct Two(u64);
     impl Visitor for Two {
         type Out = [Box<dyn Preview>; 2];
@@ -180,12 +180,12 @@ mod tests {
                 let (exact_us, found_us) = (exact.wait.as_micros(), found.wait.as_micros());
                 let case = format!("{:?} {taken} {units} {cost}: {exact:?} {found:?}", rule.spec());
                 match rule.spec().algorithm {
-                    // Of so small a limit a unit more or less in a window is much.
+                    // With such a small limit, one unit in a window makes a large difference.
                     AlgorithmKind::SlidingCounter => {
                         let least = (exact_us / 7 * 6).saturating_sub(1_000_000);
                         assert!((least..exact_us + 1_000_000).contains(&found_us), "{case}");
                     }
-                    // A wait is rounded up, and what a full bucket gains meanwhile is lost.
+                    // A wait is rounded up, and units that a full bucket gains meanwhile are lost.
                     _ => assert!(found_us <= exact_us && exact_us - found_us <= units, "{case}"),
                 }
                 assert!(

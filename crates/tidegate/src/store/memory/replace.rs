@@ -1,7 +1,7 @@
 //! Putting a policy in force in place of another: rules are matched by domain and name, what was used stays used.
 //!
-//! Tables of what changed are marked, then the new generation is published, and then the caller moves what no
-//! step has met. A step waits for no more than the building of empty tables.
+//! Tables of changed rules are marked, then the new generation is published, and then the caller moves the limiters
+//! that no step has moved. A step only waits while empty tables are built.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -15,7 +15,7 @@ use super::migration::{Migrations, too_small};
 use crate::rules::{NoSuchRule, Policy, PolicyErrors, PolicyRule, refused};
 use crate::step::Lineage;
 
-/// What is known of all rules that are in force, or were and are still in use, by domain and name.
+/// All rules that are in force, or were and are still in use, by domain and name.
 #[derive(Debug, Default)]
 pub(super) struct Lineages {
     by_name: BTreeMap<(String, String), Known>,
@@ -23,13 +23,13 @@ pub(super) struct Lineages {
 }
 
 impl MemoryStore {
-    /// Puts in force what `next` makes of the policy that is in force; one change at a time. `at` reads the clock
-    /// once nobody steps under the old policy. `published` gets the rules that are others than before, or are not
-    /// in force any more, before their limiters are moved.
+    /// Puts in force the policy that `next` makes of the current one; one change at a time. `at` reads the clock when
+    /// no step runs under the old policy any more. `published` gets the rules that changed or were removed, before
+    /// their limiters are moved.
     ///
     /// # Errors
-    /// Those of `next`, or that the limiters of a rule would not fit in the memory that it allows; all stays as
-    /// it was.
+    /// Returns the error of `next`, or an error if the limiters of a rule would not fit in the memory that it allows;
+    /// nothing changes then.
     pub(crate) fn change<E: From<PolicyErrors>>(
         &self,
         at: impl Fn() -> Timestamp,
@@ -52,18 +52,18 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Returns what the named rule is known by, from now on for as long as the store lives.
+    /// Returns the lineage of the named rule, and keeps it as long as the store lives.
     ///
     /// # Errors
-    /// The policy has no such rule.
+    /// Returns an error if the policy has no such rule.
     pub(crate) fn keep_lineage(&self, domain: &str, name: &str) -> Result<Lineage, NoSuchRule> {
         self.keep(domain, name, |_| ())
     }
 
-    /// Has the limiters of a rule each have a rule of its own from now on.
+    /// Gives each limiter of the named rule a rule of its own from now on.
     ///
     /// # Errors
-    /// The policy has no such rule.
+    /// Returns an error if the policy has no such rule.
     pub(crate) fn keep_per_key(
         &self,
         domain: &str,
@@ -71,12 +71,12 @@ impl MemoryStore {
         at: Timestamp,
     ) -> Result<Lineage, NoSuchRule> {
         let lineage = self.keep(domain, name, |known| known.is_planned = true)?;
-        // What is in force has room.
+        // The policy that is in force has room.
         let _ = self.change(|| at, |policy| Ok::<_, PolicyErrors>(policy.clone()), |_| ());
         Ok(lineage)
     }
 
-    /// Has the limiters that keys without room share come under what their values are made of now.
+    /// Puts the overflow limiters under values that are made anew from those of their rules.
     #[cfg(feature = "redis")]
     pub(crate) fn amend_overflow(&self) {
         let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,7 @@ impl MemoryStore {
 }
 
 impl Lineages {
-    /// Whether the limiters of each rule that changes fit in the memory that it then allows.
+    /// Checks that the limiters of each changed rule fit in the memory that it then allows.
     fn have_room(
         &self,
         store: &MemoryStore,
@@ -130,7 +130,7 @@ impl Lineages {
         changed.map(|known| known.of_rule.lineage).collect()
     }
 
-    /// Marks the tables of what changes, and makes the generation of a policy; nobody steps in between.
+    /// Marks the tables of all rules, and makes the generation of a policy; no step runs in between.
     fn follow(
         &mut self,
         store: &MemoryStore,
@@ -171,7 +171,7 @@ impl Lineages {
             Known::new(store, rule, lineage, at)
         });
         if !known.has_same_key(rule) && !known.is_kept {
-            // Its limiters are others, and what is remembered of the old ones says nothing of them.
+            // The rule's limiters are others, and nothing remembered of the old ones applies to them.
             (known.of_rule.lineage, *next) = (*next, *next + 1);
         }
         let since = known.since_under(rule, at);

@@ -1,11 +1,10 @@
-//! The cell that decides once the rule of a limiter without a key was changed.
+//! The cell that decides after a change of the rule of a limiter without a key.
 //!
-//! A cell is read without any lock, so it cannot be replaced while threads may read it. The first change
-//! *closes* it for good, and from then on its verbs run on the cell kept here, under a reader's lock.
-//! Later changes replace that cell under the writer's lock. A limiter that was never changed pays
-//! nothing.
+//! A cell is read without a lock, so it cannot be replaced while threads may read it. The first change *closes* it
+//! for good, and from then on the cell kept here decides, under a reader's lock. Later changes replace that cell
+//! under the writer's lock. A limiter that never changes pays nothing.
 //!
-//! A cell whose debt is too large for its words is replaced as well, by one under the same rule.
+//! A cell whose debt is too large for its words is also replaced, by one under the same rule.
 
 use std::sync::{Arc, PoisonError};
 
@@ -18,33 +17,33 @@ use super::sync::{
 /// The cell that is in force after a change.
 #[derive(Debug)]
 pub(crate) struct Replacement<T: ?Sized> {
-    /// 1 once there was a change.
+    /// 1 after the first change.
     begun: AtomicU32,
-    /// `None` when unlimited.
+    /// `None` if the rule is unlimited.
     current: RwLock<Option<Box<T>>>,
 }
 
 impl<T: ?Sized> Replacement<T> {
-    /// The replacement of a limiter that was not changed yet.
+    /// The replacement of a limiter that has not changed yet.
     pub(crate) fn none_yet() -> Arc<Self> {
         Arc::new(Self { begun: AtomicU32::new(0), current: RwLock::new(None) })
     }
 
-    /// Whether there was a change. A change that is under way is not seen before the cell is closed: a
-    /// caller that reads `false` decides as before it.
+    /// Whether there was a change. A running change is visible only after it closed the cell: a caller that reads
+    /// `false` decides as before the change.
     #[inline]
     pub(crate) fn is_in_force(&self) -> bool {
         self.begun.load(Acquire) != 0
     }
 
-    /// Asks the cell in force, `None` when unlimited; waits for a change that is under way.
+    /// Asks the cell in force, `None` if the rule is unlimited; waits for a running change.
     #[cold]
     pub(super) fn with<O>(&self, ask: impl FnOnce(Option<&T>) -> O) -> O {
         ask(self.current.read().unwrap_or_else(PoisonError::into_inner).as_deref())
     }
 
-    /// Puts in force the cell that `next` makes of the last one, which is `first` before the first change.
-    /// No thread reads the replaced cell meanwhile.
+    /// Puts in force the cell that `next` makes of the current one, which is `first` before the first change. No
+    /// thread reads the replaced cell meanwhile.
     pub(super) fn change(
         &self,
         first: Option<&T>,

@@ -1,14 +1,13 @@
-//! An entry with a rule of its own: the one it was last asked under.
+//! An entry with a rule of its own: the one under which it was last asked.
 //!
-//! A key whose rule changes carries its state over in the step that brings the new one, so what was used
-//! stays used; a step that is denied leaves all as it was, unless the key's own rule has changed. Nothing is
-//! kept of a rule but by the limiters that are under it (and of the last few of each shard): whoever invents
-//! a new one with each call has one limiter, as any other key.
+//! A step with another rule for a key carries the key's state over, so what was used stays used. A denied step
+//! changes nothing, unless the key's own rule has changed. Only limiters keep their rules (and each shard the last
+//! few): a caller with a new rule in each call has one limiter, like any other key.
 
-mod brought;
 mod held;
 mod own;
 mod recent;
+mod supplied;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,32 +19,32 @@ use super::fixed::FixedEntry;
 use super::leaving::Leaving;
 use super::parameters::{Parameters, bytes_beside_heap};
 use super::preset::Preset;
-use super::preview::{Preview, preview, preview_of_none};
+use super::preview::{Preview, preview, preview_of_unlimited};
 use super::sharded::Sharded;
 use super::succession::Succession;
 use super::table::{Part, StoreVerbs, Table};
 use crate::step::{One, Step};
-use brought::{Brought, Coming, Seen};
 use held::Own;
 pub(super) use held::RuledEntry;
 use recent::Recent;
+use supplied::{AfterChange, Seen, Supplied};
 
 /// A table of limiters, each with a rule of its own.
 pub(super) type RuledTable = Sharded<RuledEntry>;
 
-/// Bytes of a limiter that has a rule of its own, beside what its state takes in a table of one rule.
+/// Bytes of a limiter with a rule of its own, beyond those of its state in a table of one rule.
 pub(super) const BYTES_OF_OWN_RULE: usize =
     bytes_beside_heap::<RuledEntry>() + Own::<TokenBucket>::BYTES;
 
 impl RuledTable {
-    /// A table whose succession has the rule of keys that have none of their own.
+    /// Creates a table whose succession has the rule of keys without their own.
     pub(super) fn under(budget: Arc<Budget>, succession: Succession<dyn Table>) -> Self {
         let usual = Usual(RwLock::new(Arc::new(succession.rule.clone())));
         Self::new(usual, budget, succession)
     }
 }
 
-/// The rule of keys that have none of their own, which is that of the overflow limiter.
+/// The rule of keys without their own, which is that of the overflow limiter.
 #[derive(Debug)]
 pub(super) struct Usual(RwLock<Arc<Rule>>);
 
@@ -112,8 +111,8 @@ impl Entry for RuledEntry {
     ) -> Box<dyn Preview> {
         let preview = part
             .rule
-            .and_then(|rule| rule.visit(LookingAhead { entry, rule, brought: part.brought, now }));
-        preview.unwrap_or_else(preview_of_none)
+            .and_then(|rule| rule.visit(Previewing { entry, rule, supplied: part.supplied, now }));
+        preview.unwrap_or_else(preview_of_unlimited)
     }
 
     fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
@@ -128,7 +127,7 @@ impl Entry for RuledEntry {
         true
     }
 
-    /// Alone, under the rule of the overflow limiter that it may not share, if there is such a rule.
+    /// In a step over one key, the refusal is under the rule of the overflow limiter, if there is one.
     fn refusal(rules: &Usual, part: &Part<'_>, alone: bool) -> Preset {
         let usual = rules.get();
         match part.rule {
@@ -142,7 +141,7 @@ impl Entry for RuledEntry {
         None
     }
 
-    /// It stays under the rule that it was under, until it is asked.
+    /// The limiter keeps its old rule until it is asked.
     fn adopt(
         _rules: &Usual,
         left: Box<dyn Leaving>,
@@ -160,7 +159,7 @@ impl Entry for RuledEntry {
         part.rule.is_none_or(Rule::is_unlimited)
     }
 
-    /// What the key's own rule never admits, the usual one does not admit in its place.
+    /// A cost that the key's own rule never admits is not admitted by the overflow limiter either.
     #[cold]
     fn never(part: &Part<'_>, now: Timestamp) -> Option<One> {
         let mut entry = Self::new(part, &mut Recent::default())?;
@@ -175,9 +174,8 @@ impl Entry for RuledEntry {
         part.rule.and_then(|rule| rule.visit(Comparing(self))).unwrap_or(false)
     }
 
-    /// Where there is no memory for that it is refused, for going on elsewhere it would have as much again;
-    /// but what is given back is, under the rule it has. A rule that was supplied is not put in force by what
-    /// it denies.
+    /// Without memory for the change the step is refused: under the old rule the key would get its limit again. But
+    /// units are given back, under the old rule. A rule that a request supplied does not come in force by a denial.
     #[cold]
     fn come_under(
         &mut self,
@@ -236,17 +234,17 @@ impl Entry for RuledEntry {
     }
 }
 
-/// Whether a rule comes in force only with what is taken under it.
+/// Whether the rule comes in force only if units are taken under it.
 const fn is_tried(part: &Part<'_>) -> bool {
-    part.brought && !part.step.is_unconditional()
+    part.supplied && !part.step.is_unconditional()
 }
 
-/// Whether a rule comes in force whatever is decided under it.
+/// Whether the rule comes in force with any decision.
 const fn follows(part: &Part<'_>) -> bool {
     part.step.changes_rule(part.cost) && !is_tried(part)
 }
 
-/// The refusal of a key that is asked about under a rule.
+/// The refusal of a key under a rule.
 fn refusal(rule: &Rule, part: &Part<'_>) -> Preset {
     struct Refusing<'a>(&'a Part<'a>);
     impl Visitor for Refusing<'_> {
@@ -258,7 +256,7 @@ fn refusal(rule: &Rule, part: &Part<'_>) -> Preset {
     rule.visit(Refusing(part)).unwrap_or_else(|| Preset::unlimited(part.enforced))
 }
 
-/// Begins a limiter, once the algorithm of its rule is known.
+/// Creates a limiter, once the algorithm of its rule is known.
 struct Beginning<'a>(&'a mut Recent);
 
 impl Visitor for Beginning<'_> {
@@ -269,7 +267,7 @@ impl Visitor for Beginning<'_> {
     }
 }
 
-/// Gives a limiter that left another table the algorithm of its rule.
+/// Creates the entry of a limiter that left another table, once the algorithm of its rule is known.
 struct Adopting(Box<dyn Leaving>);
 
 impl Visitor for Adopting {
@@ -294,7 +292,7 @@ impl Visitor for Comparing<'_> {
     }
 }
 
-/// Puts a limiter under a rule that a request supplied, for a look.
+/// Peeks at a limiter under a rule that a request supplied.
 struct Trying<'a> {
     entry: &'a mut RuledEntry,
     part: &'a Part<'a>,
@@ -308,7 +306,7 @@ impl Visitor for Trying<'_> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let Self { entry, part, rule, recent, now } = self;
-        let Seen { one, slot, has_to_begin } = Brought { entry, algorithm, rule, now }.look(part);
+        let Seen { one, slot, has_to_begin } = Supplied { entry, algorithm, rule, now }.look(part);
         let tried = RuledEntry::of(Own {
             parameters: recent.for_a_look(algorithm),
             entry: FixedEntry(slot),
@@ -319,25 +317,25 @@ impl Visitor for Trying<'_> {
     }
 }
 
-/// Looks ahead, once the algorithm of the rule is known.
-struct LookingAhead<'a> {
+/// Creates a preview, once the algorithm of the rule is known.
+struct Previewing<'a> {
     entry: Option<RuledEntry>,
     rule: &'a Rule,
-    brought: bool,
+    supplied: bool,
     now: Timestamp,
 }
 
-impl Visitor for LookingAhead<'_> {
+impl Visitor for Previewing<'_> {
     type Out = Box<dyn Preview>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Preview> {
-        let Self { entry, rule, brought, now } = self;
+        let Self { entry, rule, supplied, now } = self;
         let Some(mut entry) = entry else { return preview(algorithm, None, now) };
-        if !brought || Comparing(&entry).visit(algorithm) {
+        if !supplied || Comparing(&entry).visit(algorithm) {
             return preview(algorithm, entry.state_under(algorithm, rule, now), now);
         }
         entry.any_mut().pass(now);
         let (algorithm, rule) = (algorithm.clone(), rule.clone());
-        Box::new(Coming { entry, algorithm, rule, now, then: None })
+        Box::new(AfterChange { entry, algorithm, rule, now, then: None })
     }
 }

@@ -1,9 +1,8 @@
-//! Limiters in shards, each behind a lock that is held shortly: those whose states do not fit a word, and
-//! those that have rules of their own.
+//! Limiters in shards, each behind a lock that is held briefly: limiters whose states do not fit a word, or that have
+//! rules of their own.
 //!
-//! Their bytes are counted, and claimed before they are there: a limiter that begins, and one whose
-//! state may grow, first has what it may take at most set aside, and then what it does not take given
-//! back. So the cap holds at every moment, whoever does what at once.
+//! Their bytes are claimed before they are used: first the most that a new or growing state may take is claimed, and
+//! afterwards the rest is given back. So the cap holds at every moment, with any concurrency.
 
 mod locked;
 mod migrate;
@@ -28,11 +27,11 @@ use crate::step::{One, Step};
 use shard::{Kept, Shard};
 
 const SHARDS: usize = 64;
-/// Limiters looked at, whether they can go, whenever one is added.
-const LOOKED_AT_PER_ADDED: usize = 2;
-/// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
-/// limiters come round.
-const LOOKED_AT_WHEN_FULL: usize = 32;
+/// Limiters that are swept whenever one is added.
+const SWEPT_PER_ADDED: usize = 2;
+/// Limiters that are swept when there is no room. Each sweep starts where the one before ended, so all limiters get
+/// their turn.
+const SWEPT_WHEN_FULL: usize = 32;
 
 /// A table of entries in shards.
 #[derive(Debug)]
@@ -42,15 +41,15 @@ pub(super) struct Sharded<E: Entry> {
     shards: OnceLock<Box<[Mutex<Shard<E>>]>>,
     budget: Arc<Budget>,
     overflow: Overflow<E>,
-    /// The shard that is looked through next when there is no room.
+    /// The shard that is swept next when there is no room.
     next_swept: AtomicUsize,
-    /// Bytes for which a single limiter has to have room.
+    /// Bytes that must suffice for a single limiter.
     bytes_of_one: usize,
     succession: Succession<dyn Table>,
 }
 
 impl<R: Algorithm> Sharded<FixedEntry<R>> {
-    /// A table of states under one rule.
+    /// Creates a table of states under one rule.
     pub(super) fn of_one_rule(
         algorithm: R,
         budget: Arc<Budget>,
@@ -81,7 +80,7 @@ impl<E: Entry> Sharded<E> {
         fingerprint.words()[0] as usize % SHARDS
     }
 
-    /// Locks the shard of a limiter, which is moved there first if it is in an old table.
+    /// Locks the shard of a limiter, after moving the limiter there if it is in an old table.
     #[inline]
     fn lock(
         &self,
@@ -90,28 +89,28 @@ impl<E: Entry> Sharded<E> {
     ) -> Result<MutexGuard<'_, Shard<E>>, Moved> {
         let mut shard = self.lock_as_it_is(Self::shard_of(fingerprint));
         if self.succession.check(generation)? {
-            self.bring(&mut shard, fingerprint);
+            self.move_in(&mut shard, fingerprint);
         }
         Ok(shard)
     }
 
     fn lock_as_it_is(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
         let shards = self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::default()).collect());
-        // A panic inside a step leaves a shard as it was before or after, never between.
+        // A panic in a step leaves a shard as it was before or after the step, never in between.
         shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tries to find what was short, after a look for limiters that can go.
-    fn after_a_look(&self, shard: &mut Shard<E>, now: Timestamp, found: impl Fn() -> bool) -> bool {
+    /// Tries `found`, and again after each of two searches for idle limiters.
+    fn after_sweeps(&self, shard: &mut Shard<E>, now: Timestamp, found: impl Fn() -> bool) -> bool {
         found()
             || {
-                shard.sweep(&self.rules, &self.budget, LOOKED_AT_WHEN_FULL, now);
+                shard.sweep(&self.rules, &self.budget, SWEPT_WHEN_FULL, now);
                 found()
             }
-            || self.after_tidying(now, found)
+            || self.after_tidy(now, found)
     }
 
-    fn after_tidying(&self, now: Timestamp, found: impl Fn() -> bool) -> bool {
+    fn after_tidy(&self, now: Timestamp, found: impl Fn() -> bool) -> bool {
         self.tidy(now);
         found()
     }
@@ -119,28 +118,28 @@ impl<E: Entry> Sharded<E> {
     /// Finds room for one more limiter in a locked shard; claims it if it `stays`.
     fn find_room(&self, shard: &mut Shard<E>, need: Need, stays: bool, now: Timestamp) -> bool {
         if stays {
-            shard.sweep(&self.rules, &self.budget, LOOKED_AT_PER_ADDED, now);
+            shard.sweep(&self.rules, &self.budget, SWEPT_PER_ADDED, now);
         }
-        self.after_a_look(shard, now, || match stays {
+        self.after_sweeps(shard, now, || match stays {
             true => self.budget.claim_with_memory(need),
             false => self.budget.has_memory_for(need),
         })
     }
 
-    /// Bytes that a limiter needs to begin, and for its next unit.
+    /// Bytes that a limiter needs when it is created, and for its next unit.
     fn need(&self, entry: &E) -> Need {
         let heap = entry.need(&self.rules);
         Need { first: bytes_beside_heap::<E>() + heap.first, ..heap }
     }
 
-    /// Bytes that a step may add to a limiter.
+    /// Bytes by which a step may grow a limiter.
     #[inline]
     fn growth(&self, entry: &E, part: &Part<'_>) -> usize {
         let grows = !entry.has_place(&self.rules) && part.step.grows(part.cost);
         if grows { entry.need(&self.rules).next } else { 0 }
     }
 
-    /// Puts a limiter whose place and first bytes are claimed into its shard, or forgets it if it is idle.
+    /// Puts a limiter whose place and first bytes are claimed into its shard, or drops it if it is idle.
     fn add(
         &self,
         shard: &mut Shard<E>,
@@ -157,8 +156,8 @@ impl<E: Entry> Sharded<E> {
         }
     }
 
-    /// Decides and takes with a limiter that is there and has no need to grow: no values, nothing to
-    /// claim. `None` where it is not there or would grow, or the table is not asked any more.
+    /// Decides and takes on a limiter that exists and need not grow, without values and claims. `None` if it does not
+    /// exist or would grow, or the table may not be asked any more.
     #[inline]
     fn ask_found(&self, fingerprint: Fingerprint, cost: u64, clock: &dyn Clock) -> Option<bool> {
         let mut shard = self.lock(fingerprint, 0).ok()?;
@@ -171,23 +170,23 @@ impl<E: Entry> Sharded<E> {
         Some(allowed)
     }
 
-    /// A step with a limiter that is in a locked shard; `None` where it is not.
+    /// Runs a step on a limiter in a locked shard; `None` if it is not there.
     #[inline]
     fn with_found(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let (kept, recent) = shard.get_mut(part.fingerprint)?;
         if !kept.entry.as_ref()?.is_under(part)
-            && let Err(one) = self.bring_under(kept, part, recent, now)
+            && let Err(one) = self.put_under(kept, part, recent, now)
         {
             return Some(one);
         }
         let growth = self.growth(kept.entry.as_ref()?, part);
         if !self.budget.claim_bytes(growth) {
-            return self.with_cramped(shard, part, now);
+            return self.without_growth(shard, part, now);
         }
         self.run(kept, part, now, growth)
     }
 
-    /// A step with a limiter for which so many bytes are claimed.
+    /// Runs a step on a limiter with `claimed` bytes.
     #[inline]
     fn run(
         &self,
@@ -208,12 +207,12 @@ impl<E: Entry> Sharded<E> {
         Some(one)
     }
 
-    /// Has a limiter come under the rule that is asked about.
+    /// Puts a limiter under the rule of `part`.
     ///
     /// # Errors
-    /// The reply, where it stays under the rule it has.
+    /// Returns the reply if the limiter stays under its old rule.
     #[cold]
-    fn bring_under(
+    fn put_under(
         &self,
         kept: &mut Kept<E>,
         part: &Part<'_>,
@@ -224,24 +223,23 @@ impl<E: Entry> Sharded<E> {
         let claim = |heap: usize| {
             let wanted = (bytes_beside_heap::<E>() + heap).saturating_sub(bytes);
             let found = || self.budget.claim_bytes(wanted);
-            let has_memory = found() || self.after_tidying(now, found);
+            let has_memory = found() || self.after_tidy(now, found);
             claimed = if has_memory { wanted } else { 0 };
             has_memory
         };
         let entry = kept.entry.as_mut();
-        let brought = entry.map_or(Ok(()), |entry| entry.come_under(part, recent, now, claim));
+        let changed = entry.map_or(Ok(()), |entry| entry.come_under(part, recent, now, claim));
         kept.weigh(&self.rules, &self.budget, claimed);
-        brought
+        changed
     }
 
-    /// The same where memory is short: limiters that can go are looked for, this one among them, and if
-    /// there are none it goes on in the memory that it has.
+    /// Runs a step on a limiter without memory to grow: sweeps idle limiters, this one included, and if there are
+    /// none goes on with the memory that the limiter has.
     #[cold]
-    fn with_cramped(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
+    fn without_growth(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let growth = self.growth(shard.get(part.fingerprint)?, part);
-        let claimed = self.after_a_look(shard, now, || self.budget.claim_bytes(growth));
-        // One that cannot grow and holds nothing may have no memory for a single unit either: its key
-        // is treated as one that has none.
+        let claimed = self.after_sweeps(shard, now, || self.budget.claim_bytes(growth));
+        // An idle limiter that cannot grow may lack memory even for one unit: its key is treated as one without room.
         if !claimed && shard.get(part.fingerprint)?.is_idle(&self.rules, now) {
             shard.forget(part.fingerprint, &self.budget);
         }
@@ -255,8 +253,7 @@ impl<E: Entry> Sharded<E> {
         }
     }
 
-    /// A step with a limiter in the memory that it has, under the rule that it has; `None` where it has no
-    /// state.
+    /// Runs a step on a limiter under its old rule and with the memory that it has; `None` if it has no state.
     fn give_back(&self, kept: &mut Kept<E>, part: Part<'_>, now: Timestamp) -> Option<One> {
         let entry = kept.entry.as_mut()?;
         let one = entry.run_in_place(&self.rules, part.step, part.cost, now);
@@ -264,10 +261,10 @@ impl<E: Entry> Sharded<E> {
         one
     }
 
-    /// A step with a limiter that is not in its locked shard; `None` where there is no room for it.
+    /// Runs a step on a limiter that is not in its locked shard; `None` if there is no room for it.
     fn with_new(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let mut entry = E::new(part, &mut shard.recent)?;
-        // Also at no cost, for a bucket that begins with fewer tokens begins to fill then.
+        // Also at no cost: a bucket that is created with fewer tokens starts to fill.
         let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
         if !self.find_room(shard, need, stays, now) {
             return None;
@@ -279,9 +276,9 @@ impl<E: Entry> Sharded<E> {
         Some(one)
     }
 
-    /// A step of a key for which there is no room.
+    /// Runs a step of a key without room.
     #[cold]
-    fn beyond(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+    fn without_room(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(never) = E::never(part, reading.early()) {
             return Ok(never);
         }
@@ -292,8 +289,8 @@ impl<E: Entry> Sharded<E> {
         self.overflow.one(&self.rules, &self.budget, &self.succession, part, reading)
     }
 
-    /// A step under an unlimited rule, which leaves the limiter as it is, but for what a reservation gives
-    /// back that was taken before.
+    /// Runs a step under an unlimited rule. It leaves the limiter unchanged, except that a reservation gives back
+    /// what was taken before.
     #[cold]
     fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(step) = part.given_back(true)
@@ -332,7 +329,7 @@ impl<E: Entry> Table for Sharded<E> {
         let one =
             self.with_found(&mut shard, part, now).or_else(|| self.with_new(&mut shard, part, now));
         drop(shard);
-        one.map_or_else(|| self.beyond(part, reading), Ok)
+        one.map_or_else(|| self.without_room(part, reading), Ok)
     }
 
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved> {
@@ -354,7 +351,7 @@ impl<E: Entry> Table for Sharded<E> {
 
     fn tidy(&self, now: Timestamp) {
         let Some(shards) = self.shards.get() else { return };
-        let mut left = LOOKED_AT_WHEN_FULL;
+        let mut left = SWEPT_WHEN_FULL;
         for _ in 0..SHARDS {
             let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
             if let Ok(mut shard) = shards[number].try_lock() {

@@ -5,16 +5,15 @@ use loom::{hint, thread};
 #[cfg(not(loom))]
 use std::{hint, thread};
 
-/// Rounds of waiting in place before the processor is handed to someone else.
+/// Rounds of spinning before the thread yields the processor.
 const ROUNDS: u32 = 64;
 
-/// One wait after another.
+/// The state of one wait: the number of rounds.
 #[derive(Debug, Default)]
 pub(super) struct Spin(u32);
 
 impl Spin {
-    /// Waits a moment: at first in place, then by letting another thread run, which may be the one
-    /// that holds the lock.
+    /// Waits a moment: spins at first, then yields to another thread, which may be the one with the lock.
     pub(super) fn wait(&mut self) {
         if self.0 < ROUNDS && !cfg!(loom) {
             self.0 += 1;

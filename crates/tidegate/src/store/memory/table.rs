@@ -1,4 +1,4 @@
-//! What a table of limiters does, whatever its algorithm and however it keeps their states.
+//! The operations of a table of limiters, for every algorithm and every way to keep states.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::key::Fingerprint;
 use crate::step::{One, Step};
 
 impl Step {
-    /// Does it with one limiter that is held, at `now`; [`Step::changes`] says whether that changed its state.
+    /// Runs the step on one locked limiter, at `now`; [`Step::changes`] says whether it changed the state.
     #[inline]
     pub(super) fn run<R: Algorithm>(
         self,
@@ -25,7 +25,7 @@ impl Step {
         self.run_held(Held::new(algorithm, slot, cost), cost, now)
     }
 
-    /// The same with a limiter for whose growth there is no memory.
+    /// Runs the step on a limiter without memory to grow.
     pub(super) fn run_in_place<R: Algorithm>(
         self,
         algorithm: &R,
@@ -37,8 +37,8 @@ impl Step {
         One { overflow: true, ..one }
     }
 
-    /// Whether it puts another rule in force: every step that gives back or takes, and
-    /// [`Step::AskReported`]; never [`Step::Peek`].
+    /// Whether the step puts another rule in force: true for steps that take or give back and for
+    /// [`Step::AskReported`], never for [`Step::Peek`].
     pub(super) const fn changes_rule(self, cost: u64) -> bool {
         self.gives_back() || self.takes(cost) || matches!(self, Self::AskReported)
     }
@@ -75,35 +75,35 @@ impl Step {
 /// One limiter's part in a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
-    /// Its place in the request.
+    /// Its index in the request.
     pub(super) place: usize,
     pub(super) fingerprint: Fingerprint,
     pub(super) cost: u64,
     pub(super) step: Step,
     pub(super) enforced: bool,
-    /// The rule it is asked under, where the table has none: there, `None` is an unlimited one.
+    /// The rule of the limiter, if the table has none of its own; then `None` is an unlimited one.
     pub(super) rule: Option<&'a Rule>,
-    /// Whether the request supplied the rule: then only what is taken or given back puts it in force. A
-    /// key's own rule is in force once it is asked for.
-    pub(super) brought: bool,
+    /// Whether the request supplied the rule: then it comes in force only if units are taken or given back. A key's
+    /// own rule comes in force with any step.
+    pub(super) supplied: bool,
     /// The generation that the step asks in.
     pub(super) generation: GenerationNumber,
 }
 
 impl<'a> Part<'a> {
-    /// The only limiter of a request, under the rule of its table.
+    /// Creates the part of a request's only limiter, under the rule of its table.
     pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
-        let (rule, brought, generation) = (None, false, 0);
-        Self { place: 0, fingerprint, cost, step, enforced: true, rule, brought, generation }
+        let (rule, supplied, generation) = (None, false, 0);
+        Self { place: 0, fingerprint, cost, step, enforced: true, rule, supplied, generation }
     }
 
-    /// The same under a rule of its own, which the request supplied or not.
-    pub(crate) const fn under(self, rule: &'a Rule, brought: bool) -> Self {
-        Self { rule: Some(rule), brought, ..self }
+    /// Returns this part under a rule of its own; the request supplied the rule if `supplied`.
+    pub(crate) const fn under(self, rule: &'a Rule, supplied: bool) -> Self {
+        Self { rule: Some(rule), supplied, ..self }
     }
 
-    /// The step of a limiter that has no part in deciding: it gives back, or reports. An unlimited rule
-    /// counts nothing, so no more either.
+    /// The step for a limiter that does not decide: it gives back, or reports. An unlimited rule counts nothing, so
+    /// it takes no more either.
     pub(super) fn given_back(&self, is_unlimited: bool) -> Option<Step> {
         match self.step {
             Step::Settle { actual } if is_unlimited => {
@@ -116,15 +116,15 @@ impl<'a> Part<'a> {
 
 /// The limiters of one variant of a rule.
 ///
-/// Whoever is told [`Moved`] has taken nothing, and asks again in the newest generation.
+/// A caller that gets [`Moved`] has taken nothing, and asks again in the newest generation.
 pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
-    /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
+    /// Whether the early part of a [`Reading`] is used; unpacked states do not use it.
     fn reads_early(&self) -> bool {
         false
     }
 
-    /// Decides and takes in the first generation, working out no figures: whether the cost was admitted.
-    /// The clock comes as the parts of a [`Reading`].
+    /// Decides and takes in the first generation; returns only whether the cost was admitted. `early` and `clock` are
+    /// the parts of a [`Reading`].
     fn admits(
         &self,
         fingerprint: Fingerprint,
@@ -133,73 +133,70 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
         clock: &dyn Clock,
     ) -> Result<bool, Moved>;
 
-    /// One step with one limiter, from finding it to storing it.
+    /// Runs one step on one limiter: finds it, decides, and stores it.
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// One step in the first generation with the overflow limiter, for who knows to have
-    /// been there.
+    /// Runs one step on the overflow limiter in the first generation, for a reservation that was taken there.
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// Holds several limiters, none named twice, until the answer is dropped or released. `now` is a time at or
-    /// before that of the step.
+    /// Locks several limiters, each once, until the result is dropped or released. `now` is at or before the time of
+    /// the step.
     fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
         now: Timestamp,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
 
-    /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
-    /// means nothing.
+    /// Prefetches a little of the limiter's memory; the result means nothing.
     fn touch(&self, _fingerprint: Fingerprint) -> u64 {
         0
     }
 
-    /// Makes one limiter as good as new, in the first generation. The overflow limiter stays as
-    /// it is.
+    /// Resets one limiter, in the first generation. The overflow limiter stays as it is.
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved>;
 
-    /// Drops some limiters that are idle, looking at a few and waiting for none.
+    /// Drops some idle limiters, looking at a few and waiting for no lock.
     fn tidy(&self, now: Timestamp);
 
-    /// A preview from a limiter's state as it is now.
+    /// Creates a preview from a limiter's current state.
     fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved>;
 
-    /// Puts a rule in force for the overflow limiter, where each limiter has its own.
+    /// Puts a rule in force for the overflow limiter of a table with a rule for each limiter.
     fn amend(&self, _rule: &Rule) {}
 
-    /// What counts its limiters.
+    /// The budget of its limiters.
     fn budget(&self) -> &Budget;
 
-    /// Bytes for which a single limiter has to have room, whatever the cap.
+    /// Bytes that must suffice for a single limiter, with any cap.
     fn bytes_of_one(&self) -> usize {
         0
     }
 
-    /// Which generations may ask it, and which tables it succeeds.
+    /// The generations that may ask it, and the tables that it succeeds.
     fn succession(&self) -> &Succession<dyn Table>;
 }
 
-/// The way of a table's limiters to the table that succeeds it.
+/// The migration of limiters between a table and the one that succeeds it.
 pub(crate) trait Migrate {
-    /// The limiters in one of its parts, which have numbers from 0; `None` where there are no more parts.
+    /// The limiters in one of its parts, numbered from 0; `None` after the last part.
     fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>>;
 
-    /// Takes a limiter out, whose place stays claimed.
+    /// Takes a limiter out; its place stays claimed.
     fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>>;
 
     /// Takes the overflow limiter out.
     fn take_overflow(&self) -> Option<Box<dyn Leaving>>;
 
-    /// Moves a limiter here from a table that this one succeeds, unless somebody did.
+    /// Moves a limiter here from a table that this one succeeds, unless that was done.
     fn adopt(&self, fingerprint: Fingerprint);
 
-    /// Moves the overflow limiter here, unless somebody did.
+    /// Moves the overflow limiter here, unless that was done.
     fn adopt_overflow(&self);
 
-    /// Bytes that all its limiters would take under `rule` where those are kept whole, and how many there are.
+    /// The bytes of all its limiters in a sharded table under `rule`, and their number.
     fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize);
 
-    /// Whether it has no limiter that is of any use.
+    /// Whether all its limiters are idle.
     fn is_idle(&self, now: Timestamp) -> bool;
 }
 
@@ -211,7 +208,7 @@ pub(crate) trait LockedLimiters {
     fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>);
     /// Stores the limiters as the step left them, drops those that are idle, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
-    /// Drops the limiters, and releases the locks.
+    /// Drops the limiters, and unlocks.
     fn forget(self: Box<Self>);
 }
 

@@ -1,4 +1,4 @@
-//! A gate, whatever its store: the verbs of a request, and a gate in this process.
+//! A gate over any store: the verbs of a request, and a gate in this process.
 
 use std::pin::Pin;
 
@@ -11,7 +11,7 @@ use super::{Kind, Settle, Subject, Turn, Waiting};
 /// An answer that is waited for.
 pub(crate) type Answered<'g> = Pin<Box<dyn Future<Output = Answer<'g>> + 'g>>;
 
-/// What becomes of a cost that is held.
+/// The end of a held cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
     Dropped,
@@ -20,7 +20,7 @@ pub(crate) enum Ending {
     Settled(u64),
 }
 
-/// A rule lets nobody wait longer.
+/// The longest wait that a rule allows.
 const LONGEST_WAIT: Micros = Micros::from_secs(30 * 86_400);
 
 /// The verbs of a gate.
@@ -34,12 +34,12 @@ pub(crate) trait AnyGate: Sync {
     fn available(&self, request: &Request<'_>) -> u64;
     fn capacity(&self, request: &Request<'_>) -> u64;
     fn waiting(&self, request: &Request<'_>) -> usize;
-    /// How many limiters it keeps, where it keeps them itself.
+    /// The number of limiters, if the gate keeps them itself.
     fn keys(&self) -> Option<usize>;
     fn acquire<'g>(&'g self, request: Request<'g>) -> Answered<'g>;
-    /// Puts another policy in force, wherever it is asked from.
+    /// Replaces the policy, on every node.
     fn replace(&self, rules: Vec<RuleSpec>);
-    /// Holds the cost of a request while something else happens, and ends that: the answer in between.
+    /// Holds the cost of a request during an action, and then ends it; returns the answer to the request.
     fn hold_while<'g>(
         &'g self,
         request: &Request<'g>,
@@ -62,29 +62,29 @@ impl Banning {
     pub(crate) const WEEK: Micros = Micros::from_secs(7 * 86_400);
 }
 
-/// A gate whose requests are decided at the times that they bring.
+/// A gate whose requests come with their own time.
 pub(crate) trait ByTime {
     fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Answer<'_>;
 }
 
 /// Makes gates over one kind of store.
 pub(crate) trait Store: Sync {
-    /// A gate whose requests are decided wherever the store is asked from.
+    /// A gate whose requests are decided by all nodes in turn.
     fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_>;
 
-    /// A gate for what each process knows by itself: who waits in it, whom it bans, which answers it gave.
+    /// A gate for state that each process has alone: waiters, bans and remembered answers.
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_>;
 
-    /// A gate of requests that bring their time, the first of them this; none where the store has no numbers large
-    /// enough for its rules.
+    /// A gate of requests with times of their own, the first at `begin_us`; `None` if the store's numbers are too
+    /// small for the rules.
     fn by_time(&self, begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>>;
 
-    /// The algorithms that several rules of one request may have.
+    /// The algorithms of rules that one request may match together.
     fn algorithms(&self) -> Vec<AlgorithmKind> {
         AlgorithmKind::ALL.to_vec()
     }
 
-    /// As [`Kind::asks`].
+    /// Like [`Kind::asks`].
     fn asks(&self) -> u64 {
         400
     }
@@ -104,7 +104,7 @@ impl<S: Store> Kind for S {
     }
 }
 
-/// The rule of [`OneRule`], at which so many may wait.
+/// The rule of [`OneRule`], with queues for `max_waiters`.
 pub(crate) fn waited_for(spec: Spec, max_waiters: usize) -> RuleSpec {
     one_rule(spec).on_excess(OnExcess::Wait { wait: LONGEST_WAIT, max_waiters })
 }
@@ -119,22 +119,22 @@ pub(crate) fn ask<T>(costs: &[(Entries<'_>, u64)], verb: impl FnOnce(&Request<'_
     verb(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
 }
 
-/// What is left of each limiter of an answer.
+/// The units left by each limiter of an answer.
 pub(crate) fn left(answer: &Answer<'_>) -> Vec<u64> {
     answer.matched().iter().map(|matched| matched.decision().remaining).collect()
 }
 
-/// What is left of each limiter that one descriptor matches.
+/// The units left by each limiter of a descriptor.
 pub(crate) fn seen(gate: &dyn AnyGate, entries: Entries<'_>) -> Vec<u64> {
     ask(&[(entries, 1)], |request| left(&gate.peek(request)))
 }
 
-/// How many requests of one unit are admitted before one is refused.
+/// The number of requests of one unit that are admitted before one is refused.
 pub(crate) fn admitted(gate: &dyn AnyGate, entries: Entries<'_>) -> usize {
     (0..1_000).take_while(|_| ask(&[(entries, 1)], |one| gate.check(one).is_allowed())).count()
 }
 
-/// Gates to whose rules usage is reported: none of them may be a queue.
+/// Gates with reported usage: none of their rules may be a queue.
 pub(crate) struct Reported<S>(pub(crate) S);
 
 impl<S: Store> Store for Reported<S> {

@@ -10,7 +10,7 @@ use super::gates::{
 use super::{Capped, DAY, InMemory, Subject, Waiting};
 use crate::clock::Unsteady;
 
-/// Gates in this process; by a clock that may step back all states are kept in shards.
+/// Gates in this process; with a clock that may step back all states are kept in shards.
 pub(crate) enum InProcess {
     Packed,
     Sharded,

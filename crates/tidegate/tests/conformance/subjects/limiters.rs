@@ -1,11 +1,11 @@
-//! A limiter by itself, and limiters by key, packed and sharded.
+//! A limiter without a key, and limiters by key, packed and sharded.
 
 use tidegate::{Clock, Decision, KeyedLimiter, Limiter, ManualClock, Micros, OnFull, Spec, Timer};
 
 use super::{Capped, InMemory, Settle, Subject, Turn, Waiting, in_memory};
 use crate::clock::Unsteady;
 
-/// A limiter by itself: whatever the key, it is the same one.
+/// A limiter without a key: every key uses it.
 pub(crate) struct Single;
 
 impl InMemory for Single {
@@ -66,7 +66,7 @@ impl<C: Timer> Waiting for Limiter<C> {
     }
 }
 
-/// Limiters by key. Those of a clock that may step back are kept in shards, all others packed where they can be.
+/// Limiters by key. With a clock that may step back they are kept in shards, otherwise packed if possible.
 pub(crate) enum Keyed {
     Packed,
     Sharded,

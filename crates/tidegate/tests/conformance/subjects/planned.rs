@@ -6,8 +6,8 @@ use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, OnFull, Rule, Spec};
 
 use super::{Capped, InMemory, Subject, Waiting, in_memory};
 
-/// The plan is the only rule: without it nothing is limited. Keys without room share the usual one, which is then
-/// the same.
+/// The plan is the only rule: without it nothing is limited. Keys without room share the overflow limiter, which then
+/// has the same values.
 pub(crate) struct Planned;
 
 fn planned(clock: ManualClock, usual: Spec, plan: Spec) -> KeyedLimiter<ManualClock> {

@@ -1,6 +1,6 @@
-//! Gates over a real Redis, of two nodes by turns, and over a cluster.
+//! Gates over a real Redis, of two nodes in turn, and over a cluster.
 //!
-//! What a store answers is awaited here, on one runtime of a thread of its own.
+//! The answers of a store are awaited here, on one runtime with a thread of its own.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -19,7 +19,7 @@ use crate::server::{Server, settings};
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
 
-/// Settings under which nobody else meets the same limiters.
+/// Settings with which no other test uses the same limiters.
 fn settings_of_ones_own(url: &str) -> StoreSettings {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let mut settings = settings(url);
@@ -27,10 +27,10 @@ fn settings_of_ones_own(url: &str) -> StoreSettings {
     settings
 }
 
-/// What the rules of gates over a store are made of those of a behaviour.
+/// The change that turns the rules of a behaviour into those of gates over a store.
 type Fitted = fn(Vec<RuleSpec>) -> Vec<RuleSpec>;
 
-/// Nodes over one store, asked by turns.
+/// Nodes over one store, asked in turn.
 struct Nodes {
     gates: Vec<SharedGate>,
     fitted: Fitted,
@@ -62,7 +62,7 @@ impl Nodes {
         &self.gates[self.turn.fetch_add(1, Relaxed) % self.gates.len()]
     }
 
-    /// An answer of the store, which is there.
+    /// Returns the answer of a store that is available.
     fn answer<'g>(&self, answer: impl Future<Output = Answer<'g>>) -> Answer<'g> {
         let answer = RUNTIME.block_on(answer);
         assert!(!answer.is_degraded(), "{answer:?}");
@@ -115,7 +115,7 @@ impl AnyGate for Nodes {
         None
     }
 
-    /// To be polled by hand, like any other: what it waits for is on other threads.
+    /// The future can be polled by hand, like any other: the store's replies are read on other threads.
     fn acquire<'g>(&'g self, request: Request<'g>) -> Answered<'g> {
         Box::pin(async move {
             let mut answer = Box::pin(self.next().acquire(&request));
@@ -127,7 +127,7 @@ impl AnyGate for Nodes {
         })
     }
 
-    /// One node after another.
+    /// Replaces the policy of one node after another.
     fn replace(&self, rules: Vec<RuleSpec>) {
         let policy = Policy::new((self.fitted)(rules)).unwrap();
         self.gates.iter().for_each(|gate| gate.replace(policy.clone()).unwrap());
@@ -167,7 +167,7 @@ fn by_time(url: &str, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime>> {
     Some(Box::new(replay))
 }
 
-/// Redis, or the program that stands for it.
+/// Redis, or the program in its place.
 pub(crate) struct Redis(Server);
 
 impl Redis {
@@ -206,7 +206,7 @@ impl Cluster {
         Self(Servers::start(2, 0))
     }
 
-    /// Several rules are decided wherever their keys live.
+    /// Allows rules with keys in different slots.
     fn across_slots(rules: Vec<RuleSpec>) -> Vec<RuleSpec> {
         let are_several = rules.len() > 1;
         let across = |rule: RuleSpec| if are_several { rule.across_slots() } else { rule };
@@ -223,7 +223,7 @@ impl Store for Cluster {
         Box::new(Nodes::new(1, &self.0.url(), rules, ban.as_ref(), Self::across_slots))
     }
 
-    /// No queue: a slot of its time is not given back, so no two of them may meet across slots.
+    /// No queue: a slot of its time is not given back, so one request cannot match two of them across slots.
     fn algorithms(&self) -> Vec<AlgorithmKind> {
         let all = AlgorithmKind::ALL.iter().copied();
         all.filter(|algorithm| *algorithm != AlgorithmKind::LeakyQueue).collect()

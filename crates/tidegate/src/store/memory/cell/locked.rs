@@ -1,4 +1,4 @@
-//! A limiter whose state is kept whole, under a lock.
+//! A limiter with an unpacked state, behind a lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::step::{One, Step};
 use crate::store::memory::preview::{Preview, preview};
 use crate::store::memory::replacement::Replacement;
 
-/// A whole state under a lock.
+/// An unpacked state behind a lock.
 #[derive(Debug)]
 pub(super) struct Locked<R: Algorithm> {
     algorithm: R,
@@ -25,7 +25,7 @@ struct Slot<R: Algorithm> {
 }
 
 impl<R: Algorithm> Locked<R> {
-    /// With a state to begin with, or as new.
+    /// Creates the cell with a given state, or a fresh one.
     pub(super) fn new(
         algorithm: R,
         state: Option<R::State>,
@@ -34,7 +34,7 @@ impl<R: Algorithm> Locked<R> {
         Self { algorithm, slot: Mutex::new(Slot { state, closed: false }), replacement }
     }
 
-    /// Locks; `None` when it is closed.
+    /// Locks the state; `None` if the cell is closed.
     fn lock(&self) -> Option<MutexGuard<'_, Slot<R>>> {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         (!slot.closed).then_some(slot)

@@ -1,4 +1,4 @@
-//! A limiter whose state is two words, under a lock bit in the first.
+//! A limiter with a state of two words, with a lock bit in the first.
 
 use std::sync::Arc;
 
@@ -16,21 +16,20 @@ use crate::store::memory::sync::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// A state in two words; the free bit of the first is the lock over both. It is closed by a lock that
-/// never ends.
+/// A state in two words; the free bit of the first is the lock over both. A closed cell stays locked for ever.
 #[derive(Debug)]
 pub(super) struct Pair<R: Algorithm> {
     algorithm: R,
     base: Timestamp,
     first: AtomicU64,
     second: AtomicU64,
-    /// 1 when closed.
+    /// 1 if closed.
     closed: AtomicU32,
     replacement: Arc<Replacement<dyn Cell>>,
 }
 
 impl<R: Algorithm> Pair<R> {
-    /// As new; packed times count from `base`.
+    /// Creates a fresh cell; packed times count from `base`.
     pub(super) fn new(
         algorithm: R,
         base: Timestamp,
@@ -46,7 +45,7 @@ impl<R: Algorithm> Pair<R> {
         }
     }
 
-    /// Locks; answers both words, or `None` when it is closed.
+    /// Locks both words and returns them; `None` if the cell is closed.
     fn lock(&self) -> Option<[u64; 2]> {
         let mut spin = Spin::default();
         loop {
@@ -61,14 +60,14 @@ impl<R: Algorithm> Pair<R> {
         }
     }
 
-    /// Closes it; answers its state.
+    /// Closes the cell; returns its state.
     fn end(&self) -> Option<R::State> {
         let words = self.lock().filter(|words| *words != [0; 2]);
         self.closed.store(1, Release);
         words.map(|words| self.algorithm.unpack(self.base, words))
     }
 
-    /// Stores both words, and unlocks.
+    /// Stores both words, and unlocks them.
     fn unlock(&self, words: [u64; 2]) {
         self.second.store(words[1], Relaxed);
         self.first.store(words[0], Release);

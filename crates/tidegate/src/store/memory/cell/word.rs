@@ -1,4 +1,4 @@
-//! A limiter whose state is one word: replaced by compare-and-swap, on a copy that ran the verbs.
+//! A limiter with a state of one word: the verbs run on a copy, which then replaces it by compare-and-swap.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::store::memory::sync::{
     Ordering::{AcqRel, Acquire},
 };
 
-/// What a closed word holds.
+/// The value of a closed word.
 const CLOSED: u64 = LOCKED;
 
 /// A state in one word.
@@ -28,7 +28,7 @@ pub(super) struct Word<R: Algorithm> {
 }
 
 impl<R: Algorithm> Word<R> {
-    /// As new; packed times count from `base`.
+    /// Creates a fresh cell; packed times count from `base`.
     pub(super) fn new(
         algorithm: R,
         base: Timestamp,
@@ -37,7 +37,7 @@ impl<R: Algorithm> Word<R> {
         Self { algorithm, base, word: AtomicU64::new(0), replacement }
     }
 
-    /// Closes it; answers its state.
+    /// Closes the cell; returns its state.
     fn end(&self) -> Option<R::State> {
         let word = self.word.swap(CLOSED, AcqRel);
         (word != 0).then(|| self.algorithm.unpack(self.base, [word, 0]))

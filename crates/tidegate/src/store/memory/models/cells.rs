@@ -1,4 +1,4 @@
-//! One limiter by itself: the word that is replaced, and the two words under a lock bit.
+//! One limiter without a key: the word that is replaced, and the two words with a lock bit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::clock::Reading;
 use crate::step::Step;
 use crate::store::memory::{Cell, Replacement, cell_of};
 
-/// How a state is kept: the rule of so many units, and what one of them counts for.
+/// A way to keep a state: a rule of a given number of units, and the cost of one unit.
 #[derive(Clone, Copy)]
 struct Kind {
     spec: fn(u64) -> Spec,
@@ -20,7 +20,7 @@ struct Kind {
 const ONE_WORD: Kind = Kind { spec, unit: 1 };
 const TWO_WORDS: Kind = Kind { spec: two_words, unit: MANY };
 
-/// A limiter of so many units, shared.
+/// A shared limiter with a given number of units.
 #[derive(Clone)]
 struct Limiter {
     cell: Arc<dyn Cell>,
@@ -49,7 +49,7 @@ impl Limiter {
         self.cell.step(units * self.unit, Step::Refund, Reading::of(&NOW)).verdict.is_allowed()
     }
 
-    /// Settles what cost nothing to reserve for units of one, not of the kind.
+    /// Settles a reservation of no units for `actual` single units, not units of the kind.
     fn owe(&self, actual: u64) -> bool {
         self.cell.step(0, Step::Settle { actual }, Reading::of(&NOW)).decision.is_some()
     }
@@ -68,7 +68,7 @@ impl Limiter {
     }
 }
 
-/// The verdicts that some order of these costs gives, one after another.
+/// The verdicts for these costs in any serial order.
 fn serial(limit: u64, costs: &[u64]) -> BTreeSet<Vec<bool>> {
     let numbers: Vec<_> = (0..costs.len()).collect();
     let verdicts = orders(&numbers).into_iter().map(|order| {
@@ -94,8 +94,7 @@ fn orders(of: &[usize]) -> Vec<Vec<usize>> {
     of.iter().flat_map(begun_with).collect()
 }
 
-/// Each interleaving gives the verdicts of some serial order, and what is left is what that order
-/// leaves.
+/// Each interleaving gives the verdicts of some serial order, and leaves what that order leaves.
 fn is_serial(kind: Kind, limit: u64, costs: &'static [u64], figures: bool) {
     let expected = serial(limit, costs);
     explore(3, move || {
@@ -121,8 +120,8 @@ fn of_a_limit_of_one_two_threads_get_one() {
     }
 }
 
-/// Three only where nobody waits: of two who wait for a third, the model checker lets each make way
-/// for the other for ever.
+/// Three threads only without waiting: if two wait for a third, the model checker lets them yield to each other for
+/// ever.
 #[test]
 fn of_a_limit_of_two_three_threads_get_two() {
     is_serial(ONE_WORD, 2, &[1, 1, 1], false);
@@ -137,7 +136,7 @@ fn different_costs_end_as_in_some_order() {
     }
 }
 
-/// What one gives back while another asks is there or not there yet, never there twice.
+/// A refund during a check is seen completely or not at all, and never twice.
 #[test]
 fn a_refund_is_seen_whole_or_not_at_all() {
     for kind in [ONE_WORD, TWO_WORDS] {
@@ -154,7 +153,7 @@ fn a_refund_is_seen_whole_or_not_at_all() {
     }
 }
 
-/// Forgetting between two units leaves both gone, or the later one.
+/// A reset between two units removes both, or leaves the second.
 #[test]
 fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
     for kind in [ONE_WORD, TWO_WORDS] {
@@ -173,8 +172,8 @@ fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
     }
 }
 
-/// Two units are asked for while the limit goes from one to two or three: each is decided under the old
-/// rule or under the new one, and counted once.
+/// Two units are asked for while the limit goes from one to two or three: each is decided under the old or the new
+/// rule, and counted once.
 #[test]
 fn a_unit_taken_while_the_rule_changes_is_counted_once() {
     for (kind, limit) in [(ONE_WORD, 2), (ONE_WORD, 3), (TWO_WORDS, 2)] {
@@ -183,16 +182,16 @@ fn a_unit_taken_while_the_rule_changes_is_counted_once() {
             let (first, second) = (limiter.clone(), limiter.clone());
             let ask = move || [first.admits(1), first.check(1)];
             let change = move || [second.amend(limit); 2];
-            let told =
+            let results =
                 together(vec![Box::new(ask) as Box<dyn FnOnce() -> [bool; 2]>, Box::new(change)]);
-            let admitted = told[0].iter().filter(|yes| **yes).count() as u64;
-            assert!(told[1][0] && told[0][0], "the first always fits");
+            let admitted = results[0].iter().filter(|yes| **yes).count() as u64;
+            assert!(results[1][0] && results[0][0], "the first always fits");
             assert_eq!(limiter.left(), limit - admitted);
         });
     }
 }
 
-/// A limit that goes up and down again in one thread: no credit in between is kept.
+/// A limit goes up and down again in one thread: the change leaves no credit.
 #[test]
 fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
     for kind in [ONE_WORD, TWO_WORDS] {
@@ -202,15 +201,16 @@ fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
             let (first, second) = (limiter.clone(), limiter.clone());
             let ask = move || first.admits(1);
             let change = move || second.amend(2) && second.amend(1);
-            let told = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(change)]);
-            assert!(told[1] && limiter.left() == 0);
+            let results =
+                together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(change)]);
+            assert!(results[1] && limiter.left() == 0);
             assert!(limiter.amend(3));
-            assert_eq!(limiter.left(), 2 - u64::from(told[0]));
+            assert_eq!(limiter.left(), 2 - u64::from(results[0]));
         });
     }
 }
 
-/// What is given back or forgotten meanwhile is not lost in a closed cell.
+/// A refund or reset during a change is not lost in the closed cell.
 #[test]
 fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
     for kind in [ONE_WORD, TWO_WORDS] {
@@ -227,17 +227,17 @@ fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
                     }
                 };
                 let change = move || second.amend(3);
-                let told = together(vec![
+                let results = together(vec![
                     Box::new(give_back) as Box<dyn FnOnce() -> bool>,
                     Box::new(change),
                 ]);
-                assert_eq!((told, limiter.left()), (vec![true, true], 3));
+                assert_eq!((results, limiter.left()), (vec![true, true], 3));
             });
         }
     }
 }
 
-/// More than the 14 bits have room for that a count has beside the end of its window.
+/// A count too large for the 14 bits beside the end of its window.
 const LARGE: u64 = 100_000;
 
 /// Two debts, each too large for a word, while a unit is asked for: each counts once.
@@ -246,18 +246,18 @@ fn debts_too_large_for_a_word_are_each_owed_once() {
     explore(3, || {
         let limiter = Limiter::new(ONE_WORD, 2);
         let [first, second, third] = [(); 3].map(|()| limiter.clone());
-        let told = together(vec![
+        let results = together(vec![
             Box::new(move || first.owe(LARGE)) as Box<dyn FnOnce() -> bool>,
             Box::new(move || second.owe(LARGE)),
             Box::new(move || third.admits(1)),
         ]);
-        assert!(told[0] && told[1]);
+        assert!(results[0] && results[1]);
         assert!(limiter.amend(3 * LARGE));
-        assert_eq!(limiter.left(), LARGE - u64::from(told[2]));
+        assert_eq!(limiter.left(), LARGE - u64::from(results[2]));
     });
 }
 
-/// The rule changes, or all is forgotten or given back, while such a debt is settled.
+/// The rule changes, or the limiter is reset or refunded, while such a debt is settled.
 #[test]
 fn a_debt_too_large_for_a_word_is_owed_whatever_happens_meanwhile() {
     for what in 0..3 {
@@ -273,11 +273,11 @@ fn a_debt_too_large_for_a_word_is_owed_whatever_happens_meanwhile() {
                     true
                 }
             };
-            let told = together(vec![
+            let results = together(vec![
                 Box::new(move || first.owe(LARGE)) as Box<dyn FnOnce() -> bool>,
                 Box::new(other),
             ]);
-            assert!(told[0]);
+            assert!(results[0]);
             assert!(limiter.amend(3 * LARGE));
             let left = limiter.left();
             match what {

@@ -1,5 +1,5 @@
-//! Policies that are replaced while steps run: each comes before the change or after it, all or nothing, in one
-//! limiter for each key, and nobody waits for ever.
+//! Policies that are replaced while steps run: each step comes before or after the change, all or nothing, each key
+//! has one limiter, and no thread waits for ever.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::store::memory::{Limiters, MemoryStore, Part};
 /// A thread's work.
 type Work = Box<dyn FnOnce() -> bool>;
 
-/// A thread that puts a policy in force.
+/// A thread that replaces the policy.
 fn replace(store: &Arc<MemoryStore>, policy: Policy) -> Work {
     let store = Arc::clone(store);
     Box::new(move || store.change(|| NOW, |_| Ok::<_, PolicyErrors>(policy), |_| ()).is_ok())
 }
 
-/// A thread that changes one rule of the policy that is in force.
+/// A thread that changes one rule of the policy.
 fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
     let store = Arc::clone(store);
     let name = format!("rule-{number}");
     Box::new(move || {
-        let words = |rule: &mut RuleSpec| {
+        let change = |rule: &mut RuleSpec| {
             rule.spec = spec;
             Ok(())
         };
-        let next = |policy: &Policy| policy.with_words(("default", &name), words);
+        let next = |policy: &Policy| policy.with_spec(("default", &name), change);
         store.change(|| NOW, next, |_| ()).is_ok()
     })
 }
@@ -60,72 +60,73 @@ fn left_alone(limiters: &Limiters, key: u32) -> u64 {
     peeked.decision.expect("a peek has figures").remaining
 }
 
-/// One key is asked while its rule changes: whoever moves it, the step or the sweep, it is there once.
+/// One key is asked while its rule changes: the step or the sweep moves it, and it exists once.
 #[test]
 fn a_key_that_is_asked_while_it_moves_is_counted_once() {
     explore(3, || {
         let limiters = limiters(2, 8);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![ask_alone(&limiters, 2), amend_alone(&limiters, 3, 8)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask_alone(&limiters, 2), amend_alone(&limiters, 3, 8)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left_alone(&limiters, 2), limiters.keys()), (1, 1));
     });
 }
 
-/// Two who ask for one key meet it in both tables: one of them moves it.
+/// Two threads ask for one key that is in the old table: one of them moves it.
 #[test]
-fn two_who_meet_a_key_while_it_moves_take_from_one_limiter() {
+fn two_threads_that_ask_for_a_moving_key_take_from_one_limiter() {
     explore(1, || {
         let limiters = limiters(1, 8);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![
+        let results = together(vec![
             ask_alone(&limiters, 2),
             ask_alone(&limiters, 2),
             amend_alone(&limiters, 2, 8),
         ]);
-        let admitted = told.iter().take(2).filter(|yes| **yes).count() as u64;
-        assert!(told[2] && admitted <= 1);
+        let admitted = results.iter().take(2).filter(|yes| **yes).count() as u64;
+        assert!(results[2] && admitted <= 1);
         assert_eq!((left_alone(&limiters, 2), limiters.keys()), (1 - admitted, 1));
     });
 }
 
-/// One key is there and one comes, in the same chain or in another that is just made: both are in the
-/// table that succeeds the first, each with its units.
+/// One key exists and another is new, in the same chain or in a new one: both end up in the new table, each with its
+/// units.
 #[test]
 fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_succeeds() {
     for (first, second) in [(2, 3), (2, 4)] {
         explore(2, move || {
             let limiters = limiters(2, 8);
             assert!(limiters.admits(fingerprint(first), 1, NOW, &NOW));
-            let told = together(vec![ask_alone(&limiters, second), amend_alone(&limiters, 3, 8)]);
-            assert_eq!(told, [true, true]);
+            let results =
+                together(vec![ask_alone(&limiters, second), amend_alone(&limiters, 3, 8)]);
+            assert_eq!(results, [true, true]);
             assert_eq!((left_alone(&limiters, first), left_alone(&limiters, second)), (2, 2));
             assert_eq!(limiters.keys(), 2);
         });
     }
 }
 
-/// Two changes at once, one of which is swept first: what was used goes through both.
+/// Two concurrent changes, one of which is swept first: what was used passes through both.
 #[test]
 fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
     explore(2, || {
         let limiters = limiters(1, 8);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![amend_alone(&limiters, 3, 8), amend_alone(&limiters, 4, 8)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![amend_alone(&limiters, 3, 8), amend_alone(&limiters, 4, 8)]);
+        assert_eq!(results, [true, true]);
         let left = left_alone(&limiters, 2);
         assert!((left == 2 || left == 3) && limiters.keys() == 1, "{left}");
     });
 }
 
-/// A key without room takes from the limiter that such keys share: what it takes is moved with it.
+/// A key without room takes from the overflow limiter: what it takes is moved with that limiter.
 #[test]
 fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
     explore(2, || {
         let limiters = limiters(2, 1);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![ask_alone(&limiters, 3), amend_alone(&limiters, 3, 1)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask_alone(&limiters, 3), amend_alone(&limiters, 3, 1)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left_alone(&limiters, 5), left_alone(&limiters, 2)), (2, 2));
         assert_eq!(limiters.keys(), 1);
     });
@@ -136,9 +137,9 @@ fn a_step_over_one_rule_comes_before_a_change_or_after_it() {
     explore(3, || {
         let store = store(&[1]);
         assert_eq!(at_once(&store, &[&[(0, 2)]]), [true]);
-        let told = together(vec![ask(&store, &[(0, 2)]), amend(&store, 0, spec(2))]);
-        assert!(told[1]);
-        assert_eq!((left(&store, 0, 2), store.keys()), (u64::from(!told[0]), 1));
+        let results = together(vec![ask(&store, &[(0, 2)]), amend(&store, 0, spec(2))]);
+        assert!(results[1]);
+        assert_eq!((left(&store, 0, 2), store.keys()), (u64::from(!results[0]), 1));
     });
 }
 
@@ -147,9 +148,9 @@ fn a_step_over_two_rules_comes_before_a_change_or_after_it_and_is_counted_by_bot
     for changed in [0, 1] {
         explore(2, move || {
             let store = store(&[2, 2]);
-            let told =
+            let results =
                 together(vec![ask(&store, &[(1, 2), (0, 2)]), amend(&store, changed, spec(3))]);
-            assert_eq!(told, [true, true]);
+            assert_eq!(results, [true, true]);
             let mut expected = [1, 1];
             expected[changed] = 2;
             assert_eq!([left(&store, 0, 2), left(&store, 1, 2)], expected);
@@ -158,35 +159,35 @@ fn a_step_over_two_rules_comes_before_a_change_or_after_it_and_is_counted_by_bot
     }
 }
 
-/// The limit that a change leaves is met by one of two who ask, whenever it comes.
+/// One of two requests takes the unit that the change leaves, whenever the change comes.
 #[test]
 fn a_refusal_by_a_changed_rule_charges_nobody() {
     explore(2, || {
         let store = store(&[1, 5]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
-        let told = together(vec![ask(&store, &[(0, 2), (1, 2)]), amend(&store, 0, spec(2))]);
-        assert!(told[1]);
-        assert_eq!(left(&store, 0, 2), u64::from(!told[0]));
-        assert_eq!(left(&store, 1, 2), 4 - u64::from(told[0]));
+        let results = together(vec![ask(&store, &[(0, 2), (1, 2)]), amend(&store, 0, spec(2))]);
+        assert!(results[1]);
+        assert_eq!(left(&store, 0, 2), u64::from(!results[0]));
+        assert_eq!(left(&store, 1, 2), 4 - u64::from(results[0]));
     });
 }
 
-/// Two changes of two rules, and one who needs both: locks are taken in one order.
+/// Two changes of two rules, and a request that needs both: locks are taken in one order.
 #[test]
 fn two_changes_and_a_step_over_both_rules_wait_for_nobody_for_ever() {
     explore(1, || {
         let store = store(&[2, 2]);
-        let told = together(vec![
+        let results = together(vec![
             ask(&store, &[(0, 2), (1, 2)]),
             amend(&store, 1, spec(3)),
             amend(&store, 0, spec(4)),
         ]);
-        assert_eq!(told, [true, true, true]);
+        assert_eq!(results, [true, true, true]);
         assert_eq!([left(&store, 0, 2), left(&store, 1, 2)], [3, 2]);
     });
 }
 
-/// A rule that is removed and comes back, while it is asked: it gives no unit twice.
+/// A rule that is removed and added back while it is asked admits no unit twice.
 #[test]
 fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
     explore(2, || {
@@ -197,26 +198,26 @@ fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
             replace(&changing, policy(&[9]))();
             replace(&changing, policy(&[9, 2]))()
         };
-        let told = together(vec![ask(&store, &[(0, 2)]), Box::new(change)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask(&store, &[(0, 2)]), Box::new(change)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (7, 1, 2));
     });
 }
 
-/// To no limit at all: what one rule says no more, the other says still.
+/// One rule becomes unlimited: the other one still limits the request.
 #[test]
 fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_are_counted_by_nobody() {
     explore(2, || {
         let store = store(&[3, 3]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
         let open = Spec::unlimited(AlgorithmKind::FixedWindow);
-        let told = together(vec![ask(&store, &[(1, 2)]), amend(&store, 0, open)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![ask(&store, &[(1, 2)]), amend(&store, 0, open)]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left(&store, 1, 2), store.keys()), (1, 1));
     });
 }
 
-/// A reset of both comes before or after the change, and leaves nothing of either behind.
+/// A reset of both comes before or after the change, and leaves nothing of either.
 #[test]
 fn limiters_of_a_changing_rule_are_forgotten_together() {
     explore(2, || {
@@ -227,8 +228,8 @@ fn limiters_of_a_changing_rule_are_forgotten_together() {
             forget_all(&forgetting, &request(&[(1, 2), (0, 2)]));
             true
         };
-        let told = together(vec![Box::new(forget) as Work, amend(&store, 1, spec(4))]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![Box::new(forget) as Work, amend(&store, 1, spec(4))]);
+        assert_eq!(results, [true, true]);
         assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (3, 4, 0));
     });
 }

@@ -1,4 +1,4 @@
-//! Several limiters on one request: all of them or none, and nobody waits for ever.
+//! Several limiters for one request: all of them or none, and no thread waits for ever.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::step::{Descriptors, Done, Met, Step};
 use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
-/// The clock of the threads: packed states, no time passes.
+/// The clock of the threads: states are packed, and no time passes.
 pub(super) struct Still(pub(super) Timestamp);
 
 impl Clock for Still {
@@ -66,7 +66,7 @@ pub(super) fn forget_all(store: &MemoryStore, met: &[Met]) {
 
 type Limiters = &'static [(usize, u32)];
 
-/// The requests at once; which of them were admitted.
+/// Runs the requests concurrently; returns which were admitted.
 pub(super) fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bool> {
     let ask = |limiters: &Limiters| {
         let (store, met) = (Arc::clone(store), request(limiters));
@@ -102,8 +102,8 @@ fn two_keys_of_one_table_named_in_opposite_orders_are_charged_together_or_not_at
     });
 }
 
-/// One thread takes the unit that the other's request needs as well: the other is refused, and its
-/// other limiter is as it was.
+/// One thread takes a unit that the other's request also needs: the other is refused, and its other limiter is
+/// unchanged.
 #[test]
 fn nobody_is_charged_for_a_refusal_by_another_rule() {
     explore(2, || {
@@ -116,8 +116,7 @@ fn nobody_is_charged_for_a_refusal_by_another_rule() {
     });
 }
 
-/// Letting go of several tables makes them grow one after another: whoever waits for the last must
-/// not be waited for by the first.
+/// Tables grow one after another while they are unlocked: a request that waits for the last must not hold the first.
 #[test]
 fn tables_that_grow_as_a_request_lets_go_of_them_block_nobody() {
     explore(1, || {
@@ -145,8 +144,8 @@ fn limiters_of_several_tables_are_forgotten_together() {
             forget_all(&forgetting, &request(&[(1, 2), (0, 2)]));
             true
         };
-        let told = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(forget)]);
-        assert_eq!(told, [true, true]);
+        let results = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(forget)]);
+        assert_eq!(results, [true, true]);
         let left = [left(&store, 0, 2), left(&store, 1, 2)];
         assert!(left == [2, 2] || left == [3, 3], "{left:?}");
     });

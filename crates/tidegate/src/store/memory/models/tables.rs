@@ -1,4 +1,4 @@
-//! The keyed table: it grows and drops what it can while others ask, and loses and doubles nobody.
+//! The keyed table: it grows and drops idle limiters during steps, and neither loses nor doubles a limiter.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn two_threads_that_bring_the_same_key_get_one_limiter() {
 
 /// Each thread asks twice, for the same two new keys in opposite orders.
 #[test]
-fn two_threads_that_bring_the_same_keys_get_one_limiter_for_each() {
+fn two_threads_with_the_same_new_keys_get_one_limiter_for_each() {
     explore(2, || {
         let table = table(1, 4);
         let both = |keys: [u32; 2]| {
@@ -79,7 +79,7 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
 }
 
 #[test]
-fn keys_brought_while_the_table_grows_are_all_there() {
+fn keys_added_while_the_table_grows_are_all_there() {
     explore(2, || {
         let table = table(1, 8);
         assert!(admits(&table, 2, NOW));
@@ -90,8 +90,8 @@ fn keys_brought_while_the_table_grows_are_all_there() {
     });
 }
 
-/// A full table of a limiter that can go and one that can not: the newcomer gets the place of the
-/// first, whatever is asked of the second meanwhile.
+/// A full table has an idle limiter and one in use: a new key gets the place of the first, whatever is asked of the
+/// second meanwhile.
 #[test]
 fn a_sweep_drops_what_can_go_and_nothing_else() {
     explore(2, || {
@@ -106,8 +106,7 @@ fn a_sweep_drops_what_can_go_and_nothing_else() {
     });
 }
 
-/// The limiter that could go is asked again just then: it is dropped before and begins anew, or it is
-/// in use and stays.
+/// The idle limiter is asked during the sweep: it is dropped first and starts fresh, or it is in use and stays.
 #[test]
 fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
     explore(2, || {
@@ -130,7 +129,7 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
     });
 }
 
-/// A limiter that goes because all is given back leaves its place to another.
+/// A limiter that is dropped because everything was given back leaves its place to another.
 #[test]
 fn a_refund_that_ends_a_limiter_frees_its_place_once() {
     explore(2, || {
@@ -143,8 +142,8 @@ fn a_refund_that_ends_a_limiter_frees_its_place_once() {
     });
 }
 
-/// A debt too large for a word, settled while the same key asks, or another that makes the table grow:
-/// it counts once, and moves with its key.
+/// A debt too large for a word, settled while the same key is asked, or another key that makes the table grow: it
+/// counts once, and moves with its key.
 #[test]
 fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
     const LARGE: u64 = 100_000;
@@ -158,9 +157,9 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
                 let part = Part::alone(fingerprint(2), 0, step);
                 one(&owing, &part).decision.is_some()
             };
-            let told = together(vec![Box::new(owe), ask(&table, other, NOW)]);
-            let asked = 1 + u64::from(other == 2 && told[1]);
-            assert!(told[0] && (other == 2 || told[1]));
+            let results = together(vec![Box::new(owe), ask(&table, other, NOW)]);
+            let asked = 1 + u64::from(other == 2 && results[1]);
+            assert!(results[0] && (other == 2 || results[1]));
             let part = |units| Part::alone(fingerprint(2), units, Step::Refund);
             let refund = |units| one(&table, &part(units));
             let _ = refund(LARGE + asked - 1);

@@ -1,9 +1,9 @@
 //! Chains of lines by fingerprint: a hash table that grows one chain at a time.
 //!
-//! Linear hashing (Litwin, 1980): with n chains and m the largest power of two not above n, a
-//! fingerprint belongs to the chain of its low bits modulo 2m, or modulo m where that chain does not
-//! exist yet. Growing by one splits chain n - m in two and touches no other, so there is no moment at
-//! which the table stands still; lines never move, so nobody has to be waited for.
+//! Linear hashing (Litwin, 1980): with n chains and m the largest power of two not above n, a fingerprint belongs to
+//! the chain of its low bits modulo 2m, or modulo m if that chain does not exist yet. Growing by one splits chain n -
+//! m in two and touches no other, so the table never stops for a resize; lines never move, so a reader needs no
+//! protection.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,22 +15,22 @@ use crate::store::memory::sync::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Chains of an empty table; one for the model checker, so that keys meet in it.
+/// Chains of an empty table; one for the model checker, so that keys share it.
 const FIRST_CHAINS: u32 = if cfg!(loom) { 1 } else { 16 };
-/// Keys per chain that are aimed at: a full line, so that a key costs about 30 bytes. The model
-/// checker sees a table grow with its second key.
+/// The target of keys per chain: a full line, so that a key costs about 30 bytes. Under the model checker a table
+/// grows with its second key.
 const KEYS_PER_CHAIN: usize = if cfg!(loom) { 1 } else { 3 };
 
-/// The chains of one table. Chain i begins with home line i and goes on with spare lines.
+/// The chains of one table. Chain i starts with home line i and continues with spare lines.
 #[derive(Debug)]
 pub(super) struct Chains {
     homes: Lines,
     spares: Lines,
     count: AtomicU32,
-    /// Spare lines handed out so far; number 0 means none, so they begin with 1.
+    /// Spare lines in use so far; number 0 means none, so numbers start with 1.
     spares_made: AtomicU32,
     freed: Mutex<Vec<u32>>,
-    /// Held (true) by the one who splits a chain.
+    /// True while a thread splits a chain.
     splitting: AtomicU32,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Chain<'a> {
     number: u32,
 }
 
-/// Where a limiter is, or could be.
+/// The place of a limiter, used or free.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     line: &'a Line,
@@ -72,13 +72,13 @@ impl Place<'_> {
 }
 
 impl Chains {
-    /// Chains for at most `most_keys` keys. They take no memory until one is locked.
+    /// Creates chains for at most `most_keys` keys. They take no memory until one is locked.
     pub(super) fn for_keys(most_keys: usize) -> Self {
         let chains = (most_keys / KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
         Self {
             homes: Lines::with_room_for(chains),
-            // No chain keeps a line that it can do without, so its spare lines are fewer than a third
-            // of its keys, and those of all chains fewer than there are homes, however uneven they are.
+            // A chain keeps no line that it does not need, so its spare lines are fewer than a third of its keys, and
+            // all spare lines fewer than the homes, however uneven the chains are.
             spares: Lines::with_room_for(chains + 1),
             count: AtomicU32::new(FIRST_CHAINS),
             spares_made: AtomicU32::new(1),
@@ -87,22 +87,22 @@ impl Chains {
         }
     }
 
-    /// The number of the chain that a fingerprint belongs to as things stand.
+    /// The current number of the chain of a fingerprint.
     pub(super) fn number_of(&self, fingerprint: Fingerprint) -> u32 {
         number_of(fingerprint, self.count.load(Acquire))
     }
 
-    /// How many chains there are.
+    /// The number of chains.
     pub(super) fn count(&self) -> u32 {
         self.count.load(Relaxed)
     }
 
-    /// Whether more chains are wanted for that many keys.
+    /// Whether more chains are needed for that many keys.
     pub(super) fn are_full(&self, keys: usize) -> bool {
         keys > self.count() as usize * KEYS_PER_CHAIN
     }
 
-    /// Locks the chain of a fingerprint, which is always there.
+    /// Locks the chain of a fingerprint, which always exists.
     #[inline(always)]
     pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_>> {
         let chain = self.lock_number(self.number_of(fingerprint))?;
@@ -128,14 +128,14 @@ impl Chains {
         }
     }
 
-    /// Whether a locked chain is that of a fingerprint: it may have been split before the lock was had;
-    /// then the lock shows the new count.
+    /// Whether a locked chain is that of a fingerprint: it may have been split before it was locked; the lock makes
+    /// the new count visible.
     #[inline]
     fn is_of(&self, chain: &Chain<'_>, fingerprint: Fingerprint) -> bool {
         self.number_of(fingerprint) == chain.number
     }
 
-    /// Locks a chain by number; `None` where there is none.
+    /// Locks a chain by number; `None` if there is none.
     #[inline(always)]
     pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
         let home = match self.homes.get(number) {
@@ -146,25 +146,25 @@ impl Chains {
         Some(Chain { chains: self, home, number })
     }
 
-    /// Makes the home line of one of the first chains.
+    /// Returns the home line of one of the first chains, and makes it if necessary.
     #[cold]
     fn first_home(&self, number: u32) -> Option<&Line> {
         if number < FIRST_CHAINS { self.homes.make(number) } else { None }
     }
 
-    /// Reads a little of the line that a fingerprint's chain begins with, so that it is on its way.
+    /// Prefetches a little of the home line of a fingerprint's chain.
     pub(super) fn touch(&self, fingerprint: Fingerprint) -> u64 {
         self.homes.get(self.number_of(fingerprint)).map_or(0, |home| home.next().into())
     }
 
-    /// Locks a chain by number if it was ever locked and nobody holds it.
+    /// Locks a chain by number if it was locked before and is unlocked now.
     pub(super) fn try_lock(&self, number: u32) -> Option<Chain<'_>> {
         let home = self.homes.get(number)?;
-        // Made only when the lock was had: a `Chain` unlocks when it is dropped.
+        // The `Chain` is created only with the lock, because dropping it unlocks.
         home.try_lock().then(|| Chain { chains: self, home, number })
     }
 
-    /// Splits one chain, unless somebody is at it already or there is no room for more.
+    /// Splits one chain, unless another thread is splitting or there is no room for more chains.
     pub(super) fn grow(&self) {
         if self.splitting.swap(1, Acquire) == 0 {
             self.split_next();
@@ -172,7 +172,7 @@ impl Chains {
         }
     }
 
-    /// The limiters of the chain with this number, with their words; `None` where there is no such chain.
+    /// The limiters of the chain with this number, with their words; `None` if there is no such chain.
     pub(super) fn limiters(&self, number: usize) -> Option<Vec<(Fingerprint, u64)>> {
         let number = u32::try_from(number).ok().filter(|number| *number < self.count())?;
         Some(self.lock_number(number)?.limiters())
@@ -202,7 +202,7 @@ impl Chains {
             let number = self.spares_made.load(Relaxed);
             self.spares.make(number)?;
             let next = self.spares_made.compare_exchange(number, number + 1, Relaxed, Relaxed);
-            // Somebody else took it: look again.
+            // Another thread took it: look again.
             next.ok().or_else(|| self.spare())
         })
     }
@@ -215,24 +215,23 @@ impl Chains {
 }
 
 impl<'a> Chain<'a> {
-    /// Its number; it holds while the chain is locked.
+    /// Its number, which is constant while the chain is locked.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Where the limiter of a fingerprint is.
+    /// The place of a fingerprint's limiter.
     #[inline]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a>> {
         self.place(|place| place.fingerprint() == Some(fingerprint))
     }
 
-    /// A place for one more limiter, in the chain or in a spare line added to it; `None` when there
-    /// are no more lines.
+    /// Returns a free place, in the chain or in a spare line added to it; `None` if there are no more lines.
     pub(super) fn make_room(&self) -> Option<Place<'a>> {
         self.vacant().or_else(|| self.extend_with(self.chains.spare()?))
     }
 
-    /// Empties a place, and gives back the line that the chain then can do without.
+    /// Empties a place, and gives back the line that the chain then does not need.
     pub(super) fn clear(&self, place: Place<'_>) {
         place.clear();
         if self.home.next() != 0 {
@@ -240,8 +239,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Empties the places whose states are `needless`, and gives back the lines it then can do
-    /// without; answers how many places.
+    /// Empties the places whose states are `needless`, and gives back the lines that the chain then does not need;
+    /// returns the number of places.
     pub(super) fn sweep(&self, needless: impl Fn(Fingerprint, u64) -> bool) -> usize {
         let mut swept = 0;
         self.place(|place| {
@@ -257,7 +256,7 @@ impl<'a> Chain<'a> {
         swept
     }
 
-    /// The first place for which `wanted` is true.
+    /// Returns the first place for which `wanted` is true.
     #[inline]
     fn place(&self, mut wanted: impl FnMut(Place<'a>) -> bool) -> Option<Place<'a>> {
         let mut line = self.home;
@@ -281,7 +280,7 @@ impl<'a> Chain<'a> {
         self.place(|place| place.fingerprint().is_none())
     }
 
-    /// Adds a spare line behind the home line; answers its first place.
+    /// Adds a spare line behind the home line; returns its first place.
     fn extend_with(&self, number: u32) -> Option<Place<'a>> {
         let line = self.chains.spares.get(number)?;
         line.set_next(self.home.next());
@@ -289,7 +288,7 @@ impl<'a> Chain<'a> {
         Some(Place { line, index: 0 })
     }
 
-    /// All limiters in it, with their words.
+    /// Its limiters, with their words.
     fn limiters(&self) -> Vec<(Fingerprint, u64)> {
         let mut all = Vec::new();
         self.place(|place| {
@@ -299,7 +298,7 @@ impl<'a> Chain<'a> {
         all
     }
 
-    /// Takes everything out of the chain, and its spare lines off it.
+    /// Removes all limiters and spare lines from the chain.
     fn empty(&self) -> (Vec<(Fingerprint, u64)>, Vec<u32>) {
         let entries = self.limiters();
         self.place(|place| {
@@ -317,7 +316,7 @@ impl<'a> Chain<'a> {
         (entries, spare)
     }
 
-    /// Moves the limiters to the front of the chain and gives the lines behind them back.
+    /// Moves the limiters to the front of the chain and gives the empty lines back.
     fn close_up(&self) {
         let (entries, mut spare) = self.empty();
         for (fingerprint, state) in entries {
@@ -343,7 +342,7 @@ fn number_of(fingerprint: Fingerprint, count: u32) -> u32 {
     if number < count { number } else { number & (power - 1) }
 }
 
-/// The largest power of two that is not above `count`, which is at least 1.
+/// Returns the largest power of two that is not above `count`, which is at least 1.
 const fn largest_power(count: u32) -> u32 {
     1 << count.ilog2()
 }

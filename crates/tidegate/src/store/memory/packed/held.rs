@@ -42,8 +42,7 @@ impl<R: Algorithm> Packed<R> {
         }
     }
 
-    /// Locks the chains of all parts, in the order of their numbers, and moves limiters there that are in an
-    /// old table.
+    /// Locks the chains of all parts, in the order of their numbers, and moves limiters there from an old table.
     fn lock_all(&self, parts: &[Part<'_>]) -> Result<InlineList<Chain<'_>>, Moved> {
         loop {
             let mut numbers: InlineList<_> =
@@ -52,7 +51,7 @@ impl<R: Algorithm> Packed<R> {
             numbers.dedup();
             let locked = numbers.iter().map(|number| self.chains.lock_number(*number));
             let chains: InlineList<_> = locked.flatten().collect();
-            // A chain may have been split before its lock was had; none can be from now on.
+            // A chain may have been split before it was locked; from now on none can be.
             let holds = |part: &Part<'_>| {
                 numbers.binary_search(&self.chains.number_of(part.fingerprint)).is_ok()
             };
@@ -61,7 +60,7 @@ impl<R: Algorithm> Packed<R> {
                     if self.succession.check(part.generation)?
                         && let Some(chain) = of_fingerprint(&chains, &self.chains, part.fingerprint)
                     {
-                        self.bring_to(chain, part.fingerprint);
+                        self.move_to(chain, part.fingerprint);
                     }
                 }
                 return Ok(chains);
@@ -81,7 +80,7 @@ impl<R: Algorithm> Packed<R> {
         let standing = match slot {
             Some(_) => Standing::There,
             None if !self.find_room(stays, now) => {
-                return LockedEntry::without(part, Standing::Beyond);
+                return LockedEntry::without(part, Standing::NoRoom);
             }
             None if stays => Standing::Claimed,
             None => Standing::Absent,
@@ -90,7 +89,7 @@ impl<R: Algorithm> Packed<R> {
     }
 }
 
-/// Where a limiter is in the chains that are locked.
+/// Returns the place of a limiter in the locked chains.
 fn find<'a>(chains: &[Chain<'a>], of: &Chains, fingerprint: Fingerprint) -> Option<Place<'a>> {
     of_fingerprint(chains, of, fingerprint)?.find(fingerprint)
 }

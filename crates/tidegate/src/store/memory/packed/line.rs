@@ -1,4 +1,4 @@
-//! A cache line of three limiters, and the lock over the chain of lines that begins with it.
+//! A cache line of three limiters, and the lock over the chain of lines that starts with it.
 
 use crate::key::Fingerprint;
 use crate::store::memory::spin::Spin;
@@ -11,11 +11,11 @@ use crate::store::memory::sync::{
 pub(super) const PLACES: usize = 3;
 const LOCKED: u32 = 1 << 31;
 
-/// Three packed states with their fingerprints, and a header: a lock bit, and the number of the line
-/// that the chain goes on with (0 for none).
+/// Three packed states with their fingerprints, and a header: a lock bit, and the number of the next line of the
+/// chain (0 for none).
 ///
-/// A line that begins a chain is locked for all of it. Everything but the header is read and written
-/// only under that lock, so those accesses need no order of their own.
+/// The lock of a chain's first line covers the whole chain. Everything but the header is accessed only under that
+/// lock, so those accesses need no ordering of their own.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(super) struct Line {
@@ -25,7 +25,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Locks the chain that begins here.
+    /// Locks the chain that starts here.
     #[inline]
     pub(super) fn lock(&self) {
         if !self.try_lock() {
@@ -41,7 +41,7 @@ impl Line {
         }
     }
 
-    /// Locks the chain if nobody holds it.
+    /// Locks the chain if it is unlocked.
     #[inline]
     pub(super) fn try_lock(&self) -> bool {
         let header = self.header.load(Relaxed);
@@ -49,23 +49,23 @@ impl Line {
             && self.header.compare_exchange(header, header | LOCKED, Acquire, Relaxed).is_ok()
     }
 
-    /// Ends the lock that this thread holds.
+    /// Unlocks the chain, which this thread has locked.
     pub(super) fn unlock(&self) {
         self.header.store(self.next(), Release);
     }
 
-    /// The number of the line the chain goes on with; 0 for none.
+    /// The number of the next line of the chain; 0 for none.
     pub(super) fn next(&self) -> u32 {
         self.header.load(Relaxed) & !LOCKED
     }
 
-    /// Lets the chain go on with another line, keeping the lock as it is.
+    /// Sets the next line of the chain, and keeps the lock as it is.
     pub(super) fn set_next(&self, next: u32) {
         let locked = self.header.load(Relaxed) & LOCKED;
         self.header.store(next | locked, Relaxed);
     }
 
-    /// Whose limiter is in a place.
+    /// The fingerprint of the limiter in a place.
     pub(super) fn fingerprint(&self, place: usize) -> Option<Fingerprint> {
         let [a, b, c] = &self.fingerprints[place];
         Fingerprint::from_words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)])

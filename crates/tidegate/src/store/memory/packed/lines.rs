@@ -4,11 +4,10 @@ use std::sync::OnceLock;
 
 use super::line::Line;
 
-/// Lines in a segment: 32 KiB, which is the most that is ever made at once; few for the model checker.
+/// Lines in a segment: 32 KiB, the largest piece that is made in one go; few for the model checker.
 const SEGMENT: usize = if cfg!(loom) { 4 } else { 512 };
 
-/// Up to a fixed number of lines. Making one invalidates no reference to another. While there are none they take
-/// no memory.
+/// Lines up to a fixed number. Making one invalidates no reference to another. Without lines it takes no memory.
 #[derive(Debug)]
 pub(super) struct Lines {
     most: usize,
@@ -18,19 +17,19 @@ pub(super) struct Lines {
 type Segments = Box<[OnceLock<Box<[Line]>>]>;
 
 impl Lines {
-    /// None made yet; room for `most`.
+    /// Creates it without lines, with room for `most`.
     pub(super) const fn with_room_for(most: usize) -> Self {
         Self { most, segments: OnceLock::new() }
     }
 
-    /// The line of a number; `None` if it was not made.
+    /// The line with a number; `None` if it was not made.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&Line> {
         let segment = self.segments.get()?.get(number as usize / SEGMENT)?;
         segment.get()?.get(number as usize % SEGMENT)
     }
 
-    /// Makes the line of a number; `None` when there is no room for it.
+    /// Makes the line with a number; `None` if there is no room for it.
     pub(super) fn make(&self, number: u32) -> Option<&Line> {
         let none_yet = || (0..self.most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect();
         let segment = self.segments.get_or_init(none_yet).get(number as usize / SEGMENT)?;

@@ -1,4 +1,4 @@
-//! The way of packed limiters out of a table that is succeeded, and into the one that succeeds it.
+//! The migration of packed limiters out of a table, and into the one that succeeds it.
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 
@@ -29,7 +29,7 @@ impl<R: Algorithm> Migrate for Packed<R> {
 
     fn adopt(&self, fingerprint: Fingerprint) {
         let Some(chain) = self.chains.lock(fingerprint) else { return };
-        self.bring_to(&chain, fingerprint);
+        self.move_to(&chain, fingerprint);
         drop(chain);
         if self.chains.are_full(self.budget.keys()) {
             self.chains.grow();

@@ -1,4 +1,4 @@
-//! Debts too large for a word: their states whole, aside of the lines, under the same fingerprints.
+//! Spilled states: debts too large for a word, kept beside the lines under the same fingerprints.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,13 @@ use tidegate_core::Algorithm;
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
 
-/// The word of a limiter whose state is kept spilled: the bit that packed states leave free.
+/// The word of a limiter whose state is spilled: the bit that packed states leave free.
 pub(super) const SPILLED: u64 = 1 << 63;
 
-/// The states of one table that are kept whole.
+/// The spilled states of one table.
 ///
-/// One is read and written only by who has locked the chain of its fingerprint; the lock here is but for
-/// the map, and the last that anybody takes.
+/// A state is accessed only with the chain of its fingerprint locked. The lock here protects only the map, and no
+/// other lock is taken under it.
 #[derive(Debug)]
 pub(super) struct Spilled<R: Algorithm>(Mutex<BTreeMap<Fingerprint, R::State>>);
 
@@ -25,14 +25,14 @@ impl<R: Algorithm> Default for Spilled<R> {
 }
 
 impl<R: Algorithm> Spilled<R> {
-    /// What a state is accounted for: nodes of the map are half full at least.
+    /// The bytes counted for a state: nodes of the map are at least half full.
     pub(super) const BYTES: usize = 3 * size_of::<(Fingerprint, R::State)>();
 
     pub(super) fn get(&self, fingerprint: Fingerprint) -> Option<R::State> {
         self.lock().get(&fingerprint).cloned()
     }
 
-    /// Keeps a state, if it was kept before or there is memory for it; answers whether it is.
+    /// Keeps a state, if it was kept before or there is memory for it; returns whether it is kept.
     pub(super) fn keep(&self, fingerprint: Fingerprint, state: &R::State, budget: &Budget) -> bool {
         let mut states = self.lock();
         let keeps = states.contains_key(&fingerprint) || budget.claim_bytes(Self::BYTES);
@@ -42,7 +42,7 @@ impl<R: Algorithm> Spilled<R> {
         keeps
     }
 
-    /// Keeps a state that was another table's, whatever memory there is.
+    /// Keeps a state from another table, even without memory for it.
     pub(super) fn adopt(&self, fingerprint: Fingerprint, state: &R::State, budget: &Budget) {
         budget.resize(0, Self::BYTES);
         self.lock().insert(fingerprint, state.clone());

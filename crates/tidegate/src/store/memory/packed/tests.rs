@@ -1,4 +1,4 @@
-//! Debts spilled take memory that is counted, and give it back.
+//! Spilled debts use counted memory, and give it back.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::rules::{OnFull, RuleSpec};
 const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const HOUR: Micros = Micros::from_secs(3_600);
 const DEBT: u64 = 1_000_000;
-/// The largest count that a word has room for beside the end of a window.
+/// The largest count that fits in a word beside the end of a window.
 const LARGEST: u64 = (1 << 14) - 1;
 
-/// A table of 100 units an hour, with memory for so many large debts.
+/// A table of 100 units an hour, with memory for a given number of large debts.
 fn table(debts: usize) -> Packed<FixedWindow> {
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, 100, HOUR);
     spec.anchor = Some(Anchor::FirstRequest);
@@ -44,7 +44,7 @@ fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
     assert_eq!(run(table, key, 0, Step::Settle { actual: DEBT }, at), 0);
 }
 
-/// Units that a key has to get back before there is one for it.
+/// Units that a key must get back before it can take one.
 fn owed(table: &Packed<FixedWindow>, key: u32) -> u64 {
     let chain = table.chains.lock(fingerprint(key)).unwrap();
     let word = chain.find(fingerprint(key)).unwrap().state();
@@ -60,8 +60,7 @@ fn a_debt_for_which_there_is_no_memory_stops_at_the_largest_count_of_a_word() {
     assert_eq!(owed(&table, 1), 2 * DEBT, "one that is kept may grow");
 }
 
-/// By a refund of all or of a part, by a key that is forgotten, by one that is dropped, by a unit that
-/// begins another window.
+/// A debt ends by a refund of all or of a part, by a reset, by a sweep, or by a unit that starts another window.
 #[test]
 fn a_debt_that_ends_gives_its_memory_back() {
     let table = table(1);

@@ -1,4 +1,4 @@
-//! States take no more memory than they are said to need.
+//! States take no more memory than their parameters say.
 
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Visitor};
 
@@ -7,7 +7,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const WINDOW_US: u64 = 1_000_000;
 
-/// Plays a limiter through bursts and pauses, and looks at its heap after every unit.
+/// Runs a limiter through bursts and pauses, and checks its heap bytes after every unit.
 struct Play {
     rng: u64,
 }

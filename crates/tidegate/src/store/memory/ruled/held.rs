@@ -1,7 +1,6 @@
-//! A limiter of any algorithm in its place: a bucket in the table itself, any other one behind a box.
+//! An entry for a limiter of any algorithm: a bucket is stored in the table itself, any other limiter in a box.
 //!
-//! Nearly all limiters with rules of their own are buckets; a box would cost each decision one more line of
-//! memory that is in no cache.
+//! Nearly all limiters with rules of their own are buckets; a box would cost each decision one more cache miss.
 
 use std::any::Any;
 use std::fmt;
@@ -23,7 +22,7 @@ pub(in crate::store::memory) struct Own<R: Algorithm> {
     pub(super) entry: FixedEntry<R>,
 }
 
-/// A limiter, whatever its rule. What has the name of a method of an entry does the same.
+/// A limiter with any algorithm. Methods named like those of an entry do the same.
 pub(in crate::store::memory) trait AnyOwn:
     Any + fmt::Debug + Send
 {
@@ -41,23 +40,22 @@ pub(in crate::store::memory) trait AnyOwn:
 
     fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_>;
 
-    /// Another one like it.
+    /// Returns a copy.
     fn copy(&self) -> RuledEntry;
 
-    /// Lets others find its parameters.
+    /// Lets other limiters share its parameters.
     fn share(&mut self, recent: &mut Recent);
 
-    /// Time passes: a clock that went back by more than the window moves its times.
+    /// Advances its times to `now`, also if the clock went back by more than the window.
     fn pass(&mut self, now: Timestamp);
 
     /// The wait until it is idle.
     fn reset_after(&self, now: Timestamp) -> Micros;
 
-    /// The wait until no more than `units` are used; `None` where its parameters do not tell.
+    /// The wait until no more than `units` are used; `None` if its parameters cannot say.
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros>;
 
-    /// The limiter that it is under `rule` from `now` on: what was used stays used. `None` where that is
-    /// unlimited.
+    /// Returns the limiter under `rule` from `now` on: what was used stays used. `None` if `rule` is unlimited.
     fn carried_to(
         &mut self,
         rule: &Rule,
@@ -81,7 +79,7 @@ impl RuledEntry {
         }
     }
 
-    /// The limiter, whatever it is.
+    /// The limiter, with any algorithm.
     #[inline]
     pub(super) fn any(&self) -> &dyn AnyOwn {
         match self {
@@ -98,7 +96,7 @@ impl RuledEntry {
         }
     }
 
-    /// The limiter, if it is of this algorithm.
+    /// The limiter, if it has this algorithm.
     #[inline]
     pub(super) fn under<R: Algorithm>(&self) -> Option<&Own<R>> {
         let own: &dyn Any = match self {
@@ -108,14 +106,14 @@ impl RuledEntry {
         own.downcast_ref()
     }
 
-    /// Comes under `rule`, where that is limited.
+    /// Puts the limiter under `rule`, if that is limited.
     pub(super) fn carry_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) {
         if let Some(carried) = self.any_mut().carried_to(rule, recent, now) {
             *self = carried;
         }
     }
 
-    /// The state that it has under an algorithm, which is that of `rule`.
+    /// Returns its state under an algorithm, which is that of `rule`.
     pub(super) fn state_under<R: Algorithm>(
         mut self,
         algorithm: &R,

@@ -1,4 +1,4 @@
-//! One limiter, kept with the parameters that it was last under.
+//! One limiter, stored with the parameters under which it was last asked.
 
 use tidegate_core::{Algorithm, Micros, Rule, Timestamp, Visitor};
 
@@ -12,11 +12,11 @@ use crate::store::memory::leaving::carried;
 use crate::store::memory::parameters::Parameters;
 use crate::store::memory::table::StoreVerbs;
 
-/// What the allocator is taken to need beside what it is asked for.
+/// The estimated overhead of the allocator for each allocation.
 const BYTES_OF_AN_ALLOCATION: usize = 16;
 
 impl<R: Algorithm> Own<R> {
-    /// As if nobody shared its parameters, and it were never kept in place.
+    /// Counted as if the parameters were not shared, and the limiter always boxed.
     pub(super) const BYTES: usize =
         size_of::<Self>() + size_of::<Parameters<R>>() + 2 * BYTES_OF_AN_ALLOCATION;
 }

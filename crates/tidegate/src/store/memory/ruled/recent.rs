@@ -1,4 +1,4 @@
-//! Parameters that limiters are under: those that came together share them.
+//! The parameters of limiters, shared by those that were created close together.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use tidegate_core::Algorithm;
 
 use crate::store::memory::parameters::Parameters;
 
-/// How many parameters are looked through for a limiter that begins.
+/// The number of recent parameters that are compared for a new limiter.
 const RECENT: usize = 4;
 
-/// The parameters that limiters came under of late. Most come under the same few: those who share them find
-/// them in the cache, and take no memory for them.
+/// The parameters under which limiters came recently. Most limiters have one of a few: shared parameters are in the
+/// cache, and take no more memory.
 #[derive(Debug, Default)]
 pub(in crate::store::memory) struct Recent([Option<Arc<dyn Any + Send + Sync>>; RECENT]);
 
 impl Recent {
-    /// The parameters of an algorithm: those that others have, where they came of late.
+    /// Returns the parameters of an algorithm, shared if they are among the recent ones.
     pub(super) fn parameters<R: Algorithm>(&mut self, algorithm: &R) -> Arc<Parameters<R>> {
         self.find(algorithm)
             .unwrap_or_else(|| self.add(Arc::new(Parameters::new(algorithm.clone()))))
     }
 
-    /// The same, but nobody else is to find what nobody has yet.
+    /// Returns the parameters of an algorithm, without adding them to the recent ones.
     pub(super) fn for_a_look<R: Algorithm>(&self, algorithm: &R) -> Arc<Parameters<R>> {
         self.find(algorithm).unwrap_or_else(|| Arc::new(Parameters::new(algorithm.clone())))
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Visitor};
 
-    /// Whether the parameters of these limits, in turn, are those that came before them.
+    /// Whether the parameters of each of these limits in turn are shared with recent ones.
     fn are_shared(limits: &[u64]) -> Vec<bool> {
         struct Twice<'a>(&'a mut Recent);
         impl Visitor for Twice<'_> {

@@ -41,7 +41,7 @@ impl<E: Entry> Sharded<E> {
             if self.succession.check(part.generation)?
                 && let Some(shard) = shard_among(&mut shards, part.fingerprint)
             {
-                self.bring(shard, part.fingerprint);
+                self.move_in(shard, part.fingerprint);
             }
         }
         let entry = |part: &Part<'a>| self.lock_entry(&mut shards, *part, now);
@@ -79,11 +79,11 @@ impl<E: Entry> Sharded<E> {
         match self.find_room(shard, need, stays, now) {
             true if stays => LockedEntry::new(part, Standing::Claimed, entry, need.first),
             true => LockedEntry::new(part, Standing::Absent, entry, 0),
-            false => LockedEntry::without(part, beyond::<E>(&part, now)),
+            false => LockedEntry::without(part, no_room::<E>(&part, now)),
         }
     }
 
-    /// Takes a limiter that is there; `None` where it is not, or was dropped for want of memory.
+    /// Takes a limiter out of its shard; `None` if it is not there, or was dropped for lack of memory.
     fn lock_kept<'a>(
         &self,
         shard: &mut Shard<E>,
@@ -91,18 +91,18 @@ impl<E: Entry> Sharded<E> {
         now: Timestamp,
     ) -> Option<LockedEntry<'a, E>> {
         let (kept, recent) = shard.get_mut(part.fingerprint)?;
-        // Out of the table while room is looked for, or it could be dropped for it.
+        // The entry is taken out first, or the search for room could drop it.
         let entry = kept.entry.take()?;
         let is_under = entry.is_under(&part);
         let wanted = match is_under {
             true => self.growth(&entry, &part),
             false => self.wanted_under(kept.bytes, &part, recent),
         };
-        if self.after_a_look(shard, now, || self.budget.claim_bytes(wanted)) {
+        if self.after_sweeps(shard, now, || self.budget.claim_bytes(wanted)) {
             return Some(LockedEntry::new(part, Standing::There, entry, wanted));
         }
         if is_under && !entry.is_idle(&self.rules, now) {
-            return Some(LockedEntry::new(part, Standing::Cramped, entry, 0));
+            return Some(LockedEntry::new(part, Standing::Full, entry, 0));
         }
         if is_under {
             shard.forget(part.fingerprint, &self.budget);
@@ -114,7 +114,7 @@ impl<E: Entry> Sharded<E> {
         Some(LockedEntry::without(part, Standing::Preset(E::refusal(&self.rules, &part, false))))
     }
 
-    /// Bytes that a limiter which has `bytes` needs more for a step under another rule.
+    /// Bytes that a limiter with `bytes` needs in addition for a step under another rule.
     fn wanted_under(&self, bytes: usize, part: &Part<'_>, recent: &mut E::Recent) -> usize {
         let entry = E::new(part, recent).filter(|_| part.step.changes_rule(part.cost));
         let Some(entry) = entry else { return 0 };
@@ -123,8 +123,8 @@ impl<E: Entry> Sharded<E> {
 }
 
 /// A key for which there is no room.
-fn beyond<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
-    let Some(never) = E::never(part, now) else { return Standing::Beyond };
+fn no_room<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
+    let Some(never) = E::never(part, now) else { return Standing::NoRoom };
     Standing::Preset(Preset::never(never.decision, part.enforced))
 }
 
@@ -172,7 +172,7 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
             };
             let Some(entry) = locked.end() else { continue };
             match locked.standing {
-                Standing::There | Standing::Cramped => {
+                Standing::There | Standing::Full => {
                     if let Some((kept, _)) = shard.get_mut(locked.part.fingerprint) {
                         kept.entry = Some(entry);
                         kept.weigh(&table.rules, &table.budget, locked.claimed);
@@ -193,8 +193,7 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
             let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) else {
                 continue;
             };
-            if matches!(locked.standing, Standing::There | Standing::Cramped | Standing::Preset(_))
-            {
+            if matches!(locked.standing, Standing::There | Standing::Full | Standing::Preset(_)) {
                 table.budget.resize(locked.claimed, 0);
                 shard.forget(locked.part.fingerprint, &table.budget);
             }

@@ -1,4 +1,4 @@
-//! The way of limiters in shards out of a table that is succeeded, and into the one that succeeds it.
+//! The migration of limiters in shards out of a table, and into the one that succeeds it.
 
 use tidegate_core::{Rule, Timestamp};
 
@@ -12,7 +12,7 @@ use crate::store::memory::table::Migrate;
 impl<E: Entry> Sharded<E> {
     /// Moves a limiter to its locked shard, unless that was done.
     #[cold]
-    pub(super) fn bring(&self, shard: &mut Shard<E>, fingerprint: Fingerprint) {
+    pub(super) fn move_in(&self, shard: &mut Shard<E>, fingerprint: Fingerprint) {
         if shard.get(fingerprint).is_some() {
             return;
         }
@@ -40,7 +40,7 @@ impl<E: Entry> Migrate for Sharded<E> {
     }
 
     fn adopt(&self, fingerprint: Fingerprint) {
-        self.bring(&mut self.lock_as_it_is(Self::shard_of(fingerprint)), fingerprint);
+        self.move_in(&mut self.lock_as_it_is(Self::shard_of(fingerprint)), fingerprint);
     }
 
     fn adopt_overflow(&self) {

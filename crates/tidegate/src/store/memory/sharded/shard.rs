@@ -1,4 +1,4 @@
-//! Some of a table's limiters, under one lock.
+//! A part of a table's limiters, under one lock.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,7 +10,7 @@ use crate::store::memory::budget::Budget;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::parameters::bytes_beside_heap;
 
-/// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
+/// A part of a table's limiters, and all of their fingerprints in the order of sweeping.
 #[derive(Debug)]
 pub(super) struct Shard<E: Entry> {
     limiters: HashMap<Fingerprint, Kept<E>, BuildHasherDefault<Spread>>,
@@ -18,16 +18,16 @@ pub(super) struct Shard<E: Entry> {
     pub(super) recent: E::Recent,
 }
 
-/// A limiter, and the bytes that are accounted for it.
+/// A limiter, and the bytes that are counted for it.
 #[derive(Debug)]
 pub(super) struct Kept<E> {
-    /// Empty only while a step over several has it.
+    /// `None` only while a step over several limiters has taken it.
     pub(super) entry: Option<E>,
     pub(super) bytes: usize,
 }
 
 impl<E: Entry> Kept<E> {
-    /// Accounts for the bytes it takes now; `claimed` bytes more than it had are counted already.
+    /// Counts the bytes it takes now; `claimed` more than before are counted already.
     pub(super) fn weigh(&mut self, rules: &E::Rules, budget: &Budget, claimed: usize) {
         let heap = self.entry.as_ref().map_or(0, |entry| entry.bytes(rules));
         let bytes = bytes_beside_heap::<E>().saturating_add(heap);
@@ -56,12 +56,12 @@ impl<E: Entry> Shard<E> {
         Some((self.limiters.get_mut(&fingerprint)?, &mut self.recent))
     }
 
-    /// Limiters that have a turn to be looked at.
+    /// The number of limiters in the order of sweeping.
     pub(super) fn turns(&self) -> usize {
         self.turns.len()
     }
 
-    /// Adds a limiter, for which so many bytes are claimed.
+    /// Adds a limiter with `claimed` bytes.
     pub(super) fn insert(
         &mut self,
         fingerprint: Fingerprint,
@@ -74,7 +74,7 @@ impl<E: Entry> Shard<E> {
         kept.weigh(rules, budget, claimed);
         match self.limiters.insert(fingerprint, kept) {
             None => self.turns.push_back(fingerprint),
-            // A panic in a step over several left its place empty.
+            // A panic in a step over several limiters left its entry empty.
             Some(Kept { bytes, .. }) => {
                 budget.resize(bytes, 0);
                 budget.release(1);
@@ -82,14 +82,14 @@ impl<E: Entry> Shard<E> {
         }
     }
 
-    /// Drops a limiter and its turn.
+    /// Drops a limiter and its turn in the order of sweeping.
     pub(super) fn forget(&mut self, fingerprint: Fingerprint, budget: &Budget) {
         self.remove(fingerprint, budget);
-        // Or its next life would have two turns, and one that is reset often ever more.
+        // Else the key would have two turns when it comes again, and one more with every reset.
         self.turns.retain(|turn| *turn != fingerprint);
     }
 
-    /// Drops a limiter, and then what was accounted for it.
+    /// Drops a limiter, and uncounts its bytes.
     fn remove(&mut self, fingerprint: Fingerprint, budget: &Budget) {
         if let Some(Kept { entry, bytes }) = self.limiters.remove(&fingerprint) {
             drop(entry);
@@ -109,7 +109,7 @@ impl<E: Entry> Shard<E> {
         for _ in 0..looked_at.min(self.turns.len()) {
             let Some(fingerprint) = self.turns.pop_front() else { break };
             let Some(kept) = self.limiters.get(&fingerprint) else { continue };
-            // One that is empty is put back by the step that has it.
+            // An empty entry is put back by the step that took it.
             if kept.entry.as_ref().is_some_and(|entry| entry.is_idle(rules, now)) {
                 self.remove(fingerprint, budget);
             } else {

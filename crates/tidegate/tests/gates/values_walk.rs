@@ -1,7 +1,7 @@
-//! A gate whose rules take their figures from plans and from requests, beside naive models that are amended.
+//! Rules with values from plans and from requests, on random walks compared with naive models that are amended.
 //!
-//! Three rules meet: one with plans, which requests may overrule, one under its own figures, and one whose
-//! figures requests may bring. `TIDEGATE_LONG=1` goes ten times as far.
+//! Each request matches three rules: one with plans, which requests may overrule, one with its own values, and one
+//! with request-supplied values. `TIDEGATE_LONG=1` goes ten times as far.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const STEPS: usize = 150;
 const USERS: [&str; 2] = ["ada", "bob"];
 const RULES: [&str; 3] = ["planned", "plain", "brought"];
 
-/// The plan of a user: `None` is the rule's own figures.
+/// The plan of a user: `None` stands for the rule's own values.
 #[derive(Clone, Debug, PartialEq)]
 enum Plan {
     Own,
@@ -28,9 +28,9 @@ enum Plan {
     Unlimited,
 }
 
-/// A few figures of any algorithm. Not both buckets: the state of one is exactly a state of the other,
-/// where the model begins anew with whole units.
-fn figures(rng: &mut Rng) -> Vec<model::Policy> {
+/// Returns a few values of any algorithm. Not of both buckets: a state of one is exactly a state of the other, but
+/// the model starts fresh with whole units.
+fn values(rng: &mut Rng) -> Vec<model::Policy> {
     let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let other = rng.pick(buckets);
     let algorithms: Vec<_> =
@@ -53,15 +53,15 @@ fn any(rng: &mut Rng, pool: &[model::Policy]) -> model::Policy {
 
 type Id = (usize, String);
 
-/// A limiter that a request meets: what it costs, under which figures, and whether the request brought them.
+/// A limiter of a request: its cost, its values, and whether the request supplied them.
 #[derive(Debug)]
 struct Met {
     id: Id,
     cost: u64,
     asks: u64,
     /// `None` when unlimited.
-    figures: Option<model::Policy>,
-    brought: bool,
+    values: Option<model::Policy>,
+    supplied: bool,
 }
 
 /// One descriptor of a request.
@@ -71,7 +71,7 @@ struct Asked {
     own: Option<(model::Policy, OwnLimit)>,
 }
 
-/// A clock that does not say it never steps back, so that states are kept whole: walks last for decades.
+/// A clock that may step back, so that states are kept in shards: packed times do not reach decades.
 struct Decades(TestClock);
 
 impl Clock for Decades {
@@ -134,7 +134,7 @@ impl Walk {
         self.known.insert(user, plan);
     }
 
-    /// The limiters that a request meets, those that are unlimited included.
+    /// The limiters of a request, including unlimited ones.
     fn met(&self, asked: &[Asked]) -> Vec<Met> {
         let mut all: Vec<Met> = Vec::new();
         for rule in 0..3 {
@@ -144,8 +144,8 @@ impl Walk {
                 let id = (rule, key);
                 if let Some(met) = all.iter_mut().find(|met| met.id == id) {
                     met.cost = met.cost.saturating_add(one.cost);
-                    if let (false, Some(own)) = (met.brought, own) {
-                        (met.brought, met.figures) = (true, Some(own));
+                    if let (false, Some(own)) = (met.supplied, own) {
+                        (met.supplied, met.values) = (true, Some(own));
                     }
                     continue;
                 }
@@ -154,8 +154,8 @@ impl Walk {
                     (0, Plan::Unlimited) => None,
                     _ => Some(self.own[rule].clone()),
                 };
-                let brought = own.is_some();
-                all.push(Met { id, cost: one.cost, asks: 0, figures: own.or(plan), brought });
+                let supplied = own.is_some();
+                all.push(Met { id, cost: one.cost, asks: 0, values: own.or(plan), supplied });
             }
         }
         let reports = self.reports(&all);
@@ -167,7 +167,7 @@ impl Walk {
         all
     }
 
-    /// Whether a request reports usage, to one in shadow mode only where no other could refuse it.
+    /// Whether a request reports usage; for a rule in shadow mode only if no other rule could refuse it.
     fn reports(&self, all: &[Met]) -> bool {
         let is = |met: &Met, what| (self.modes[met.id.0], self.usages[met.id.0]) == what;
         let tells = |mode, usage| all.iter().any(|met| met.cost > 0 && is(met, (mode, usage)));
@@ -179,42 +179,42 @@ impl Walk {
         self.clock.now_us()
     }
 
-    /// The model of a limiter once these figures are in force.
-    fn model(&mut self, id: &Id, figures: &model::Policy) -> &mut Model {
+    /// The model of a limiter after these values came in force.
+    fn model(&mut self, id: &Id, values: &model::Policy) -> &mut Model {
         let at_us = self.at_us();
-        let model = self.models.entry(id.clone()).or_insert_with(|| Model::new(figures.clone()));
-        if model.policy() != figures {
-            model.amend(at_us, figures.clone());
+        let model = self.models.entry(id.clone()).or_insert_with(|| Model::new(values.clone()));
+        if model.policy() != values {
+            model.amend(at_us, values.clone());
         }
         model
     }
 
-    /// The same, and nothing comes in force.
-    fn seen(&self, id: &Id, figures: &model::Policy) -> Model {
-        let mut model = self.models.get(id).cloned().unwrap_or_else(|| Model::new(figures.clone()));
-        if model.policy() != figures {
-            model.amend(self.at_us(), figures.clone());
+    /// A copy of the model of a limiter under these values, which do not come in force.
+    fn seen(&self, id: &Id, values: &model::Policy) -> Model {
+        let mut model = self.models.get(id).cloned().unwrap_or_else(|| Model::new(values.clone()));
+        if model.policy() != values {
+            model.amend(self.at_us(), values.clone());
         }
         model
     }
 
-    /// A look, told as it is where figures that were brought are not in force.
-    fn look(&self, met: &Met, figures: &model::Policy) -> Expected {
-        self.tried(met, figures).0
+    /// The expected peek, under request-supplied values that do not come in force.
+    fn look(&self, met: &Met, values: &model::Policy) -> Expected {
+        self.tried(met, values).0
     }
 
-    /// The same; and whether no wait would do, so that a request that takes has to put them in force.
-    fn tried(&self, met: &Met, figures: &model::Policy) -> (Expected, bool) {
+    /// The expected peek; and whether the values must come in force, because no wait would suffice.
+    fn tried(&self, met: &Met, values: &model::Policy) -> (Expected, bool) {
         let (at_us, cost) = (self.at_us(), met.asks);
-        let seen = self.seen(&met.id, figures).peek(at_us, cost);
-        let old = self.models.get(&met.id).filter(|old| met.brought && old.policy() != figures);
+        let seen = self.seen(&met.id, values).peek(at_us, cost);
+        let old = self.models.get(&met.id).filter(|old| met.supplied && old.policy() != values);
         let Some(old) = old.filter(|_| !seen.allowed && seen.retry_after_us.is_some()) else {
             return (seen, false);
         };
         let gone_us = old.clone().peek(at_us, 0).reset_after_us;
         let admitted = |wait_us: u64| {
             let mut old = old.clone();
-            old.amend(at_us.saturating_add(wait_us), figures.clone());
+            old.amend(at_us.saturating_add(wait_us), values.clone());
             old.peek(at_us.saturating_add(wait_us), cost).allowed
         };
         let (mut low, mut wait_us) = (0, gone_us);
@@ -229,28 +229,27 @@ impl Walk {
         (Expected { retry_after_us: Some(wait_us), reset_after_us, ..seen }, false)
     }
 
-    /// What the definitions say of a request that takes.
+    /// The expected decision of a request that takes.
     fn decided(&mut self, all: &[Met]) -> (bool, Vec<(usize, Expected)>) {
         let at_us = self.at_us();
         let reports = self.reports(all);
-        for (met, figures) in limited(all).filter(|(met, _)| met.asks > 0 && !met.brought) {
-            self.model(&met.id, figures);
+        for (met, values) in limited(all).filter(|(met, _)| met.asks > 0 && !met.supplied) {
+            self.model(&met.id, values);
         }
-        for (met, figures) in limited(all).filter(|(met, _)| reports && met.cost > 0) {
-            self.model(&met.id, figures).reported(at_us, met.cost);
+        for (met, values) in limited(all).filter(|(met, _)| reports && met.cost > 0) {
+            self.model(&met.id, values).reported(at_us, met.cost);
         }
-        let tried: Vec<_> = limited(all).map(|(met, figures)| self.tried(met, figures)).collect();
-        for ((met, figures), _) in limited(all).zip(&tried).filter(|(_, (_, begins))| *begins) {
-            self.model(&met.id, figures);
+        let tried: Vec<_> = limited(all).map(|(met, values)| self.tried(met, values)).collect();
+        for ((met, values), _) in limited(all).zip(&tried).filter(|(_, (_, begins))| *begins) {
+            self.model(&met.id, values);
         }
         let seen: Vec<_> = tried.into_iter().map(|(seen, _)| seen).collect();
         let refuses =
             |(seen, met): (&Expected, &Met)| !seen.allowed && self.modes[met.id.0] == Mode::Enforce;
         let goes_on = !seen.iter().zip(limited(all)).any(|(seen, (met, _))| refuses((seen, met)));
-        let each = limited(all).zip(seen).map(|((met, figures), seen)| {
+        let each = limited(all).zip(seen).map(|((met, values), seen)| {
             let takes = goes_on && seen.allowed && met.cost > 0 && !reports;
-            let told =
-                if takes { self.model(&met.id, figures).step(at_us, met.cost) } else { seen };
+            let told = if takes { self.model(&met.id, values).step(at_us, met.cost) } else { seen };
             (met.id.0, Expected { delay_us: if reports { 0 } else { told.delay_us }, ..told })
         });
         (goes_on, each.collect())
@@ -270,18 +269,17 @@ impl Walk {
                 let (goes_on, each) = self.decided(&all);
                 let answer = self.gate.check(&request);
                 assert_eq!((answer.is_allowed(), said(&answer)), (goes_on, each), "check");
-                let figures: Vec<_> =
-                    answer.matched().iter().map(|m| *m.figures().spec()).collect();
-                let asked: Vec<_> = limited(&all).map(|(_, figures)| spec_of(figures)).collect();
-                assert_eq!(figures, asked);
+                let values: Vec<_> = answer.matched().iter().map(|m| *m.figures().spec()).collect();
+                let asked: Vec<_> = limited(&all).map(|(_, values)| spec_of(values)).collect();
+                assert_eq!(values, asked);
             }
             50..60 => {
                 let (goes_on, _) = self.decided(&all);
                 assert_eq!(self.gate.admits(&request), goes_on, "admits");
             }
             60..72 => {
-                for (met, figures) in limited(&all) {
-                    self.model(&met.id, figures).refund(at_us, met.cost);
+                for (met, values) in limited(&all) {
+                    self.model(&met.id, values).refund(at_us, met.cost);
                 }
                 let each = self.after(&all);
                 assert_eq!(said(&self.gate.refund(&request)), each, "refund");
@@ -297,24 +295,23 @@ impl Walk {
                 assert_eq!(self.gate.reset(&request), all.len(), "reset");
             }
             _ => {
-                let each: Vec<_> = limited(&all)
-                    .map(|(met, figures)| (met.id.0, self.look(met, figures)))
-                    .collect();
+                let each: Vec<_> =
+                    limited(&all).map(|(met, values)| (met.id.0, self.look(met, values))).collect();
                 let answer = self.gate.peek(&request);
                 assert_eq!(said(&answer), each, "peek");
             }
         }
     }
 
-    /// What was settled under an unlimited plan is given back under the figures in force, or not taken.
+    /// A settlement under an unlimited plan is given back under the values in force, or not taken.
     fn settle(&mut self, all: &[Met], asked: &[Asked], actual: u64) {
         let at_us = self.at_us();
         for met in all {
             let meets = |one: &&Asked| met.id.0 == 2 || one.user == met.id.1;
             let actual =
                 asked.iter().filter(meets).fold(0, |sum: u64, _| sum.saturating_add(actual));
-            match &met.figures {
-                Some(figures) => self.model(&met.id, figures).settle(at_us, met.cost, actual),
+            match &met.values {
+                Some(values) => self.model(&met.id, values).settle(at_us, met.cost, actual),
                 None => {
                     if let Some(model) = self.models.get_mut(&met.id) {
                         model.settle(at_us, met.cost, actual.min(met.cost));
@@ -327,14 +324,14 @@ impl Walk {
     fn after(&mut self, all: &[Met]) -> Vec<(usize, Expected)> {
         let at_us = self.at_us();
         let told = limited(all)
-            .map(|(met, figures)| (met.id.0, self.model(&met.id, figures).peek(at_us, met.cost)));
+            .map(|(met, values)| (met.id.0, self.model(&met.id, values).peek(at_us, met.cost)));
         told.collect()
     }
 }
 
-/// Those that are met, with their figures.
+/// The limited ones among the limiters, with their values.
 fn limited(all: &[Met]) -> impl Iterator<Item = (&Met, &model::Policy)> {
-    all.iter().filter_map(|met| Some((met, met.figures.as_ref()?)))
+    all.iter().filter_map(|met| Some((met, met.values.as_ref()?)))
 }
 
 fn said(answer: &Answer<'_>) -> Vec<(usize, Expected)> {
@@ -343,7 +340,7 @@ fn said(answer: &Answer<'_>) -> Vec<(usize, Expected)> {
     each.map(|matched| (number(matched.rule().name()), told(matched.decision()))).collect()
 }
 
-/// A request about one user, or two, or the same twice; now and then it brings figures.
+/// A request about one user, or two, or the same twice; sometimes it supplies values.
 fn asked(rng: &mut Rng, pool: &[model::Policy], brings: u64) -> Vec<Asked> {
     let some = (0..rng.between(1, 2)).map(|_| {
         let own = rng.chance(brings).then(|| any(rng, pool)).map(|policy| {
@@ -367,10 +364,10 @@ fn pass(rng: &mut Rng, clock: &TestClock, pool: &[model::Policy]) {
 }
 
 #[test]
-fn under_plans_and_figures_of_requests_it_answers_as_models_that_are_amended() {
+fn under_plans_and_supplied_values_a_gate_answers_as_amended_models_do() {
     for seed in 0..WALKS * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
-        let pool = figures(rng);
+        let pool = values(rng);
         let mut walk = Walk::new(rng, &pool);
         let (loyalty, brings) = (rng.pick([50, 90, 98]), rng.pick([0, 20, 60]));
         for step in 0..STEPS {
@@ -389,7 +386,7 @@ fn under_plans_and_figures_of_requests_it_answers_as_models_that_are_amended() {
             let took = std::panic::AssertUnwindSafe(|| walk.step(rng, &asked));
             let equal = std::panic::catch_unwind(took).is_ok();
             assert!(equal, "seed {seed}, step {step}, of {pool:?}");
-            // A debt that lasts beyond the last instant there is, where models go on.
+            // A debt may last past the last representable instant, where models go on.
             let at_us = walk.at_us();
             if walk.models.values_mut().any(|one| one.peek(at_us, 0).reset_after_us > u64::MAX / 4)
             {

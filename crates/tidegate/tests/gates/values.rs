@@ -1,4 +1,4 @@
-//! Plans and figures of requests at a gate: all or nothing, exact under threads, in bounded memory.
+//! Plans and request-supplied values at a gate: all or nothing, exact under threads, in bounded memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ impl Plans {
     }
 }
 
-/// A rule for each user, with plans, and one for all of so many a day.
+/// A gate with a rule for each user, with plans, and a rule for all of `all` units a day.
 fn gate_of(per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
     gate_by(TestClock::at(TODAY_US), per_user, all)
 }
@@ -60,7 +60,7 @@ fn gate(per_user: u64, all: u64) -> (Gate<TestClock>, Plans) {
     gate_of(RuleSpec::new(USER, log(per_user)).limit_from_request(), all)
 }
 
-/// A question about users, each at a cost, with figures of their own or without.
+/// Asks about users, each with a cost, with values supplied by the request or without.
 fn ask<T>(users: &[(&str, u64)], own: Option<&OwnLimit>, ask: impl FnOnce(&Request<'_>) -> T) -> T {
     let entries: Vec<_> = users.iter().map(|(user, _)| [("user", *user)]).collect();
     let descriptors = entries.iter().zip(users).map(|(entries, (_, cost))| {
@@ -71,7 +71,7 @@ fn ask<T>(users: &[(&str, u64)], own: Option<&OwnLimit>, ask: impl FnOnce(&Reque
     ask(&Request::new("default", &descriptors))
 }
 
-/// What is left to a user, and to all.
+/// The units left for a user, and for all.
 fn left<C: Clock>(gate: &Gate<C>, user: &str) -> Vec<u64> {
     let left = |answer: tidegate::Answer<'_>| {
         answer.matched().iter().map(|matched| matched.decision().remaining).collect()
@@ -100,7 +100,7 @@ fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
 }
 
 #[test]
-fn figures_of_a_request_stand_before_the_plan_and_only_where_the_rule_lets_them() {
+fn supplied_values_go_before_the_plan_and_only_if_the_rule_lets_them() {
     let (gate, plans) = gate(2, 1_000);
     plans.set("ada", log(10));
     let (seven, told) = (own(log(7)), |request: &Request<'_>| gate.capacity(request));
@@ -110,9 +110,9 @@ fn figures_of_a_request_stand_before_the_plan_and_only_where_the_rule_lets_them(
     assert_eq!(ask(&[("ada", 1)], Some(&seven), |request| closed.capacity(request)), 2);
 }
 
-/// The same limiter by two descriptors of one request: their costs are summed under the first figures.
+/// Two descriptors of one request have the same limiter: their costs are summed under the first values.
 #[test]
-fn of_two_descriptors_that_meet_one_limiter_the_first_that_brings_figures_decides() {
+fn of_two_descriptors_with_one_limiter_the_first_that_supplies_values_decides() {
     let (gate, _) = gate(2, 1_000);
     let (nine, five) = (own(log(9)), own(log(5)));
     let entries = [("user", "ada")];
@@ -125,45 +125,45 @@ fn of_two_descriptors_that_meet_one_limiter_the_first_that_brings_figures_decide
     assert!(answer.is_allowed());
 }
 
-/// Without the rule for all it would be admitted, under figures that are then in force.
+/// Without the rule for all, the request would be admitted, and its values would come in force.
 #[test]
-fn a_refused_request_puts_the_figures_it_brought_in_force_for_nobody() {
+fn a_refused_request_does_not_put_its_supplied_values_in_force() {
     let short = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
     let clock = TestClock::at(TODAY_US);
     let per_user = RuleSpec::new(USER, log(10)).limit_from_request();
     let (gate, _) = gate_by(clock.clone(), per_user, 15);
     assert!(ask(&[("ada", 8)], None, |request| gate.admits(request)));
-    let brought = own(short);
-    let refused = ask(&[("ada", 2), ("bob", 10)], Some(&brought), |request| {
+    let supplied = own(short);
+    let refused = ask(&[("ada", 2), ("bob", 10)], Some(&supplied), |request| {
         let answer = gate.check(request);
         answer.matched().iter().map(|m| m.decision().is_allowed()).collect::<Vec<_>>()
     });
     assert_eq!(refused, [true, true, false]);
-    // A second later all of it would be gone, had it come under the short window.
+    // Under the short window, nothing would be used any more a second later.
     clock.pass(2_000_000);
     assert_eq!(left(&gate, "ada"), [2, 7]);
-    let denied = ask(&[("ada", 5)], Some(&brought), |request| gate.check(request).retry_after());
+    let denied = ask(&[("ada", 5)], Some(&supplied), |request| gate.check(request).retry_after());
     assert_eq!(denied, Some(Micros::from_micros(DAY.as_micros() - 2_000_000)));
     assert_eq!(left(&gate, "ada"), [2, 7]);
 }
 
 #[test]
-fn figures_that_are_new_with_each_request_cost_no_memory() {
+fn values_that_are_new_with_each_request_cost_no_memory() {
     let per_user = RuleSpec::new(USER, per_day(AlgorithmKind::FixedWindow, 1_000_000));
     let (gate, plans) = gate_of(per_user.limit_from_request(), 1_000_000);
     for number in 0..20_000_u64 {
         let spec = per_day(AlgorithmKind::FixedWindow, 1_000_000 + number);
-        let brought = own(spec);
+        let supplied = own(spec);
         plans.set("bob", spec);
         let users = [("ada", 1), ("bob", 1)];
-        assert!(ask(&users, Some(&brought).filter(|_| number % 2 == 0), |r| gate.admits(r)));
+        assert!(ask(&users, Some(&supplied).filter(|_| number % 2 == 0), |r| gate.admits(r)));
     }
     assert_eq!(gate.keys(), 3);
     assert_eq!(left(&gate, "ada"), [980_000, 960_000], "what was used stays used");
 }
 
-/// Eight threads under a plan, figures that are brought, and the rule's own ask for two users in either
-/// order; the rule for all gives to the unit what it has, and users are charged what was admitted.
+/// Eight threads ask for two users in either order, under a plan, request-supplied values, and the rule's own values.
+/// The rule for all is used up to the unit, and users are charged for what was admitted.
 #[test]
 fn eight_threads_on_requests_of_three_rules_admit_the_limit_and_not_one_unit_more() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
@@ -173,15 +173,15 @@ fn eight_threads_on_requests_of_three_rules_admit_the_limit_and_not_one_unit_mor
             plans.set("ada", per_day(algorithm, 600));
             let admitted = AtomicU64::new(0);
             together(8, |thread, rng| {
-                let brought = own(per_day(algorithm, 700 + thread));
+                let supplied = own(per_day(algorithm, 700 + thread));
                 let mut refused = 0;
                 while refused < 10 {
                     let mut users = [("ada", 1), ("bob", 1)];
                     if rng.chance(50) {
                         users.reverse();
                     }
-                    let brought = Some(&brought).filter(|_| rng.chance(30));
-                    let goes_on = ask(&users, brought, |request| gate.admits(request));
+                    let supplied = Some(&supplied).filter(|_| rng.chance(30));
+                    let goes_on = ask(&users, supplied, |request| gate.admits(request));
                     admitted.fetch_add(u64::from(goes_on), SeqCst);
                     refused += u64::from(!goes_on);
                     ask(&[("bob", 1)], None, |request| drop(gate.peek(request)));
@@ -263,9 +263,9 @@ fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
     assert_eq!(told, [(true, true), (true, false), (true, false)]);
 }
 
-/// Keys without room share one limiter under the rule's own figures, or are refused.
+/// Keys without room share one limiter under the rule's own values, or are refused.
 #[test]
-fn a_key_without_room_shares_under_the_rules_own_figures_or_is_refused() {
+fn a_key_without_room_shares_under_the_rules_own_values_or_is_refused() {
     for (on_full, admitted) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {
         let per_user = RuleSpec::new(USER, log(3)).max_keys(1, on_full).limit_from_request();
         let (gate, plans) = gate_of(per_user, 1_000);
@@ -323,7 +323,7 @@ fn a_rule_that_there_is_not_has_no_plans() {
 
 #[cfg(feature = "headers")]
 #[test]
-fn header_fields_tell_the_figures_that_decided() {
+fn header_fields_report_the_values_that_decided() {
     let (gate, plans) = gate(2, 50);
     plans.set("ada", Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60)));
     let field = |own: Option<&OwnLimit>| {
@@ -331,6 +331,6 @@ fn header_fields_tell_the_figures_that_decided() {
         fields.into_iter().find(|(name, _)| *name == "RateLimit-Policy").unwrap().1
     };
     assert_eq!(field(None), r#""per-user";q=30;w=60, "all";q=50;w=86400"#);
-    let brought = own(Spec::new(AlgorithmKind::FixedWindow, 7, Micros::from_secs(5)));
-    assert_eq!(field(Some(&brought)), r#""per-user";q=7;w=5, "all";q=50;w=86400"#);
+    let supplied = own(Spec::new(AlgorithmKind::FixedWindow, 7, Micros::from_secs(5)));
+    assert_eq!(field(Some(&supplied)), r#""per-user";q=7;w=5, "all";q=50;w=86400"#);
 }

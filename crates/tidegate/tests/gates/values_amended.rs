@@ -1,4 +1,4 @@
-//! Rules that are changed, at a gate where the figures of others come with each request.
+//! Rules that are changed, at a gate with another rule whose values come with each request.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn log(limit: u64) -> Spec {
     Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400))
 }
 
-/// A rule for each user, "each", under a plan for ada; before it and behind it one for all.
+/// A gate with a rule for each user, "each", with a plan for ada; before it and behind it a rule for all.
 fn gate(each: RuleSpec, plan: u64, all: u64) -> Gate<TestClock> {
     let rules = vec![
         RuleSpec::new("before", log(all)),
@@ -59,7 +59,7 @@ fn a_limiter_under_a_plan_is_as_it_was_when_a_rule_behind_it_turns_out_to_be_cha
     let gate = gate(usual(10), 40, 100);
     assert!(admits(&gate, "ada", 30));
     assert!(admits(&gate, "bob", 5));
-    // From now on each step over all three finds the last one closed, with the others in hand.
+    // From now on each step over all three rules finds the last one closed, with the others locked.
     amend(&gate, "behind", 90);
     for _ in 0..3 {
         assert_eq!(left(&gate, "ada"), [65, 10, 55]);
@@ -74,15 +74,15 @@ fn a_limiter_under_a_plan_is_as_it_was_when_a_rule_behind_it_turns_out_to_be_cha
 }
 
 #[test]
-fn what_a_rule_is_changed_to_holds_where_there_is_no_plan_and_nothing_is_brought() {
+fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
     let gate = gate(usual(10), 40, 1_000);
     assert!(admits(&gate, "bob", 8));
     amend(&gate, EACH, 12);
     assert_eq!((left(&gate, "bob")[1], left(&gate, "ada")[1]), (4, 40));
     let own = OwnLimit::new(Rule::new(log(20)).unwrap());
     let entries = [("user", "bob")];
-    let brought = [Descriptor::new(&entries).limit(&own)];
-    let answer = gate.peek(&Request::new("default", &brought));
+    let supplied = [Descriptor::new(&entries).limit(&own)];
+    let answer = gate.peek(&Request::new("default", &supplied));
     assert_eq!(answer.matched()[1].figures().spec().limit, Limit::Units(20));
     ask("bob", 1, |request| {
         let answer = gate.check(request);

@@ -1,5 +1,5 @@
-//! A look at a limiter under a rule that a call supplies, while it is under another: the rule is put in force
-//! only by a call that takes or gives back, so a denied one has to be told when it would be admitted.
+//! A peek at a limiter under a rule that a request supplies, while it is under another rule. Only a request that
+//! takes or gives back puts the rule in force, so a denial must report when the cost would be admitted.
 
 use tidegate_core::{Algorithm, Micros, Outcome, Rule, Timestamp, Verdict};
 
@@ -8,36 +8,38 @@ use crate::step::{One, Step};
 use crate::store::memory::preview::{Forecast, Preview, preview};
 use crate::store::memory::table::Part;
 
-/// A limiter as it is at `now`, for which it has [passed](super::held::AnyOwn::pass), and the algorithm it is seen
-/// under: that of `rule`.
+/// A limiter as it is at `now`, to which it has [passed](super::held::AnyOwn::pass), and the algorithm of `rule`,
+/// under which it is peeked at.
 #[derive(Debug)]
-pub(super) struct Brought<'a, R: Algorithm> {
+pub(super) struct Supplied<'a, R: Algorithm> {
     pub(super) entry: &'a RuledEntry,
     pub(super) algorithm: &'a R,
     pub(super) rule: &'a Rule,
     pub(super) now: Timestamp,
 }
 
-/// What a look found.
+/// The result of a peek.
 #[derive(Debug)]
 pub(super) struct Seen<R: Algorithm> {
     pub(super) one: One,
     /// The state under the new rule.
     pub(super) slot: Option<R::State>,
-    /// Whether the rule has to be put in force although the cost was denied: no wait under the old
-    /// one would do, as where a bucket begins with fewer tokens and has to begin before it fills.
+    /// Whether the rule must come in force although the cost was denied, because no wait under the old rule suffices:
+    /// a bucket that is created with fewer tokens, for example, must exist before it fills.
     pub(super) has_to_begin: bool,
 }
 
-impl<R: Algorithm> Brought<'_, R> {
-    /// Looks at what is asked; what is denied is told the least wait after which it would be admitted.
+impl<R: Algorithm> Supplied<'_, R> {
+    /// Runs the step of `part` on a copy; a denial reports the shortest wait after which the cost would be admitted.
     pub(super) fn look(&self, part: &Part<'_>) -> Seen<R> {
         let mut slot = self.after(Micros::ZERO);
         let mut one = Step::Peek.run(self.algorithm, &mut slot, part.cost, self.now);
         let mut has_to_begin = false;
         if one.verdict == Verdict::Deny && part.step.wants_figures() {
             match self.least_wait(part.cost) {
-                Some(wait) => one.decision = one.decision.map(|told| self.denied(told, wait)),
+                Some(wait) => {
+                    one.decision = one.decision.map(|decision| self.denied(decision, wait))
+                }
                 None => has_to_begin = true,
             }
         } else if one.verdict == Verdict::Deny {
@@ -47,14 +49,14 @@ impl<R: Algorithm> Brought<'_, R> {
         Seen { one, slot, has_to_begin }
     }
 
-    /// Until then the old rule goes on: it says when all is idle.
-    fn denied(&self, told: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
+    /// Returns the denial with this wait. Meanwhile the old rule decides when the limiter is idle.
+    fn denied(&self, decision: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
         let outcome = Outcome::Deny { retry_after: wait };
-        tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..told }
+        tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..decision }
     }
 
-    /// The least wait after which `cost` is admitted, if the limiter is not asked meanwhile; `None` where
-    /// it is not even when all that was used is gone. What is used only ever becomes less.
+    /// Returns the shortest wait after which `cost` is admitted, if the limiter is not asked meanwhile; `None` if it
+    /// is not admitted even when nothing is used any more. Without requests, what is used only falls.
     fn least_wait(&self, cost: u64) -> Option<Micros> {
         let (mut least, mut most) = (0, self.reset_after().as_micros());
         if !self.admits_after(self.reset_after(), cost) {
@@ -64,7 +66,7 @@ impl<R: Algorithm> Brought<'_, R> {
             true => most = at,
             false => least = at + 1,
         };
-        // Nearly always right, so that a log is copied a few times and no more.
+        // The guess is nearly always right, so that a log is copied only a few times.
         if let Some(guess) = self.guess(cost).filter(|guess| *guess < self.reset_after()) {
             let guess = guess.as_micros();
             halve(guess);
@@ -82,7 +84,7 @@ impl<R: Algorithm> Brought<'_, R> {
         Some(Micros::from_micros(most))
     }
 
-    /// When so much is gone under the old rule that what is left fits beside `cost`.
+    /// Guesses the wait: until, under the old rule, what is used fits beside `cost`.
     fn guess(&self, cost: u64) -> Option<Micros> {
         let fresh = self.algorithm.fresh(self.now);
         let may_be_used = self.algorithm.remaining(&fresh, self.now).checked_sub(cost)?;
@@ -98,23 +100,23 @@ impl<R: Algorithm> Brought<'_, R> {
         Step::Decide.run(self.algorithm, &mut slot, cost, at).verdict.is_allowed()
     }
 
-    /// Its state when it comes under the rule after a wait.
+    /// Returns its state if it comes under the rule after a wait.
     fn after(&self, wait: Micros) -> Option<R::State> {
         self.entry.clone().state_under(self.algorithm, self.rule, self.now.plus(wait))
     }
 }
 
-/// A preview from a copy that comes under `algorithm` with the first cost that fits.
-pub(super) struct Coming<R: Algorithm> {
+/// A preview of a copy that comes under `algorithm` with the first cost that fits.
+pub(super) struct AfterChange<R: Algorithm> {
     pub(super) entry: RuledEntry,
     pub(super) algorithm: R,
     pub(super) rule: Rule,
     pub(super) now: Timestamp,
-    /// How it goes on from there, and the wait until then.
+    /// The preview from that cost on, and the wait until then.
     pub(super) then: Option<(Box<dyn Preview>, Micros)>,
 }
 
-impl<R: Algorithm> Preview for Coming<R> {
+impl<R: Algorithm> Preview for AfterChange<R> {
     fn admit(&mut self, cost: u64) -> Option<Forecast> {
         self.admit_behind(0, cost)
     }
@@ -124,12 +126,12 @@ impl<R: Algorithm> Preview for Coming<R> {
             return Some(Forecast::default());
         }
         let Self { entry, algorithm, rule, now, then } = self;
-        let brought = Brought { entry, algorithm, rule, now: *now };
+        let supplied = Supplied { entry, algorithm, rule, now: *now };
         let (preview, before) = then.get_or_insert_with(|| {
-            let at_once = brought.admits_after(Micros::ZERO, cost);
-            let wait = if at_once { None } else { brought.least_wait(cost) };
+            let at_once = supplied.admits_after(Micros::ZERO, cost);
+            let wait = if at_once { None } else { supplied.least_wait(cost) };
             let wait = wait.unwrap_or_default();
-            (preview(brought.algorithm, brought.after(wait), brought.now.plus(wait)), wait)
+            (preview(supplied.algorithm, supplied.after(wait), supplied.now.plus(wait)), wait)
         });
         let forecast = preview.admit_behind(units, cost)?;
         Some(Forecast { wait: before.plus(forecast.wait), ..forecast })
