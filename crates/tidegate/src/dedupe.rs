@@ -41,7 +41,7 @@ fn of_request<'m>(
         hasher.write_usize(id.len());
         hasher.write(id.as_bytes());
         for met in met {
-            hasher.write_u32(met.lineage);
+            met.lineage.hash(hasher);
             let own = || Some(policy.rules().get(met.rule)?.variant(met.variant));
             let figures: Option<&Spec> = met.figures.as_deref().or_else(own).map(|one| one.spec());
             (met.fingerprint, met.cost, figures).hash(hasher);

@@ -23,12 +23,12 @@ impl<C> Bans<C> {
 
     /// Adds the ban of a rule and drops the rule's previous one.
     pub(crate) fn add(&mut self, rule: Lineage, ban: Ban<C>) {
-        self.0.retain(|(other, _)| *other != rule);
+        self.0.retain(|(other, _)| !other.is_of_rule(rule));
         self.0.push((rule, ban));
     }
 
     fn of_rule(&self, rule: Lineage) -> Option<&Ban<C>> {
-        self.0.iter().find(|(other, _)| *other == rule).map(|(_, ban)| ban)
+        self.0.iter().find(|(other, _)| other.is_of_rule(rule)).map(|(_, ban)| ban)
     }
 
     /// The ban that may refuse at this limiter.

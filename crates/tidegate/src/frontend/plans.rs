@@ -18,13 +18,13 @@ pub(crate) struct Plans(Vec<(Lineage, Box<Lookup>)>);
 impl Plans {
     /// Sets the lookup of a rule, in place of its previous one.
     pub(crate) fn add(&mut self, rule: Lineage, plan: Box<Lookup>) {
-        self.0.retain(|(other, _)| *other != rule);
+        self.0.retain(|(other, _)| !other.is_of_rule(rule));
         self.0.push((rule, plan));
     }
 
     /// Returns the plan of a rule for a descriptor.
     pub(crate) fn of(&self, rule: Lineage, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
-        let (_, plan) = self.0.iter().find(|(lineage, _)| *lineage == rule)?;
+        let (_, plan) = self.0.iter().find(|(other, _)| other.is_of_rule(rule))?;
         plan(descriptor)
     }
 }

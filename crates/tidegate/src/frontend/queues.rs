@@ -16,7 +16,7 @@ pub(crate) struct GateQueue {
 
 impl GateQueue {
     /// Whether its limiter belongs to this rule.
-    pub(crate) const fn is_of(&self, rule: Lineage) -> bool {
+    pub(crate) fn is_of(&self, rule: Lineage) -> bool {
         self.rule == rule
     }
 }
@@ -25,7 +25,7 @@ impl QueueKey for GateQueue {
     const COUNTS: usize = 256;
 
     fn spread(&self) -> usize {
-        self.fingerprint.spread().wrapping_add(self.rule as usize)
+        self.fingerprint.spread().wrapping_add(self.rule.number_of_rule() as usize)
     }
 }
 

@@ -22,7 +22,7 @@ impl SharedGate {
     ///   rule, and by the values of its key and `hash_tag`. If other entries become the **key** or the tag,
     ///   limiters with the same values as before go on, and all others start fresh.
     /// - A **removed** rule decides nothing on this node. Its limiters stay in the store until they expire, and
-    ///   in this process for as long, so adding the rule back gives no key a fresh limit.
+    ///   in this process at least as long, so adding the rule back gives no key a fresh limit.
     /// - An **added** rule starts with the state that the store has.
     ///
     /// Each node gets the policy separately. While nodes differ, the newest [revision](Policy::with_revision)

@@ -52,11 +52,15 @@ impl Fallback {
         can_hold: impl Fn(&Rule) -> bool,
     ) -> (Done<Option<Decided>>, Standing) {
         let (lack, policy) = (Lack::of(error), &generation.policy);
-        let is_closed = |met: &KeyMet| {
-            on_store_error(policy, met) == OnStoreError::Closed
-                || !met.figures.as_deref().is_none_or(&can_hold)
-        };
         let newest = self.memory.newest();
+        // A limiter whose rule has others by now is unknown here, but no load may open its limit.
+        let is_closed = |met: &KeyMet| {
+            let setting = on_store_error(policy, met);
+            setting == OnStoreError::Closed
+                || !met.figures.as_deref().is_none_or(&can_hold)
+                || (setting == OnStoreError::Local || lack == Lack::Overloaded)
+                    && newest.has_others_for(met)
+        };
         let is_here = |met: &KeyMet| match on_store_error(policy, met) {
             OnStoreError::Local => newest.number_of(met).is_some(),
             OnStoreError::Open => lack == Lack::Overloaded && newest.number_of(met).is_some(),

@@ -117,7 +117,8 @@ impl Store {
 
     /// Whether each request has its own values for a rule.
     pub(super) fn is_figured(&self, rule: usize) -> bool {
-        self.looked_up.contains(&self.generation.lineage(rule))
+        let lineage = self.generation.lineage(rule);
+        self.looked_up.iter().any(|rule| rule.is_of_rule(lineage))
             || self.policy().rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
     }
 

@@ -13,8 +13,38 @@ use crate::rules::Policy;
 /// Values in place of those of a rule's variant; `None` if the variant's hold.
 pub(crate) type Figures = Option<Arc<Rule>>;
 
-/// Identifies a rule through all policies of a gate.
-pub(crate) type Lineage = u32;
+/// The identity of the limiters of a rule, for the lifetime of a gate, whatever policies are put in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Lineage {
+    rule: u32,
+    /// How often the rule got other limiters.
+    limiters: u32,
+}
+
+impl Lineage {
+    /// The identity that no rule has.
+    pub(crate) const NONE: Self = Self::of_rule(u32::MAX);
+
+    /// The first limiters of the rule with this number.
+    pub(crate) const fn of_rule(rule: u32) -> Self {
+        Self { rule, limiters: 0 }
+    }
+
+    /// The same rule with other limiters.
+    pub(crate) const fn with_other_limiters(self) -> Self {
+        Self { limiters: self.limiters.wrapping_add(1), ..self }
+    }
+
+    /// Whether both are of one rule, with the same limiters or others.
+    #[inline]
+    pub(crate) const fn is_of_rule(self, other: Self) -> bool {
+        self.rule == other.rule
+    }
+
+    pub(crate) const fn number_of_rule(self) -> u32 {
+        self.rule
+    }
+}
 
 /// A limiter that a request uses.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::clock::{Clock, Timer};
 use crate::limiter::KeyedLimiter;
 use crate::request::Request;
 use crate::rules::PolicyRule;
-use crate::step::{Descriptors, One, Step};
+use crate::step::{Descriptors, Lineage, One, Step};
 use crate::wait::wait_until;
 
 /// The name of the rule in answers.
@@ -134,7 +134,7 @@ fn with_answer<T>(rule: &Rule, cost: u64, one: One, read: impl FnOnce(&Answer<'_
     let One { verdict, at, decision, overflow, elsewhere, .. } = one;
     let rule = PolicyRule::of_values(NAME, rule);
     let reply = decision.map(|decision| Reply {
-        lineage: 0,
+        lineage: Lineage::NONE,
         number: 0,
         variant: 0,
         figures: None,

@@ -179,6 +179,20 @@ async fn a_cost_is_given_back_to_a_rule_that_was_removed_meanwhile_and_added_bac
 }
 
 #[tokio::test]
+async fn a_charge_is_not_settled_with_the_limiter_of_another_hash_tag() {
+    let server = Server::start(&[]);
+    let [gate, _] = nodes(&server, &[log("x", 10)]).await;
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries).cost(6)];
+    let charge = gate.hold(&Request::new("default", &descriptors)).await.unwrap();
+    replace(&gate, vec![log("x", 10).hash_tag("user")]);
+    assert_eq!(asked(&gate, "ada", 8).await, (true, vec![10]), "its limiter has another key now");
+    charge.release().await.unwrap();
+    assert!(!asked(&gate, "ada", 3).await.0, "that one took nothing of the charge");
+    assert!(asked(&gate, "ada", 2).await.0);
+}
+
+#[tokio::test]
 async fn what_does_not_fit_the_store_changes_nothing() {
     let cluster = Cluster::start(2, 0);
     let (gate, _) = gate_over(&cluster.url(), vec![log("r", 10)]).await;

@@ -147,6 +147,21 @@ async fn a_request_that_was_not_sent_opens_no_limit_although_few_wait() {
 }
 
 #[tokio::test]
+async fn requests_under_way_are_refused_if_their_rule_has_other_limiters_by_then() {
+    for on_store_error in [OnStoreError::Open, OnStoreError::Local] {
+        let server = Server::start(&[]);
+        let (gate, _) = gate(&server, on_store_error).await;
+        server.signal("STOP");
+        let under_way = begin(&gate, 50, |_| "ada".to_owned()).await;
+        let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(on_store_error);
+        gate.replace(Policy::new(vec![rule.key(["account"])]).unwrap()).unwrap();
+        let admitted = under_way.join_all().await.iter().filter(|got| got.is_allowed).count();
+        server.signal("CONT");
+        assert_eq!(admitted, 0, "{on_store_error:?}");
+    }
+}
+
+#[tokio::test]
 async fn requests_for_keys_of_their_own_that_wait_together_have_this_nodes_share() {
     let server = Server::start(&[]);
     let (gate, events) = gate(&server, OnStoreError::Open).await;

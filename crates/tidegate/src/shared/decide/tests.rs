@@ -5,7 +5,7 @@ use tidegate_core::{AlgorithmKind, Spec};
 use super::super::share::Share;
 use super::*;
 use crate::rules::RuleSpec;
-use crate::step::Descriptors;
+use crate::step::{Descriptors, Lineage};
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, limit, Micros::from_secs(86_400))).key(["user"])
@@ -20,7 +20,7 @@ fn ada(cost: u64) -> [KeyMet; 1] {
     let (brought, by_plan, figures) = (false, false, None);
     [Met {
         rule: 0,
-        lineage: 0,
+        lineage: Lineage::of_rule(0),
         variant: 0,
         fingerprint,
         cost,

@@ -44,7 +44,7 @@ impl Generation {
     /// The identity of a rule through all generations.
     #[inline]
     pub(crate) fn lineage(&self, rule: usize) -> Lineage {
-        self.rules.get(rule).map_or(Lineage::MAX, |rule| rule.lineage)
+        self.rules.get(rule).map_or(Lineage::NONE, |rule| rule.lineage)
     }
 
     /// Whether each limiter of a rule has a rule of its own.
@@ -67,6 +67,15 @@ impl Generation {
             Some(rule) if is_it(rule) => Some(met.rule),
             _ => self.rules.iter().position(is_it),
         }
+    }
+
+    /// Whether the rule of a limiter from another generation is in force with other limiters.
+    #[cfg(feature = "redis")]
+    pub(crate) fn has_others_for<K>(&self, met: &Met<K>) -> bool {
+        let is_other = |rule: &TablesOfRule| {
+            rule.lineage != met.lineage && rule.lineage.is_of_rule(met.lineage)
+        };
+        self.rules.iter().any(is_other)
     }
 
     /// Whether any rule has limiters with rules of their own.

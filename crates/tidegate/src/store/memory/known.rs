@@ -62,7 +62,7 @@ impl Known {
         rule: &PolicyRule,
         at: Timestamp,
     ) -> (usize, usize) {
-        if self.of_rule.is_per_key || !self.has_same_key(rule) {
+        if self.of_rule.is_per_key || !self.has_same_limiters(store, rule) {
             return (0, 0);
         }
         let build = Build { base: store.base, budget: &self.budget, at };
@@ -81,9 +81,10 @@ impl Known {
         })
     }
 
-    /// Whether limiters have the same fingerprints under `rule`.
-    pub(super) fn has_same_key(&self, rule: &PolicyRule) -> bool {
-        self.rule.spec().key == rule.spec().key
+    /// Whether `rule` keeps the limiters: if it has the same key, and in a shared store also the same hash tag.
+    pub(super) fn has_same_limiters(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
+        let (old, new) = (self.rule.spec(), rule.spec());
+        old.key == new.key && (!store.per_key.is_shares() || old.hash_tag == new.hash_tag)
     }
 
     /// Whether limiters need rules of their own: the override of a limiter is unknown from its fingerprint if the
@@ -105,7 +106,7 @@ impl Known {
         at: Timestamp,
         migrations: &mut Migrations,
     ) {
-        if !self.has_same_key(rule) {
+        if !self.has_same_limiters(store, rule) {
             let lineage = self.of_rule.lineage;
             let Self { is_kept, is_planned, .. } = *self;
             let fresh = Self { is_kept, is_planned, ..Self::new(store, rule, lineage, at) };

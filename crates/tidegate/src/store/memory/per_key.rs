@@ -27,6 +27,10 @@ impl PerKey {
         }
     }
 
+    pub(super) const fn is_shares(&self) -> bool {
+        matches!(self, Self::Shares { .. })
+    }
+
     /// The values of the overflow limiter of a rule.
     pub(super) fn usual(&self, rule: &PolicyRule) -> Rule {
         match self {

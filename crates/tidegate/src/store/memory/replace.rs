@@ -19,7 +19,7 @@ use crate::step::Lineage;
 #[derive(Debug, Default)]
 pub(super) struct Lineages {
     by_name: BTreeMap<(String, String), Known>,
-    next: Lineage,
+    next: u32,
 }
 
 impl MemoryStore {
@@ -166,13 +166,13 @@ impl Lineages {
     ) -> TablesOfRule {
         let next = &mut self.next;
         let known = self.by_name.entry(identity(rule)).or_insert_with(|| {
-            let lineage = *next;
+            let lineage = Lineage::of_rule(*next);
             *next += 1;
             Known::new(store, rule, lineage, at)
         });
-        if !known.has_same_key(rule) && !known.is_kept {
-            // The rule's limiters are others, and nothing remembered of the old ones applies to them.
-            (known.of_rule.lineage, *next) = (*next, *next + 1);
+        if !known.has_same_limiters(store, rule) {
+            // Nothing remembered of the old limiters applies to the others.
+            known.of_rule.lineage = known.of_rule.lineage.with_other_limiters();
         }
         let since = known.since_under(rule, at);
         known.follow(store, rule, at, migrations);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BASE, NOW, explore, fingerprint, spec, together};
 use crate::clock::Clock;
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Descriptors, Done, Met, Step};
+use crate::step::{Descriptors, Done, Lineage, Met, Step};
 use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
@@ -43,7 +43,7 @@ pub(super) fn step(store: &MemoryStore, met: &[Met], step: Step) -> Done {
 /// A request of one unit from each of these limiters, by rule and key, in this order.
 pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
     let met = |(rule, key): &(usize, u32)| Met {
-        lineage: *rule as u32,
+        lineage: Lineage::of_rule(*rule as u32),
         rule: *rule,
         variant: 0,
         figures: None,
