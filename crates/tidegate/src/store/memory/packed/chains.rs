@@ -75,8 +75,13 @@ impl Chains {
     /// Creates chains for at most `most_keys` keys. They take no memory until one is locked.
     pub(super) fn for_keys(most_keys: usize) -> Self {
         let chains = (most_keys / KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
+        let homes = Lines::with_room_for(chains);
+        // The model checker does not see the order that a `OnceLock` gives to threads.
+        if cfg!(loom) {
+            (0..FIRST_CHAINS).for_each(|number| _ = homes.make(number));
+        }
         Self {
-            homes: Lines::with_room_for(chains),
+            homes,
             // A chain keeps no line that it does not need, so its spare lines are fewer than a third of its keys, and
             // all spare lines fewer than the homes, however uneven the chains are.
             spares: Lines::with_room_for(chains + 1),
