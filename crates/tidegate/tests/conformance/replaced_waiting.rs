@@ -1,13 +1,12 @@
 //! Policies that are replaced while requests wait: waiters ask again immediately, in their order.
 
-use std::time::Duration;
-
 use tidegate::{AlgorithmKind, Answer, Descriptor, Micros, OnExcess, Request, RuleSpec, Spec};
 
 use crate::kit::every_gate_of_one_step;
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
 use crate::subjects::{Case, Store};
 use crate::tasks::Task;
+use crate::waiting::until;
 
 every_gate_of_one_step! {
     who_waits_for_a_rule_that_is_removed_goes_on,
@@ -18,30 +17,11 @@ every_gate_of_one_step! {
 
 const ADA: Entries<'_> = &[("user", "ada")];
 const WEEK: Micros = Micros::from_secs(7 * 86_400);
-/// The number of looks for a store's answer, a millisecond apart: longer than any answer takes.
-const LOOKS: u32 = 30_000;
 
 /// A rule at which requests may wait.
 fn patient(case: &Case<'_, dyn Store>, name: &str, limit: u64) -> RuleSpec {
     let wait = OnExcess::Wait { wait: WEEK, max_waiters: 9 };
     case.rule(name, limit).key(["user"]).on_excess(wait)
-}
-
-/// Polls woken tasks until `happened` returns true.
-fn until<'g>(
-    tasks: &mut [Task<'g, Answer<'g>>],
-    happened: impl Fn(&[Task<'g, Answer<'g>>]) -> bool,
-) {
-    let mut looks = 0;
-    while !happened(tasks) {
-        if let Some(task) = tasks.iter_mut().find(|task| task.is_woken()) {
-            task.poll_now();
-            continue;
-        }
-        assert!(looks < LOOKS, "nothing of the kind has happened");
-        looks += 1;
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
 }
 
 fn waiting(gate: &dyn AnyGate) -> usize {

@@ -28,10 +28,7 @@ const LOOKS: u32 = 30_000;
 const WEEK: Micros = Micros::from_secs(7 * 86_400);
 
 /// Polls woken tasks until `happened` returns true.
-pub(crate) fn until(
-    tasks: &mut [Task<'_, Decision>],
-    happened: impl Fn(&[Task<'_, Decision>]) -> bool,
-) {
+pub(crate) fn until<'t, T>(tasks: &mut [Task<'t, T>], happened: impl Fn(&[Task<'t, T>]) -> bool) {
     let mut looks = 0;
     while !happened(tasks) {
         if let Some(task) = tasks.iter_mut().find(|task| task.is_woken()) {
