@@ -76,6 +76,25 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
 }
 
 /// Keys that are made as good as new by hand come back, over and over: nothing of them stays behind.
+/// Its policy and its empty tables together.
+#[test]
+fn a_rule_without_keys_takes_two_kilobytes() {
+    const RULES: usize = 1_000;
+    let _turn = turn();
+    for algorithm in AlgorithmKind::ALL {
+        let spec = Spec::new(*algorithm, 100, Micros::from_secs(60));
+        let before = HEAP.current_usage();
+        let rule = |number| {
+            let tenant = format!("tenant-{number}");
+            RuleSpec::new(format!("rule-{number}"), spec).key(["user"]).when("tenant", tenant)
+        };
+        let gate = Gate::new(Policy::new((0..RULES).map(rule).collect()).unwrap());
+        let of_one = HEAP.current_usage().saturating_sub(before) / RULES;
+        assert!((500..=2_048).contains(&of_one), "{algorithm}: {of_one} bytes");
+        drop(gate);
+    }
+}
+
 #[test]
 fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
     let _turn = turn();

@@ -133,7 +133,10 @@ impl PolicyRule {
         Self { checked: Arc::new(checked), token: Token::default() }
     }
 
-    pub(super) fn new(checked: Checked) -> Self {
+    pub(super) fn new(mut checked: Checked) -> Self {
+        // Lists that were filled one by one have room for more.
+        checked.spec.when.shrink_to_fit();
+        checked.spec.key.shrink_to_fit();
         Self { checked: Arc::new(checked), token: Token::new() }
     }
 
