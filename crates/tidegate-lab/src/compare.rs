@@ -51,7 +51,7 @@ impl Comparison {
     }
 
     /// Decides one request by every algorithm.
-    pub fn record(&mut self, event: &Event) {
+    pub fn record(&mut self, event: &Event<'_>) {
         for run in &mut self.runs {
             let answer = run.replay.decide(event);
             run.report.record(event, &answer);

@@ -121,7 +121,7 @@ impl Report {
     }
 
     /// Counts one request and its answer.
-    pub fn record(&mut self, event: &Event, answer: &Answer<'_>) {
+    pub fn record(&mut self, event: &Event<'_>, answer: &Answer<'_>) {
         self.requests += 1;
         self.refused += u64::from(!answer.is_allowed());
         self.unlimited += u64::from(answer.is_unlimited());

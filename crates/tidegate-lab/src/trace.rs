@@ -1,7 +1,7 @@
 //! Request traces: who asked for what and when, read from a file and sorted by time.
 //!
 //! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain or
-//! gzip) and comes out as [`Sorted`], an iterator of [`Event`]s in order of time. The format is
+//! gzip) and comes out as [`Sorted`], which returns [`Event`]s in order of time, a [`Batch`] at a time. The format is
 //! recognised by its content, never by the name of the file:
 //!
 //! **NDJSON**, one object per line. `domain` (`"default"`), `cost` (1) and `request_id` (none) may be
@@ -53,17 +53,20 @@
 //! let text = "{\"at_us\": 20, \"descriptor\": {\"key\": \"b\"}}\n\
 //!             {\"at_us\": 10, \"descriptor\": {\"key\": \"a\"}, \"cost\": 3}\n\
 //!             {\"at_us\": -1, \"descriptor\": {}}\n";
-//! let sorted = trace::read(Source::from_reader("example", text.as_bytes()), Options::new())?;
+//! let mut sorted = trace::read(Source::from_reader("example", text.as_bytes()), Options::new())?;
 //! assert_eq!(sorted.events(), 2);
 //! assert_eq!(sorted.bad_lines().first[0].line_number, 3);
-//! let times = sorted.map(|event| event.map(|e| e.at_us)).collect::<Result<Vec<_>, _>>()?;
-//! assert_eq!(times, [10, 20]);
+//! while let Some(batch) = sorted.next_batch()? {
+//!     let times: Vec<u64> = batch.events().map(|e| Ok(e?.at_us)).collect::<Result<_, trace::TraceError>>()?;
+//!     assert_eq!(times, [10, 20]);
+//! }
 //! # Ok::<(), trace::TraceError>(())
 //! ```
 
 mod access_log;
 mod access_time;
 mod bad_lines;
+mod batch;
 mod buffer;
 pub mod builtin;
 mod descriptor;
@@ -75,6 +78,7 @@ mod lines;
 mod merge;
 mod ndjson;
 mod options;
+mod piece;
 mod read;
 mod record;
 mod run;
@@ -83,6 +87,7 @@ mod sorted;
 mod source;
 
 pub use bad_lines::{BadLine, BadLines};
+pub use batch::Batch;
 pub use descriptor::Descriptor;
 pub use error::TraceError;
 pub use event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, Event};

@@ -12,7 +12,7 @@ use crate::trace::Event;
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
     pub(super) rule: &'a PolicyRule,
-    pub(super) event: &'a Event,
+    pub(super) event: &'a Event<'a>,
 }
 
 impl<'a> Key<'a> {
@@ -23,9 +23,8 @@ impl<'a> Key<'a> {
     /// A rule matches only requests that have every entry of its key.
     fn entries(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let entries = &self.event.descriptor;
-        let value = move |name| entries.iter().find(|(entry, _)| entry == name);
-        let key = self.rule.spec().key.iter();
-        key.filter_map(value).map(|(name, value)| (name.as_str(), value.as_str()))
+        let value = move |name: &String| entries.iter().find(|(entry, _)| entry == name).copied();
+        self.rule.spec().key.iter().filter_map(value)
     }
 }
 

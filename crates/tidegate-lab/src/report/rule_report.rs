@@ -78,7 +78,7 @@ impl RuleReport {
         self.drawn = Some(Drawn::new(bins, self.own.is_queue()));
     }
 
-    pub(super) fn record(&mut self, event: &Event, answer: &Answer<'_>, matched: &Matched<'_>) {
+    pub(super) fn record(&mut self, event: &Event<'_>, answer: &Answer<'_>, matched: &Matched<'_>) {
         self.asked += 1;
         self.overflow += u64::from(matched.is_overflow());
         let refused = !matched.decision().is_allowed();
@@ -105,7 +105,7 @@ impl RuleReport {
         (variant, &mut self.room)
     }
 
-    fn refuse(&mut self, event: &Event) {
+    fn refuse(&mut self, event: &Event<'_>) {
         self.refused += 1;
         let key = Key { rule: &self.rule, event };
         self.refused_most.add(key.fingerprint(&self.seed), || key.to_string());
@@ -114,7 +114,7 @@ impl RuleReport {
         }
     }
 
-    fn admit(&mut self, event: &Event, matched: &Matched<'_>) {
+    fn admit(&mut self, event: &Event<'_>, matched: &Matched<'_>) {
         let delay = matched.decision().delay();
         self.longest_delay = self.longest_delay.max(delay);
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());

@@ -14,7 +14,7 @@ const SECOND_US: i64 = 1_000_000;
 
 /// Reads times, and remembers the last minute: neighbours in a log usually share it, and the
 /// calendar takes longer than the rest of a line.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct AccessTime {
     minute: [u8; MINUTE_BYTES],
     zone: [u8; ZONE_BYTES],

@@ -52,6 +52,19 @@ impl BadLines {
             self.first.push(BadLine { line_number, reason, excerpt });
         }
     }
+
+    /// Appends those of a later piece, whose lines are counted from after `lines_before`.
+    pub(super) fn append(&mut self, piece: Self, lines_before: u64) {
+        self.count += piece.count;
+        let room = DESCRIBED.saturating_sub(self.first.len());
+        self.first.extend(
+            piece
+                .first
+                .into_iter()
+                .take(room)
+                .map(|bad| BadLine { line_number: lines_before + bad.line_number, ..bad }),
+        );
+    }
 }
 
 fn excerpt(line: &[u8]) -> String {
@@ -104,6 +117,15 @@ mod tests {
         assert_eq!((bad.count, bad.first.len()), (25, 20));
         assert_eq!(bad.first[19].line_number, 20);
         assert_eq!(bad.first[0].to_string(), "line 1: because: line");
+    }
+
+    #[test]
+    fn those_of_a_later_piece_follow_under_their_own_numbers() {
+        let (mut bad, mut later) = (BadLines::default(), BadLines::default());
+        (1..=19).for_each(|n| bad.add(n, "because".into(), b"line"));
+        (2..=4).for_each(|n| later.add(n, "because".into(), b"line"));
+        bad.append(later, 100);
+        assert_eq!((bad.count, bad.first.len(), bad.first[19].line_number), (22, 20, 102));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Events in memory as records, until there are too many or the input ends.
+//! The events of one piece of the input as records, in order of time.
 
 use super::event::LineEvent;
-use super::record;
+use super::record::Names;
 
-/// The records one after another, and the start of each.
+/// The records one after another, and the time and place of each.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     records: Vec<u8>,
@@ -15,19 +15,25 @@ pub(super) struct Buffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     at_us: u64,
-    start: usize,
-    end: usize,
+    start: u32,
+    end: u32,
 }
 
 impl Buffer {
-    pub(super) fn push(&mut self, event: &LineEvent<'_>) {
+    /// Adds an event. The lines of one piece never fill the four GiB that a position can name.
+    pub(super) fn push(&mut self, event: &LineEvent<'_>, names: &Names) {
         let start = self.records.len();
-        record::encode(event, &mut self.records);
-        self.positions.push(Position { at_us: event.at_us, start, end: self.records.len() });
+        names.encode(event, &mut self.records);
+        let (start, end) = (start as u32, self.records.len() as u32);
+        self.positions.push(Position { at_us: event.at_us, start, end });
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.positions.is_empty()
+    /// Puts the events in order, and frees the memory that they do not need.
+    pub(super) fn sort(&mut self) {
+        // Logs are nearly in order, which speeds up this sort.
+        self.positions.sort_unstable();
+        self.records.shrink_to_fit();
+        self.positions.shrink_to_fit();
     }
 
     /// Bytes held, as far as they depend on the events.
@@ -35,24 +41,9 @@ impl Buffer {
         self.records.len() + self.positions.len() * size_of::<Position>()
     }
 
-    /// Drops the events and keeps the memory for the next ones.
-    pub(super) fn clear(&mut self) {
-        self.records.clear();
-        self.positions.clear();
-    }
-
-    pub(super) fn sort(&mut self) {
-        // Logs are nearly in order, which speeds up this sort.
-        self.positions.sort_unstable();
-    }
-
-    /// Times and records in their current order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.positions.iter().map(|p| (p.at_us, &self.records[p.start..p.end]))
-    }
-
-    /// The `index`-th of [`Self::iter`].
+    /// The `index`-th record and its time, in the current order.
     pub(super) fn get(&self, index: usize) -> Option<(u64, &[u8])> {
-        self.positions.get(index).map(|p| (p.at_us, &self.records[p.start..p.end]))
+        let position = self.positions.get(index)?;
+        Some((position.at_us, &self.records[position.start as usize..position.end as usize]))
     }
 }

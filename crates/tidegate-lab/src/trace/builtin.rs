@@ -17,7 +17,7 @@ const REQUESTS_PER_SIDE: u64 = 200;
 /// assert_eq!((trace[0].at_us, trace[200].at_us), (59_000_000, 60_000_000));
 /// ```
 #[must_use]
-pub fn minute_edge() -> Vec<Event> {
+pub fn minute_edge() -> Vec<Event<'static>> {
     let second = |start_s: u64| {
         let step_us = SECOND_US / REQUESTS_PER_SIDE;
         (0..REQUESTS_PER_SIDE).map(move |i| start_s * SECOND_US + i * step_us)
@@ -25,12 +25,12 @@ pub fn minute_edge() -> Vec<Event> {
     second(59).chain(second(60)).map(demo_request).collect()
 }
 
-fn demo_request(at_us: u64) -> Event {
+fn demo_request(at_us: u64) -> Event<'static> {
     Event {
         request_id: None,
         at_us,
-        domain: DEFAULT_DOMAIN.to_owned(),
-        descriptor: vec![("key".to_owned(), "demo".to_owned())],
+        domain: DEFAULT_DOMAIN,
+        descriptor: vec![("key", "demo")],
         cost: 1,
     }
 }

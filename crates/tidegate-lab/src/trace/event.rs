@@ -16,27 +16,26 @@ pub const COST_MAX: u64 = 1_000_000_000;
 
 /// One request: its time, its descriptor, and the units it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Event {
+pub struct Event<'a> {
     /// Microseconds since the Unix epoch (or since any other zero the trace has), at most
     /// [`AT_US_MAX`].
     pub at_us: u64,
     /// The domain whose rules apply; [`DEFAULT_DOMAIN`] by default.
-    pub domain: String,
+    pub domain: &'a str,
     /// Names and values in the order of the trace; no name occurs twice.
-    pub descriptor: Vec<(String, String)>,
+    pub descriptor: Vec<(&'a str, &'a str)>,
     /// Units asked for, 0 to [`COST_MAX`]; 1 by default.
     pub cost: u64,
     /// The id of the request, if the trace has one; for
     /// [`Request::with_id`](tidegate::Request::with_id).
-    pub request_id: Option<String>,
+    pub request_id: Option<&'a str>,
 }
 
-impl Event {
+impl<'a> Event<'a> {
     /// `request` with the id of this event, if it has one.
     #[must_use]
-    pub fn under_id<'a>(&'a self, request: Request<'a>) -> Request<'a> {
-        let id = self.request_id.as_deref();
-        id.and_then(|id| request.with_id(id).ok()).unwrap_or(request)
+    pub fn under_id(&self, request: Request<'a>) -> Request<'a> {
+        self.request_id.and_then(|id| request.with_id(id).ok()).unwrap_or(request)
     }
 }
 

@@ -13,13 +13,18 @@ enum Format {
 }
 
 /// Parses one line after another, and learns the format from the first good one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct LineParser {
     settled: Option<Format>,
     access_time: AccessTime,
 }
 
 impl LineParser {
+    /// Whether a good line was read. Copies of the parser then read all lines alike.
+    pub(super) fn knows_format(&self) -> bool {
+        self.settled.is_some()
+    }
+
     /// The event a line describes. The line is neither blank nor ends in a line end.
     pub(super) fn parse<'a>(&mut self, line: &'a [u8]) -> Result<LineEvent<'a>, Reason> {
         let format = self.settled.unwrap_or_else(|| looks_like(line));

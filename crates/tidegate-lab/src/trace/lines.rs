@@ -1,11 +1,91 @@
-//! Lines of bounded length from any reader.
+//! The text of a trace in pieces of whole lines, and the lines of a piece.
 
 use std::io::{self, BufRead, ErrorKind};
+use std::mem;
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 /// The longest line that is read, in bytes without its end: 1 MiB.
 pub(super) const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// The most bytes that are kept of a line: room for a carriage return, and one byte more, so that a
+/// line of which bytes were dropped is still too long.
+const KEPT_BYTES_MAX: usize = LINE_BYTES_MAX + 2;
+
+/// Cuts the bytes of a reader into pieces of whole lines. A piece is as long as requested, or one
+/// longer line, and never holds more than both together, whatever the input.
+pub(super) struct Pieces<R> {
+    reader: R,
+    piece_bytes: usize,
+    /// What was read and is not returned yet.
+    text: Vec<u8>,
+    /// The start of the last line of `text`, which has no end yet.
+    last_line: usize,
+    failed: Option<io::Error>,
+}
+
+impl<R: BufRead> Pieces<R> {
+    /// `piece_bytes` is at least 1.
+    pub(super) fn new(reader: R, piece_bytes: usize) -> Self {
+        Self { reader, piece_bytes, text: Vec::new(), last_line: 0, failed: None }
+    }
+
+    /// Replaces `piece` by the next one, which is empty at the end of the input. The last line of
+    /// the input may have no end.
+    ///
+    /// If the reader fails, the whole lines before the error come first.
+    pub(super) fn next(&mut self, piece: &mut Vec<u8>) -> io::Result<()> {
+        while self.last_line < self.piece_bytes && self.failed.is_none() {
+            match self.read_more() {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.last_line = self.text.len();
+                    break;
+                }
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        if self.last_line == 0
+            && let Some(error) = self.failed.take()
+        {
+            return Err(error);
+        }
+        piece.clear();
+        piece.extend_from_slice(&self.text[self.last_line..]);
+        self.text.truncate(self.last_line);
+        mem::swap(piece, &mut self.text);
+        self.last_line = 0;
+        Ok(())
+    }
+
+    /// The part of a line during which [`Self::next`] returned an error.
+    pub(super) fn cut_off(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Takes the bytes that the reader has ready, but no more of a line than is kept of it; `false`
+    /// at the end of the input.
+    fn read_more(&mut self) -> io::Result<bool> {
+        let ready = loop {
+            match self.reader.fill_buf() {
+                Ok([]) => return Ok(false),
+                Ok(bytes) => break bytes,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        };
+        let end = memchr(b'\n', ready).unwrap_or(ready.len());
+        let room = KEPT_BYTES_MAX.saturating_sub(self.text.len() - self.last_line);
+        self.text.extend_from_slice(&ready[..end.min(room)]);
+        self.text.extend_from_slice(&ready[end..]);
+        if let Some(last) = memrchr(b'\n', &ready[end..]) {
+            self.last_line = self.text.len() - (ready.len() - end) + last + 1;
+        }
+        let taken = ready.len();
+        self.reader.consume(taken);
+        Ok(true)
+    }
+}
 
 /// One line without its `\n` or `\r\n`.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,94 +95,45 @@ pub(super) enum Line<'a> {
     TooLong(&'a [u8]),
 }
 
-/// Splits the bytes of a reader into lines, and never holds more than one line of the longest
-/// length, whatever the input.
-pub(super) struct Lines<R> {
-    reader: R,
-    kept: Vec<u8>,
-}
-
-impl<R: BufRead> Lines<R> {
-    pub(super) fn new(reader: R) -> Self {
-        Self { reader, kept: Vec::new() }
-    }
-
-    /// The next line, or `None` at the end. A last line without an end counts.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        self.kept.clear();
-        let mut text_bytes: usize = 0;
-        loop {
-            match self.take_part()? {
-                None if text_bytes == 0 => return Ok(None),
-                None => break,
-                Some(part) => {
-                    text_bytes = text_bytes.saturating_add(part.text_bytes);
-                    if part.ends_line {
-                        break;
-                    }
-                }
-            }
-        }
-        // One byte more than the longest line is kept, for a carriage return.
-        let line = self.kept.strip_suffix(b"\r").unwrap_or(&self.kept);
-        let too_long = text_bytes > LINE_BYTES_MAX + 1 || line.len() > LINE_BYTES_MAX;
-        Ok(Some(if too_long { Line::TooLong(line) } else { Line::Whole(line) }))
-    }
-
-    /// The part of the line during which [`Self::next`] returned an error.
-    pub(super) fn cut_off(&self) -> &[u8] {
-        &self.kept
-    }
-
-    /// Takes the bytes of the current line that the reader has ready; `None` at the end of the
-    /// input.
-    fn take_part(&mut self) -> io::Result<Option<Part>> {
-        let at_hand = loop {
-            match self.reader.fill_buf() {
-                Ok([]) => return Ok(None),
-                Ok(bytes) => break bytes,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        };
-        let end = memchr(b'\n', at_hand);
-        let text = &at_hand[..end.unwrap_or(at_hand.len())];
-        let room = (LINE_BYTES_MAX + 1).saturating_sub(self.kept.len());
-        self.kept.extend_from_slice(&text[..text.len().min(room)]);
-        let part = Part { text_bytes: text.len(), ends_line: end.is_some() };
-        self.reader.consume(part.text_bytes + usize::from(part.ends_line));
-        Ok(Some(part))
-    }
-}
-
-struct Part {
-    text_bytes: usize,
-    ends_line: bool,
+/// The lines of a piece. A last line without an end counts.
+pub(super) fn lines(piece: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    let mut rest = piece;
+    std::iter::from_fn(move || {
+        let end = memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = rest.get(..end).filter(|_| !rest.is_empty())?;
+        rest = rest.get(end + 1..).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let too_long = line.len() > LINE_BYTES_MAX;
+        Some(if too_long { Line::TooLong(line) } else { Line::Whole(line) })
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::BufReader;
+    use std::io::{BufReader, Read};
 
     /// The length of each line, negative if it was too long.
-    fn lengths(input: &[u8], buffer_bytes: usize) -> Vec<i64> {
-        let mut lines = Lines::new(BufReader::with_capacity(buffer_bytes, input));
-        let mut found = Vec::new();
-        while let Some(line) = lines.next().unwrap() {
-            found.push(match line {
+    fn lengths(input: &[u8], buffer_bytes: usize, piece_bytes: usize) -> Vec<i64> {
+        let mut pieces = Pieces::new(BufReader::with_capacity(buffer_bytes, input), piece_bytes);
+        let (mut piece, mut found) = (Vec::new(), Vec::new());
+        loop {
+            pieces.next(&mut piece).unwrap();
+            if piece.is_empty() {
+                return found;
+            }
+            assert!(piece.len() <= piece_bytes + buffer_bytes + KEPT_BYTES_MAX + 1);
+            found.extend(lines(&piece).map(|line| match line {
                 Line::Whole(text) => text.len() as i64,
                 Line::TooLong(_) => -1,
-            });
+            }));
         }
-        assert!(lines.kept.capacity() <= 2 * LINE_BYTES_MAX + 2);
-        found
     }
 
     #[test]
     fn line_ends() {
-        for buffer_bytes in [1, 2, 3, 100] {
-            let of = |text: &[u8]| lengths(text, buffer_bytes);
+        for (buffer_bytes, piece_bytes) in [(1, 1), (2, 1), (3, 4), (100, 1), (100, 100)] {
+            let of = |text: &[u8]| lengths(text, buffer_bytes, piece_bytes);
             assert_eq!(of(b""), Vec::<i64>::new());
             assert_eq!(of(b"a"), [1]);
             assert_eq!(of(b"a\n"), [1]);
@@ -132,7 +163,25 @@ mod tests {
             let closed = end.ends_with(b"\n");
             input.extend_from_slice(if closed { b"ok" } else { b"" });
             let wanted = if closed { vec![expected, 2] } else { vec![expected] };
-            assert_eq!(lengths(&input, 8192), wanted, "{x} {end:?}");
+            for piece_bytes in [1, 100_000] {
+                assert_eq!(lengths(&input, 8192, piece_bytes), wanted, "{x} {end:?}");
+            }
         }
+    }
+
+    #[test]
+    fn whole_lines_come_before_an_error_and_the_cut_line_after_it() {
+        struct Fails;
+        impl Read for Fails {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("the cable is out"))
+            }
+        }
+        let mut pieces = Pieces::new(BufReader::new(b"a\nb\nc".chain(Fails)), 100);
+        let mut piece = Vec::new();
+        pieces.next(&mut piece).unwrap();
+        assert_eq!(piece, b"a\nb\n");
+        pieces.next(&mut piece).unwrap_err();
+        assert_eq!(pieces.cut_off(), b"c");
     }
 }

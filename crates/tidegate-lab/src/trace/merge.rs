@@ -1,43 +1,78 @@
-//! Several sorted runs read as one.
+//! Several sorted parts of a trace read as one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::io;
 
-use super::run::{Run, RunReader};
+use super::buffer::Buffer;
+use super::run::RunReader;
 
-/// Merges runs in order of the input; equal times stay in that order.
+/// Records in order of time, one after another.
+#[derive(Debug)]
+pub(super) enum Part {
+    Run(RunReader),
+    /// The number is how many records were returned.
+    Memory(Buffer, usize),
+}
+
+impl Part {
+    /// Moves to the next record and returns its time; `None` at the end, where memory is freed.
+    fn advance(&mut self) -> io::Result<Option<u64>> {
+        match self {
+            Self::Run(run) => run.advance(),
+            Self::Memory(buffer, returned) => {
+                let time = buffer.get(*returned).map(|(at_us, _)| at_us);
+                *returned += 1;
+                if time.is_none() {
+                    *buffer = Buffer::default();
+                }
+                Ok(time)
+            }
+        }
+    }
+
+    /// The record [`Self::advance`] moved to.
+    fn record(&self) -> &[u8] {
+        match self {
+            Self::Run(run) => run.record(),
+            Self::Memory(buffer, returned) => {
+                buffer.get(returned.wrapping_sub(1)).map_or(&[], |(_, record)| record)
+            }
+        }
+    }
+}
+
+/// Merges parts in order of the input; equal times stay in that order.
 #[derive(Debug)]
 pub(super) struct Merge {
-    runs: Vec<RunReader>,
-    /// The time of each run's next record, and the run's number: the earlier run goes first among
-    /// equals.
+    parts: Vec<Part>,
+    /// The time of each part's next record, and the part's number: the earlier part goes first
+    /// among equals.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     /// Whether the record of the top head has been returned.
-    given: bool,
+    returned: bool,
 }
 
 impl Merge {
-    pub(super) fn new(runs: Vec<Run>) -> io::Result<Self> {
-        let mut runs: Vec<RunReader> = runs.into_iter().map(Run::into_reader).collect();
-        let mut heads = BinaryHeap::with_capacity(runs.len());
-        for (number, run) in runs.iter_mut().enumerate() {
-            heads.extend(run.advance()?.map(|at_us| Reverse((at_us, number))));
+    pub(super) fn new(mut parts: Vec<Part>) -> io::Result<Self> {
+        let mut heads = BinaryHeap::with_capacity(parts.len());
+        for (number, part) in parts.iter_mut().enumerate() {
+            heads.extend(part.advance()?.map(|at_us| Reverse((at_us, number))));
         }
-        Ok(Self { runs, heads, given: false })
+        Ok(Self { parts, heads, returned: false })
     }
 
-    /// The next record and its time; `None` when all runs are at their end.
+    /// The next record and its time; `None` when all parts are at their end.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        if self.given {
+        if self.returned {
             self.advance_top()?;
         }
-        self.given = true;
+        self.returned = true;
         let Some(&Reverse((at_us, number))) = self.heads.peek() else {
             return Ok(None);
         };
-        Ok(Some((at_us, self.runs[number].record())))
+        Ok(Some((at_us, self.parts[number].record())))
     }
 
     fn advance_top(&mut self) -> io::Result<()> {
@@ -45,7 +80,7 @@ impl Merge {
             return Ok(());
         };
         let Reverse((_, number)) = *top;
-        match self.runs[number].advance()? {
+        match self.parts[number].advance()? {
             Some(at_us) => *top = Reverse((at_us, number)),
             None => drop(PeekMut::pop(top)),
         }

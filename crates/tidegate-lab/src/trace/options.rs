@@ -3,8 +3,10 @@
 
 use std::path::PathBuf;
 
-/// The default of [`Options::memory_budget_bytes`]: 256 MiB.
-const DEFAULT_BUDGET_BYTES: usize = 256 << 20;
+use super::record::Names;
+
+/// The default of [`Options::memory_budget_bytes`]: 64 MiB.
+const DEFAULT_BUDGET_BYTES: usize = 64 << 20;
 
 /// The progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,7 @@ pub struct Progress {
 pub struct Options<'a> {
     pub(super) memory_budget_bytes: usize,
     pub(super) temp_dir: PathBuf,
+    pub(super) names: Names,
     pub(super) on_progress: Box<dyn FnMut(Progress) + 'a>,
 }
 
@@ -40,12 +43,13 @@ impl Default for Options<'_> {
 }
 
 impl<'a> Options<'a> {
-    /// 256 MiB, the system's folder for temporary files, no progress.
+    /// 64 MiB, the system's folder for temporary files, all entries, no progress.
     #[must_use]
     pub fn new() -> Self {
         Self {
             memory_budget_bytes: DEFAULT_BUDGET_BYTES,
             temp_dir: std::env::temp_dir(),
+            names: Names::default(),
             on_progress: Box::new(|_| ()),
         }
     }
@@ -62,6 +66,14 @@ impl<'a> Options<'a> {
     #[must_use]
     pub fn temp_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.temp_dir = dir.into();
+        self
+    }
+
+    /// Keeps only entries of these names of the descriptors, and so needs less memory and time for
+    /// the rest of the work. By default all are kept.
+    #[must_use]
+    pub fn only_entries<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.names = Names::only(names);
         self
     }
 

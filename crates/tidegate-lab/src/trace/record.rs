@@ -2,13 +2,14 @@
 //!
 //! `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the
 //! record. Numbers are written seven bits at a time, low bits first, the high bit set on all bytes
-//! but the last; a text is its length and its bytes. The sorter keeps the time beside the record.
+//! but the last; a text is its length and its bytes; names that nearly every event has are written
+//! as numbers. The sorter keeps the time beside the record.
 
 use std::fmt;
 
-use super::event::{Event, LineEvent};
+use super::event::{DEFAULT_DOMAIN, Event, LineEvent};
 
-/// A record that was not written by [`encode`]: the temporary file was damaged.
+/// A record that was not written by [`Names::encode`]: the temporary file was damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Damaged;
 
@@ -20,28 +21,77 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
-/// Appends the record of an event.
-pub(super) fn encode(event: &LineEvent<'_>, to: &mut Vec<u8>) {
-    put_number(event.cost, to);
-    put_text(&event.domain, to);
-    put_text(event.request_id.as_deref().unwrap_or_default(), to);
-    for (name, value) in &event.descriptor {
-        put_text(name, to);
-        put_text(value, to);
+/// The names that records hold as numbers: the default domain, and entries of descriptors.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    numbered: Vec<String>,
+    /// Whether other entries are left out.
+    only: bool,
+}
+
+impl Default for Names {
+    /// All entries are kept.
+    fn default() -> Self {
+        Self { only: false, ..Self::only(["ip", "method", "path", "status", "user_agent"]) }
     }
 }
 
-pub(super) fn decode(at_us: u64, record: &[u8]) -> Result<Event, Damaged> {
-    let mut rest = record;
-    let cost = take_number(&mut rest)?;
-    let domain = take_text(&mut rest)?;
-    let request_id = Some(take_text(&mut rest)?).filter(|id| !id.is_empty());
-    // Access logs, the common case, have five.
-    let mut descriptor = Vec::with_capacity(5);
-    while !rest.is_empty() {
-        descriptor.push((take_text(&mut rest)?, take_text(&mut rest)?));
+impl Names {
+    /// Entries of other names are left out.
+    pub(super) fn only<N: Into<String>>(entries: impl IntoIterator<Item = N>) -> Self {
+        let entries = entries.into_iter().map(Into::into);
+        Self {
+            numbered: [DEFAULT_DOMAIN.to_owned()].into_iter().chain(entries).collect(),
+            only: true,
+        }
     }
-    Ok(Event { at_us, domain, descriptor, cost, request_id })
+
+    /// Appends the record of an event.
+    pub(super) fn encode(&self, event: &LineEvent<'_>, to: &mut Vec<u8>) {
+        put_number(event.cost, to);
+        self.put_name(&event.domain, to);
+        put_text(event.request_id.as_deref().unwrap_or_default(), to);
+        for (name, value) in &event.descriptor {
+            if !self.only || self.numbered.iter().any(|kept| kept == name) {
+                self.put_name(name, to);
+                put_text(value, to);
+            }
+        }
+    }
+
+    pub(super) fn decode<'a>(&'a self, at_us: u64, record: &'a [u8]) -> Result<Event<'a>, Damaged> {
+        let mut rest = record;
+        let cost = take_number(&mut rest)?;
+        let domain = self.take_name(&mut rest)?;
+        let request_id = Some(take_text(&mut rest)?).filter(|id| !id.is_empty());
+        // Access logs, the common case, have five.
+        let mut descriptor = Vec::with_capacity(self.numbered.len().min(5));
+        while !rest.is_empty() {
+            descriptor.push((self.take_name(&mut rest)?, take_text(&mut rest)?));
+        }
+        Ok(Event { at_us, domain, descriptor, cost, request_id })
+    }
+
+    /// Writes the number of a name counted from 1, or 0 and the name.
+    fn put_name(&self, name: &str, to: &mut Vec<u8>) {
+        match (1..).zip(&self.numbered).find(|(_, numbered)| *numbered == name) {
+            Some((number, _)) => put_number(number, to),
+            None => {
+                put_number(0, to);
+                put_text(name, to);
+            }
+        }
+    }
+
+    fn take_name<'a>(&'a self, rest: &mut &'a [u8]) -> Result<&'a str, Damaged> {
+        match take_number(rest)?.checked_sub(1) {
+            None => take_text(rest),
+            Some(index) => {
+                let name = usize::try_from(index).ok().and_then(|index| self.numbered.get(index));
+                name.map(String::as_str).ok_or(Damaged)
+            }
+        }
+    }
 }
 
 fn put_number(mut number: u64, to: &mut Vec<u8>) {
@@ -70,11 +120,11 @@ fn take_number(rest: &mut &[u8]) -> Result<u64, Damaged> {
     Err(Damaged)
 }
 
-fn take_text(rest: &mut &[u8]) -> Result<String, Damaged> {
+fn take_text<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Damaged> {
     let length = usize::try_from(take_number(rest)?).map_err(|_| Damaged)?;
     let (text, tail) = rest.split_at_checked(length).ok_or(Damaged)?;
     *rest = tail;
-    std::str::from_utf8(text).map(str::to_owned).map_err(|_| Damaged)
+    std::str::from_utf8(text).map_err(|_| Damaged)
 }
 
 #[cfg(test)]
@@ -82,13 +132,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn any_name() -> impl Strategy<Value = String> {
+        prop_oneof![".{0,200}", "ip|path|default"]
+    }
+
     proptest! {
         #[test]
         fn what_was_written_is_read(
             cost in any::<u64>(),
-            domain in ".{0,200}",
+            domain in any_name(),
             request_id in proptest::option::of(".{1,200}"),
-            entries in proptest::collection::vec((".{0,5}", ".{0,200}"), 0..8),
+            entries in proptest::collection::vec((any_name(), ".{0,200}"), 0..8),
         ) {
             let event = LineEvent {
                 at_us: 5,
@@ -97,17 +151,24 @@ mod tests {
                 cost,
                 request_id: request_id.as_deref().map(Into::into),
             };
-            let mut record = Vec::new();
-            encode(&event, &mut record);
-            let read = decode(5, &record).unwrap();
-            prop_assert_eq!(read, Event { at_us: 5, domain, descriptor: entries, cost, request_id });
+            let entries = entries.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+            let only_ip = entries.clone().filter(|(name, _)| ["ip", "default"].contains(name));
+            let all = (Names::default(), entries.collect());
+            for (names, descriptor) in [all, (Names::only(["ip"]), only_ip.collect())] {
+                let mut record = Vec::new();
+                names.encode(&event, &mut record);
+                let read = names.decode(5, &record).unwrap();
+                let request_id = request_id.as_deref();
+                let expected = Event { at_us: 5, domain: &domain, descriptor, cost, request_id };
+                prop_assert_eq!(read, expected);
+            }
         }
 
         #[test]
         fn damage_is_an_error_or_another_event_but_no_panic(
             record in proptest::collection::vec(any::<u8>(), 0..60),
         ) {
-            if let Ok(event) = decode(1, &record) {
+            if let Ok(event) = Names::default().decode(1, &record) {
                 prop_assert_eq!(event.at_us, 1);
                 prop_assert!(!record.is_empty());
             }
@@ -116,9 +177,11 @@ mod tests {
 
     #[test]
     fn a_record_cut_short_is_damaged() {
-        assert_eq!(decode(1, &[]), Err(Damaged));
-        assert_eq!(decode(1, &[1, 9, b'a']), Err(Damaged));
-        assert_eq!(decode(1, &[1, 0, 0, 1, b'a']), Err(Damaged));
-        assert_eq!(decode(1, &[0xff; 12]), Err(Damaged));
+        let names = Names::default();
+        let damaged: [&[u8]; 5] =
+            [&[], &[1, 0, 9, b'a'], &[1, 1, 0, 0, 1, b'a'], &[1, 9, 0], &[0xff; 12]];
+        for record in damaged {
+            assert_eq!(names.decode(1, record), Err(Damaged));
+        }
     }
 }

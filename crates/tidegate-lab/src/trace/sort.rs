@@ -1,79 +1,64 @@
 //! Puts any number of events in order of time within a budget of memory.
 //!
-//! Events gather in a buffer. When it is full it is sorted and written out as a run of level 0.
-//! When the newest 64 runs are of one level they are merged into one of the next level, so that few
-//! are open at a time: at most 63 of each level between merges, and the levels grow with the
-//! logarithm of the input. At the end the remaining runs are merged, the newest 64 at a time, until
-//! one merge can read the rest.
+//! Pieces of the input come sorted. When they fill the budget they are merged into a run of level
+//! 0, a file. When the newest 64 runs are of one level they are merged into one of the next level,
+//! so that few are open at a time: at most 63 of each level between merges, and the levels grow
+//! with the logarithm of the input. At the end the newest runs are merged, 64 at a time, until one
+//! merge can read the rest, with the pieces that are still in memory.
 //!
-//! Runs stay in order of the input: only neighbours are merged, and among equal times a merge takes
-//! the earlier run first. So the whole sort is stable.
+//! Runs and pieces stay in order of the input: only neighbours are merged, and among equal times a
+//! merge takes the earlier part first. So the whole sort is stable.
 
 use std::io;
+use std::mem;
 use std::path::PathBuf;
 
 use super::buffer::Buffer;
-use super::event::LineEvent;
-use super::merge::Merge;
+use super::merge::{Merge, Part};
 use super::run::{Run, RunWriter};
 
 /// The number of runs that one merge reads.
 pub(super) const FAN_IN: usize = 64;
 
-/// Accepts events in any order.
+/// Accepts sorted pieces in order of the input.
 pub(super) struct Sorter {
     budget_bytes: usize,
     fan_in: usize,
     dir: PathBuf,
-    buffer: Buffer,
+    pieces: Vec<Buffer>,
+    pieces_bytes: usize,
     runs: Vec<Run>,
-}
-
-/// All events in order of time.
-#[derive(Debug)]
-pub(super) enum InOrder {
-    /// The events fitted in memory; the number is how many were returned.
-    Memory(Buffer, usize),
-    /// The events are in files.
-    Files(Merge),
 }
 
 impl Sorter {
     /// `fan_in` is at least 2; runs go to `dir`.
     pub(super) fn new(budget_bytes: usize, fan_in: usize, dir: PathBuf) -> Self {
         let fan_in = fan_in.max(2);
-        Self { budget_bytes, fan_in, dir, buffer: Buffer::default(), runs: Vec::new() }
+        let (pieces, runs) = (Vec::new(), Vec::new());
+        Self { budget_bytes, fan_in, dir, pieces, pieces_bytes: 0, runs }
     }
 
-    pub(super) fn push(&mut self, event: &LineEvent<'_>) -> io::Result<()> {
-        self.buffer.push(event);
-        if self.buffer.bytes() > self.budget_bytes { self.spill() } else { Ok(()) }
+    pub(super) fn push(&mut self, sorted: Buffer) -> io::Result<()> {
+        self.pieces_bytes += sorted.bytes();
+        self.pieces.push(sorted);
+        if self.pieces_bytes > self.budget_bytes { self.spill() } else { Ok(()) }
     }
 
-    pub(super) fn finish(mut self) -> io::Result<InOrder> {
-        if self.runs.is_empty() {
-            self.buffer.sort();
-            return Ok(InOrder::Memory(self.buffer, 0));
-        }
-        if !self.buffer.is_empty() {
-            self.spill()?;
-        }
-        self.buffer = Buffer::default(); // the memory is better used by the merge
+    /// All events in order of time.
+    pub(super) fn finish(mut self) -> io::Result<Merge> {
         while self.runs.len() > self.fan_in {
             self.merge_newest()?;
         }
-        Merge::new(self.runs).map(InOrder::Files)
+        let runs = self.runs.into_iter().map(|run| Part::Run(run.into_reader()));
+        let pieces = self.pieces.into_iter().map(|piece| Part::Memory(piece, 0));
+        Merge::new(runs.chain(pieces).collect())
     }
 
-    /// Writes the buffer as a run, and merges while a level is full.
+    /// Writes what is in memory as a run, and merges while a level is full.
     fn spill(&mut self) -> io::Result<()> {
-        self.buffer.sort();
-        let mut run = RunWriter::new(&self.dir)?;
-        for (at_us, record) in self.buffer.iter() {
-            run.write(at_us, record)?;
-        }
-        self.runs.push(run.finish(0)?);
-        self.buffer.clear();
+        let pieces = mem::take(&mut self.pieces).into_iter();
+        self.write_run(pieces.map(|piece| Part::Memory(piece, 0)).collect(), 0)?;
+        self.pieces_bytes = 0;
         while self.newest_level_is_full() {
             self.merge_newest()?;
         }
@@ -92,26 +77,17 @@ impl Sorter {
     fn merge_newest(&mut self) -> io::Result<()> {
         let newest = self.runs.split_off(self.runs.len().saturating_sub(self.fan_in));
         let level = newest.first().map_or(0, |run| run.level + 1);
-        let mut merge = Merge::new(newest)?;
-        let mut merged = RunWriter::new(&self.dir)?;
-        while let Some((at_us, record)) = merge.next()? {
-            merged.write(at_us, record)?;
-        }
-        self.runs.push(merged.finish(level)?);
-        Ok(())
+        self.write_run(newest.into_iter().map(|run| Part::Run(run.into_reader())).collect(), level)
     }
-}
 
-impl InOrder {
-    /// The next record and its time.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        match self {
-            Self::Memory(buffer, given) => {
-                *given += 1;
-                Ok(buffer.get(*given - 1))
-            }
-            Self::Files(merge) => merge.next(),
+    fn write_run(&mut self, parts: Vec<Part>, level: u32) -> io::Result<()> {
+        let mut merge = Merge::new(parts)?;
+        let mut run = RunWriter::new(&self.dir)?;
+        while let Some((at_us, record)) = merge.next()? {
+            run.write(at_us, record)?;
         }
+        self.runs.push(run.finish(level)?);
+        Ok(())
     }
 }
 
@@ -120,28 +96,39 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    use crate::trace::record;
+    use crate::trace::event::LineEvent;
+    use crate::trace::record::Names;
 
-    /// Sorts the times with their positions in the input, and returns both.
-    fn sorted(times: &[u64], budget_bytes: usize, fan_in: usize) -> (Vec<(u64, usize)>, usize) {
+    /// A piece of events at these times, each with its place in the input.
+    fn piece(times: &[u64], first: usize) -> Buffer {
+        let mut piece = Buffer::default();
+        for (place, at_us) in (first..).zip(times) {
+            let descriptor = vec![("place".into(), place.to_string().into())];
+            let (at_us, domain) = (*at_us, "d".into());
+            let event = LineEvent { at_us, domain, descriptor, cost: 1, request_id: None };
+            piece.push(&event, &Names::default());
+        }
+        piece.sort();
+        piece
+    }
+
+    /// Sorts the times, in pieces, with their places in the input, and returns both.
+    fn sorted(
+        times: &[u64],
+        piece_events: usize,
+        budget_bytes: usize,
+        fan_in: usize,
+    ) -> (Vec<(u64, usize)>, usize) {
         let mut sorter = Sorter::new(budget_bytes, fan_in, std::env::temp_dir());
         let mut open_max = 0;
-        for (index, at_us) in times.iter().enumerate() {
-            let descriptor = vec![("place".into(), index.to_string().into())];
-            let event = LineEvent {
-                at_us: *at_us,
-                domain: "d".into(),
-                descriptor,
-                cost: 1,
-                request_id: None,
-            };
-            sorter.push(&event).unwrap();
+        for (number, events) in times.chunks(piece_events).enumerate() {
+            sorter.push(piece(events, number * piece_events)).unwrap();
             open_max = open_max.max(sorter.runs.len());
         }
         let mut in_order = sorter.finish().unwrap();
-        let mut found = Vec::new();
+        let (names, mut found) = (Names::default(), Vec::new());
         while let Some((at_us, bytes)) = in_order.next().unwrap() {
-            let event = record::decode(at_us, bytes).unwrap();
+            let event = names.decode(at_us, bytes).unwrap();
             found.push((at_us, event.descriptor[0].1.parse().unwrap()));
         }
         (found, open_max)
@@ -158,17 +145,19 @@ mod tests {
         #[test]
         fn equals_a_stable_sort_through_any_number_of_merges(
             times in proptest::collection::vec(0_u64..50, 0..300),
+            piece_events in 1_usize..20,
             budget_bytes in 0_usize..400,
             fan_in in 2_usize..6,
         ) {
-            prop_assert_eq!(sorted(&times, budget_bytes, fan_in).0, stable(&times));
+            let (found, _) = sorted(&times, piece_events, budget_bytes, fan_in);
+            prop_assert_eq!(found, stable(&times));
         }
     }
 
     #[test]
     fn open_runs_are_bounded() {
         let times: Vec<u64> = (0..1_000).map(|i| i * 7 % 100).collect();
-        let (found, open_max) = sorted(&times, 0, 4);
+        let (found, open_max) = sorted(&times, 1, 0, 4);
         assert_eq!(found, stable(&times));
         // 1,000 runs are five digits to the base of four, each at most 3.
         assert!((4..=15).contains(&open_max), "{open_max} runs");
@@ -178,15 +167,8 @@ mod tests {
     fn within_the_budget_no_file_is_written() {
         let nowhere = PathBuf::from("/nowhere/at/all");
         let mut sorter = Sorter::new(1 << 20, FAN_IN, nowhere.clone());
-        let event = || LineEvent {
-            at_us: 1,
-            domain: "d".into(),
-            descriptor: Vec::new(),
-            cost: 1,
-            request_id: None,
-        };
-        sorter.push(&event()).unwrap();
-        assert!(matches!(sorter.finish().unwrap(), InOrder::Memory(..)));
-        assert!(Sorter::new(0, FAN_IN, nowhere).push(&event()).is_err());
+        sorter.push(piece(&[1], 0)).unwrap();
+        assert!(sorter.finish().unwrap().next().unwrap().is_some());
+        assert!(Sorter::new(0, FAN_IN, nowhere).push(piece(&[1], 0)).is_err());
     }
 }

@@ -1,28 +1,28 @@
 //! A trace in order of time.
 
-use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::bad_lines::BadLines;
+use super::batch::Batch;
 use super::error::TraceError;
-use super::event::Event;
-use super::record;
-use super::sort::InOrder;
+use super::merge::Merge;
+use super::record::Names;
 
 /// The events of a trace in order of time; events of one time in order of the input.
-///
-/// An iterator whose items are errors only if temporary files fail; after an error it ends.
 #[derive(Debug)]
 pub struct Sorted {
-    pub(super) in_order: InOrder,
+    pub(super) in_order: Merge,
+    pub(super) names: Arc<Names>,
     pub(super) summary: Summary,
     pub(super) dir: PathBuf,
     pub(super) failed: bool,
 }
 
-/// The summary of a trace that has been read.
+/// The summary of a trace that has been read, or of a piece of it.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
+    pub(super) lines: u64,
     pub(super) events: u64,
     pub(super) first_at_us: Option<u64>,
     pub(super) last_at_us: Option<u64>,
@@ -34,7 +34,16 @@ impl Summary {
     pub(super) fn add(&mut self, at_us: u64) {
         self.events += 1;
         self.first_at_us = Some(self.first_at_us.map_or(at_us, |first| first.min(at_us)));
-        self.last_at_us = Some(self.last_at_us.map_or(at_us, |last| last.max(at_us)));
+        self.last_at_us = self.last_at_us.max(Some(at_us));
+    }
+
+    /// Appends the summary of the next piece, whose lines are counted from its start.
+    pub(super) fn append(&mut self, piece: Self) {
+        self.bad_lines.append(piece.bad_lines, self.lines);
+        self.lines += piece.lines;
+        self.events += piece.events;
+        self.first_at_us = [self.first_at_us, piece.first_at_us].into_iter().flatten().min();
+        self.last_at_us = self.last_at_us.max(piece.last_at_us);
     }
 }
 
@@ -70,23 +79,20 @@ impl Sorted {
         self.summary.is_cut
     }
 
-    fn next_event(&mut self) -> io::Result<Option<Event>> {
-        let Some((at_us, bytes)) = self.in_order.next()? else {
-            return Ok(None);
-        };
-        record::decode(at_us, bytes).map(Some).map_err(io::Error::other)
-    }
-}
-
-impl Iterator for Sorted {
-    type Item = Result<Event, TraceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// The next events, at most 1,024; `None` at the end.
+    ///
+    /// # Errors
+    /// [`TraceError::Spill`] if temporary files fail; the trace then ends.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>, TraceError> {
         if self.failed {
-            return None;
+            return Ok(None);
         }
-        let next = self.next_event();
-        self.failed = next.is_err();
-        next.map_err(|source| TraceError::Spill { dir: self.dir.clone(), source }).transpose()
+        let mut batch = Batch::new(Arc::clone(&self.names), self.dir.clone());
+        let filled = batch.fill(&mut self.in_order);
+        self.failed = filled.is_err();
+        match filled {
+            Ok(()) => Ok(Some(batch).filter(|batch| !batch.is_empty())),
+            Err(source) => Err(TraceError::Spill { dir: self.dir.clone(), source }),
+        }
     }
 }

@@ -4,7 +4,8 @@
 
 use std::net::IpAddr;
 
-use tidegate_lab::trace::{self, Event, Options, Source};
+use crate::events::{Owned, all};
+use tidegate_lab::trace::{self, Options, Source};
 
 #[allow(dead_code)] // its `main` is not called here
 #[path = "../../examples/make_example_log.rs"]
@@ -12,13 +13,13 @@ mod make_example_log;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/example-access.log");
 
-fn events() -> Vec<Event> {
+fn events() -> Vec<Owned> {
     let sorted = trace::read(Source::open(PATH).unwrap(), Options::new()).unwrap();
     assert_eq!(sorted.bad_lines().first, []);
-    sorted.collect::<Result<_, _>>().unwrap()
+    all(sorted).unwrap()
 }
 
-fn entry<'e>(event: &'e Event, name: &str) -> &'e str {
+fn entry<'e>(event: &'e Owned, name: &str) -> &'e str {
     event.descriptor.iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)
 }
 

@@ -4,8 +4,9 @@
 
 use std::io;
 
+use crate::events::{Owned, all};
 use proptest::prelude::*;
-use tidegate_lab::trace::{self, Event, Options, Sorted, Source, TraceError};
+use tidegate_lab::trace::{self, Options, Sorted, Source, TraceError};
 
 const LOG: &str = r#"192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5 "-" "a\"b""#;
 const JSON: &str = r#"{"at_us": 5, "domain": "d", "descriptor": {"a": "1", "b": "\n"}, "cost": 2}"#;
@@ -14,17 +15,17 @@ fn read(bytes: impl Into<Vec<u8>>, options: Options<'_>) -> Result<Sorted, Trace
     trace::read(Source::from_reader("test", io::Cursor::new(bytes.into())), options)
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = Owned> {
     let values = proptest::collection::vec("[ -~é\\n]{0,12}", 0..4);
     (0_u64..40, "[a-z]{0,8}", values, 0_u64..=trace::COST_MAX).prop_map(
         |(at_us, domain, values, cost)| {
             let descriptor = values.into_iter().enumerate().map(|(i, v)| (format!("n{i}"), v));
-            Event { at_us, domain, descriptor: descriptor.rev().collect(), cost, request_id: None }
+            Owned { at_us, domain, descriptor: descriptor.rev().collect(), cost, request_id: None }
         },
     )
 }
 
-fn to_json(event: &Event) -> String {
+fn to_json(event: &Owned) -> String {
     let quote = |text: &str| serde_json::Value::from(text).to_string();
     let entries = event.descriptor.iter().map(|(k, v)| format!("{}: {}", quote(k), quote(v)));
     format!(
@@ -53,8 +54,7 @@ proptest! {
         expected.sort_by_key(|e| e.at_us);
         prop_assert_eq!(sorted.first_at_us(), expected.first().map(|e| e.at_us));
         prop_assert_eq!(sorted.last_at_us(), expected.last().map(|e| e.at_us));
-        let found: Vec<Event> = sorted.collect::<Result<_, _>>().unwrap();
-        prop_assert_eq!(found, expected);
+        prop_assert_eq!(all(sorted).unwrap(), expected);
     }
 }
 

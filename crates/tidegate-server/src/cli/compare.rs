@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tidegate::{Micros, config};
 use tidegate_lab::compare::Comparison;
 use tidegate_lab::plot::{Bins, TARGET_BINS};
-use tidegate_lab::trace::builtin;
+use tidegate_lab::trace::{Options, builtin};
 
 use super::lab;
 use crate::failure::Failure;
@@ -48,13 +48,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut ended = ExitCode::SUCCESS;
     let comparison = match &args.trace {
         Some(trace) => {
-            let sorted = lab::read(trace)?;
+            let sorted = lab::read(trace, Options::new().only_entries(&args.key))?;
             let is_cut = sorted.is_cut();
             let mut comparison = begin(args, lab::bins(&sorted))?;
-            lab::each(sorted, |event| {
-                comparison.record(event);
-                Ok(())
-            })?;
+            lab::each(
+                sorted,
+                |_| Ok(()),
+                |event, ()| {
+                    comparison.record(event);
+                    Ok(())
+                },
+            )?;
             ended = lab::ended(trace, is_cut);
             comparison
         }

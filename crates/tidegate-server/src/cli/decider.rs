@@ -55,15 +55,14 @@ impl Decider {
     ///
     /// # Errors
     /// Returns an error if the store did not reply, or the process is asked to stop.
-    pub(super) fn decide(&mut self, event: &Event) -> Result<Answer<'_>, Failure> {
+    pub(super) fn decide(&self, event: &Event<'_>) -> Result<Answer<'_>, Failure> {
         let InStore { replay, runtime, stop } = match self {
             Self::Here(replay) => return Ok(replay.decide(event)),
-            Self::Store(in_store) => in_store.as_mut(),
+            Self::Store(in_store) => in_store.as_ref(),
         };
-        let entries = event.descriptor.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let entries: Vec<_> = entries.collect();
-        let descriptors = [Descriptor::new(&entries).cost(event.cost)];
-        let request = event.under_id(Request::new(&event.domain, &descriptors));
+        let mut stop = stop.clone();
+        let descriptors = [Descriptor::new(&event.descriptor).cost(event.cost)];
+        let request = event.under_id(Request::new(event.domain, &descriptors));
         let at = Timestamp::from_micros(event.at_us);
         runtime.block_on(async {
             tokio::select! {

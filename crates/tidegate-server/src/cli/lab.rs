@@ -4,27 +4,29 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_lab::PictureFile;
 use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
-use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Source};
+use tidegate_lab::trace::{self, BadLines, Batch, Event, Options, Progress, Sorted, Source};
 
 use crate::failure::Failure;
 use crate::printable;
 
-/// Events between two updates of the bar.
-const SHOWN_EVERY: u64 = 8_192;
+/// Batches that are decided and wait to be recorded.
+const BATCHES_BETWEEN: usize = 2;
 
 /// Reads a trace and sorts it by time, with a bar on a terminal.
-pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
+pub(super) fn read(trace: &Path, options: Options<'_>) -> Result<Sorted, Failure> {
     let source = Source::open(trace).map_err(Failure::new)?;
     let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
     let show = |progress: Progress| {
         bar.set_length(progress.bytes_total.unwrap_or(progress.bytes_read));
         bar.set_position(progress.bytes_read);
     };
-    let sorted = trace::read(source, Options::new().on_progress(show)).map_err(Failure::new);
+    let sorted = trace::read(source, options.on_progress(show)).map_err(Failure::new);
     bar.finish_and_clear();
     let sorted = sorted?;
     report(sorted.bad_lines());
@@ -42,21 +44,58 @@ pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
         .report()
 }
 
-/// Passes every event to `decide`, with a bar on a terminal.
-pub(super) fn each(
-    sorted: Sorted,
-    mut decide: impl FnMut(&Event) -> Result<(), Failure>,
+/// Passes every event to `decide`, on a thread of its own, and what it returns to `record`, with a
+/// bar on a terminal.
+pub(super) fn each<D: Send>(
+    mut sorted: Sorted,
+    decide: impl Fn(&Event<'_>) -> Result<D, Failure> + Send,
+    mut record: impl FnMut(&Event<'_>, D) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let bar = bar("{spinner} deciding  [{bar:32}] {human_pos}/{human_len}  {eta}");
     bar.set_length(sorted.events());
-    for (number, event) in (1..).zip(sorted) {
-        decide(&event.map_err(Failure::new)?)?;
-        if number % SHOWN_EVERY == 0 {
-            bar.set_position(number);
+    thread::scope(|scope| {
+        let (send, decided) = sync_channel(BATCHES_BETWEEN);
+        scope.spawn(move || {
+            while let Some(next) = next_decided(&mut sorted, &decide).transpose() {
+                let failed = next.is_err();
+                // If nobody receives, recording failed.
+                if send.send(next).is_err() || failed {
+                    break;
+                }
+            }
+        });
+        for next in decided {
+            let Decided { batch, decisions, ended } = next?;
+            for (event, decision) in batch.events().zip(decisions) {
+                record(&event.map_err(Failure::new)?, decision)?;
+            }
+            ended?;
+            bar.inc(batch.len() as u64);
         }
-    }
-    bar.finish_and_clear();
-    Ok(())
+        bar.finish_and_clear();
+        Ok(())
+    })
+}
+
+/// A batch of events and the decisions on them, in the same order.
+struct Decided<D> {
+    batch: Batch,
+    decisions: Vec<D>,
+    /// The error that ended the replay, after the last of the decisions.
+    ended: Result<(), Failure>,
+}
+
+fn next_decided<D>(
+    sorted: &mut Sorted,
+    decide: impl Fn(&Event<'_>) -> Result<D, Failure>,
+) -> Result<Option<Decided<D>>, Failure> {
+    let Some(batch) = sorted.next_batch().map_err(Failure::new)? else { return Ok(None) };
+    let mut decisions = Vec::with_capacity(batch.len());
+    let ended = batch.events().try_for_each(|event| {
+        decisions.push(decide(&event.map_err(Failure::new)?)?);
+        Ok(())
+    });
+    Ok(Some(Decided { batch, decisions, ended }))
 }
 
 /// The bins of a picture of the whole trace.

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use tidegate::StoreUrl;
 use tidegate::json::{DecisionLine, JsonObject};
+use tidegate_lab::replay;
 use tidegate_lab::report::{self, Report};
+use tidegate_lab::trace::Event;
 
 use super::decider::Decider;
 use super::lab;
@@ -62,16 +64,16 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let policy = policy::load(&args.config)?;
     let picture = lab::picture(args.plot.as_deref())?;
-    let sorted = lab::read(&args.trace)?;
+    let sorted = lab::read(&args.trace, replay::options(&policy))?;
     let (bins, is_cut) = (lab::bins(&sorted), sorted.is_cut());
     let mut report = Report::new(&policy);
-    let mut decider = Decider::new(policy.clone(), args.store.as_ref())?;
+    let decider = Decider::new(policy.clone(), args.store.as_ref())?;
     if picture.is_some() {
         report = report.drawn(bins);
     }
     let mut lines = Lines::new(args.format);
-    let decided = lab::each(sorted, |event| {
-        let answer = decider.decide(event)?;
+    let decide = |event: &Event<'_>| decider.decide(event);
+    let decided = lab::each(sorted, decide, |event, answer| {
         report.record(event, &answer);
         lines.print(&DecisionLine::from(&answer))
     });

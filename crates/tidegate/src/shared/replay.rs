@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
 
 use tidegate_core::Timestamp;
 
 use super::store::StepArgs;
-use super::{SharedGate, SharedGateError};
+use super::{KeyMet, SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::rules::Policy;
@@ -21,7 +22,7 @@ const KEYS_PER_CALL: usize = 512;
 #[derive(Debug)]
 pub struct SharedReplay {
     gate: SharedGate,
-    keys: HashSet<Vec<u8>>,
+    keys: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl SharedReplay {
@@ -37,7 +38,7 @@ impl SharedReplay {
         // A replay shares its limits with no node.
         settings.nodes.get_or_insert(1);
         settings.key_prefix = format!("{:.40}run-{run:016x}:", settings.key_prefix);
-        Ok(Self { gate: SharedGate::new(policy, settings, |_| {})?, keys: HashSet::new() })
+        Ok(Self { gate: SharedGate::new(policy, settings, |_| {})?, keys: Mutex::default() })
     }
 
     /// Returns the gate that decides, for its policy and its store.
@@ -51,18 +52,13 @@ impl SharedReplay {
     /// # Errors
     /// The store did not reply. A replay is worth nothing without it.
     pub async fn decide(
-        &mut self,
+        &self,
         request: &Request<'_>,
         at: Timestamp,
     ) -> Result<Answer<'_>, StoreError> {
         let store = self.gate.newest();
         let met = self.gate.met(&store, request);
-        for met in &met {
-            if !self.keys.contains(&met.fingerprint) {
-                self.keys.insert(met.fingerprint.clone());
-            }
-        }
-        self.keys.extend(store.answer_key(&met, request.id()));
+        self.remember(&met, store.answer_key(&met, request.id()));
         let parts = store.parts(&met);
         if !parts.is_empty() {
             let done = store.ask_across(&met, &parts, request.origin(), Some(at)).await;
@@ -73,12 +69,24 @@ impl SharedReplay {
         Ok(store.answer_of(&met, done))
     }
 
+    /// Remembers the keys of a request, to remove them at the end.
+    fn remember(&self, met: &[KeyMet], answer: Option<Vec<u8>>) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        for met in met {
+            if !keys.contains(&met.fingerprint) {
+                keys.insert(met.fingerprint.clone());
+            }
+        }
+        keys.extend(answer);
+    }
+
     /// Removes all data of this run from the store.
     ///
     /// # Errors
     /// The store did not reply, and some of the data is still there.
     pub async fn end(self) -> Result<(), StoreError> {
-        let keys: Vec<_> = self.keys.into_iter().collect();
+        let keys = self.keys.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let keys: Vec<_> = keys.into_iter().collect();
         // In a cluster keys live in different slots.
         let keys_per_call = if self.gate.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
         for keys in keys.chunks(keys_per_call) {

@@ -46,7 +46,7 @@ async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
     let server = Server::start(&[]);
     let policy = || Policy::new(vec![rule(AlgorithmKind::SlidingLog, 2)]).unwrap();
     for _ in 0..2 {
-        let mut replay = SharedReplay::new(policy(), settings(&server.url())).unwrap();
+        let replay = SharedReplay::new(policy(), settings(&server.url())).unwrap();
         replay.gate().connected().await.unwrap();
         let mut told = Vec::new();
         for at_s in [100, 50_000, 86_499, 86_500] {

@@ -30,9 +30,8 @@ fn report_of<'k>(
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
     let mut report = Report::within(&replay.policy(), Memory { names: 10, worst_bytes });
     for (at_us, key) in requests {
-        let descriptor = vec![("key".to_owned(), key.to_owned())];
-        let event =
-            Event { at_us, domain: "default".to_owned(), descriptor, cost: 1, request_id: None };
+        let descriptor = vec![("key", key)];
+        let event = Event { at_us, domain: "default", descriptor, cost: 1, request_id: None };
         report.record(&event, &replay.decide(&event));
     }
     report

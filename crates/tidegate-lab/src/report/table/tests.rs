@@ -14,9 +14,9 @@ fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory)
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
     let mut report = Report::within(&replay.policy(), memory);
     for ip in ips {
-        let descriptor = vec![("ip".to_owned(), ip.to_string())];
-        let event =
-            Event { at_us: 5, domain: "default".to_owned(), descriptor, cost: 1, request_id: None };
+        let ip = ip.to_string();
+        let descriptor = vec![("ip", ip.as_str())];
+        let event = Event { at_us: 5, domain: "default", descriptor, cost: 1, request_id: None };
         report.record(&event, &replay.decide(&event));
     }
     table(&report)
@@ -73,9 +73,8 @@ fn report_of_caller(ip: &str) -> String {
     rule.overrides[0].limit = Some(Limit::Units(1));
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
     let mut report = Report::within(&replay.policy(), ROOMY);
-    let descriptor = vec![("ip".to_owned(), ip.to_owned())];
-    let event =
-        Event { at_us: 5, domain: "default".to_owned(), descriptor, cost: 1, request_id: None };
+    let descriptor = vec![("ip", ip)];
+    let event = Event { at_us: 5, domain: "default", descriptor, cost: 1, request_id: None };
     (0..2).for_each(|_| report.record(&event, &replay.decide(&event)));
     table(&report)
 }

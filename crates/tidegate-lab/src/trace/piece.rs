@@ -1,0 +1,96 @@
+//! The pieces of a trace: their lines parsed into events, on threads.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+
+use super::bad_lines::Reason;
+use super::buffer::Buffer;
+use super::format::LineParser;
+use super::lines::{LINE_BYTES_MAX, Line, lines};
+use super::record::Names;
+use super::sorted::Summary;
+
+/// Parses pieces. Once the format is known, several parsers read the pieces of one trace alike.
+#[derive(Debug, Clone)]
+pub(super) struct PieceParser {
+    parser: LineParser,
+    names: Names,
+}
+
+impl PieceParser {
+    pub(super) fn new(names: Names) -> Self {
+        Self { parser: LineParser::default(), names }
+    }
+
+    /// Whether a good line was read, which decides the format of all others.
+    pub(super) fn knows_format(&self) -> bool {
+        self.parser.knows_format()
+    }
+
+    /// The events of a piece, sorted. Lines are counted from the start of the piece.
+    pub(super) fn parse(&mut self, piece: &[u8]) -> (Buffer, Summary) {
+        let (mut events, mut summary) = (Buffer::default(), Summary::default());
+        for line in lines(piece) {
+            summary.lines += 1;
+            self.line(line, &mut events, &mut summary);
+        }
+        events.sort();
+        (events, summary)
+    }
+
+    fn line(&mut self, line: Line<'_>, events: &mut Buffer, summary: &mut Summary) {
+        let text = match line {
+            Line::Whole(text) if text.trim_ascii().is_empty() => return,
+            Line::Whole(text) => text,
+            Line::TooLong(start) => {
+                summary.bad_lines.add(summary.lines, too_long(), start);
+                return;
+            }
+        };
+        match self.parser.parse(text) {
+            Ok(event) => {
+                summary.add(event.at_us);
+                events.push(&event, &self.names);
+            }
+            Err(reason) => summary.bad_lines.add(summary.lines, reason, text),
+        }
+    }
+}
+
+/// A thread that parses pieces, one after another, until it is dropped.
+pub(super) struct PieceThread {
+    pieces: Sender<Vec<u8>>,
+    parsed: Receiver<(Buffer, Summary, Vec<u8>)>,
+}
+
+impl PieceThread {
+    pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, mut parser: PieceParser) -> Self {
+        let (pieces, to_parse) = channel::<Vec<u8>>();
+        let (done, parsed) = channel();
+        scope.spawn(move || {
+            for piece in to_parse {
+                let (events, summary) = parser.parse(&piece);
+                if done.send((events, summary, piece)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { pieces, parsed }
+    }
+
+    /// Puts a piece behind those that the thread has.
+    pub(super) fn send(&self, piece: Vec<u8>) {
+        // A thread that has ended returns nothing either.
+        let _ = self.pieces.send(piece);
+    }
+
+    /// Waits for what came of the earliest piece, and returns its text too, to be used again.
+    /// `None` if the thread panicked.
+    pub(super) fn next(&self) -> Option<(Buffer, Summary, Vec<u8>)> {
+        self.parsed.recv().ok()
+    }
+}
+
+fn too_long() -> Reason {
+    format!("the line is longer than {} MiB", LINE_BYTES_MAX >> 20).into()
+}
