@@ -4,12 +4,15 @@
 //! any rule does ([`RuleSpec::max_keys`], a million), and all of them together watch windows in
 //! [`WORST_BYTES`](crate::report::WORST_BYTES). The table reports it if that was not enough.
 
+use std::num::NonZero;
+use std::thread;
+
 use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
 use crate::plot::{Bins, Timeline, length_label};
 use crate::replay::Replay;
 use crate::report::{Report, RuleReport, align_right, grouped, new_table, overflow, percent};
-use crate::trace::Event;
+use crate::trace::{Batch, Event, TraceError};
 
 /// The algorithms side by side, each with limiters of its own.
 #[derive(Debug)]
@@ -25,6 +28,13 @@ pub struct Comparison {
 struct Run {
     replay: Replay,
     report: Report,
+}
+
+impl Run {
+    fn record(&mut self, event: &Event<'_>) {
+        let answer = self.replay.decide(event);
+        self.report.record(event, &answer);
+    }
 }
 
 impl Comparison {
@@ -52,10 +62,31 @@ impl Comparison {
 
     /// Decides one request by every algorithm.
     pub fn record(&mut self, event: &Event<'_>) {
-        for run in &mut self.runs {
-            let answer = run.replay.decide(event);
-            run.report.record(event, &answer);
-        }
+        self.runs.iter_mut().for_each(|run| run.record(event));
+    }
+
+    /// Decides requests by every algorithm, on as many threads as there are cores.
+    ///
+    /// # Errors
+    /// An event cannot be read.
+    pub fn record_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let runs_each = self.runs.len().div_ceil(threads).max(1);
+        let record = |runs: &mut [Run]| {
+            batch.events().try_for_each(|event| {
+                let event = event?;
+                runs.iter_mut().for_each(|run| run.record(&event));
+                Ok(())
+            })
+        };
+        thread::scope(|scope| {
+            let mut parts = self.runs.chunks_mut(runs_each);
+            let own = parts.next();
+            let others: Vec<_> = parts.map(|part| scope.spawn(move || record(part))).collect();
+            let recorded = own.map_or(Ok(()), record);
+            // A thread that returns nothing panicked, and the end of the scope says so.
+            others.into_iter().filter_map(|other| other.join().ok()).fold(recorded, Result::and)
+        })
     }
 
     /// A line for each algorithm: what it admitted and refused, and its fullest window beside its

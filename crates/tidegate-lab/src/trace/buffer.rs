@@ -4,7 +4,7 @@ use super::event::LineEvent;
 use super::record::Names;
 
 /// The records one after another, and the time and place of each.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Buffer {
     records: Vec<u8>,
     positions: Vec<Position>,
@@ -28,12 +28,14 @@ impl Buffer {
         self.positions.push(Position { at_us: event.at_us, start, end });
     }
 
-    /// Puts the events in order, and frees the memory that they do not need.
-    pub(super) fn sort(&mut self) {
+    /// Moves the events out, in order of time and in no more memory than they need.
+    pub(super) fn take_sorted(&mut self) -> Self {
         // Logs are nearly in order, which speeds up this sort.
         self.positions.sort_unstable();
-        self.records.shrink_to_fit();
-        self.positions.shrink_to_fit();
+        let sorted = self.clone();
+        self.records.clear();
+        self.positions.clear();
+        sorted
     }
 
     /// Bytes held, as far as they depend on the events.

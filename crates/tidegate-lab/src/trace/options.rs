@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::record::Names;
 
-/// The default of [`Options::memory_budget_bytes`]: 64 MiB.
-const DEFAULT_BUDGET_BYTES: usize = 64 << 20;
+/// The default of [`Options::memory_budget_bytes`]: 48 MiB.
+const DEFAULT_BUDGET_BYTES: usize = 48 << 20;
 
 /// The progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Default for Options<'_> {
 }
 
 impl<'a> Options<'a> {
-    /// 64 MiB, the system's folder for temporary files, all entries, no progress.
+    /// 48 MiB, the system's folder for temporary files, all entries, no progress.
     #[must_use]
     pub fn new() -> Self {
         Self {

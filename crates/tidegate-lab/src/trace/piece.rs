@@ -15,11 +15,13 @@ use super::sorted::Summary;
 pub(super) struct PieceParser {
     parser: LineParser,
     names: Names,
+    /// The events of the piece that is being parsed.
+    events: Buffer,
 }
 
 impl PieceParser {
     pub(super) fn new(names: Names) -> Self {
-        Self { parser: LineParser::default(), names }
+        Self { parser: LineParser::default(), names, events: Buffer::default() }
     }
 
     /// Whether a good line was read, which decides the format of all others.
@@ -29,16 +31,15 @@ impl PieceParser {
 
     /// The events of a piece, sorted. Lines are counted from the start of the piece.
     pub(super) fn parse(&mut self, piece: &[u8]) -> (Buffer, Summary) {
-        let (mut events, mut summary) = (Buffer::default(), Summary::default());
+        let mut summary = Summary::default();
         for line in lines(piece) {
             summary.lines += 1;
-            self.line(line, &mut events, &mut summary);
+            self.line(line, &mut summary);
         }
-        events.sort();
-        (events, summary)
+        (self.events.take_sorted(), summary)
     }
 
-    fn line(&mut self, line: Line<'_>, events: &mut Buffer, summary: &mut Summary) {
+    fn line(&mut self, line: Line<'_>, summary: &mut Summary) {
         let text = match line {
             Line::Whole(text) if text.trim_ascii().is_empty() => return,
             Line::Whole(text) => text,
@@ -50,7 +51,7 @@ impl PieceParser {
         match self.parser.parse(text) {
             Ok(event) => {
                 summary.add(event.at_us);
-                events.push(&event, &self.names);
+                self.events.push(&event, &self.names);
             }
             Err(reason) => summary.bad_lines.add(summary.lines, reason, text),
         }

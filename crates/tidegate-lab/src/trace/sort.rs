@@ -108,8 +108,7 @@ mod tests {
             let event = LineEvent { at_us, domain, descriptor, cost: 1, request_id: None };
             piece.push(&event, &Names::default());
         }
-        piece.sort();
-        piece
+        piece.take_sorted()
     }
 
     /// Sorts the times, in pieces, with their places in the input, and returns both.

@@ -51,14 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let sorted = lab::read(trace, Options::new().only_entries(&args.key))?;
             let is_cut = sorted.is_cut();
             let mut comparison = begin(args, lab::bins(&sorted))?;
-            lab::each(
-                sorted,
-                |_| Ok(()),
-                |event, ()| {
-                    comparison.record(event);
-                    Ok(())
-                },
-            )?;
+            lab::each_batch(sorted, |batch| comparison.record_batch(batch).map_err(Failure::new))?;
             ended = lab::ended(trace, is_cut);
             comparison
         }

@@ -51,15 +51,14 @@ pub(super) fn each<D: Send>(
     decide: impl Fn(&Event<'_>) -> Result<D, Failure> + Send,
     mut record: impl FnMut(&Event<'_>, D) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let bar = bar("{spinner} deciding  [{bar:32}] {human_pos}/{human_len}  {eta}");
-    bar.set_length(sorted.events());
+    let bar = deciding(&sorted);
     thread::scope(|scope| {
         let (send, decided) = sync_channel(BATCHES_BETWEEN);
         scope.spawn(move || {
             while let Some(next) = next_decided(&mut sorted, &decide).transpose() {
-                let failed = next.is_err();
+                let ends = next.as_ref().map_or(true, |next| next.ended.is_err());
                 // If nobody receives, recording failed.
-                if send.send(next).is_err() || failed {
+                if send.send(next).is_err() || ends {
                     break;
                 }
             }
@@ -75,6 +74,26 @@ pub(super) fn each<D: Send>(
         bar.finish_and_clear();
         Ok(())
     })
+}
+
+/// Passes every batch of events to `decide`, with a bar on a terminal.
+pub(super) fn each_batch(
+    mut sorted: Sorted,
+    mut decide: impl FnMut(&Batch) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let bar = deciding(&sorted);
+    while let Some(batch) = sorted.next_batch().map_err(Failure::new)? {
+        decide(&batch)?;
+        bar.inc(batch.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn deciding(sorted: &Sorted) -> ProgressBar {
+    let bar = bar("{spinner} deciding  [{bar:32}] {human_pos}/{human_len}  {eta}");
+    bar.set_length(sorted.events());
+    bar
 }
 
 /// A batch of events and the decisions on them, in the same order.
