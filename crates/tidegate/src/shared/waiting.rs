@@ -22,7 +22,7 @@ use crate::answer::Answer;
 use crate::frontend::{GateQueue, queue_of};
 use crate::request::{Origin, Request};
 use crate::store::redis::{StoreError, script};
-use crate::wait::{Progress, Ticket, Waiter};
+use crate::wait::{Progress, Sums, Ticket, Waiter};
 use to_store::ToStore;
 
 /// Wakes one waiter. If nobody listens, the next listener is woken.
@@ -128,7 +128,7 @@ impl SharedGate {
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         let mut waitable = ToStore::new(self, Arc::clone(store), met.into(), Micros::ZERO);
-        let costs = waitable.look(|stop| self.cost_of(&stop.queue));
+        let costs = waitable.look(|stop| self.sums_of(&stop.queue));
         let seen = match store.look(met, &costs, origin).await {
             Ok(seen) => seen,
             Err(error) => return Some(self.without_store(store, met, origin.id, &error)),
@@ -148,10 +148,10 @@ impl SharedGate {
                 .any(|met| !self.queues().is_idle(&self.queue_of(met)))
     }
 
-    /// Returns the cost of all requests in a queue.
-    fn cost_of(&self, queue: &GateQueue) -> u64 {
+    /// Returns the sums of all requests in a queue.
+    fn sums_of(&self, queue: &GateQueue) -> Sums {
         let held = self.queues().lock();
-        held.queue(queue).map_or(0, |queue| queue.costs_before(Ticket::MAX))
+        held.queue(queue).map_or(Sums::NONE, |queue| queue.sums_before(Ticket::MAX))
     }
 
     /// Wakes the first waiter of each of these limiters in this process, because units may be available.
@@ -245,10 +245,11 @@ impl<'a, 'g> InTurn<'a, 'g> {
 
     /// Looks at the limiters, to learn when the requests in front will have gone.
     async fn look(&mut self) -> Result<script::Decided, StoreError> {
-        let before = self.turn.costs_before();
+        let before = self.turn.sums_before();
         let waitable = self.turn.waitable_mut();
         let looked = waitable.look(|stop| {
-            before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
+            let sums = before.iter().find(|(place, _)| *place == stop.place);
+            sums.map_or(Sums::NONE, |(_, sums)| *sums)
         });
         waitable.store.look(&waitable.met, &looked, self.request.origin()).await
     }
