@@ -5,10 +5,11 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
+use tidegate_core::{Decision, Outcome, Rule, Timestamp};
 
 use super::KeyMet;
 use super::denials::{Denials, Known};
+use super::left::Lefts;
 use super::parts::Parts;
 use super::share::{Share, is_local};
 use crate::clock::{Clock, SystemClock};
@@ -18,12 +19,6 @@ use crate::rules::{Policy, PolicyErrors};
 use crate::step;
 use crate::step::{Decided, Lineage, Met};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
-
-/// The time for which a reply of the store holds that less than half of a limiter is left.
-const SCARCE: Micros = Micros::from_millis(100);
-/// The time for which a reply of the store holds that plenty is left, and the number of requests like this one
-/// that are plenty: more than all nodes admit within that time.
-const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node
 /// admits through the store, so their usage is known when the store fails.
@@ -36,9 +31,8 @@ pub(super) struct Fallback {
     pub(super) memory: MemoryStore,
     parts: Arc<Parts>,
     pub(super) denials: Denials,
-    /// Limiters whose remaining units the store has just reported. A cost of 1 means that any cost is denied
-    /// meanwhile. Any other value is `u64::MAX` minus the largest cost of which there is plenty.
-    pub(super) left: Denials,
+    /// What is left of limiters that the store has just reported.
+    pub(super) left: Lefts,
     /// The number of refusals whose `retry_after` was spread.
     pub(super) shed: AtomicU64,
     /// Answers that this process gave to requests that may be asked again.
@@ -58,7 +52,7 @@ impl Fallback {
             memory,
             parts,
             denials: Denials::new(),
-            left: Denials::new(),
+            left: Lefts::new(),
             shed: AtomicU64::new(0),
             answers: DedupeCache::default(),
             seed: Seed::random(),
@@ -177,16 +171,8 @@ impl Fallback {
         decision_of: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, met) in warm(&generation.policy, met) {
-            if let Some(Decision { remaining, limit, .. }) = decision_of(place) {
-                let (known_by, now) = (self.under_values(generation, met), self.clock.now());
-                if remaining.saturating_mul(2) < limit {
-                    self.left.replace(known_by, 1, now.plus(SCARCE));
-                } else if remaining >= PLENTY.1 {
-                    let largest = remaining / PLENTY.1;
-                    self.left.replace(known_by, u64::MAX - largest, now.plus(PLENTY.0));
-                } else {
-                    self.left.forget(known_by);
-                }
+            if let Some(decision) = decision_of(place) {
+                self.left.note(self.under_values(generation, met), &decision, self.clock.now());
             }
         }
     }
@@ -218,8 +204,7 @@ impl Fallback {
     /// Whether the store has just reported that plenty is left of a limiter for such a cost, or little.
     pub(super) fn has_news(&self, generation: &Generation, met: &KeyMet) -> bool {
         let known_by = self.under_values(generation, met);
-        let known = self.left.of(known_by, u64::MAX, self.clock.now());
-        known.is_some_and(|known| known.cost == 1 || met.asks <= u64::MAX - known.cost)
+        self.left.is_known_for(known_by, met.asks, self.clock.now())
     }
 
     /// Forgets the denials of the store, because units were given back.
