@@ -12,20 +12,19 @@
 //! the policy refuses both.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use tidegate_core::{Limit, Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
-use super::late::give_back;
+use super::late::Took;
 use super::store::Late;
 use super::store::{StepArgs, Store, is_report};
 use crate::request::Origin;
 use crate::step::{Decided, Done};
-use crate::store::redis::script::{self, Answer, Call, NewerValues, Reply, Step};
-use crate::store::redis::{Client, StoreError, slot_of};
+use crate::store::redis::script::{self, Step};
+use crate::store::redis::{StoreError, slot_of};
 
 /// The limiters of a request that live in one slot, by their indices in the request.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,16 +95,14 @@ impl Unanswered {
 /// The units taken from the slots so far. Dropping it gives them back, even if nobody waits for the answer any
 /// more.
 pub(super) struct Taken {
-    client: Client,
-    steps: Vec<(Vec<usize>, NewerValues, Call)>,
+    store: Store,
+    met: Vec<KeyMet>,
+    steps: Vec<Took>,
 }
 
-/// The outcome of a step that gives back.
-type Given = (Vec<usize>, NewerValues, Call, Result<Reply, StoreError>);
-
 impl Taken {
-    const fn nothing(client: Client) -> Self {
-        Self { client, steps: Vec::new() }
+    fn nothing(store: &Store, met: &[KeyMet]) -> Self {
+        Self { store: store.clone(), met: met.to_vec(), steps: Vec::new() }
     }
 
     /// Keeps the units.
@@ -113,19 +110,18 @@ impl Taken {
         self.steps.clear();
     }
 
-    /// Starts to give back, in a task of its own.
-    fn give_back(&mut self) -> Option<JoinHandle<Vec<Given>>> {
-        let (client, steps) = (self.client.clone(), std::mem::take(&mut self.steps));
+    /// Starts to give back, in a task of its own, which returns the replies, each with the indices of its limiters.
+    fn give_back(&mut self) -> Option<JoinHandle<Vec<(Vec<usize>, script::Decided)>>> {
+        let (steps, met) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.met));
         if steps.is_empty() {
             return None;
         }
-        let runtime = client.runtime().clone();
+        let store = self.store.clone();
+        let runtime = store.client.runtime().clone();
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
-            for (places, newer, call) in steps {
-                let call = Arc::new(call);
-                let reply = give_back(&client, &call).await;
-                given.push((places, newer, Arc::unwrap_or_clone(call), reply));
+            for took in steps {
+                given.extend(store.take_back(&met, &took).await);
             }
             given
         }))
@@ -197,7 +193,7 @@ impl Store {
         at: Option<Timestamp>,
     ) -> Result<SlotReplies, Unanswered> {
         let deadline = self.client.deadline();
-        let (mut taken, late) = (Taken::nothing(self.client.clone()), Late::default());
+        let (mut taken, late) = (Taken::nothing(self, met), Late::default());
         if is_report(met) {
             // No part can refuse, so nothing needs to be given back.
             let ask = StepArgs { at, ..StepArgs::new(Step::Ask, origin) };
@@ -222,7 +218,7 @@ impl Store {
                 self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            taken.steps.extend(self.undoing(met, &part.places, &reply, at));
+            taken.steps.extend(self.took(met, &part.places, &reply, at));
         }
         taken.keep();
         Ok(done)
@@ -250,13 +246,8 @@ impl Store {
         done.allowed = false;
         let Some(giving) = giving else { return };
         let given = timeout_at(deadline, giving).await.map(Result::unwrap_or_default);
-        for (places, newer, call, reply) in given.unwrap_or_default() {
-            let here = of(met, &places);
-            let limiters = newer.limiters(&self.limiters(&here, &[], &[]));
-            let reply = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
-            if let Some(Answer::Decided(reply)) = reply {
-                done.note(&places, &reply);
-            }
+        for (places, reply) in given.unwrap_or_default() {
+            done.note(&places, &reply);
         }
         done.allowed = false;
     }
