@@ -301,7 +301,20 @@ impl SharedGate {
         id: Option<&str>,
         error: &StoreError,
     ) -> Answer<'_> {
-        self.degraded.fetch_add(1, Relaxed);
+        let answer = self.degraded_answer(store, met, verb, id, error);
+        self.count_degraded(&answer);
+        answer
+    }
+
+    /// Decides like [`SharedGate::decide_degraded`], for a caller that may not use the answer: it is not counted.
+    fn degraded_answer(
+        &self,
+        store: &Store,
+        met: &[KeyMet],
+        verb: Verb,
+        id: Option<&str>,
+        error: &StoreError,
+    ) -> Answer<'_> {
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
         let (done, standing) =
@@ -311,7 +324,6 @@ impl SharedGate {
             // Nothing was taken, so the usage may be reported again.
             answer.replies.iter_mut().for_each(|one| one.report = false);
         }
-        self.count_overloaded(&answer);
         answer
     }
 
