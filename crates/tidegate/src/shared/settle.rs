@@ -2,13 +2,52 @@
 
 use std::slice;
 
+use tokio::time::Instant;
+
 use super::plans::ToSettle;
 use super::store::{StepArgs, Store};
 use super::{KeyMet, SharedGate};
-use crate::answer::Answer;
-use crate::request::Request;
+use crate::answer::{Answer, Reply};
+use crate::request::{Origin, Request};
 use crate::store::redis::StoreError;
-use crate::store::redis::script::Call;
+use crate::store::redis::script::{Call, Step};
+
+impl Store {
+    /// Replaces the replies of keys without room by those of their overflow limiters. Giving back does not count
+    /// keys, and reports one without a limiter as idle; so idle limiters of rules with a cap are looked at. If
+    /// the store does not reply to that, the answer stays as it is.
+    async fn with_overflow<'g>(
+        &self,
+        met: &[KeyMet],
+        mut answer: Answer<'g>,
+        deadline: Instant,
+    ) -> Answer<'g> {
+        let may_lack_room = |one: &&KeyMet| {
+            let reply = answer.replies.iter().find(|reply| is_of(reply, one));
+            matches!(self.counted.get(one.rule), Some(Some(_)))
+                && reply.is_some_and(|reply| reply.decision.reset_after.is_zero())
+        };
+        let idle: Vec<_> = met.iter().filter(may_lack_room).cloned().collect();
+        if idle.is_empty() {
+            return answer;
+        }
+        let costs = vec![0; idle.len()];
+        let look = StepArgs { costs: &costs, ..StepArgs::new(Step::Peek, Origin::default()) };
+        let Ok(seen) = self.answer_until(&idle, look, deadline).await else { return answer };
+        for reply in answer.replies.iter_mut() {
+            let own = idle.iter().find(|met| is_of(reply, met));
+            let seen = own.and_then(|met| seen.replies.iter().find(|seen| is_of(seen, met)));
+            if let Some(seen) = seen.filter(|seen| seen.overflow) {
+                *reply = seen.clone();
+            }
+        }
+        answer
+    }
+}
+
+fn is_of(reply: &Reply, met: &KeyMet) -> bool {
+    (reply.lineage, reply.by) == (met.lineage, met.by)
+}
 
 impl SharedGate {
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
@@ -74,7 +113,7 @@ impl SharedGate {
             given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
             all.unlimited.iter().for_each(|(_, met)| self.wake(slice::from_ref(met)));
         }
-        Ok(answer)
+        Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns
