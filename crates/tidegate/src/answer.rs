@@ -75,11 +75,11 @@ impl<'a> Matched<'a> {
         self.reply.variant
     }
 
-    /// The values that decided: those that the request supplied ([`OwnLimit`](crate::OwnLimit)), else the plan of the
+    /// The values that decided: those that the request supplied ([`RequestLimit`](crate::RequestLimit)), else the plan of the
     /// key ([`Gate::with_plans`](crate::Gate::with_plans)), else the rule's own for the key
     /// ([`PolicyRule::variant`]), as last changed ([`Gate::amend`](crate::Gate::amend)).
     #[must_use]
-    pub fn figures(&self) -> &'a Rule {
+    pub fn values(&self) -> &'a Rule {
         let reply = self.reply;
         reply.figures.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
     }

@@ -77,7 +77,7 @@ pub(super) fn unlimited() -> StatusWithUnits {
 /// The capacity of the limiter per the time in which it fills, so that the remaining units never
 /// exceed it.
 fn rate(matched: &Matched<'_>) -> Rate {
-    let spec = matched.figures().spec();
+    let spec = matched.values().spec();
     let holds = matched.decision().limit;
     let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
         return Rate::none(holds);
