@@ -44,7 +44,7 @@ use crate::observe::Observer;
 use crate::request::{Origin, Request};
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
-use crate::step::Met;
+use crate::step::Ask;
 use crate::store::memory::Newest;
 use crate::store::redis::script::{self, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
@@ -60,7 +60,7 @@ pub(crate) use store::Late;
 use store::{StepArgs, Store};
 
 /// A limiter of a request, by its key in the store.
-pub(crate) type KeyMet = Met<Vec<u8>>;
+pub(crate) type KeyAsk = Ask<Vec<u8>>;
 
 /// A policy, and its limiters in a store that other nodes use as well.
 ///
@@ -213,7 +213,7 @@ impl SharedGate {
     }
 
     /// Returns this limiter as this process knows it.
-    fn in_process(&self, met: &KeyMet) -> Met {
+    fn in_process(&self, met: &KeyAsk) -> Ask {
         self.fallback.met(met)
     }
 
@@ -222,7 +222,7 @@ impl SharedGate {
     }
 
     /// Decides and takes, whether or not others wait; without the store if that does not reply.
-    async fn ask(&self, store: &Store, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
+    async fn ask(&self, store: &Store, met: &[KeyAsk], origin: Origin<'_>) -> Answer<'_> {
         let parts = store.parts(met);
         if !parts.is_empty() {
             return Box::pin(self.ask_across(store, met, &parts, origin)).await;
@@ -245,7 +245,7 @@ impl SharedGate {
     async fn ask_across(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         parts: &[Part],
         origin: Origin<'_>,
     ) -> Answer<'_> {
@@ -273,7 +273,7 @@ impl SharedGate {
     async fn take(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
         late: &Late,
     ) -> Result<script::Decided, StoreError> {
@@ -286,7 +286,7 @@ impl SharedGate {
     fn without_store(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         id: Option<&str>,
         error: &StoreError,
     ) -> Answer<'_> {
@@ -296,7 +296,7 @@ impl SharedGate {
     fn decide_degraded(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,
@@ -310,7 +310,7 @@ impl SharedGate {
     fn degraded_answer(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,

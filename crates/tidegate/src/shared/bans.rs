@@ -4,7 +4,7 @@ use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
 use super::decide::{Verb, limit_of};
 use super::store::{StepArgs, Store};
-use super::{KeyMet, SharedGate};
+use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{again, known_by};
 use crate::limiter::Ban;
@@ -52,7 +52,7 @@ impl SharedGate {
     pub(super) async fn banned(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         if self.front.bans.is_empty() {
@@ -65,7 +65,7 @@ impl SharedGate {
         {
             return Some(seen);
         }
-        let denied = |(met, left): (&KeyMet, Option<Micros>)| self.denied(store, met, left?, now);
+        let denied = |(met, left): (&KeyAsk, Option<Micros>)| self.denied(store, met, left?, now);
         let decisions = met.iter().zip(left).map(denied).collect();
         let done = Done { allowed: false, at: now, repeated: false, decisions };
         Some(store.exact::<Option<Decided>>(met, done))
@@ -75,7 +75,7 @@ impl SharedGate {
     async fn remembered(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
@@ -93,7 +93,7 @@ impl SharedGate {
     }
 
     /// Returns the reply of a limiter whose key is banned for `left` more.
-    fn denied(&self, store: &Store, met: &KeyMet, left: Micros, now: Timestamp) -> Option<Decided> {
+    fn denied(&self, store: &Store, met: &KeyAsk, left: Micros, now: Timestamp) -> Option<Decided> {
         let limit = limit_of(met.rule_in(store.policy())?)?;
         let known = self.fallback.denied(&store.generation, met, now).map(|known| known.wait);
         let retry_after = known.map_or(left, |known| known.max(left));
@@ -118,7 +118,7 @@ impl SharedGate {
     }
 
     /// Lifts the bans of these limiters' keys in this process.
-    pub(super) fn lift_bans(&self, met: &[KeyMet]) {
+    pub(super) fn lift_bans(&self, met: &[KeyAsk]) {
         self.front.bans.lift(met, |met| self.fallback.fingerprint(met));
     }
 }

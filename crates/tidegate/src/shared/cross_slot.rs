@@ -17,7 +17,7 @@ use tidegate_core::{Limit, Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::late::Took;
 use super::store::Late;
 use super::store::{StepArgs, Store, is_report};
@@ -96,12 +96,12 @@ impl Unanswered {
 /// more.
 pub(super) struct Taken {
     store: Store,
-    met: Vec<KeyMet>,
+    met: Vec<KeyAsk>,
     steps: Vec<Took>,
 }
 
 impl Taken {
-    fn nothing(store: &Store, met: &[KeyMet]) -> Self {
+    fn nothing(store: &Store, met: &[KeyAsk]) -> Self {
         Self { store: store.clone(), met: met.to_vec(), steps: Vec::new() }
     }
 
@@ -138,7 +138,7 @@ impl Drop for Taken {
 impl Store {
     /// Returns the limiters by slot, in the order in which they are asked; nothing if one step over all is
     /// enough.
-    pub(super) fn parts(&self, met: &[KeyMet]) -> Vec<Part> {
+    pub(super) fn parts(&self, met: &[KeyAsk]) -> Vec<Part> {
         if !self.client.settings().url.is_cluster() || met.len() < 2 {
             return Vec::new();
         }
@@ -159,7 +159,7 @@ impl Store {
         parts
     }
 
-    fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
+    fn when(&self, met: &[KeyAsk], places: &[usize]) -> When {
         let here = || places.iter().filter_map(|place| met.get(*place));
         let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
         let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
@@ -176,8 +176,8 @@ impl Store {
     ///
     /// # Errors
     /// A rule does not allow it, or more than one part could not be given back.
-    fn may_be_apart(&self, met: &[KeyMet], parts: &[Part]) -> Result<(), StoreError> {
-        let says_so = |one: &KeyMet| {
+    fn may_be_apart(&self, met: &[KeyAsk], parts: &[Part]) -> Result<(), StoreError> {
+        let says_so = |one: &KeyAsk| {
             self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
         };
         let queues = parts.iter().filter(|part| part.when == When::Queue).count();
@@ -187,7 +187,7 @@ impl Store {
     /// Takes from all parts or, in the end, from none.
     pub(super) async fn ask_across(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         parts: &[Part],
         origin: Origin<'_>,
         at: Option<Timestamp>,
@@ -228,7 +228,7 @@ impl Store {
     /// answer has all of them, if time allows.
     async fn refused(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         behind: &[Part],
         at: Option<Timestamp>,
         deadline: Instant,
@@ -258,7 +258,7 @@ impl Store {
     /// The error of the first slot that did not reply. The slots before it have been settled.
     pub(super) async fn each_slot(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         parts: &[Part],
         args: StepArgs<'_>,
         deadline: Instant,
@@ -283,7 +283,7 @@ impl Part {
     }
 
     /// Returns the keys of the limiters of this part.
-    pub(super) fn keys(&self, met: &[KeyMet]) -> Vec<Vec<u8>> {
+    pub(super) fn keys(&self, met: &[KeyAsk]) -> Vec<Vec<u8>> {
         self.of(met).into_iter().map(|one| one.fingerprint).collect()
     }
 }
@@ -297,7 +297,7 @@ fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
 type SlotReplies = Done<Option<Decided>>;
 
 /// An answer without any replies.
-fn no_replies(met: &[KeyMet], at: Timestamp) -> SlotReplies {
+fn no_replies(met: &[KeyAsk], at: Timestamp) -> SlotReplies {
     Done { allowed: true, at, repeated: false, decisions: met.iter().map(|_| None).collect() }
 }
 

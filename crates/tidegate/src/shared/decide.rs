@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Visitor};
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::denials::Known;
 use super::fallback::Fallback;
 use super::store::is_report;
@@ -14,7 +14,7 @@ use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::rules::{OnStoreError, Policy};
-use crate::step::{Decided, Done, Met};
+use crate::step::{Ask, Decided, Done};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::{dedupe, step};
@@ -54,7 +54,7 @@ impl Fallback {
     pub(super) fn decide(
         &self,
         generation: &Generation,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,
@@ -62,7 +62,7 @@ impl Fallback {
     ) -> (Done<Option<Decided>>, Standing) {
         let (lack, policy) = (Lack::of(error), &generation.policy);
         let newest = self.memory.newest();
-        let by = |met: &KeyMet| {
+        let by = |met: &KeyAsk| {
             let setting = on_store_error(policy, met);
             let is_local = match setting {
                 OnStoreError::Local => true,
@@ -92,7 +92,7 @@ impl Fallback {
             Verb::Ask | Verb::Peek => step::Step::Peek,
         };
         let done = self.step(policy, &here, step, id);
-        let closed = |(met, by): &(&KeyMet, By)| {
+        let closed = |(met, by): &(&KeyAsk, By)| {
             let decision = if by.is_closed { self.closed(policy, met, lack) } else { None };
             decision.map(|decision| Decided::of(decision, false, false))
         };
@@ -115,7 +115,7 @@ impl Fallback {
     fn step(
         &self,
         policy: &Arc<Policy>,
-        here: &[(usize, &KeyMet)],
+        here: &[(usize, &KeyAsk)],
         step: step::Step,
         id: Option<&str>,
     ) -> step::Done {
@@ -123,7 +123,7 @@ impl Fallback {
         let run = || self.step_with(&local, step);
         let Some(id) = id else { return run() };
         // An id identifies the same request whatever this node's share of the limits is.
-        let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
+        let whole = |met: &KeyAsk| Ask { figures: met.figures.clone(), ..self.met(met) };
         let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
         match dedupe::of(policy, &self.seed, id, &whole) {
             Some(once) => {
@@ -142,7 +142,7 @@ impl Fallback {
     fn barred(
         &self,
         generation: &Generation,
-        met: &KeyMet,
+        met: &KeyAsk,
         lack: Lack,
         is_new: bool,
     ) -> Option<Barred> {
@@ -164,7 +164,7 @@ impl Fallback {
     fn local_decision(
         &self,
         policy: &Policy,
-        met: &KeyMet,
+        met: &KeyAsk,
         decided: Decision,
         bar: Option<Barred>,
         lack: Lack,
@@ -189,7 +189,7 @@ impl Fallback {
 
     /// Returns the denial of a rule that refuses while the store does not decide: with a short `retry_after`,
     /// and without the units left, which are not known.
-    fn closed(&self, policy: &Policy, met: &KeyMet, lack: Lack) -> Option<Decision> {
+    fn closed(&self, policy: &Policy, met: &KeyAsk, lack: Lack) -> Option<Decision> {
         let limit = limit_of(met.rule_in(policy)?)?;
         let (outcome, reset_after) = match met.asks {
             0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
@@ -212,7 +212,7 @@ impl Fallback {
     }
 }
 
-fn on_store_error(policy: &Policy, met: &KeyMet) -> OnStoreError {
+fn on_store_error(policy: &Policy, met: &KeyAsk) -> OnStoreError {
     policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
 }
 

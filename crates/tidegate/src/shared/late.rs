@@ -11,7 +11,7 @@ use tidegate_core::Timestamp;
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::store::{PendingStep, Store, is_report};
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
@@ -125,7 +125,7 @@ impl Drop for Attempt<'_> {
 impl Store {
     /// Gives back the units a call took, as of the time of its reply. `by` are the values that decided in place
     /// of the node's own.
-    async fn undo(&self, met: &[KeyMet], newer: NewerValues, call: &Call, reply: &Reply) {
+    async fn undo(&self, met: &[KeyAsk], newer: NewerValues, call: &Call, reply: &Reply) {
         let answer = call.answer(&newer.limiters(&self.limiters(met, &[], &[])), reply);
         let Ok(Answer::Decided(done)) = answer else { return };
         let done = done.decided_by(newer);
@@ -141,7 +141,7 @@ impl Store {
     /// Returns what a step over the limiters at `places` took from them; `None` if it took nothing.
     pub(super) fn took(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         places: &[usize],
         done: &Decided,
         at: Option<Timestamp>,
@@ -163,7 +163,7 @@ impl Store {
     /// indices of its limiters.
     pub(super) async fn take_back(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         took: &Took,
     ) -> Vec<(Vec<usize>, Decided)> {
         let here: Vec<_> =

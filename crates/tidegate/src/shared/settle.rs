@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::plans::ToSettle;
 use super::store::{StepArgs, Store};
-use super::{KeyMet, SharedGate};
+use super::{KeyAsk, SharedGate};
 use crate::answer::{Answer, Reply};
 use crate::request::{Origin, Request};
 use crate::store::redis::StoreError;
@@ -18,11 +18,11 @@ impl Store {
     /// the store does not reply to that, the answer stays as it is.
     async fn with_overflow<'g>(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         mut answer: Answer<'g>,
         deadline: Instant,
     ) -> Answer<'g> {
-        let may_lack_room = |one: &&KeyMet| {
+        let may_lack_room = |one: &&KeyAsk| {
             let reply = answer.replies.iter().find(|reply| is_of(reply, one));
             matches!(self.counted.get(one.rule), Some(Some(_)))
                 && reply.is_some_and(|reply| reply.decision.reset_after.is_zero())
@@ -45,7 +45,7 @@ impl Store {
     }
 }
 
-fn is_of(reply: &Reply, met: &KeyMet) -> bool {
+fn is_of(reply: &Reply, met: &KeyAsk) -> bool {
     (reply.lineage, reply.by) == (met.lineage, met.by)
 }
 
@@ -86,7 +86,7 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
         degraded: bool,
-        chosen: impl FnOnce(Vec<(KeyMet, u64)>) -> Vec<(KeyMet, u64)>,
+        chosen: impl FnOnce(Vec<(KeyAsk, u64)>) -> Vec<(KeyAsk, u64)>,
     ) -> Result<(), StoreError> {
         let store = self.newest();
         let all = chosen(self.met_to_settle(&store, request, actual));

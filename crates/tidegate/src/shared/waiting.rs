@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::store::{Late, Store};
-use super::{KeyMet, SharedGate};
+use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{GateQueue, queue_of};
 use crate::request::{Origin, Request};
@@ -108,7 +108,7 @@ impl SharedGate {
     pub(super) async fn decide_now(
         &self,
         store: &Arc<Store>,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
         if self.is_behind(met)
@@ -124,7 +124,7 @@ impl SharedGate {
     async fn behind(
         &self,
         store: &Arc<Store>,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         let mut waitable = ToStore::new(self, Arc::clone(store), met.into(), Micros::ZERO);
@@ -140,7 +140,7 @@ impl SharedGate {
     }
 
     /// Whether a request waits for a limiter that can refuse this one.
-    fn is_behind(&self, met: &[KeyMet]) -> bool {
+    fn is_behind(&self, met: &[KeyAsk]) -> bool {
         !self.queues().are_idle()
             && met
                 .iter()
@@ -155,13 +155,13 @@ impl SharedGate {
     }
 
     /// Wakes the first waiter of each of these limiters in this process, because units may be available.
-    pub(crate) fn wake(&self, met: &[KeyMet]) {
+    pub(crate) fn wake(&self, met: &[KeyAsk]) {
         if !self.queues().are_idle() {
             met.iter().for_each(|met| self.queues().wake(&self.queue_of(met)));
         }
     }
 
-    fn queue_of(&self, met: &KeyMet) -> GateQueue {
+    fn queue_of(&self, met: &KeyAsk) -> GateQueue {
         queue_of(&self.in_process(met))
     }
 }

@@ -9,7 +9,7 @@ use crate::frontend::{GateQueue, GateQueues, delay_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::shared::store::Store;
-use crate::shared::{KeyMet, SharedGate};
+use crate::shared::{KeyAsk, SharedGate};
 use crate::step::{Decided, Done};
 use crate::store::memory::{Forecast, Preview, preview_of_reply};
 use crate::store::redis::script::{self, Seen};
@@ -19,11 +19,11 @@ use crate::wait::{Stop, Sums, Waitable, refuse_behind};
 pub(super) struct ToStore<'g> {
     pub(super) gate: &'g SharedGate,
     /// The limiters that matched when the request came, and their queues.
-    first: InlineList<KeyMet>,
+    first: InlineList<KeyAsk>,
     pub(super) stops: Vec<Stop<GateQueue>>,
     /// The store under the policy in force now, and the limiters that match under it.
     pub(super) store: Arc<Store>,
-    pub(super) met: InlineList<KeyMet>,
+    pub(super) met: InlineList<KeyAsk>,
     /// The last reply of each limiter, by place in `met`.
     seen: Vec<Seen>,
     decided: InlineList<Decided>,
@@ -36,7 +36,7 @@ impl<'g> ToStore<'g> {
     pub(super) fn new(
         gate: &'g SharedGate,
         store: Arc<Store>,
-        met: InlineList<KeyMet>,
+        met: InlineList<KeyAsk>,
         max_wait: Micros,
     ) -> Self {
         let stops = stops_of(store.policy(), &met, max_wait, |met| gate.queue_of(met));
