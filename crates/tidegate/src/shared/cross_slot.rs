@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::KeyAsk;
-use super::late::Took;
+use super::late::{GivenBack, Took};
 use super::store::Late;
 use super::store::{StepArgs, Store, is_report};
 use crate::request::Origin;
@@ -110,8 +110,8 @@ impl Taken {
         self.steps.clear();
     }
 
-    /// Starts to give back, in a task of its own, which returns the replies, each with the indices of its limiters.
-    fn give_back(&mut self) -> Option<JoinHandle<Vec<(Vec<usize>, script::Decided)>>> {
+    /// Starts to give back, in a task of its own.
+    fn give_back(&mut self) -> Option<JoinHandle<Vec<GivenBack>>> {
         let (steps, met) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.met));
         if steps.is_empty() {
             return None;

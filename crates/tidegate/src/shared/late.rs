@@ -33,6 +33,9 @@ pub(super) struct Took {
     at: Option<Timestamp>,
 }
 
+/// The reply of limiters that got units back, after their indices.
+pub(super) type GivenBack = (Vec<usize>, Decided);
+
 /// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
 /// possible.
 pub(super) struct Attempt<'a> {
@@ -159,13 +162,8 @@ impl Store {
     }
 
     /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
-    /// units, and the others get theirs one by one. Returns the replies of those that gave back, each with the
-    /// indices of its limiters.
-    pub(super) async fn take_back(
-        &self,
-        met: &[KeyAsk],
-        took: &Took,
-    ) -> Vec<(Vec<usize>, Decided)> {
+    /// units, and the others get theirs one by one.
+    pub(super) async fn take_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let here: Vec<_> =
             took.places.iter().filter_map(|place| met.get(*place).cloned()).collect();
         let limiters = took.newer.limiters(&self.limiters(&here, &[], &[]));

@@ -56,9 +56,10 @@ impl SharedGate {
     /// # Errors
     /// The store did not reply. Whether anything was given back is known only if nothing was sent.
     pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        let store = self.newest();
+        let (store, deadline) = (self.newest(), self.client.deadline());
         let all = ToSettle::of(self.met_to_settle(&store, request, 0));
-        self.settle_all(&store, all, false).await
+        let answer = self.settle_all(&store, &all, false, deadline).await?;
+        Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost
@@ -71,9 +72,10 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
-        let store = self.newest();
+        let (store, deadline) = (self.newest(), self.client.deadline());
         let all = ToSettle::of(self.met_to_settle(&store, request, actual));
-        self.settle_all(&store, all, true).await
+        let answer = self.settle_all(&store, &all, true, deadline).await?;
+        Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
     /// Settles with those limiters of a request that `chosen` keeps, each with its actual cost; in this process
@@ -94,17 +96,18 @@ impl SharedGate {
             self.fallback.settle(&store.generation.policy, &all);
             return Ok(());
         }
-        self.settle_all(&store, ToSettle::of(all), true).await.map(drop)
+        let all = ToSettle::of(all);
+        self.settle_all(&store, &all, true, self.client.deadline()).await.map(drop)
     }
 
     /// Settles, and also gives `reserved` units back to limiters that are unlimited now.
     async fn settle_all(
         &self,
         store: &Store,
-        all: ToSettle,
+        all: &ToSettle,
         reserved: bool,
+        deadline: Instant,
     ) -> Result<Answer<'_>, StoreError> {
-        let deadline = self.client.deadline();
         let answer = store.answer_until(&all.met, StepArgs::settle(&all.actual), deadline).await?;
         self.fallback.forget_denials(&store.generation, &all.met);
         self.wake(&all.met);
@@ -113,7 +116,7 @@ impl SharedGate {
             given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
             all.unlimited.iter().for_each(|(_, met)| self.wake(slice::from_ref(met)));
         }
-        Ok(store.with_overflow(&all.met, answer, deadline).await)
+        Ok(answer)
     }
 
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns
