@@ -271,6 +271,9 @@ impl Answer<'_> {
 
     /// Every rule that matched and counts, shadow rules included, in file order. A rule that several descriptors
     /// match with different keys is there once for each key.
+    ///
+    /// The list is made by this call, so that it can be indexed and matched as a slice; [`Answer::enforced`] and
+    /// [`Answer::shadow`] iterate without one.
     #[must_use]
     pub fn matched(&self) -> Vec<Matched<'_>> {
         self.all().collect()
