@@ -75,11 +75,11 @@ impl<'a> Matched<'a> {
         self.reply.variant
     }
 
-    /// The values that decided: those that the request supplied ([`OwnLimit`](crate::OwnLimit)), else the plan of the
+    /// The values that decided: those that the request supplied ([`RequestLimit`](crate::RequestLimit)), else the plan of the
     /// key ([`Gate::with_plans`](crate::Gate::with_plans)), else the rule's own for the key
     /// ([`PolicyRule::variant`]), as last changed ([`Gate::amend`](crate::Gate::amend)).
     #[must_use]
-    pub fn figures(&self) -> &'a Rule {
+    pub fn values(&self) -> &'a Rule {
         let reply = self.reply;
         reply.figures.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
     }
@@ -271,6 +271,9 @@ impl Answer<'_> {
 
     /// Every rule that matched and counts, shadow rules included, in file order. A rule that several descriptors
     /// match with different keys is there once for each key.
+    ///
+    /// The list is made by this call, so that it can be indexed and matched as a slice; [`Answer::enforced`] and
+    /// [`Answer::shadow`] iterate without one.
     #[must_use]
     pub fn matched(&self) -> Vec<Matched<'_>> {
         self.all().collect()

@@ -9,7 +9,7 @@ use tidegate_core::{Micros, Spec};
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, RuleSpec};
-use crate::step::Met;
+use crate::step::Ask;
 pub(crate) use cache::DedupeCache;
 
 /// The identity of a request that takes units only once, however often it is repeated.
@@ -22,7 +22,7 @@ pub(crate) struct IdempotencyKey {
 
 /// The identity of a request with this id and these limiters; `None` if none of their rules
 /// remembers answers.
-pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Met]) -> Option<IdempotencyKey> {
+pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Ask]) -> Option<IdempotencyKey> {
     let time = time(policy, met)?;
     let order = order_of(met);
     let met = order.iter().filter_map(|index| met.get(*index));
@@ -35,7 +35,7 @@ fn of_request<'m>(
     policy: &Policy,
     seed: &Seed,
     id: &str,
-    met: impl Iterator<Item = &'m Met>,
+    met: impl Iterator<Item = &'m Ask>,
 ) -> Fingerprint {
     seed.of_written(|hasher| {
         hasher.write_usize(id.len());
@@ -51,7 +51,7 @@ fn of_request<'m>(
 
 /// The indices of limiters, in an order that does not depend on the order of the request's
 /// descriptors.
-fn order_of(met: &[Met]) -> InlineList<usize> {
+fn order_of(met: &[Ask]) -> InlineList<usize> {
     let mut order: InlineList<usize> = (0..met.len()).collect();
     order.sort_unstable_by_key(|index| met.get(*index).map(|met| (met.lineage, met.fingerprint)));
     order
@@ -60,21 +60,21 @@ fn order_of(met: &[Met]) -> InlineList<usize> {
 /// How long the answer to a request with these limiters is remembered: for the longest `dedupe` of
 /// the rules that it takes from. Rules in shadow mode count only if no other does. A request that
 /// takes nothing is not remembered.
-pub(crate) fn time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
-    let any_enforced = met.iter().any(Met::takes_enforced);
-    let counts = |met: &&Met<K>| met.takes_enforced() || !any_enforced && met.cost > 0;
+pub(crate) fn time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
+    let any_enforced = met.iter().any(Ask::takes_enforced);
+    let counts = |met: &&Ask<K>| met.takes_enforced() || !any_enforced && met.cost > 0;
     met.iter().filter(counts).filter_map(|met| spec(policy, met)?.dedupe).max()
 }
 
 /// The shortest `dedupe` of the enforced rules that the request takes from; `None` if one of them
 /// has none.
 #[cfg(feature = "redis")]
-pub(crate) fn least_time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
+pub(crate) fn least_time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
     let enforced = met.iter().filter(|met| met.takes_enforced());
     let times: Option<Vec<_>> = enforced.map(|met| spec(policy, met)?.dedupe).collect();
     times?.into_iter().min()
 }
 
-fn spec<'p, K>(policy: &'p Policy, met: &Met<K>) -> Option<&'p RuleSpec> {
+fn spec<'p, K>(policy: &'p Policy, met: &Ask<K>) -> Option<&'p RuleSpec> {
     policy.rules().get(met.rule).map(crate::PolicyRule::spec)
 }

@@ -9,7 +9,7 @@ mod settle;
 
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::observe::Observers;
-use crate::step::{Decided, Done, Met};
+use crate::step::{Ask, Decided, Done};
 use bans::Bans;
 pub(crate) use bans::deny;
 use plans::Plans;
@@ -37,7 +37,7 @@ impl<C> Frontend<C> {
 #[inline]
 pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     rules: Rules<'g>,
-    met: &[Met<K>],
+    met: &[Ask<K>],
     done: Done<D>,
     standing: Standing,
 ) -> Answer<'g> {
@@ -48,7 +48,7 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     Answer { rules, allowed, at, standing, repeated, replies }
 }
 
-fn reply<K>(met: &Met<K>, decided: Decided) -> Option<Reply> {
+fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {
     if decided.unlimited || met.is_unlimited() {
         return None;
     }

@@ -20,7 +20,7 @@ use crate::key::Seed;
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Done, Figures, Met, Step, limited};
+use crate::step::{Ask, Done, Figures, Step, limited};
 use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
 pub use hold::Charge;
 
@@ -146,7 +146,7 @@ impl<C: Clock> Gate<C> {
         &self,
         request: &Request<'_>,
         actual: u64,
-        chosen: impl Fn(Vec<(Met, u64)>) -> Vec<(Met, u64)>,
+        chosen: impl Fn(Vec<(Ask, u64)>) -> Vec<(Ask, u64)>,
     ) -> Stepped {
         let (generation, (met, done)) = self.memory.ask(|generation| {
             // A limiter that a plan makes unlimited now may have been taken from before.
@@ -209,7 +209,7 @@ impl<C: Clock> Gate<C> {
         &self,
         generation: &Generation,
         request: &Request<'_>,
-        met: &[Met],
+        met: &[Ask],
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
@@ -226,7 +226,7 @@ impl<C: Clock> Gate<C> {
         &self,
         generation: &Generation,
         request: &Request<'_>,
-        met: &[Met],
+        met: &[Ask],
         step: Step,
     ) -> Option<IdempotencyKey> {
         // A peek reports the limiter as it is now, whatever usage was reported before.
@@ -238,7 +238,7 @@ impl<C: Clock> Gate<C> {
     fn step_at(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
         step: Step,
@@ -263,12 +263,12 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Resolves a request: its limiters in the order of the rules, each one once.
-    fn met(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Met> {
+    fn met(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
         limited(self.met_at_all(generation, request))
     }
 
     /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
-    fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Met> {
+    fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
         let fingerprint = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
             self.seed.of_parts(rule.key(descriptor))
         };
@@ -286,7 +286,7 @@ impl<C: Clock> Gate<C> {
 #[derive(Debug)]
 pub(crate) struct Stepped {
     generation: Kept<Generation>,
-    met: InlineList<Met>,
+    met: InlineList<Ask>,
     done: Done,
 }
 

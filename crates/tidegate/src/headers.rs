@@ -176,7 +176,7 @@ fn time_shown(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
 }
 
 fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
-    let spec = matched.figures().spec();
+    let spec = matched.values().spec();
     let (Limit::Units(limit @ 1..), Some(window)) = (spec.limit, spec.window) else { return None };
     if matched.decision().limit == limit {
         return Some(window.as_secs_ceil());

@@ -89,7 +89,7 @@ pub use limiter::{Ban, Key, KeyedLimiter, Limiter, Reservation, Under};
 pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
-pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, OwnLimit, Request, RequestIdError};
+pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};
 pub use rules::{
     AmendError, Mode, NoSuchRule, OnExcess, OnFull, OnStoreError, OverrideSpec, Place, Policy,
     PolicyError, PolicyErrors, PolicyRule, Problem, RuleSpec, Usage,

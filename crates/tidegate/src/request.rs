@@ -7,7 +7,7 @@ mod origin;
 use tidegate_core::Micros;
 
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
-pub use limit::OwnLimit;
+pub use limit::RequestLimit;
 #[cfg(feature = "redis")]
 pub(crate) use origin::Origin;
 
@@ -16,7 +16,7 @@ pub(crate) use origin::Origin;
 pub struct Descriptor<'a> {
     entries: &'a [(&'a str, &'a str)],
     cost: u64,
-    limit: Option<&'a OwnLimit>,
+    limit: Option<&'a RequestLimit>,
 }
 
 impl<'a> Descriptor<'a> {
@@ -33,16 +33,16 @@ impl<'a> Descriptor<'a> {
         self
     }
 
-    /// Adds a limit of its own, for the rules that use it: see [`OwnLimit`].
+    /// Adds a limit of its own, for the rules that use it: see [`RequestLimit`].
     #[must_use]
-    pub const fn limit(mut self, own: &'a OwnLimit) -> Self {
+    pub const fn limit(mut self, own: &'a RequestLimit) -> Self {
         self.limit = Some(own);
         self
     }
 
     /// Its own limit, if it has one.
     #[must_use]
-    pub const fn own_limit(&self) -> Option<&'a OwnLimit> {
+    pub const fn own_limit(&self) -> Option<&'a RequestLimit> {
         self.limit
     }
 

@@ -98,7 +98,7 @@ impl StoreSettings {
             ("tls_roots", self.tls_roots.is_none() || self.url.is_tls(), ROOTS_EXPECTED),
         ];
         let wrong = checks.into_iter().filter(|(_, sound, _)| !sound);
-        wrong.map(|(word, _, expected)| SettingsError { word, expected }).collect()
+        wrong.map(|(field, _, expected)| SettingsError { field, expected }).collect()
     }
 }
 
@@ -125,15 +125,15 @@ fn is_nodes(nodes: u64) -> bool {
 /// An invalid setting of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingsError {
-    word: &'static str,
+    field: &'static str,
     expected: &'static str,
 }
 
 impl SettingsError {
     /// The name of the setting.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
-        self.word
+    pub const fn field(&self) -> &'static str {
+        self.field
     }
 
     /// The valid values.
@@ -145,7 +145,7 @@ impl SettingsError {
 
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` of the store: expected {}", self.word, self.expected)
+        write!(f, "`{}` of the store: expected {}", self.field, self.expected)
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
         (settings.timeout, settings.nodes) = (Micros::from_micros(999), Some(0));
         (settings.key_prefix, settings.max_in_flight) = ("a{b}".to_owned(), 0);
         settings.tls_roots = Some("roots.pem".into());
-        let words: Vec<_> = settings.mistakes().iter().map(SettingsError::word).collect();
+        let words: Vec<_> = settings.mistakes().iter().map(SettingsError::field).collect();
         assert_eq!(words, ["timeout", "key_prefix", "max_in_flight", "nodes", "tls_roots"]);
     }
 }

@@ -14,12 +14,14 @@ mod fallback;
 mod hold;
 mod late;
 mod learn;
+mod left;
 mod loaded;
 mod look;
 mod no_room;
 mod nodes;
 mod parts;
 mod plans;
+mod recent;
 mod replay;
 mod revisions;
 mod run;
@@ -42,7 +44,7 @@ use crate::observe::Observer;
 use crate::request::{Origin, Request};
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
-use crate::step::Met;
+use crate::step::Ask;
 use crate::store::memory::Newest;
 use crate::store::redis::script::{self, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
@@ -58,7 +60,7 @@ pub(crate) use store::Late;
 use store::{StepArgs, Store};
 
 /// A limiter of a request, by its key in the store.
-pub(crate) type KeyMet = Met<Vec<u8>>;
+pub(crate) type KeyAsk = Ask<Vec<u8>>;
 
 /// A policy, and its limiters in a store that other nodes use as well.
 ///
@@ -211,7 +213,7 @@ impl SharedGate {
     }
 
     /// Returns this limiter as this process knows it.
-    fn in_process(&self, met: &KeyMet) -> Met {
+    fn in_process(&self, met: &KeyAsk) -> Ask {
         self.fallback.met(met)
     }
 
@@ -220,7 +222,7 @@ impl SharedGate {
     }
 
     /// Decides and takes, whether or not others wait; without the store if that does not reply.
-    async fn ask(&self, store: &Store, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
+    async fn ask(&self, store: &Store, met: &[KeyAsk], origin: Origin<'_>) -> Answer<'_> {
         let parts = store.parts(met);
         if !parts.is_empty() {
             return Box::pin(self.ask_across(store, met, &parts, origin)).await;
@@ -243,7 +245,7 @@ impl SharedGate {
     async fn ask_across(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         parts: &[Part],
         origin: Origin<'_>,
     ) -> Answer<'_> {
@@ -271,7 +273,7 @@ impl SharedGate {
     async fn take(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
         late: &Late,
     ) -> Result<script::Decided, StoreError> {
@@ -284,7 +286,7 @@ impl SharedGate {
     fn without_store(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         id: Option<&str>,
         error: &StoreError,
     ) -> Answer<'_> {
@@ -294,12 +296,25 @@ impl SharedGate {
     fn decide_degraded(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,
     ) -> Answer<'_> {
-        self.degraded.fetch_add(1, Relaxed);
+        let answer = self.degraded_answer(store, met, verb, id, error);
+        self.count_degraded(&answer);
+        answer
+    }
+
+    /// Decides like [`SharedGate::decide_degraded`], for a caller that may not use the answer: it is not counted.
+    fn degraded_answer(
+        &self,
+        store: &Store,
+        met: &[KeyAsk],
+        verb: Verb,
+        id: Option<&str>,
+        error: &StoreError,
+    ) -> Answer<'_> {
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
         let (done, standing) =
@@ -309,7 +324,6 @@ impl SharedGate {
             // Nothing was taken, so the usage may be reported again.
             answer.replies.iter_mut().for_each(|one| one.report = false);
         }
-        self.count_overloaded(&answer);
         answer
     }
 

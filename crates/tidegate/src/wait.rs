@@ -18,6 +18,7 @@ mod permits;
 mod places;
 mod queue;
 mod queues;
+mod sums;
 mod sync;
 mod waitable;
 mod waiter;
@@ -31,6 +32,8 @@ pub use permits::Permit;
 #[cfg(feature = "redis")]
 pub(crate) use places::Ticket;
 pub(crate) use queues::{QueueKey, Queues};
+#[cfg(feature = "redis")]
+pub(crate) use sums::Sums;
 #[cfg(feature = "redis")]
 pub(crate) use waitable::refuse_behind;
 pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};

@@ -16,6 +16,7 @@ use tonic::Status;
 
 use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
+use super::status::StatusWithUnits;
 use super::{Choices, Unavailable, response, status};
 use crate::limiters::Limiters;
 
@@ -39,13 +40,13 @@ impl Decider {
         let message = RateLimitRequest::decode(&bytes[..]).map_err(broken)?;
         let entries = Entries::of(&message)?;
         let question = Question::of(&message, &entries);
-        if self.choices.no_refunds && !question.refunds.is_empty() {
+        if self.choices.no_refunds && question.has_refunds() {
             return Err(no_refunds());
         }
         let policy = self.limiters.policy();
-        let own = OwnLimits::of(&message, &bytes, &question.charges, &policy)?;
+        let own = OwnLimits::of(&message, &bytes, &question.descriptors, &policy)?;
         let question = question.under(&own);
-        let answer = self.decide(&message, &question).await?;
+        let (answer, statuses) = self.decide(&message, &question).await?;
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(undecided(answer.is_overloaded()));
         }
@@ -56,30 +57,39 @@ impl Decider {
                 () = self.limiters.closing() => return Err(stops()),
             }
         }
-        Ok(self.response(&answer, &question))
+        Ok(self.response(&answer, &statuses))
     }
 
-    /// Gives units back before it takes others, which may need them.
+    /// Gives units back before it takes others, which may need them. A refund is not asked for anything
+    /// after that, so that it refuses nothing: its status is that right after it was given back.
     async fn decide(
         &self,
         message: &RateLimitRequest,
         question: &Question<'_>,
-    ) -> Result<Answer<'_>, Status> {
-        let asks = question.asks(message);
-        if !question.refunds.is_empty() {
-            let refund = Request::new(&message.domain, &question.refunds);
-            match self.limiters.refund(&refund).await {
-                Ok(answer) if !asks => return Ok(answer),
-                Ok(_) => {}
-                Err(StoreError::Overloaded { .. }) if !asks => return Err(undecided(true)),
-                Err(_) if !asks => return Err(undecided(false)),
+    ) -> Result<(Answer<'_>, Vec<StatusWithUnits>), Status> {
+        let (charges, mut refunded) = (question.charges(), Vec::new());
+        if question.has_refunds() {
+            let refunds = question.refunds();
+            match self.limiters.refund(&Request::new(&message.domain, &refunds)).await {
+                Ok(answer) => {
+                    refunded = status::of_refunds(&answer, refunds.len());
+                    if charges.is_empty() {
+                        return Ok((answer, refunded));
+                    }
+                }
+                Err(error) if charges.is_empty() => {
+                    return Err(undecided(matches!(error, StoreError::Overloaded { .. })));
+                }
                 Err(error) => tracing::debug!(%error, "a refund was not given"),
             }
         }
-        Ok(self.limiters.check(&Request::new(&message.domain, &question.charges)).await)
+        let answer = self.limiters.check(&Request::new(&message.domain, &charges)).await;
+        let statuses = status::of(&answer, &charges);
+        let statuses = question.in_order(statuses, refunded, status::unlimited);
+        Ok((answer, statuses))
     }
 
-    fn response(&self, answer: &Answer<'_>, question: &Question<'_>) -> Bytes {
+    fn response(&self, answer: &Answer<'_>, statuses: &[StatusWithUnits]) -> Bytes {
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
         let response = RateLimitResponse {
             overall_code: code.into(),
@@ -87,7 +97,7 @@ impl Decider {
             dynamic_metadata: metadata(answer),
             ..Default::default()
         };
-        response::bytes(&response, &status::of(answer, &question.charges))
+        response::bytes(&response, statuses)
     }
 }
 

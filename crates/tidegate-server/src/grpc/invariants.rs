@@ -40,21 +40,20 @@ pub(crate) fn judge(sent: &[u8]) {
     }
 }
 
-/// Each descriptor is charged or refunded, at its own index.
+/// Each descriptor is charged or refunded, in the order of the message.
 fn judge_question(message: &RateLimitRequest, question: &Question<'_>) {
     let all = &message.descriptors;
+    let (charges, refunds) = (question.charges(), question.refunds());
     let gives_back = all.iter().any(|descriptor| descriptor.is_negative_hits);
-    assert_eq!(question.charges.len(), all.len());
-    assert_eq!(question.refunds.len(), if gives_back { all.len() } else { 0 });
-    assert_eq!(question.asks(message), all.iter().any(|descriptor| !descriptor.is_negative_hits));
-    for (index, sent) in all.iter().enumerate() {
+    assert_eq!(question.has_refunds(), gives_back);
+    let in_order = question.in_order(charges.to_vec(), refunds, || Descriptor::new(&[]));
+    assert_eq!((in_order.len(), &in_order), (all.len(), &question.descriptors));
+    for (sent, descriptor) in all.iter().zip(&in_order) {
         let hits = sent.hits_addend.as_ref().map_or(message.hits_addend.max(1).into(), |h| h.value);
-        let (charge, refund) = if sent.is_negative_hits { (0, hits) } else { (hits, 0) };
-        judge_descriptor(sent, charge, &question.charges[index]);
-        if gives_back {
-            judge_descriptor(sent, refund, &question.refunds[index]);
-        }
+        judge_descriptor(sent, hits, descriptor);
     }
+    let asking = all.iter().filter(|descriptor| !descriptor.is_negative_hits);
+    assert_eq!(charges.len(), asking.count());
 }
 
 /// The entries are as sent, in order, with this cost.
@@ -65,7 +64,7 @@ fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_
 
 /// Limits that rules use are applied, or refused as impossible.
 fn judge_own_limits(message: &RateLimitRequest, sent: &[u8], question: &Question<'_>) {
-    let refused = OwnLimits::of(message, sent, &question.charges, &LOOKS).err();
+    let refused = OwnLimits::of(message, sent, &question.descriptors, &LOOKS).err();
     let expected = tonic::Code::InvalidArgument;
     assert!(refused.as_ref().is_none_or(|status| status.code() == expected), "{refused:?}");
 }

@@ -2,7 +2,7 @@
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-use tidegate::{Descriptor, Limit, Micros, OwnLimit, Policy};
+use tidegate::{Descriptor, Limit, Micros, Policy, RequestLimit};
 use tonic::Status;
 
 use super::multiplier;
@@ -10,7 +10,7 @@ use super::unit::seconds_of;
 
 /// The limit of each descriptor; empty if no descriptor has one.
 #[derive(Debug, Default)]
-pub(super) struct OwnLimits(Vec<Option<OwnLimit>>);
+pub(super) struct OwnLimits(Vec<Option<RequestLimit>>);
 
 impl OwnLimits {
     /// The limits in a message, whose bytes are `bytes`, for the rules of `policy`.
@@ -55,7 +55,7 @@ fn own_limit(
     domain: &str,
     descriptor: &Descriptor<'_>,
     policy: &Policy,
-) -> Result<Option<OwnLimit>, String> {
+) -> Result<Option<RequestLimit>, String> {
     if !policy.looks_at_own_limit(domain, descriptor) {
         return Ok(None);
     }

@@ -1,5 +1,7 @@
 //! The question in a message: a request to the engine, and its refunds.
 
+use std::borrow::Cow;
+
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use tidegate::Descriptor;
@@ -31,56 +33,73 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The two parts of a message. Each part has all descriptors, so that their indices are those of
-/// the message; descriptors that do not belong to the part cost 0.
+/// The descriptors of a message, some of which may give units back.
 pub(super) struct Question<'e> {
-    /// The units to take.
-    pub(super) charges: Vec<Descriptor<'e>>,
-    /// The units to give back; empty if there are none.
-    pub(super) refunds: Vec<Descriptor<'e>>,
+    /// All of them in order, each with its units and its limit.
+    pub(super) descriptors: Vec<Descriptor<'e>>,
+    /// Whether each of them gives its units back; empty if none does.
+    gives_back: Vec<bool>,
 }
 
 impl<'e> Question<'e> {
     pub(super) fn of(message: &RateLimitRequest, entries: &'e Entries<'_>) -> Self {
         let mut rest = entries.0.as_slice();
-        let mut question =
-            Self { charges: Vec::with_capacity(message.descriptors.len()), refunds: Vec::new() };
-        for descriptor in &message.descriptors {
+        let descriptors = message.descriptors.iter().map(|descriptor| {
             let (own, others) =
                 rest.split_at_checked(descriptor.entries.len()).unwrap_or((rest, &[]));
             rest = others;
-            question.charges.push(Descriptor::new(own).cost(hits(message, descriptor)));
-        }
+            Descriptor::new(own).cost(hits(message, descriptor))
+        });
+        let (descriptors, mut gives_back) = (descriptors.collect(), Vec::new());
         if message.descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
-            question.part(message);
+            gives_back.extend(message.descriptors.iter().map(|one| one.is_negative_hits));
         }
-        question
+        Self { descriptors, gives_back }
     }
 
     /// Adds the limits of the descriptors.
     pub(super) fn under(mut self, own: &'e OwnLimits) -> Self {
-        own.added_to(&mut self.charges);
-        own.added_to(&mut self.refunds);
+        own.added_to(&mut self.descriptors);
         self
     }
 
-    /// Moves refunds to their part.
-    #[cold]
-    fn part(&mut self, message: &RateLimitRequest) {
-        let negative = message.descriptors.iter().map(|descriptor| descriptor.is_negative_hits);
-        self.refunds = self.charges.clone();
-        for ((charge, refund), negative) in
-            self.charges.iter_mut().zip(&mut self.refunds).zip(negative)
-        {
-            let other = if negative { charge } else { refund };
-            *other = other.cost(0);
+    /// Whether it gives units back.
+    pub(super) const fn has_refunds(&self) -> bool {
+        !self.gives_back.is_empty()
+    }
+
+    /// The descriptors that ask for units; none of the others may refuse these, not even as a look.
+    pub(super) fn charges(&self) -> Cow<'_, [Descriptor<'e>]> {
+        match self.has_refunds() {
+            false => Cow::Borrowed(&self.descriptors),
+            true => Cow::Owned(self.part(false).collect()),
         }
     }
 
-    /// Whether there is anything to decide. A question without charges still looks, unless it gives
-    /// units back.
-    pub(super) fn asks(&self, message: &RateLimitRequest) -> bool {
-        self.refunds.is_empty() || message.descriptors.iter().any(|d| !d.is_negative_hits)
+    /// The descriptors that give units back.
+    pub(super) fn refunds(&self) -> Vec<Descriptor<'e>> {
+        self.part(true).collect()
+    }
+
+    fn part(&self, gives_back: bool) -> impl Iterator<Item = Descriptor<'e>> {
+        let all = self.descriptors.iter().zip(&self.gives_back);
+        all.filter(move |(_, back)| **back == gives_back).map(|(one, _)| *one)
+    }
+
+    /// Puts what belongs to each charge and to each refund in the order of the message; `none` stands
+    /// for what is missing.
+    pub(super) fn in_order<T>(
+        &self,
+        charges: Vec<T>,
+        refunds: Vec<T>,
+        none: impl Fn() -> T,
+    ) -> Vec<T> {
+        if !self.has_refunds() {
+            return charges;
+        }
+        let (mut charges, mut refunds) = (charges.into_iter(), refunds.into_iter());
+        let next = |back: &bool| if *back { refunds.next() } else { charges.next() };
+        self.gives_back.iter().map(next).map(|one| one.unwrap_or_else(&none)).collect()
     }
 }
 
@@ -145,7 +164,7 @@ mod tests {
         let entries = Entries::of(message).unwrap();
         let question = Question::of(message, &entries);
         let units = |all: &[Descriptor<'_>]| all.iter().map(Descriptor::units).collect();
-        (units(&question.charges), units(&question.refunds))
+        (units(&question.charges()), units(&question.refunds()))
     }
 
     #[test]
@@ -160,7 +179,11 @@ mod tests {
     #[test]
     fn what_is_given_back_is_not_asked_for() {
         let mixed = request(2, vec![descriptor(None, true), descriptor(Some(5), false)]);
-        assert_eq!(costs(&mixed), (vec![0, 5], vec![2, 0]));
+        assert_eq!(costs(&mixed), (vec![5], vec![2]));
+        let entries = Entries::of(&mixed).unwrap();
+        let question = Question::of(&mixed, &entries);
+        assert_eq!(question.in_order(vec!["charge"], vec!["refund"], || ""), ["refund", "charge"]);
+        assert_eq!(question.in_order(vec!["charge"], vec![], || ""), ["", "charge"]);
     }
 
     #[test]

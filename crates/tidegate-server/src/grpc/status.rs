@@ -24,6 +24,11 @@ pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<Sta
     numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0)).collect()
 }
 
+/// The statuses of descriptors that gave units back: never over the limit, whatever is left.
+pub(super) fn of_refunds(answer: &Answer<'_>, descriptors: usize) -> Vec<StatusWithUnits> {
+    (0..descriptors).map(|number| within(answer, number)).collect()
+}
+
 /// The status of one descriptor, by the rule that refuses it for longest, else by the one with the
 /// fewest remaining units. A descriptor without a cost is never over the limit, except with
 /// reported usage, where it is a look.
@@ -33,12 +38,16 @@ fn one(answer: &Answer<'_>, number: usize, asks: bool) -> StatusWithUnits {
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
         Some(over) => limited(Code::OverLimit, &over, over.decision().retry_after()),
-        None => own()
-            .min_by_key(|matched| matched.decision().remaining)
-            .map_or_else(unlimited, |least| {
-                limited(Code::Ok, &least, Some(least.decision().reset_after))
-            }),
+        None => within(answer, number),
     }
+}
+
+/// The status of a descriptor that no rule refuses.
+fn within(answer: &Answer<'_>, number: usize) -> StatusWithUnits {
+    let own = answer.enforced().filter(|matched| matched.is_met_by(number));
+    own.min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
+        limited(Code::Ok, &least, Some(least.decision().reset_after))
+    })
 }
 
 fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> StatusWithUnits {
@@ -59,7 +68,7 @@ fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> StatusWit
 }
 
 /// No rule with a limit is enforced, or the limits are unknown while the store is unavailable.
-fn unlimited() -> StatusWithUnits {
+pub(super) fn unlimited() -> StatusWithUnits {
     let status =
         DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() };
     StatusWithUnits { status, multiplier: 1 }
@@ -68,7 +77,7 @@ fn unlimited() -> StatusWithUnits {
 /// The capacity of the limiter per the time in which it fills, so that the remaining units never
 /// exceed it.
 fn rate(matched: &Matched<'_>) -> Rate {
-    let spec = matched.figures().spec();
+    let spec = matched.values().spec();
     let holds = matched.decision().limit;
     let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
         return Rate::none(holds);

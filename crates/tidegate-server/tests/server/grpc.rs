@@ -269,8 +269,8 @@ async fn what_a_request_gives_back_is_there_for_what_it_asks() {
         .await;
     assert_eq!(mixed.overall_code(), Code::Ok);
     let statuses: Vec<_> = mixed.statuses.iter().map(told).collect();
-    let ada = (Code::Ok, "per-user", 0);
-    assert_eq!(statuses, [ada, ada, (Code::Ok, "per-user", 2)]);
+    let [given_back, taken] = [1, 0].map(|left| (Code::Ok, "per-user", left));
+    assert_eq!(statuses, [given_back, taken, (Code::Ok, "per-user", 2)]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 
 use crate::client::Client;
-use crate::grpc::{client, costing, descriptor, request};
+use crate::grpc::{client, costing, descriptor, giving_back, request};
 use crate::process::Server;
 
 const RULES: &str = r#"
@@ -16,6 +16,14 @@ algorithm = "sliding_log"
 limit = 100
 window = "1h"
 usage = "reported"
+
+[[rule]]
+name = "requests"
+domain = "edge"
+key = ["path"]
+algorithm = "fixed_window"
+limit = 2
+window = "1d"
 
 [[rule]]
 name = "all"
@@ -51,6 +59,32 @@ async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
     assert_eq!(check(5).await.status, 429, "taken, and answered by how the limiter stands");
     let rules = Client::new(server.admin).get("/v1/rules").await.json();
     assert_eq!(rules["rules"][0]["usage"], "reported");
+}
+
+#[tokio::test]
+async fn usage_that_is_given_back_refuses_nothing_that_the_same_message_asks() {
+    let server = Server::with_rules(RULES);
+    let mut grpc = client(&server).await;
+    let (ada, path) = ([("user", "ada")], [("path", "/")]);
+    let mut ask = async |descriptors| {
+        let answer = grpc.should_rate_limit(request(descriptors)).await.unwrap().into_inner();
+        let statuses = answer.statuses.iter().map(|status| (status.code(), status.limit_remaining));
+        (answer.overall_code(), statuses.collect::<Vec<_>>())
+    };
+    ask(vec![costing(150, &ada)]).await;
+    let (well, over) = (Code::Ok, Code::OverLimit);
+    // 40 units are owed still.
+    let mixed = ask(vec![giving_back(10, &ada), costing(1, &path)]).await;
+    assert_eq!(mixed, (well, vec![(well, 0), (well, 1)]));
+    let mixed = ask(vec![costing(1, &path), giving_back(60, &ada)]).await;
+    assert_eq!(mixed, (well, vec![(well, 0), (well, 20)]));
+    // A refund is kept whatever the answer, and a report beside it is taken.
+    let mixed = ask(vec![costing(1, &path), giving_back(10, &ada)]).await;
+    assert_eq!(mixed, (over, vec![(over, 0), (well, 30)]));
+    let mixed = ask(vec![giving_back(10, &ada), costing(50, &ada)]).await;
+    assert_eq!(mixed, (over, vec![(well, 40), (over, 0)]));
+    let look = ask(vec![giving_back(1, &[("path", "/")]), costing(0, &ada)]).await;
+    assert_eq!(look, (over, vec![(well, 1), (over, 0)]), "a look asks for a unit");
 }
 
 #[tokio::test]

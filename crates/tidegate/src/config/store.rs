@@ -62,9 +62,10 @@ impl StoreDraft {
         }
         let has_url = draft.url.is_some();
         let settings = draft.settings()?;
-        for mistake in settings.mistakes().iter().filter(|one| !failed.contains(&one.word())) {
-            let position = table.get(mistake.word()).map_or(table.header.clone(), Entry::position);
-            report.add(&position, format!("`{}`: expected {}", mistake.word(), mistake.expected()));
+        for mistake in settings.mistakes().iter().filter(|one| !failed.contains(&one.field())) {
+            let position = table.get(mistake.field()).map_or(table.header.clone(), Entry::position);
+            report
+                .add(&position, format!("`{}`: expected {}", mistake.field(), mistake.expected()));
         }
         has_url.then_some(settings)
     }

@@ -14,7 +14,7 @@ use super::{IdempotencyKey, order_of};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
-use crate::step::{Decided, Done, Met, Step};
+use crate::step::{Ask, Decided, Done, Step};
 
 /// The default for the most answers.
 const DEFAULT_MOST: usize = 1_000_000;
@@ -79,7 +79,7 @@ impl DedupeCache {
     pub(crate) fn step<E>(
         &self,
         once: IdempotencyKey,
-        met: &[Met],
+        met: &[Ask],
         clock: &impl Clock,
         step: Step,
         run: impl FnOnce() -> Result<Done, E>,
@@ -102,7 +102,7 @@ impl DedupeCache {
     pub(crate) fn recall(
         &self,
         once: IdempotencyKey,
-        met: &[Met],
+        met: &[Ask],
         clock: &impl Clock,
     ) -> Option<Done> {
         held(&self.shards[self.number(once)]).recall(once, met, clock.now())
@@ -122,7 +122,7 @@ impl DedupeCache {
         once.fingerprint.words()[0] as usize % self.shards.len()
     }
 
-    fn keep(&self, shard: &mut Shard, once: IdempotencyKey, met: &[Met], done: &Done) {
+    fn keep(&self, shard: &mut Shard, once: IdempotencyKey, met: &[Ask], done: &Done) {
         if self.most == 0 {
             self.forgotten.fetch_add(1, Relaxed);
             return;
@@ -168,7 +168,7 @@ fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 impl Shard {
-    fn recall(&mut self, once: IdempotencyKey, met: &[Met], now: Timestamp) -> Option<Done> {
+    fn recall(&mut self, once: IdempotencyKey, met: &[Ask], now: Timestamp) -> Option<Done> {
         let kept = self.kept.get_mut(&once.fingerprint)?;
         // After a clock stepped back, no answer is kept longer than its time from now on.
         if kept.since.since(now) > once.time {
@@ -185,7 +185,7 @@ impl Shard {
     }
 
     /// Keeps an answer, for its time from the decision on.
-    fn keep(&mut self, once: IdempotencyKey, met: &[Met], done: &Done) {
+    fn keep(&mut self, once: IdempotencyKey, met: &[Ask], done: &Done) {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
             order_of(met).into_iter().filter_map(|index| done.decisions.get(index).cloned());
@@ -207,7 +207,7 @@ impl Shard {
 }
 
 /// Puts a kept answer, in the order of [`order_of`], into the order of the limiters now.
-fn put_back(met: &[Met], kept: &[Decided]) -> InlineList<Decided> {
+fn put_back(met: &[Ask], kept: &[Decided]) -> InlineList<Decided> {
     let mut decisions: InlineList<Decided> = kept.iter().cloned().collect();
     for (index, decided) in order_of(met).into_iter().zip(kept) {
         if let Some(here) = decisions.get_mut(index) {

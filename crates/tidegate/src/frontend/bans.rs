@@ -5,7 +5,7 @@ use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::limiter::Ban;
-use crate::step::{Lineage, Met};
+use crate::step::{Ask, Lineage};
 
 /// The bans of a gate, each with the lineage of its rule.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<C> Bans<C> {
     }
 
     /// The ban that may refuse at this limiter.
-    fn of<K>(&self, met: &Met<K>) -> Option<&Ban<C>> {
+    fn of<K>(&self, met: &Ask<K>) -> Option<&Ban<C>> {
         if met.can_refuse() { self.of_rule(met.lineage) } else { None }
     }
 }
@@ -42,11 +42,11 @@ impl<C: Clock> Bans<C> {
     /// fingerprint of a limiter in this process.
     pub(crate) fn left<K>(
         &self,
-        met: &[Met<K>],
-        fingerprint: impl Fn(&Met<K>) -> Fingerprint,
+        met: &[Ask<K>],
+        fingerprint: impl Fn(&Ask<K>) -> Fingerprint,
         now: Timestamp,
     ) -> Option<Vec<Option<Micros>>> {
-        let left = |met: &Met<K>| self.of(met)?.left(fingerprint(met), now);
+        let left = |met: &Ask<K>| self.of(met)?.left(fingerprint(met), now);
         let left: Vec<_> = met.iter().map(left).collect();
         left.iter().any(Option::is_some).then_some(left)
     }
@@ -54,8 +54,8 @@ impl<C: Clock> Bans<C> {
     /// Counts the refusal of a limiter's key, if its rule bans.
     pub(crate) fn count<K>(
         &self,
-        met: &Met<K>,
-        fingerprint: impl Fn(&Met<K>) -> Fingerprint,
+        met: &Ask<K>,
+        fingerprint: impl Fn(&Ask<K>) -> Fingerprint,
         now: Timestamp,
     ) {
         if let Some(ban) = self.of(met) {
@@ -64,7 +64,7 @@ impl<C: Clock> Bans<C> {
     }
 
     /// Lifts the bans of these limiters' keys.
-    pub(crate) fn lift<K>(&self, met: &[Met<K>], fingerprint: impl Fn(&Met<K>) -> Fingerprint) {
+    pub(crate) fn lift<K>(&self, met: &[Ask<K>], fingerprint: impl Fn(&Ask<K>) -> Fingerprint) {
         for met in met {
             self.of_rule(met.lineage).into_iter().for_each(|ban| ban.forget(fingerprint(met)));
         }

@@ -4,7 +4,7 @@ use tidegate_core::Micros;
 
 use crate::key::Fingerprint;
 use crate::rules::{OnExcess, Policy};
-use crate::step::{Done, Lineage, Met};
+use crate::step::{Ask, Done, Lineage};
 use crate::wait::{Patience, QueueKey, Queues, Stop};
 
 /// Identifies the limiter that a queue is for.
@@ -35,12 +35,12 @@ pub(crate) type GateQueues = Queues<GateQueue>;
 /// of a limiter.
 pub(crate) fn stops_of<K>(
     policy: &Policy,
-    met: &[Met<K>],
+    met: &[Ask<K>],
     max_wait: Micros,
-    queue_of: impl Fn(&Met<K>) -> GateQueue,
+    queue_of: impl Fn(&Ask<K>) -> GateQueue,
 ) -> Vec<Stop<GateQueue>> {
     let all = met.iter().enumerate().filter(|(_, met)| met.can_refuse());
-    let stop = |(place, met): (usize, &Met<K>)| Stop {
+    let stop = |(place, met): (usize, &Ask<K>)| Stop {
         queue: queue_of(met),
         cost: met.asks,
         patience: patience(policy, met.rule, max_wait),
@@ -60,11 +60,11 @@ pub(crate) fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patien
 }
 
 /// Returns how long a request with these limiters must be held. A rule in shadow mode holds no request.
-pub(crate) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
+pub(crate) fn delay_of<K>(met: &[Ask<K>], done: &Done) -> Micros {
     let decisions = met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
     decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
 }
 
-pub(crate) const fn queue_of(met: &Met) -> GateQueue {
+pub(crate) const fn queue_of(met: &Ask) -> GateQueue {
     GateQueue { rule: met.lineage, fingerprint: met.fingerprint }
 }

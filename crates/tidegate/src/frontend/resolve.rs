@@ -8,7 +8,7 @@ use super::Frontend;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
-use crate::step::{Descriptors, Figures, Lineage, Met};
+use crate::step::{Ask, Descriptors, Figures, Lineage};
 
 impl<C> Frontend<C> {
     /// Returns the limiters of a request under `policy`, in the order of the rules. A limiter that matches
@@ -24,8 +24,8 @@ impl<C> Frontend<C> {
         request: &Request<'_>,
         known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
         in_force: impl Fn(usize, usize, &Rule) -> Option<Figures>,
-    ) -> InlineList<Met<K>> {
-        let mut all: InlineList<Met<K>> = InlineList::new();
+    ) -> InlineList<Ask<K>> {
+        let mut all: InlineList<Ask<K>> = InlineList::new();
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
             policy.visit_candidates(request.domain(), descriptor, |number, rule| {
@@ -58,7 +58,7 @@ impl<C> Frontend<C> {
                     None => {
                         let plan = || self.plans.of(lineage(number), descriptor);
                         let plan = if brought.is_none() { plan() } else { None };
-                        all.push(Met {
+                        all.push(Ask {
                             lineage: lineage(number),
                             rule: number,
                             variant,
@@ -77,7 +77,7 @@ impl<C> Frontend<C> {
             });
         }
         let is_reported =
-            |met: &Met<K>| usage.any && policy.rules().get(met.rule).is_some_and(is_reported);
+            |met: &Ask<K>| usage.any && policy.rules().get(met.rule).is_some_and(is_reported);
         for met in &mut all {
             (met.report, met.asks) = (usage.is_report(), usage.asks(met.cost, is_reported(met)));
         }

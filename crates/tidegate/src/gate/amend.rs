@@ -79,7 +79,7 @@ impl<C: Clock> Gate<C> {
     /// the same fields of the values, now those of `spec`; [`Gate::amend_override`] changes an override. Limiters
     /// under an unlimited plan ([`Gate::with_plans`]) stay as they are.
     ///
-    /// Each answer reports the values that decided ([`Matched::figures`](crate::Matched::figures)). A request that is
+    /// Each answer reports the values that decided ([`Matched::values`](crate::Matched::values)). A request that is
     /// repeated under its id gets the remembered answer only while the values are still the same.
     ///
     /// ```
@@ -96,7 +96,7 @@ impl<C: Clock> Gate<C> {
     /// gate.amend("default", "per-user", per_day(170))?;
     /// assert_eq!(gate.available(&request), 90);
     /// let answer = gate.check(&request);
-    /// assert_eq!(answer.matched()[0].figures().spec().limit, Limit::Units(170));
+    /// assert_eq!(answer.matched()[0].values().spec().limit, Limit::Units(170));
     /// gate.amend("default", "per-user", per_day(100))?;
     /// assert_eq!(gate.available(&request), 0); // 160 are used
     /// # Ok::<(), Box<dyn std::error::Error>>(())

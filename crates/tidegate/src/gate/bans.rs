@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::frontend::deny;
 use crate::limiter::Ban;
 use crate::rules::NoSuchRule;
-use crate::step::{Done, Met, Step};
+use crate::step::{Ask, Done, Step};
 use crate::store::memory::{Generation, Moved};
 
 impl<C: Clock> Gate<C> {
@@ -58,7 +58,7 @@ impl<C: Clock> Gate<C> {
     pub(super) fn banned(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         clock: &impl Clock,
     ) -> Result<Option<Done>, Moved> {
         if self.front.bans.is_empty() {
@@ -72,7 +72,7 @@ impl<C: Clock> Gate<C> {
     fn banned_for(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         left: Vec<Option<Micros>>,
         now: Timestamp,
     ) -> Result<Done, Moved> {
@@ -86,7 +86,7 @@ impl<C: Clock> Gate<C> {
 
     /// Counts the refusals by rules that ban.
     #[inline]
-    pub(super) fn count_refusals(&self, met: &[Met], done: &Done) {
+    pub(super) fn count_refusals(&self, met: &[Ask], done: &Done) {
         if self.front.bans.is_empty() || done.allowed {
             return;
         }

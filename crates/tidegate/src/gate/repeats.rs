@@ -4,7 +4,7 @@ use super::Gate;
 use crate::clock::Clock;
 use crate::dedupe::{self, DedupeCache, IdempotencyKey};
 use crate::request::Request;
-use crate::step::{Done, Met};
+use crate::step::{Ask, Done};
 use crate::store::memory::{Generation, Moved};
 
 impl<C: Clock> Gate<C> {
@@ -36,7 +36,7 @@ impl<C: Clock> Gate<C> {
         &self,
         generation: &Generation,
         request: &Request<'_>,
-        met: &[Met],
+        met: &[Ask],
     ) -> Option<IdempotencyKey> {
         dedupe::of(&generation.policy, &self.seed, request.id()?, met)
     }
@@ -46,7 +46,7 @@ impl<C: Clock> Gate<C> {
     pub(super) fn without_asking(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
     ) -> Result<Option<Done>, Moved> {

@@ -14,7 +14,7 @@ use crate::dedupe::IdempotencyKey;
 use crate::frontend::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Decided, Done, Met, Step};
+use crate::step::{Ask, Decided, Done, Step};
 use crate::store::memory::{Generation, Kept, Moved, Preview};
 use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
 
@@ -48,7 +48,7 @@ impl<C: Clock> Gate<C> {
         let stepped = self.step(request, &self.clock, Step::Ask);
         let (policy, longest) = (&stepped.generation.policy, request.longest_wait());
         let waits =
-            |met: &Met| met.can_refuse() && !patience(policy, met.rule, longest).wait.is_zero();
+            |met: &Ask| met.can_refuse() && !patience(policy, met.rule, longest).wait.is_zero();
         if !stepped.done.allowed && stepped.met.iter().any(waits) {
             return None;
         }
@@ -78,7 +78,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Wakes the first waiter of each of these limiters: there may be units for it.
-    pub(crate) fn wake(&self, met: &[Met]) {
+    pub(crate) fn wake(&self, met: &[Ask]) {
         met.iter().for_each(|met| self.queues.wake(&queue_of(met)));
     }
 
@@ -87,7 +87,7 @@ impl<C: Clock> Gate<C> {
         &'a self,
         request: &Request<'a>,
         generation: Arc<Generation>,
-        met: InlineList<Met>,
+        met: InlineList<Ask>,
         once: Option<IdempotencyKey>,
         max_wait: Micros,
     ) -> ToGate<'a, C> {
@@ -212,7 +212,7 @@ struct ToGate<'g, C> {
     gate: &'g Gate<C>,
     request: Request<'g>,
     generation: Arc<Generation>,
-    met: InlineList<Met>,
+    met: InlineList<Ask>,
     once: Option<IdempotencyKey>,
     stops: Vec<Stop<GateQueue>>,
     last: Last,
@@ -222,8 +222,8 @@ impl<C: Clock> ToGate<'_, C> {
     /// Asks the limiters that the request has now: other rules may be in force, and plans are looked up again.
     fn ask_now<T>(
         &self,
-        ask: impl Fn(&Generation, &[Met], Option<IdempotencyKey>) -> Result<T, Moved>,
-    ) -> (Arc<Generation>, InlineList<Met>, T) {
+        ask: impl Fn(&Generation, &[Ask], Option<IdempotencyKey>) -> Result<T, Moved>,
+    ) -> (Arc<Generation>, InlineList<Ask>, T) {
         let (generation, (met, early)) = self.gate.memory.ask(|generation| {
             if std::ptr::eq(generation, &*self.generation) && !generation.any_per_key() {
                 return Ok((self.met.clone(), ask(generation, &self.met, self.once)?));

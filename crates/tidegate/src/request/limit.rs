@@ -9,7 +9,7 @@ use crate::inline_list::InlineList;
 /// Values that a descriptor supplies, for the rules that let requests do so
 /// ([`RuleSpec::limit_from_request`](crate::RuleSpec)); all other rules ignore them.
 ///
-/// It is made from one checked [`Rule`] for all of these rules ([`OwnLimit::new`]), or from a limit
+/// It is made from one checked [`Rule`] for all of these rules ([`RequestLimit::new`]), or from a limit
 /// and a window, with which each rule keeps its other fields
 /// ([`Policy::own_limit`](crate::Policy::own_limit)).
 ///
@@ -19,13 +19,13 @@ use crate::inline_list::InlineList;
 /// match one limiter, the first with values for it decides.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Spec};
+/// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, RequestLimit, Policy, Request, Rule, RuleSpec, Spec};
 ///
 /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(3_600));
 /// let rule = RuleSpec::new("per-user", per_hour(2)).key(["user"]).limit_from_request();
 /// let gate = Gate::new(Policy::new(vec![rule])?);
 ///
-/// let ten = OwnLimit::new(Rule::new(per_hour(10))?);
+/// let ten = RequestLimit::new(Rule::new(per_hour(10))?);
 /// let entries = [("user", "ada")];
 /// let asked = [Descriptor::new(&entries).limit(&ten)];
 /// let answer = gate.check(&Request::new("default", &asked));
@@ -37,13 +37,13 @@ use crate::inline_list::InlineList;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct OwnLimit {
+pub struct RequestLimit {
     for_all: Option<Arc<Rule>>,
     /// The rules by name; names are unique in a domain.
     by_rule: InlineList<(Box<str>, Arc<Rule>)>,
 }
 
-impl OwnLimit {
+impl RequestLimit {
     /// The same values for every rule that uses them, whatever its own algorithm.
     #[must_use]
     pub fn new(rule: Rule) -> Self {
@@ -75,10 +75,10 @@ impl OwnLimit {
     }
 }
 
-impl PartialEq for OwnLimit {
+impl PartialEq for RequestLimit {
     fn eq(&self, other: &Self) -> bool {
         self.named_specs().eq(other.named_specs())
     }
 }
 
-impl Eq for OwnLimit {}
+impl Eq for RequestLimit {}

@@ -8,7 +8,7 @@ use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::Mode;
-use crate::request::{Descriptor, OwnLimit};
+use crate::request::{Descriptor, RequestLimit};
 
 impl PolicyRule {
     /// The limit that a descriptor supplies for this rule; `None` if the rule does not let requests supply one.
@@ -51,7 +51,7 @@ impl Policy {
     /// let own = gate.policy().own_limit("default", &descriptor, Limit::Units(30), minute)?;
     /// let asked = [descriptor.limit(&own)];
     /// let answer = gate.check(&Request::new("default", &asked));
-    /// assert_eq!(answer.matched()[0].figures().spec().limit, Limit::Units(30));
+    /// assert_eq!(answer.matched()[0].values().spec().limit, Limit::Units(30));
     /// assert_eq!(answer.matched()[0].decision().remaining, 29);
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
@@ -65,7 +65,7 @@ impl Policy {
         descriptor: &Descriptor<'_>,
         limit: Limit,
         window: Micros,
-    ) -> Result<OwnLimit, PolicyErrors> {
+    ) -> Result<RequestLimit, PolicyErrors> {
         let (mut values, mut errors) = (Vec::new(), Vec::new());
         for (number, rule) in self.of_own_limits(domain, descriptor) {
             let mut spec = *rule.variant(rule.variant_for(descriptor)).spec();
@@ -81,7 +81,7 @@ impl Policy {
             }
         }
         if errors.is_empty() {
-            Ok(OwnLimit::of_rules(values.into_iter()))
+            Ok(RequestLimit::of_rules(values.into_iter()))
         } else {
             Err(PolicyErrors(errors))
         }

@@ -122,7 +122,7 @@ pub struct RuleSpec {
     /// In a cluster, rules that match one request in different slots are invalid unless all of them say so. Without a
     /// cluster it has no effect.
     pub across_slots: bool,
-    /// Whether values that a request supplies ([`OwnLimit`](crate::OwnLimit)) apply in place of the rule's own; by
+    /// Whether values that a request supplies ([`RequestLimit`](crate::RequestLimit)) apply in place of the rule's own; by
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
     /// overflow limiter under the rule's own values, even keys with an override.
     pub limit_from_request: bool,

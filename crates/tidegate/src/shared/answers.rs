@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::store::{StepArgs, Store};
 use crate::answer::{Answer, Rules, Standing};
 use crate::frontend;
@@ -15,7 +15,7 @@ use crate::store::redis::script;
 
 impl Store {
     /// Makes the answer from the store's reply.
-    pub(super) fn answer_of<'g>(&self, met: &[KeyMet], done: script::Decided) -> Answer<'g> {
+    pub(super) fn answer_of<'g>(&self, met: &[KeyAsk], done: script::Decided) -> Answer<'g> {
         let decided =
             done.decisions.into_iter().zip(&done.seen).map(|(decision, seen)| seen.reply(decision));
         let decisions = decided.collect();
@@ -26,7 +26,7 @@ impl Store {
     /// Makes the answer from the replies of the limiters themselves.
     pub(super) fn exact<'g, D: Into<Option<Decided>>>(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         done: Done<D>,
     ) -> Answer<'g> {
         self.answer_with(met, done, Standing::Exact)
@@ -35,7 +35,7 @@ impl Store {
     /// Makes the answer from decisions taken in place of the limiters.
     pub(super) fn answer_with<'g, D: Into<Option<Decided>>>(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         done: Done<D>,
         standing: Standing,
     ) -> Answer<'g> {
@@ -49,7 +49,7 @@ impl Store {
     /// The store did not reply.
     pub(super) async fn answer_until<'g>(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Answer<'g>, StoreError> {

@@ -2,15 +2,16 @@
 
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
-use super::decide::limit_of;
-use super::store::Store;
-use super::{KeyMet, SharedGate};
+use super::decide::{Verb, limit_of};
+use super::store::{StepArgs, Store};
+use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{again, known_by};
 use crate::limiter::Ban;
 use crate::request::{Origin, Request};
 use crate::rules::NoSuchRule;
 use crate::step::{Decided, Done};
+use crate::store::redis::script::Step;
 
 impl SharedGate {
     /// Bans each key that the named rule refuses too often, like [`Gate::with_ban`](crate::Gate::with_ban),
@@ -24,7 +25,8 @@ impl SharedGate {
     /// The answer to a banned request contains only the banned limiters, because only the store knows the
     /// others. `retry_after` is the rest of the ban, or the store's last `retry_after` for the limiter if that
     /// is longer. If a request has an id ([`Request::with_id`]) and its answer may be remembered, the store is
-    /// asked for that answer first.
+    /// looked at for that answer first: any node may have admitted the request, and only the store knows. So an
+    /// id costs the store a look also while the key is banned.
     ///
     /// ```no_run
     /// use tidegate::{Ban, Micros, Policy, SharedGate, StoreSettings};
@@ -50,7 +52,7 @@ impl SharedGate {
     pub(super) async fn banned(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         if self.front.bans.is_empty() {
@@ -58,20 +60,40 @@ impl SharedGate {
         }
         let now = self.now();
         let left = self.front.bans.left(met, |met| self.fallback.fingerprint(met), now)?;
-        if store.answer_key(met, origin.id).is_some() {
-            let seen = Box::pin(self.look_at(store, met, origin)).await;
-            if seen.is_repeated() {
-                return Some(seen);
-            }
+        if store.answer_key(met, origin.id).is_some()
+            && let Some(seen) = Box::pin(self.remembered(store, met, origin)).await
+        {
+            return Some(seen);
         }
-        let denied = |(met, left): (&KeyMet, Option<Micros>)| self.denied(store, met, left?, now);
+        let denied = |(met, left): (&KeyAsk, Option<Micros>)| self.denied(store, met, left?, now);
         let decisions = met.iter().zip(left).map(denied).collect();
         let done = Done { allowed: false, at: now, repeated: false, decisions };
         Some(store.exact::<Option<Decided>>(met, done))
     }
 
+    /// Returns the remembered answer to a request: that of the store or, without it, of this process.
+    async fn remembered(
+        &self,
+        store: &Store,
+        met: &[KeyAsk],
+        origin: Origin<'_>,
+    ) -> Option<Answer<'_>> {
+        let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
+        match store.answer_until(met, args, deadline).await {
+            Ok(seen) => seen.is_repeated().then_some(seen),
+            Err(error) => {
+                let seen = self.degraded_answer(store, met, Verb::Peek, origin.id, &error);
+                // Any other answer is not used, so it does not count as decided without the store.
+                seen.is_repeated().then(|| {
+                    self.count_degraded(&seen);
+                    seen
+                })
+            }
+        }
+    }
+
     /// Returns the reply of a limiter whose key is banned for `left` more.
-    fn denied(&self, store: &Store, met: &KeyMet, left: Micros, now: Timestamp) -> Option<Decided> {
+    fn denied(&self, store: &Store, met: &KeyAsk, left: Micros, now: Timestamp) -> Option<Decided> {
         let limit = limit_of(met.rule_in(store.policy())?)?;
         let known = self.fallback.denied(&store.generation, met, now).map(|known| known.wait);
         let retry_after = known.map_or(left, |known| known.max(left));
@@ -96,7 +118,7 @@ impl SharedGate {
     }
 
     /// Lifts the bans of these limiters' keys in this process.
-    pub(super) fn lift_bans(&self, met: &[KeyMet]) {
+    pub(super) fn lift_bans(&self, met: &[KeyAsk]) {
         self.front.bans.lift(met, |met| self.fallback.fingerprint(met));
     }
 }

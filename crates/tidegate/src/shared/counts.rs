@@ -21,8 +21,9 @@ impl SharedGate {
         }
     }
 
-    /// Counts an answer that was decided without the store because of overload.
-    pub(super) fn count_overloaded(&self, answer: &Answer<'_>) {
+    /// Counts an answer that was decided without the store.
+    pub(super) fn count_degraded(&self, answer: &Answer<'_>) {
+        self.degraded.fetch_add(1, Relaxed);
         if answer.is_overloaded() {
             let counts = self.client.counts();
             Counts::add(if answer.is_unavailable() { &counts.shed } else { &counts.local }, 1);

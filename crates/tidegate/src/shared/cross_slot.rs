@@ -12,20 +12,19 @@
 //! the policy refuses both.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use tidegate_core::{Limit, Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::KeyMet;
-use super::late::give_back;
+use super::KeyAsk;
+use super::late::{GivenBack, Took};
 use super::store::Late;
 use super::store::{StepArgs, Store, is_report};
 use crate::request::Origin;
 use crate::step::{Decided, Done};
-use crate::store::redis::script::{self, Answer, Call, NewerValues, Reply, Step};
-use crate::store::redis::{Client, StoreError, slot_of};
+use crate::store::redis::script::{self, Step};
+use crate::store::redis::{StoreError, slot_of};
 
 /// The limiters of a request that live in one slot, by their indices in the request.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,16 +95,14 @@ impl Unanswered {
 /// The units taken from the slots so far. Dropping it gives them back, even if nobody waits for the answer any
 /// more.
 pub(super) struct Taken {
-    client: Client,
-    steps: Vec<(Vec<usize>, NewerValues, Call)>,
+    store: Store,
+    met: Vec<KeyAsk>,
+    steps: Vec<Took>,
 }
 
-/// The outcome of a step that gives back.
-type Given = (Vec<usize>, NewerValues, Call, Result<Reply, StoreError>);
-
 impl Taken {
-    const fn nothing(client: Client) -> Self {
-        Self { client, steps: Vec::new() }
+    fn nothing(store: &Store, met: &[KeyAsk]) -> Self {
+        Self { store: store.clone(), met: met.to_vec(), steps: Vec::new() }
     }
 
     /// Keeps the units.
@@ -114,18 +111,17 @@ impl Taken {
     }
 
     /// Starts to give back, in a task of its own.
-    fn give_back(&mut self) -> Option<JoinHandle<Vec<Given>>> {
-        let (client, steps) = (self.client.clone(), std::mem::take(&mut self.steps));
+    fn give_back(&mut self) -> Option<JoinHandle<Vec<GivenBack>>> {
+        let (steps, met) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.met));
         if steps.is_empty() {
             return None;
         }
-        let runtime = client.runtime().clone();
+        let store = self.store.clone();
+        let runtime = store.client.runtime().clone();
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
-            for (places, newer, call) in steps {
-                let call = Arc::new(call);
-                let reply = give_back(&client, &call).await;
-                given.push((places, newer, Arc::unwrap_or_clone(call), reply));
+            for took in steps {
+                given.extend(store.take_back(&met, &took).await);
             }
             given
         }))
@@ -142,7 +138,7 @@ impl Drop for Taken {
 impl Store {
     /// Returns the limiters by slot, in the order in which they are asked; nothing if one step over all is
     /// enough.
-    pub(super) fn parts(&self, met: &[KeyMet]) -> Vec<Part> {
+    pub(super) fn parts(&self, met: &[KeyAsk]) -> Vec<Part> {
         if !self.client.settings().url.is_cluster() || met.len() < 2 {
             return Vec::new();
         }
@@ -163,7 +159,7 @@ impl Store {
         parts
     }
 
-    fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
+    fn when(&self, met: &[KeyAsk], places: &[usize]) -> When {
         let here = || places.iter().filter_map(|place| met.get(*place));
         let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
         let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
@@ -180,8 +176,8 @@ impl Store {
     ///
     /// # Errors
     /// A rule does not allow it, or more than one part could not be given back.
-    fn may_be_apart(&self, met: &[KeyMet], parts: &[Part]) -> Result<(), StoreError> {
-        let says_so = |one: &KeyMet| {
+    fn may_be_apart(&self, met: &[KeyAsk], parts: &[Part]) -> Result<(), StoreError> {
+        let says_so = |one: &KeyAsk| {
             self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
         };
         let queues = parts.iter().filter(|part| part.when == When::Queue).count();
@@ -191,13 +187,13 @@ impl Store {
     /// Takes from all parts or, in the end, from none.
     pub(super) async fn ask_across(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         parts: &[Part],
         origin: Origin<'_>,
         at: Option<Timestamp>,
     ) -> Result<SlotReplies, Unanswered> {
         let deadline = self.client.deadline();
-        let (mut taken, late) = (Taken::nothing(self.client.clone()), Late::default());
+        let (mut taken, late) = (Taken::nothing(self, met), Late::default());
         if is_report(met) {
             // No part can refuse, so nothing needs to be given back.
             let ask = StepArgs { at, ..StepArgs::new(Step::Ask, origin) };
@@ -222,7 +218,7 @@ impl Store {
                 self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            taken.steps.extend(self.undoing(met, &part.places, &reply, at));
+            taken.steps.extend(self.took(met, &part.places, &reply, at));
         }
         taken.keep();
         Ok(done)
@@ -232,7 +228,7 @@ impl Store {
     /// answer has all of them, if time allows.
     async fn refused(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         behind: &[Part],
         at: Option<Timestamp>,
         deadline: Instant,
@@ -250,13 +246,8 @@ impl Store {
         done.allowed = false;
         let Some(giving) = giving else { return };
         let given = timeout_at(deadline, giving).await.map(Result::unwrap_or_default);
-        for (places, newer, call, reply) in given.unwrap_or_default() {
-            let here = of(met, &places);
-            let limiters = newer.limiters(&self.limiters(&here, &[], &[]));
-            let reply = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
-            if let Some(Answer::Decided(reply)) = reply {
-                done.note(&places, &reply);
-            }
+        for (places, reply) in given.unwrap_or_default() {
+            done.note(&places, &reply);
         }
         done.allowed = false;
     }
@@ -267,7 +258,7 @@ impl Store {
     /// The error of the first slot that did not reply. The slots before it have been settled.
     pub(super) async fn each_slot(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         parts: &[Part],
         args: StepArgs<'_>,
         deadline: Instant,
@@ -292,7 +283,7 @@ impl Part {
     }
 
     /// Returns the keys of the limiters of this part.
-    pub(super) fn keys(&self, met: &[KeyMet]) -> Vec<Vec<u8>> {
+    pub(super) fn keys(&self, met: &[KeyAsk]) -> Vec<Vec<u8>> {
         self.of(met).into_iter().map(|one| one.fingerprint).collect()
     }
 }
@@ -306,7 +297,7 @@ fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
 type SlotReplies = Done<Option<Decided>>;
 
 /// An answer without any replies.
-fn no_replies(met: &[KeyMet], at: Timestamp) -> SlotReplies {
+fn no_replies(met: &[KeyAsk], at: Timestamp) -> SlotReplies {
     Done { allowed: true, at, repeated: false, decisions: met.iter().map(|_| None).collect() }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Visitor};
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::denials::Known;
 use super::fallback::Fallback;
 use super::store::is_report;
@@ -14,7 +14,7 @@ use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::rules::{OnStoreError, Policy};
-use crate::step::{Decided, Done, Met};
+use crate::step::{Ask, Decided, Done};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::{dedupe, step};
@@ -31,6 +31,15 @@ pub(super) enum Verb {
     Peek,
 }
 
+/// What decides about a limiter in place of the store.
+#[derive(Clone, Copy, Debug)]
+struct By {
+    /// Its rule, by refusing.
+    is_closed: bool,
+    /// The limiter in this process, if the rule does not refuse.
+    is_here: bool,
+}
+
 /// The reason not to ask a limiter in this process: it denies for now.
 #[derive(Clone, Copy, Debug)]
 struct Barred {
@@ -45,7 +54,7 @@ impl Fallback {
     pub(super) fn decide(
         &self,
         generation: &Generation,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,
@@ -53,25 +62,27 @@ impl Fallback {
     ) -> (Done<Option<Decided>>, Standing) {
         let (lack, policy) = (Lack::of(error), &generation.policy);
         let newest = self.memory.newest();
-        // A limiter whose rule has others by now is unknown here, but no load may open its limit.
-        let is_closed = |met: &KeyMet| {
+        let by = |met: &KeyAsk| {
             let setting = on_store_error(policy, met);
-            setting == OnStoreError::Closed
+            let is_local = match setting {
+                OnStoreError::Local => true,
+                OnStoreError::Open => lack == Lack::Overloaded,
+                OnStoreError::Closed => false,
+            };
+            // A limiter whose rule has others by now is unknown here, but no load may open its limit.
+            let is_closed = setting == OnStoreError::Closed
                 || !met.figures.as_deref().is_none_or(&can_hold)
-                || (setting == OnStoreError::Local || lack == Lack::Overloaded)
-                    && newest.has_others_for(met)
+                || is_local && newest.has_others_for(met);
+            By { is_closed, is_here: is_local && newest.number_of(met).is_some() }
         };
-        let is_here = |met: &KeyMet| match on_store_error(policy, met) {
-            OnStoreError::Local => newest.number_of(met).is_some(),
-            OnStoreError::Open => lack == Lack::Overloaded && newest.number_of(met).is_some(),
-            OnStoreError::Closed => false,
-        };
-        let here: InlineList<_> = met.iter().enumerate().filter(|(_, met)| is_here(met)).collect();
+        let all: InlineList<_> = met.iter().map(|met| (met, by(met))).collect();
+        let here = all.iter().enumerate().filter(|(_, (_, by))| by.is_here);
+        let here: InlineList<_> = here.map(|(place, (met, _))| (place, *met)).collect();
         let together = *error == StoreError::Overloaded { together: true };
         let is_new = together && !here.iter().any(|(_, met)| self.has_news(generation, met));
         let barred: InlineList<_> =
             here.iter().map(|(_, met)| self.barred(generation, met, lack, is_new)).collect();
-        let refused = met.iter().any(|met| is_closed(met) && met.can_deny());
+        let refused = all.iter().any(|(met, by)| by.is_closed && met.can_deny());
         let denied =
             here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
         // Reported usage is taken even if a limiter denies it.
@@ -81,10 +92,11 @@ impl Fallback {
             Verb::Ask | Verb::Peek => step::Step::Peek,
         };
         let done = self.step(policy, &here, step, id);
-        let closed =
-            |met: &KeyMet| is_closed(met).then(|| self.closed(policy, met, lack)).flatten();
-        let closed = |met: &KeyMet| Some(Decided::of(closed(met)?, false, false));
-        let mut decisions: InlineList<_> = met.iter().map(closed).collect();
+        let closed = |(met, by): &(&KeyAsk, By)| {
+            let decision = if by.is_closed { self.closed(policy, met, lack) } else { None };
+            decision.map(|decision| Decided::of(decision, false, false))
+        };
+        let mut decisions: InlineList<_> = all.iter().map(closed).collect();
         for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // A closed rule has decided already.
             if let Some(slot @ None) = decisions.get_mut(*place) {
@@ -103,7 +115,7 @@ impl Fallback {
     fn step(
         &self,
         policy: &Arc<Policy>,
-        here: &[(usize, &KeyMet)],
+        here: &[(usize, &KeyAsk)],
         step: step::Step,
         id: Option<&str>,
     ) -> step::Done {
@@ -111,7 +123,7 @@ impl Fallback {
         let run = || self.step_with(&local, step);
         let Some(id) = id else { return run() };
         // An id identifies the same request whatever this node's share of the limits is.
-        let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
+        let whole = |met: &KeyAsk| Ask { figures: met.figures.clone(), ..self.met(met) };
         let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
         match dedupe::of(policy, &self.seed, id, &whole) {
             Some(once) => {
@@ -130,7 +142,7 @@ impl Fallback {
     fn barred(
         &self,
         generation: &Generation,
-        met: &KeyMet,
+        met: &KeyAsk,
         lack: Lack,
         is_new: bool,
     ) -> Option<Barred> {
@@ -142,8 +154,7 @@ impl Fallback {
         if let Some(Known { cost, wait }) = self.denials.of(known_by, met.asks, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
-        let is_scarce =
-            || lack == Lack::Overloaded && self.left.of(known_by, met.asks, now).is_some();
+        let is_scarce = || lack == Lack::Overloaded && self.left.is_little(known_by, now);
         let has_none = is_new || self.share().has_none(whole) || is_scarce();
         has_none.then(|| Barred { wait: self.come_back(lack), left: 0 })
     }
@@ -153,7 +164,7 @@ impl Fallback {
     fn local_decision(
         &self,
         policy: &Policy,
-        met: &KeyMet,
+        met: &KeyAsk,
         decided: Decision,
         bar: Option<Barred>,
         lack: Lack,
@@ -178,7 +189,7 @@ impl Fallback {
 
     /// Returns the denial of a rule that refuses while the store does not decide: with a short `retry_after`,
     /// and without the units left, which are not known.
-    fn closed(&self, policy: &Policy, met: &KeyMet, lack: Lack) -> Option<Decision> {
+    fn closed(&self, policy: &Policy, met: &KeyAsk, lack: Lack) -> Option<Decision> {
         let limit = limit_of(met.rule_in(policy)?)?;
         let (outcome, reset_after) = match met.asks {
             0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
@@ -201,7 +212,7 @@ impl Fallback {
     }
 }
 
-fn on_store_error(policy: &Policy, met: &KeyMet) -> OnStoreError {
+fn on_store_error(policy: &Policy, met: &KeyAsk) -> OnStoreError {
     policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
 }
 

@@ -5,10 +5,11 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
+use tidegate_core::{Decision, Outcome, Rule, Timestamp};
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::denials::{Denials, Known};
+use super::left::Lefts;
 use super::parts::Parts;
 use super::share::{Share, is_local};
 use crate::clock::{Clock, SystemClock};
@@ -16,14 +17,8 @@ use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
-use crate::step::{Decided, Lineage, Met};
+use crate::step::{Ask, Decided, Lineage};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
-
-/// The time for which a reply of the store holds that less than half of a limiter is left.
-const SCARCE: Micros = Micros::from_millis(100);
-/// The time for which a reply of the store holds that plenty is left, and the number of requests like this one
-/// that are plenty: more than all nodes admit within that time.
-const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node
 /// admits through the store, so their usage is known when the store fails.
@@ -36,9 +31,8 @@ pub(super) struct Fallback {
     pub(super) memory: MemoryStore,
     parts: Arc<Parts>,
     pub(super) denials: Denials,
-    /// Limiters whose remaining units the store has just reported. A cost of 1 means that any cost is denied
-    /// meanwhile. Any other value is `u64::MAX` minus the largest cost of which there is plenty.
-    pub(super) left: Denials,
+    /// What is left of limiters that the store has just reported.
+    pub(super) left: Lefts,
     /// The number of refusals whose `retry_after` was spread.
     pub(super) shed: AtomicU64,
     /// Answers that this process gave to requests that may be asked again.
@@ -58,7 +52,7 @@ impl Fallback {
             memory,
             parts,
             denials: Denials::new(),
-            left: Denials::new(),
+            left: Lefts::new(),
             shed: AtomicU64::new(0),
             answers: DedupeCache::default(),
             seed: Seed::random(),
@@ -112,11 +106,11 @@ impl Fallback {
     pub(super) fn learn(
         &self,
         policy: &Arc<Policy>,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         admits: impl Fn(usize) -> bool,
     ) {
         for (place, met) in warm(policy, met) {
-            let local = Met { enforced: false, ..self.part(policy, met) };
+            let local = Ask { enforced: false, ..self.part(policy, met) };
             if local.report {
                 self.learn_report(local);
             } else if admits(place) {
@@ -126,7 +120,7 @@ impl Fallback {
     }
 
     /// Takes reported usage, at most what is left.
-    fn learn_report(&self, mut local: Met) {
+    fn learn_report(&self, mut local: Ask) {
         let seen = self.step_with(std::slice::from_ref(&local), step::Step::Peek);
         let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
         (local.report, local.cost) = (false, local.cost.min(left));
@@ -136,13 +130,13 @@ impl Fallback {
 
     /// Runs one step over limiters in this process. Limiters of rules that are no longer in force admit
     /// everything.
-    pub(super) fn step_with(&self, local: &[Met], step: step::Step) -> step::Done {
+    pub(super) fn step_with(&self, local: &[Ask], step: step::Step) -> step::Done {
         let (_, (here, done)) = self.memory.ask(|newest| {
             let here = renumbered(newest, local);
             let done = self.memory.step(newest, &here, &self.clock, step)?;
             Ok((here, done))
         });
-        if here.len() == local.len() || !step.wants_figures() {
+        if here.len() == local.len() || !step.wants_values() {
             return done;
         }
         let decided = |one| done.of(&here, one).cloned().unwrap_or_else(Decided::unlimited);
@@ -154,7 +148,7 @@ impl Fallback {
     pub(super) fn learn_denials(
         &self,
         generation: &Generation,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         denied: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, met) in warm(&generation.policy, met).filter(|(_, met)| !met.brought) {
@@ -173,20 +167,12 @@ impl Fallback {
     pub(super) fn learn_left(
         &self,
         generation: &Generation,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         decision_of: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, met) in warm(&generation.policy, met) {
-            if let Some(Decision { remaining, limit, .. }) = decision_of(place) {
-                let (known_by, now) = (self.under_values(generation, met), self.clock.now());
-                if remaining.saturating_mul(2) < limit {
-                    self.left.replace(known_by, 1, now.plus(SCARCE));
-                } else if remaining >= PLENTY.1 {
-                    let largest = remaining / PLENTY.1;
-                    self.left.replace(known_by, u64::MAX - largest, now.plus(PLENTY.0));
-                } else {
-                    self.left.forget(known_by);
-                }
+            if let Some(decision) = decision_of(place) {
+                self.left.note(self.under_values(generation, met), &decision, self.clock.now());
             }
         }
     }
@@ -195,20 +181,20 @@ impl Fallback {
     pub(super) fn denied(
         &self,
         generation: &Generation,
-        met: &KeyMet,
+        met: &KeyAsk,
         now: Timestamp,
     ) -> Option<Known> {
         self.denials.of(self.under_values(generation, met), met.asks, now)
     }
 
     /// Returns the fingerprint of a limiter in this process.
-    pub(super) fn fingerprint(&self, met: &KeyMet) -> Fingerprint {
+    pub(super) fn fingerprint(&self, met: &KeyAsk) -> Fingerprint {
         self.seed.of_bytes(&met.fingerprint)
     }
 
     /// Returns the fingerprint of a limiter under the values of its rule, because a reply of the store does not
     /// hold under other values.
-    pub(super) fn under_values(&self, generation: &Generation, met: &KeyMet) -> Fingerprint {
+    pub(super) fn under_values(&self, generation: &Generation, met: &KeyAsk) -> Fingerprint {
         self.seed.of_written(|hasher| {
             hasher.write_u64(generation.since(met.rule).as_micros());
             hasher.write(&met.fingerprint);
@@ -216,14 +202,13 @@ impl Fallback {
     }
 
     /// Whether the store has just reported that plenty is left of a limiter for such a cost, or little.
-    pub(super) fn has_news(&self, generation: &Generation, met: &KeyMet) -> bool {
+    pub(super) fn has_news(&self, generation: &Generation, met: &KeyAsk) -> bool {
         let known_by = self.under_values(generation, met);
-        let known = self.left.of(known_by, u64::MAX, self.clock.now());
-        known.is_some_and(|known| known.cost == 1 || met.asks <= u64::MAX - known.cost)
+        self.left.is_known_for(known_by, met.asks, self.clock.now())
     }
 
     /// Forgets the denials of the store, because units were given back.
-    pub(super) fn forget_denials(&self, generation: &Generation, met: &[KeyMet]) {
+    pub(super) fn forget_denials(&self, generation: &Generation, met: &[KeyAsk]) {
         for known_by in met.iter().map(|met| self.under_values(generation, met)) {
             self.denials.forget(known_by);
             self.left.forget(known_by);
@@ -231,7 +216,7 @@ impl Fallback {
     }
 
     /// Settles limiters of this process, each with its actual cost.
-    pub(super) fn settle(&self, policy: &Arc<Policy>, all: &[(KeyMet, u64)]) {
+    pub(super) fn settle(&self, policy: &Arc<Policy>, all: &[(KeyAsk, u64)]) {
         let here = all.iter().filter(|(met, _)| is_warm(policy, met));
         let all: Vec<_> = here.map(|(met, actual)| (self.part(policy, met), *actual)).collect();
         self.memory.ask(|newest| {
@@ -242,7 +227,7 @@ impl Fallback {
         });
     }
 
-    pub(super) fn forget(&self, generation: &Generation, met: &[KeyMet]) {
+    pub(super) fn forget(&self, generation: &Generation, met: &[KeyAsk]) {
         self.forget_denials(generation, met);
         let policy = &generation.policy;
         let local: Vec<_> = warm(policy, met).map(|(_, met)| self.part(policy, met)).collect();
@@ -252,11 +237,11 @@ impl Fallback {
     }
 
     /// Returns a limiter as this process knows it, but with its own values.
-    pub(super) fn met(&self, met: &KeyMet) -> Met {
-        let KeyMet { lineage, rule, variant, cost, asks, report, .. } = *met;
-        let KeyMet { enforced, brought, by_plan, by, .. } = *met;
+    pub(super) fn met(&self, met: &KeyAsk) -> Ask {
+        let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *met;
+        let KeyAsk { enforced, brought, by_plan, by, .. } = *met;
         let (fingerprint, figures) = (self.fingerprint(met), None);
-        Met {
+        Ask {
             lineage,
             rule,
             variant,
@@ -273,28 +258,28 @@ impl Fallback {
     }
 
     /// Returns a limiter that matched under `policy`, with this node's share of its values.
-    pub(super) fn part(&self, policy: &Arc<Policy>, met: &KeyMet) -> Met {
-        Met { figures: self.parts.of(policy, met), ..self.met(met) }
+    pub(super) fn part(&self, policy: &Arc<Policy>, met: &KeyAsk) -> Ask {
+        Ask { figures: self.parts.of(policy, met), ..self.met(met) }
     }
 }
 
 /// Returns the limiters whose rules are in force, with their current rule indices.
-fn renumbered<'m>(newest: &Generation, local: &'m [Met]) -> Cow<'m, [Met]> {
+fn renumbered<'m>(newest: &Generation, local: &'m [Ask]) -> Cow<'m, [Ask]> {
     match local.iter().all(|met| newest.number_of(met) == Some(met.rule)) {
         true => Cow::Borrowed(local),
         false => local.iter().filter_map(|met| in_force(newest, met)).collect(),
     }
 }
 
-fn in_force(newest: &Generation, met: &Met) -> Option<Met> {
-    Some(Met { rule: newest.number_of(met)?, ..met.clone() })
+fn in_force(newest: &Generation, met: &Ask) -> Option<Ask> {
+    Some(Ask { rule: newest.number_of(met)?, ..met.clone() })
 }
 
 /// Returns the limiters that this process may decide, each with its place in the request.
-fn warm<'a>(policy: &'a Policy, met: &'a [KeyMet]) -> impl Iterator<Item = (usize, &'a KeyMet)> {
+fn warm<'a>(policy: &'a Policy, met: &'a [KeyAsk]) -> impl Iterator<Item = (usize, &'a KeyAsk)> {
     met.iter().enumerate().filter(move |(_, met)| is_warm(policy, met))
 }
 
-fn is_warm(policy: &Policy, met: &KeyMet) -> bool {
+fn is_warm(policy: &Policy, met: &KeyAsk) -> bool {
     policy.rules().get(met.rule).is_some_and(|rule| is_local(rule.spec()))
 }

@@ -2,6 +2,7 @@
 //! reply.
 
 use std::pin::Pin;
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,15 +11,30 @@ use tidegate_core::Timestamp;
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::store::{PendingStep, Store, is_report};
-use crate::store::redis::script::{Answer, Call, Decided, NewerValues, Reply, Step};
+use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
 
 /// The longest time that giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The pause before giving back is tried again while the store is unavailable.
 const AGAIN: Duration = Duration::from_millis(10);
+
+/// The units that a step took.
+#[derive(Clone, Debug)]
+pub(super) struct Took {
+    /// The indices of the limiters that it took from.
+    places: Vec<usize>,
+    /// The values that decided in place of the node's own, for each of these limiters.
+    newer: NewerValues,
+    since: Timestamp,
+    /// The time in a replay.
+    at: Option<Timestamp>,
+}
+
+/// The reply of limiters that got units back, after their indices.
+pub(super) type GivenBack = (Vec<usize>, Decided);
 
 /// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
 /// possible.
@@ -112,42 +128,65 @@ impl Drop for Attempt<'_> {
 impl Store {
     /// Gives back the units a call took, as of the time of its reply. `by` are the values that decided in place
     /// of the node's own.
-    async fn undo(&self, met: &[KeyMet], newer: NewerValues, call: &Call, reply: &Reply) {
+    async fn undo(&self, met: &[KeyAsk], newer: NewerValues, call: &Call, reply: &Reply) {
         let answer = call.answer(&newer.limiters(&self.limiters(met, &[], &[])), reply);
         let Ok(Answer::Decided(done)) = answer else { return };
         let done = done.decided_by(newer);
         let places: Vec<_> = (0..met.len()).collect();
-        let Some((_, _, undo)) = self.undoing(met, &places, &done, None) else { return };
-        if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
+        let Some(took) = self.took(met, &places, &done, None) else { return };
+        if !self.take_back(met, &took).await.is_empty() {
             Counts::add(&self.client.counts().undone, 1);
             // The first waiter may have been refused these units.
             self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.lineage)));
         }
     }
 
-    /// Returns the limiters from which a step over those at `places` took, by place, with the values that
-    /// decided and the call that gives the units back; `None` if it took nothing.
-    pub(super) fn undoing(
+    /// Returns what a step over the limiters at `places` took from them; `None` if it took nothing.
+    pub(super) fn took(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         places: &[usize],
         done: &Decided,
         at: Option<Timestamp>,
-    ) -> Option<(Vec<usize>, NewerValues, Call)> {
+    ) -> Option<Took> {
         if !done.allowed || done.repeated {
             return None;
         }
-        let decided = places.iter().copied().zip(&done.decisions);
-        let took = decided.filter(|(_, decision)| decision.is_allowed()).map(|(place, _)| place);
-        let took: Vec<_> =
-            took.filter(|place| met.get(*place).is_some_and(|one| one.cost > 0)).collect();
-        let here: Vec<_> = took.iter().filter_map(|place| met.get(*place).cloned()).collect();
-        let seen = places.iter().zip(&done.seen);
-        let seen = seen.filter(|(place, _)| took.contains(place)).map(|(_, seen)| seen);
-        let newer = NewerValues::seen(seen);
-        let limiters = newer.limiters(&self.limiters(&here, &[], &[]));
-        let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, done.now, at));
-        Some((took, newer, undo?))
+        let decided = places.iter().zip(&done.decisions).zip(&done.seen);
+        let costs = |place: &usize| met.get(*place).is_some_and(|one| one.cost > 0);
+        let took = decided.filter(|((place, one), _)| one.is_allowed() && costs(place));
+        let (places, seen): (Vec<_>, Vec<_>) =
+            took.map(|((place, _), seen)| (*place, seen)).unzip();
+        let newer = NewerValues::seen(seen.into_iter());
+        (!places.is_empty()).then_some(Took { places, newer, since: done.now, at })
+    }
+
+    /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
+    /// units, and the others get theirs one by one.
+    pub(super) async fn take_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
+        let here: Vec<_> =
+            took.places.iter().filter_map(|place| met.get(*place).cloned()).collect();
+        let limiters = took.newer.limiters(&self.limiters(&here, &[], &[]));
+        match self.undone(&limiters, took).await {
+            Some(Answer::Decided(done)) => vec![(took.places.clone(), done)],
+            Some(_) if limiters.len() > 1 => {
+                let mut all = Vec::new();
+                for (place, one) in took.places.iter().zip(&limiters) {
+                    if let Some(Answer::Decided(done)) = self.undone(from_ref(one), took).await {
+                        all.push((vec![*place], done));
+                    }
+                }
+                all
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives back to these limiters, all or none; `None` if the store did not reply.
+    async fn undone(&self, limiters: &[Limiter<'_>], took: &Took) -> Option<Answer> {
+        let call = Arc::new(Call::undo(limiters, took.since, took.at));
+        let reply = give_back(&self.client, &call).await.ok()?;
+        call.answer(limiters, &reply).ok()
     }
 }
 
@@ -156,7 +195,7 @@ impl Store {
 ///
 /// # Errors
 /// The store did not do it in time.
-pub(super) async fn give_back(client: &Client, undo: &Arc<Call>) -> Result<Reply, StoreError> {
+async fn give_back(client: &Client, undo: &Arc<Call>) -> Result<Reply, StoreError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match heard(client.ask(undo, 0, deadline).await) {

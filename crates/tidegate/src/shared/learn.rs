@@ -3,7 +3,7 @@
 use tidegate_core::Decision;
 
 use super::store::is_report;
-use super::{KeyMet, SharedGate};
+use super::{KeyAsk, SharedGate};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{self, Seen};
@@ -13,7 +13,7 @@ impl SharedGate {
     pub(super) fn learnt(
         &self,
         generation: &Generation,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         done: Result<script::Decided, StoreError>,
     ) -> Result<script::Decided, StoreError> {
         if let Ok(done) = &done
@@ -29,7 +29,7 @@ impl SharedGate {
     pub(super) fn learn(
         &self,
         generation: &Generation,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         allowed: bool,
         decision_of: impl Fn(usize) -> Option<Decision>,
     ) {

@@ -2,7 +2,7 @@
 
 use super::decide::Verb;
 use super::store::{StepArgs, Store};
-use super::{KeyMet, SharedGate};
+use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
 use crate::request::{Origin, Request};
 use crate::store::redis::StoreError;
@@ -23,7 +23,7 @@ impl SharedGate {
     pub(super) async fn look_at(
         &self,
         store: &Store,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
         let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
@@ -66,7 +66,7 @@ impl Store {
     /// The store did not reply.
     pub(super) async fn look(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         costs: &[u64],
         origin: Origin<'_>,
     ) -> Result<script::Decided, StoreError> {

@@ -1,39 +1,30 @@
 //! The number of nodes that share the store, and so this node's share of each limit.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SharedGate;
 use super::fallback::Fallback;
-use super::share::{Share, is_local};
+use super::share::Share;
 use crate::step::Lineage;
 use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
 
 /// This node among those that share the store.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Empty if the number of nodes was configured, or if no rule has needed a share yet.
-    listed: OnceLock<Arc<Listed>>,
+    /// `None` if the number of nodes was configured.
+    listed: Option<Arc<Listed>>,
     warned: Arc<Warned>,
 }
 
 impl Nodes {
+    /// Lists this node, whatever its policy: another one may be put in force while the store is unavailable, and
+    /// then the nodes that were last seen count.
     pub(super) fn begin(client: &Client, fallback: &Arc<Fallback>) -> Self {
-        let nodes = Self { listed: OnceLock::new(), warned: Arc::default() };
-        nodes.follow(client, fallback);
-        nodes
-    }
-
-    /// Lists this node as soon as its policy needs that, and reports the rules of which some node has no share.
-    pub(super) fn follow(&self, client: &Client, fallback: &Arc<Fallback>) {
-        self.warned.warn(client, fallback);
-        let policy = Arc::clone(&fallback.memory.newest().policy);
-        let has_shares = policy.rules().iter().any(|rule| is_local(rule.spec()));
-        if client.settings().nodes.is_some() || !has_shares {
-            return;
-        }
-        self.listed.get_or_init(|| {
-            let (fallback, warned) = (Arc::downgrade(fallback), Arc::clone(&self.warned));
+        let warned = Arc::<Warned>::default();
+        warned.warn(client, fallback);
+        let listed = client.settings().nodes.is_none().then(|| {
+            let (fallback, warned) = (Arc::downgrade(fallback), Arc::clone(&warned));
             Listed::begin(client, move |client, seen| {
                 let Some(fallback) = fallback.upgrade() else { return };
                 let before = fallback.share().nodes();
@@ -44,6 +35,12 @@ impl Nodes {
                 warned.warn(client, &fallback);
             })
         });
+        Self { listed, warned }
+    }
+
+    /// Reports the rules of a new policy of which some node has no share.
+    pub(super) fn follow(&self, client: &Client, fallback: &Fallback) {
+        self.warned.warn(client, fallback);
     }
 }
 
@@ -84,7 +81,7 @@ impl SharedGate {
     /// # Errors
     /// The store did not reply.
     pub async fn leave(&self) -> Result<(), StoreError> {
-        match self.nodes.listed.get() {
+        match &self.nodes.listed {
             Some(listed) => listed.leave(&self.client).await,
             None => Ok(()),
         }

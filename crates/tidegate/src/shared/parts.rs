@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tidegate_core::Rule;
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::share::{Share, is_local};
 use crate::rules::Policy;
 
@@ -55,7 +55,7 @@ impl Parts {
 
     /// Returns this node's share of the values of a limiter that matched under `policy`, even if another policy
     /// is in force now.
-    pub(super) fn of(&self, policy: &Arc<Policy>, met: &KeyMet) -> Option<Arc<Rule>> {
+    pub(super) fn of(&self, policy: &Arc<Policy>, met: &KeyAsk) -> Option<Arc<Rule>> {
         let parts = self.read();
         if met.figures.is_none() && Arc::ptr_eq(&parts.policy, policy) {
             return parts.rules.get(met.rule)?.get(met.variant).cloned();

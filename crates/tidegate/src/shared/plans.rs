@@ -6,7 +6,7 @@ use tidegate_core::Rule;
 use tokio::time::Instant;
 
 use super::store::Store;
-use super::{KeyMet, SharedGate};
+use super::{KeyAsk, SharedGate};
 use crate::frontend::with_actual;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
@@ -43,12 +43,12 @@ impl SharedGate {
     }
 
     /// Returns the limiters of a request, in the order of the rules, each once.
-    pub(super) fn met(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyMet> {
+    pub(super) fn met(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
         limited(self.met_at_all(store, request))
     }
 
     /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
-    pub(super) fn met_at_all(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyMet> {
+    pub(super) fn met_at_all(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
         let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| store.key(rule, descriptor);
         let lineage = |number| store.generation.lineage(number);
         let figures = |number, _, own: &Rule| store.figures(number, own);
@@ -62,7 +62,7 @@ impl SharedGate {
         store: &Store,
         request: &Request<'_>,
         actual: u64,
-    ) -> Vec<(KeyMet, u64)> {
+    ) -> Vec<(KeyAsk, u64)> {
         with_actual(request, actual, |request| self.met_at_all(store, request))
     }
 }
@@ -71,14 +71,14 @@ impl SharedGate {
 /// units of the reservation to give back.
 #[derive(Default)]
 pub(super) struct ToSettle {
-    pub(super) met: Vec<KeyMet>,
+    pub(super) met: Vec<KeyAsk>,
     pub(super) actual: Vec<u64>,
-    pub(super) unlimited: Vec<(u64, KeyMet)>,
+    pub(super) unlimited: Vec<(u64, KeyAsk)>,
 }
 
 impl ToSettle {
     /// Sorts limiters with their actual costs.
-    pub(super) fn of(limiters: Vec<(KeyMet, u64)>) -> Self {
+    pub(super) fn of(limiters: Vec<(KeyAsk, u64)>) -> Self {
         let mut all = Self::default();
         for (met, actual) in limiters {
             if !met.is_unlimited() {
@@ -99,11 +99,11 @@ impl Store {
     /// The error of the first slot that did not reply. The slots before it have given back.
     pub(super) async fn give_back(
         &self,
-        all: &[(u64, KeyMet)],
+        all: &[(u64, KeyAsk)],
         deadline: Instant,
     ) -> Result<(), StoreError> {
         let is_cluster = self.client.settings().url.is_cluster();
-        let slot = |met: &KeyMet| if is_cluster { slot_of(&met.fingerprint) } else { 0 };
+        let slot = |met: &KeyAsk| if is_cluster { slot_of(&met.fingerprint) } else { 0 };
         let mut all: Vec<_> =
             all.iter().map(|(units, met)| (slot(met), (&*met.fingerprint, *units))).collect();
         all.sort_by_key(|(slot, _)| *slot);

@@ -4,7 +4,7 @@
 use tidegate_core::Timestamp;
 use tokio::time::Instant;
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::store::Store;
 use crate::clock::Clock;
 use crate::store::redis::StoreError;
@@ -14,7 +14,7 @@ use crate::store::redis::script::{Reply, Revision, Script};
 const TIME: &str = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
 
 /// Whether the values of a limiter have a revision: values of a plan and from the request have none.
-const fn has_revision(met: &KeyMet) -> bool {
+const fn has_revision(met: &KeyAsk) -> bool {
     !met.brought && !met.by_plan
 }
 
@@ -26,7 +26,7 @@ impl Store {
     /// The store did not reply.
     pub(super) async fn know_revision(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         deadline: Instant,
     ) -> Result<(), StoreError> {
         match met.iter().find(|met| has_revision(met)) {
@@ -63,7 +63,7 @@ impl Store {
 
     /// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
     /// values of its rule came in force. A replay has none, because no other node asks about its limiters.
-    pub(super) fn revision(&self, met: &KeyMet) -> Revision {
+    pub(super) fn revision(&self, met: &KeyAsk) -> Revision {
         let Some(loaded) = self.loaded.there.get().filter(|_| has_revision(met)) else {
             return Revision::NONE;
         };

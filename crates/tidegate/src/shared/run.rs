@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::late::Attempt;
 use super::store::{PendingStep, StepArgs, Store};
 use crate::dedupe;
@@ -60,7 +60,7 @@ impl Store {
 
     /// Whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
     /// remembers answers for as long as a decision may take.
-    fn is_safe_twice(&self, met: &[KeyMet], args: StepArgs<'_>) -> bool {
+    fn is_safe_twice(&self, met: &[KeyAsk], args: StepArgs<'_>) -> bool {
         let least = dedupe::least_time(self.policy(), met);
         args.origin.id.is_some()
             && args.step == Step::Ask

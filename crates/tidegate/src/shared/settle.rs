@@ -2,13 +2,52 @@
 
 use std::slice;
 
+use tokio::time::Instant;
+
 use super::plans::ToSettle;
 use super::store::{StepArgs, Store};
-use super::{KeyMet, SharedGate};
-use crate::answer::Answer;
-use crate::request::Request;
+use super::{KeyAsk, SharedGate};
+use crate::answer::{Answer, Reply};
+use crate::request::{Origin, Request};
 use crate::store::redis::StoreError;
-use crate::store::redis::script::Call;
+use crate::store::redis::script::{Call, Step};
+
+impl Store {
+    /// Replaces the replies of keys without room by those of their overflow limiters. Giving back does not count
+    /// keys, and reports one without a limiter as idle; so idle limiters of rules with a cap are looked at. If
+    /// the store does not reply to that, the answer stays as it is.
+    async fn with_overflow<'g>(
+        &self,
+        met: &[KeyAsk],
+        mut answer: Answer<'g>,
+        deadline: Instant,
+    ) -> Answer<'g> {
+        let may_lack_room = |one: &&KeyAsk| {
+            let reply = answer.replies.iter().find(|reply| is_of(reply, one));
+            matches!(self.counted.get(one.rule), Some(Some(_)))
+                && reply.is_some_and(|reply| reply.decision.reset_after.is_zero())
+        };
+        let idle: Vec<_> = met.iter().filter(may_lack_room).cloned().collect();
+        if idle.is_empty() {
+            return answer;
+        }
+        let costs = vec![0; idle.len()];
+        let look = StepArgs { costs: &costs, ..StepArgs::new(Step::Peek, Origin::default()) };
+        let Ok(seen) = self.answer_until(&idle, look, deadline).await else { return answer };
+        for reply in answer.replies.iter_mut() {
+            let own = idle.iter().find(|met| is_of(reply, met));
+            let seen = own.and_then(|met| seen.replies.iter().find(|seen| is_of(seen, met)));
+            if let Some(seen) = seen.filter(|seen| seen.overflow) {
+                *reply = seen.clone();
+            }
+        }
+        answer
+    }
+}
+
+fn is_of(reply: &Reply, met: &KeyAsk) -> bool {
+    (reply.lineage, reply.by) == (met.lineage, met.by)
+}
 
 impl SharedGate {
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
@@ -17,9 +56,10 @@ impl SharedGate {
     /// # Errors
     /// The store did not reply. Whether anything was given back is known only if nothing was sent.
     pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        let store = self.newest();
+        let (store, deadline) = (self.newest(), self.client.deadline());
         let all = ToSettle::of(self.met_to_settle(&store, request, 0));
-        self.settle_all(&store, all, false).await
+        let answer = self.settle_all(&store, &all, false, deadline).await?;
+        Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost
@@ -32,9 +72,10 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
-        let store = self.newest();
+        let (store, deadline) = (self.newest(), self.client.deadline());
         let all = ToSettle::of(self.met_to_settle(&store, request, actual));
-        self.settle_all(&store, all, true).await
+        let answer = self.settle_all(&store, &all, true, deadline).await?;
+        Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
     /// Settles with those limiters of a request that `chosen` keeps, each with its actual cost; in this process
@@ -47,7 +88,7 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
         degraded: bool,
-        chosen: impl FnOnce(Vec<(KeyMet, u64)>) -> Vec<(KeyMet, u64)>,
+        chosen: impl FnOnce(Vec<(KeyAsk, u64)>) -> Vec<(KeyAsk, u64)>,
     ) -> Result<(), StoreError> {
         let store = self.newest();
         let all = chosen(self.met_to_settle(&store, request, actual));
@@ -55,17 +96,18 @@ impl SharedGate {
             self.fallback.settle(&store.generation.policy, &all);
             return Ok(());
         }
-        self.settle_all(&store, ToSettle::of(all), true).await.map(drop)
+        let all = ToSettle::of(all);
+        self.settle_all(&store, &all, true, self.client.deadline()).await.map(drop)
     }
 
     /// Settles, and also gives `reserved` units back to limiters that are unlimited now.
     async fn settle_all(
         &self,
         store: &Store,
-        all: ToSettle,
+        all: &ToSettle,
         reserved: bool,
+        deadline: Instant,
     ) -> Result<Answer<'_>, StoreError> {
-        let deadline = self.client.deadline();
         let answer = store.answer_until(&all.met, StepArgs::settle(&all.actual), deadline).await?;
         self.fallback.forget_denials(&store.generation, &all.met);
         self.wake(&all.met);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::store::{CallArgs, PendingStep, Remembered, StepArgs, Store, is_report};
 use crate::clock::Clock;
 use crate::dedupe;
@@ -24,7 +24,7 @@ impl Store {
     /// The store did not reply. Whether anything was taken is known only if nothing was sent.
     pub(super) async fn step(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         args: StepArgs<'_>,
     ) -> Result<Decided, StoreError> {
         self.step_until(met, args, self.client.deadline()).await
@@ -33,7 +33,7 @@ impl Store {
     /// Runs a step by a deadline.
     pub(super) async fn step_until(
         &self,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
@@ -63,14 +63,14 @@ impl Store {
         Ok(put_back(&places, done))
     }
 
-    fn note_undecided(&self, error: &StoreError, met: &[KeyMet]) {
+    fn note_undecided(&self, error: &StoreError, met: &[KeyAsk]) {
         if let Some(first) = met.first() {
             self.client.note_undecided(error, &first.fingerprint);
         }
     }
 
     /// Whether the store can hold the values from plans and from the request.
-    fn can_hold(&self, met: &[KeyMet]) -> bool {
+    fn can_hold(&self, met: &[KeyAsk]) -> bool {
         let settings = self.client.settings();
         met.iter().filter_map(|met| met.figures.as_deref()).all(|rule| settings.can_hold(rule))
     }
@@ -176,12 +176,12 @@ impl Store {
     }
 
     /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
-    pub(super) fn answer_key(&self, met: &[KeyMet], id: Option<&str>) -> Option<Vec<u8>> {
+    pub(super) fn answer_key(&self, met: &[KeyAsk], id: Option<&str>) -> Option<Vec<u8>> {
         let limiters = self.limiters(met, &[], &[]);
         Some(self.key_of_answer(self.remembered(met, id)?, &limiters))
     }
 
-    fn remembered<'i>(&self, met: &[KeyMet], id: Option<&'i str>) -> Option<Remembered<'i>> {
+    fn remembered<'i>(&self, met: &[KeyAsk], id: Option<&'i str>) -> Option<Remembered<'i>> {
         Some(Remembered { id: id?, time: dedupe::time(self.policy(), met)? })
     }
 
@@ -192,7 +192,7 @@ impl Store {
     /// Returns the limiters in the form that the store is asked with.
     pub(super) fn limiters<'m>(
         &'m self,
-        met: &'m [KeyMet],
+        met: &'m [KeyAsk],
         actual: &[u64],
         costs: &[u64],
     ) -> Vec<Limiter<'m>> {
@@ -222,7 +222,7 @@ impl Store {
 }
 
 /// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
-fn part<'a>(met: &[KeyMet], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
+fn part<'a>(met: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
     match args.step {
         Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(args.costs)),
         Step::Peek if args.costs.is_empty() => {

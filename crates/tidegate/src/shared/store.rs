@@ -6,7 +6,7 @@ use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::KeyMet;
+use super::KeyAsk;
 use super::counted::Counted;
 use super::loaded::Loaded;
 use crate::clock::SystemClock;
@@ -69,7 +69,7 @@ pub(super) struct StepArgs<'a> {
 /// A request that waits for the store: its limiters, its step and its deadline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingStep<'a> {
-    pub(super) met: &'a [KeyMet],
+    pub(super) met: &'a [KeyAsk],
     pub(super) args: StepArgs<'a>,
     pub(super) deadline: Instant,
     /// The values that decide in place of the node's own.
@@ -156,6 +156,6 @@ impl Late {
 }
 
 /// Whether a request with these limiters reports usage.
-pub(super) fn is_report(met: &[KeyMet]) -> bool {
+pub(super) fn is_report(met: &[KeyAsk]) -> bool {
     met.iter().any(|met| met.report)
 }

@@ -17,12 +17,12 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::store::{Late, Store};
-use super::{KeyMet, SharedGate};
+use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{GateQueue, queue_of};
 use crate::request::{Origin, Request};
 use crate::store::redis::{StoreError, script};
-use crate::wait::{Progress, Ticket, Waiter};
+use crate::wait::{Progress, Sums, Ticket, Waiter};
 use to_store::ToStore;
 
 /// Wakes one waiter. If nobody listens, the next listener is woken.
@@ -108,7 +108,7 @@ impl SharedGate {
     pub(super) async fn decide_now(
         &self,
         store: &Arc<Store>,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
         if self.is_behind(met)
@@ -124,11 +124,11 @@ impl SharedGate {
     async fn behind(
         &self,
         store: &Arc<Store>,
-        met: &[KeyMet],
+        met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         let mut waitable = ToStore::new(self, Arc::clone(store), met.into(), Micros::ZERO);
-        let costs = waitable.look(|stop| self.cost_of(&stop.queue));
+        let costs = waitable.look(|stop| self.sums_of(&stop.queue));
         let seen = match store.look(met, &costs, origin).await {
             Ok(seen) => seen,
             Err(error) => return Some(self.without_store(store, met, origin.id, &error)),
@@ -140,7 +140,7 @@ impl SharedGate {
     }
 
     /// Whether a request waits for a limiter that can refuse this one.
-    fn is_behind(&self, met: &[KeyMet]) -> bool {
+    fn is_behind(&self, met: &[KeyAsk]) -> bool {
         !self.queues().are_idle()
             && met
                 .iter()
@@ -148,20 +148,20 @@ impl SharedGate {
                 .any(|met| !self.queues().is_idle(&self.queue_of(met)))
     }
 
-    /// Returns the cost of all requests in a queue.
-    fn cost_of(&self, queue: &GateQueue) -> u64 {
+    /// Returns the sums of all requests in a queue.
+    fn sums_of(&self, queue: &GateQueue) -> Sums {
         let held = self.queues().lock();
-        held.queue(queue).map_or(0, |queue| queue.costs_before(Ticket::MAX))
+        held.queue(queue).map_or(Sums::NONE, |queue| queue.sums_before(Ticket::MAX))
     }
 
     /// Wakes the first waiter of each of these limiters in this process, because units may be available.
-    pub(crate) fn wake(&self, met: &[KeyMet]) {
+    pub(crate) fn wake(&self, met: &[KeyAsk]) {
         if !self.queues().are_idle() {
             met.iter().for_each(|met| self.queues().wake(&self.queue_of(met)));
         }
     }
 
-    fn queue_of(&self, met: &KeyMet) -> GateQueue {
+    fn queue_of(&self, met: &KeyAsk) -> GateQueue {
         queue_of(&self.in_process(met))
     }
 }
@@ -245,10 +245,11 @@ impl<'a, 'g> InTurn<'a, 'g> {
 
     /// Looks at the limiters, to learn when the requests in front will have gone.
     async fn look(&mut self) -> Result<script::Decided, StoreError> {
-        let before = self.turn.costs_before();
+        let before = self.turn.sums_before();
         let waitable = self.turn.waitable_mut();
         let looked = waitable.look(|stop| {
-            before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
+            let sums = before.iter().find(|(place, _)| *place == stop.place);
+            sums.map_or(Sums::NONE, |(_, sums)| *sums)
         });
         waitable.store.look(&waitable.met, &looked, self.request.origin()).await
     }

@@ -48,7 +48,7 @@ impl Lineage {
 
 /// A limiter that a request uses.
 #[derive(Clone, Debug)]
-pub(crate) struct Met<K = Fingerprint> {
+pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) lineage: Lineage,
     /// The index of the rule in the policy.
     pub(crate) rule: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) by: Descriptors,
 }
 
-impl<K> Met<K> {
+impl<K> Ask<K> {
     /// Whether both are the same limiter, also in different generations.
     pub(crate) fn is_of(&self, other: &Self) -> bool
     where
@@ -125,8 +125,8 @@ impl<K> Met<K> {
 
 /// Keeps only limiters that can refuse.
 #[inline]
-pub(crate) fn limited<K>(mut met: InlineList<Met<K>>) -> InlineList<Met<K>> {
-    if met.iter().any(Met::is_unlimited) {
+pub(crate) fn limited<K>(mut met: InlineList<Ask<K>>) -> InlineList<Ask<K>> {
+    if met.iter().any(Ask::is_unlimited) {
         met.retain(|one| !one.is_unlimited());
     }
     met

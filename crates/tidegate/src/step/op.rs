@@ -87,7 +87,7 @@ impl Step {
     }
 
     /// Whether it returns the values of the decisions.
-    pub(crate) const fn wants_figures(self) -> bool {
+    pub(crate) const fn wants_values(self) -> bool {
         !matches!(self, Self::Decide)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
 
 use super::Step;
-use super::ask::Met;
+use super::ask::Ask;
 use crate::inline_list::InlineList;
 
 /// The reply of one limiter by itself.
@@ -67,7 +67,7 @@ impl Decided {
         let One { overflow, elsewhere, figures, .. } = one;
         match one.decision {
             Some(decision) => Some(Self { figures, ..Self::of(decision, overflow, elsewhere) }),
-            None => step.wants_figures().then(|| Self { figures, ..Self::unlimited() }),
+            None => step.wants_values().then(|| Self { figures, ..Self::unlimited() }),
         }
     }
 }
@@ -85,7 +85,7 @@ pub(crate) struct Done<D = Decided> {
 
 impl<D> Done<D> {
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.
-    pub(crate) fn of<K: PartialEq>(&self, met: &[Met<K>], one: &Met<K>) -> Option<&D> {
+    pub(crate) fn of<K: PartialEq>(&self, met: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
         self.decisions.get(met.iter().position(|met| met.is_of(one))?)
     }
 }

@@ -41,7 +41,7 @@ use tidegate_core::{Timestamp, decide_all, look_at_all};
 use crate::clock::{Clock, Reading};
 use crate::inline_list::InlineList;
 use crate::rules::{Policy, PolicyErrors};
-use crate::step::{Decided, Done, Met, One, Step};
+use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
@@ -131,7 +131,7 @@ impl MemoryStore {
     pub(crate) fn step(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
@@ -151,7 +151,7 @@ impl MemoryStore {
     pub(crate) fn settle(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         actual: &[u64],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
@@ -166,7 +166,7 @@ impl MemoryStore {
     fn step_with_one(
         &self,
         generation: &Generation,
-        met: &Met,
+        met: &Ask,
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
@@ -183,7 +183,7 @@ impl MemoryStore {
     fn step_with_all(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
@@ -209,7 +209,7 @@ impl MemoryStore {
     pub(crate) fn forget(
         &self,
         generation: &Generation,
-        met: &[Met],
+        met: &[Ask],
         now: Timestamp,
     ) -> Result<(), Moved> {
         let locked = generation.lock_all(met, &|_| Step::Refund, now)?;
@@ -227,7 +227,7 @@ impl Generation {
     /// Creates a preview of a limiter; `None` if there is none.
     pub(crate) fn preview(
         &self,
-        met: &Met,
+        met: &Ask,
         clock: &impl Clock,
     ) -> Result<Option<Box<dyn Preview>>, Moved> {
         let part = self.part(0, met, Step::Peek);
@@ -237,7 +237,7 @@ impl Generation {
     /// Locks the limiters of a step, table by table in one fixed order.
     fn lock_all<'a>(
         &'a self,
-        met: &'a [Met],
+        met: &'a [Ask],
         step: &impl Fn(usize) -> Step,
         now: Timestamp,
     ) -> Result<Vec<Box<dyn LockedLimiters + 'a>>, Moved> {
@@ -245,7 +245,7 @@ impl Generation {
         order.sort_by_key(|(_, met)| self.table_number(met));
         let mut locked = Vec::with_capacity(met.len());
         for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
-            let part = |(place, met): &(usize, &'a Met)| self.part(*place, met, step(*place));
+            let part = |(place, met): &(usize, &'a Ask)| self.part(*place, met, step(*place));
             let parts: InlineList<_> = of_one.iter().map(part).collect();
             let Some(table) = of_one.first().and_then(|(_, met)| self.table(met)) else { continue };
             match table.hold(&parts, now) {
@@ -261,7 +261,7 @@ impl Generation {
 }
 
 /// Turns the reply of one limiter into that of a step.
-fn done_by(met: &Met, one: One, step: Step) -> Done {
+fn done_by(met: &Ask, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !met.enforced, one.at);
     Done { allowed, at, repeated: false, decisions: Decided::by(one, step).into_iter().collect() }
 }
@@ -269,7 +269,7 @@ fn done_by(met: &Met, one: One, step: Step) -> Done {
 /// Runs a step over locked limiters, and unlocks them; also returns whether one had no room.
 fn run<'h>(
     mut locked: Vec<Box<dyn LockedLimiters + 'h>>,
-    met: &[Met],
+    met: &[Ask],
     clock: &impl Clock,
     step: &impl Fn(usize) -> Step,
 ) -> (Done, bool) {
@@ -294,7 +294,7 @@ fn run<'h>(
         }
     };
     let short = held.iter().any(|one| one.is_overflow());
-    let told = if step(0).wants_figures() { held.as_slice() } else { &[] };
+    let told = if step(0).wants_values() { held.as_slice() } else { &[] };
     let decided =
         told.iter().map(|one| Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
     let decisions = decided.collect();
@@ -314,7 +314,7 @@ fn unlock(locked: Vec<Box<dyn LockedLimiters + '_>>, at: Timestamp) {
 fn ask_all<'a>(
     held: &mut [Box<dyn StoreVerbs + 'a>],
     places: &[usize],
-    met: &[Met],
+    met: &[Ask],
     at: Timestamp,
 ) -> bool {
     if met.iter().all(|met| met.asks == met.cost && !met.report) {
@@ -339,7 +339,7 @@ fn ask_all<'a>(
 fn settle_all<'a>(
     held: &mut [Box<dyn StoreVerbs + 'a>],
     places: &[usize],
-    met: &[Met],
+    met: &[Ask],
     at: Timestamp,
     step: impl Fn(usize) -> Step,
 ) {

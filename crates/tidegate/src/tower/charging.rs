@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::frontend::{again, known_by};
 use crate::gate::Gate;
 use crate::request::{Descriptor, Request};
-use crate::step::{Descriptors, Lineage, Met};
+use crate::step::{Ask, Descriptors, Lineage};
 
 /// Whether a request counts, by its response.
 pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
@@ -35,7 +35,7 @@ impl Took {
     }
 
     /// Keeps only the limiters in `all`, which are all of the same request, that took the cost.
-    pub(super) fn of<K>(&self, all: Vec<(Met<K>, u64)>) -> Vec<(Met<K>, u64)> {
+    pub(super) fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
         let all = again(all, |(met, _)| met, &self.limiters, |(known_by, _)| *known_by);
         all.into_iter().filter(|(_, (_, took))| *took).map(|(one, _)| one).collect()
     }

@@ -9,6 +9,7 @@ use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 use super::drive::Progress;
 use super::places::Ticket;
 use super::queue::Queue;
+use super::sums::Sums;
 use super::waiter::Waiter;
 use crate::clock::ManualClock;
 use crate::limiter::{Call, Limiter};
@@ -115,7 +116,9 @@ fn a_line_answers_as_a_list_does() {
         let (before, costs) = (queue.before(ticket), list[..place].iter().map(|place| place.1));
         assert_eq!(before.first.to_vec(), costs.clone().take(64).collect::<Vec<_>>());
         assert_eq!(before.others, costs.clone().skip(64).sum::<u64>());
-        assert_eq!(queue.costs_before(ticket), costs.sum::<u64>());
+        let (least, count) = (costs.clone().min().unwrap_or(u64::MAX), place as u64);
+        let sums = Sums { count, costs: costs.sum(), least };
+        assert_eq!(queue.sums_before(ticket), sums);
         assert_eq!((queue.len(), queue.has_before(ticket)), (list.len(), place > 0));
         assert_eq!(queue.holds(ticket), list.iter().any(|place| place.0 == ticket));
         let patience = place.checked_sub(1).map(|place| Timestamp::from_micros(list[place].2));

@@ -8,6 +8,8 @@ use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
+use super::sums::Sums;
+
 /// The number of a waiter, in the order of arrival.
 pub(crate) type Ticket = u64;
 
@@ -30,8 +32,8 @@ struct Node {
     priority: u64,
     left: Tree,
     right: Tree,
-    /// The sum of the costs in this subtree.
-    costs: u64,
+    /// The sums of this subtree.
+    sums: Sums,
     /// The earliest deadline in this subtree.
     earliest: Timestamp,
 }
@@ -92,19 +94,19 @@ impl Places {
         found
     }
 
-    /// The sum of the costs of the places before `ticket`.
-    pub(super) fn costs_before(&self, ticket: Ticket) -> u64 {
-        let (mut at, mut costs) = (self.root.as_deref(), 0_u64);
+    /// The sums of the places before `ticket`.
+    pub(super) fn sums_before(&self, ticket: Ticket) -> Sums {
+        let (mut at, mut sums) = (self.root.as_deref(), Sums::NONE);
         while let Some(node) = at {
             visited();
             at = if node.place.ticket < ticket {
-                costs = costs.saturating_add(node.costs_of_left()).saturating_add(node.place.cost);
+                sums = sums.and(node.sums_of_left()).and(Sums::of(node.place.cost));
                 node.right.as_deref()
             } else {
                 node.left.as_deref()
             };
         }
-        costs
+        sums
     }
 
     /// The places before `ticket`, in order.
@@ -127,8 +129,9 @@ impl Places {
     /// Adds a place with a new ticket.
     pub(super) fn insert(&mut self, place: Place) {
         let (before, behind) = split(self.root.take(), place.ticket);
-        let (costs, earliest, priority) = (place.cost, place.deadline, spread(place.ticket));
-        let node = Node { place, priority, left: None, right: None, costs, earliest };
+        let (sums, earliest) = (Sums::of(place.cost), place.deadline);
+        let priority = spread(place.ticket);
+        let node = Node { place, priority, left: None, right: None, sums, earliest };
         self.root = join(join(before, Some(Box::new(node))), behind);
         self.len += 1;
     }
@@ -162,15 +165,15 @@ impl Places {
 }
 
 impl Node {
-    fn costs_of_left(&self) -> u64 {
-        self.left.as_ref().map_or(0, |left| left.costs)
+    fn sums_of_left(&self) -> Sums {
+        self.left.as_ref().map_or(Sums::NONE, |left| left.sums)
     }
 
     /// Recomputes the sums of this subtree from its children.
     fn sum_up(&mut self) {
-        (self.costs, self.earliest) = (self.place.cost, self.place.deadline);
+        (self.sums, self.earliest) = (Sums::of(self.place.cost), self.place.deadline);
         for part in [&self.left, &self.right].into_iter().flatten() {
-            self.costs = self.costs.saturating_add(part.costs);
+            self.sums = self.sums.and(part.sums);
             self.earliest = self.earliest.min(part.earliest);
         }
     }

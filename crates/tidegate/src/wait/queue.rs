@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
 use super::places::{Place, Places, Ticket};
+use super::sums::Sums;
 
 /// How long after its deadline a waiter that nobody polls may keep its place. A waiter normally
 /// leaves at its deadline; one whose task is alive but not polled must not block the others for
@@ -46,9 +47,9 @@ impl Queue {
         self.places.first().is_some_and(|place| place.ticket < ticket)
     }
 
-    /// The sum of the costs before `ticket`.
-    pub(crate) fn costs_before(&self, ticket: Ticket) -> u64 {
-        self.places.costs_before(ticket)
+    /// The sums of the waiters before `ticket`.
+    pub(crate) fn sums_before(&self, ticket: Ticket) -> Sums {
+        self.places.sums_before(ticket)
     }
 
     /// The waiters before `ticket`.
@@ -56,7 +57,7 @@ impl Queue {
         let first = self.places.before(ticket).take(ONE_BY_ONE).map(|place| place.cost);
         let first: SmallVec<_> = first.collect();
         let costs = first.iter().fold(0_u64, |costs, cost| costs.saturating_add(*cost));
-        Before { first, others: self.costs_before(ticket).saturating_sub(costs) }
+        Before { first, others: self.sums_before(ticket).costs.saturating_sub(costs) }
     }
 
     /// Whether `ticket` waits here.

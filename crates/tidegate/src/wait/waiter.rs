@@ -8,6 +8,8 @@ use tidegate_core::Timestamp;
 
 use super::drive::Progress;
 use super::places::Ticket;
+#[cfg(feature = "redis")]
+use super::sums::Sums;
 use super::waitable::{InProcess, Waitable};
 use crate::step::Done;
 use attempt::Attempt;
@@ -72,15 +74,15 @@ impl<D: Waitable> Waiter<D> {
         self.held(now, |mut asking| asking.is_behind(now))
     }
 
-    /// For each limiter, the index of its decision and the sum of the costs of earlier waiters.
-    pub(crate) fn costs_before(&self) -> Vec<(usize, u64)> {
+    /// For each limiter, the index of its decision and the sums of earlier waiters.
+    pub(crate) fn sums_before(&self) -> Vec<(usize, Sums)> {
         let ticket = self.place.as_ref().map_or(Ticket::MAX, |place| place.ticket);
         let held = self.waitable.queues().lock();
-        let costs = self.waitable.stops().iter().map(|stop| {
+        let sums = self.waitable.stops().iter().map(|stop| {
             let queue = held.queue(&stop.queue);
-            (stop.place, queue.map_or(0, |queue| queue.costs_before(ticket)))
+            (stop.place, queue.map_or(Sums::NONE, |queue| queue.sums_before(ticket)))
         });
-        costs.collect()
+        sums.collect()
     }
 
     /// Waits or gives up after the replies of its limiters, which decided or were only `looked` at.

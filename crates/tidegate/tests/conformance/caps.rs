@@ -32,15 +32,7 @@ kit! {
 every_gate_of_one_step! {
     a_gate_reports_which_keys_have_no_room_and_their_decisions,
     nobody_knows_who_took_what_of_the_shared_limiter,
-}
-
-// A store gives back without a look at the number of keys.
-kit! {
-    Store: [
-        packed: crate::subjects::InProcess::Packed,
-        sharded: crate::subjects::InProcess::Sharded,
-    ]
-    a_refund_says_who_has_no_room
+    a_refund_says_who_has_no_room,
 }
 
 impl<'k> Case<'k, dyn Capped> {

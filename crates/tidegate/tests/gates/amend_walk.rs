@@ -171,7 +171,7 @@ impl<C: Clock> Walk<C> {
         let (allowed, said) = self.said(user, cost, takes);
         let answer = |answer: Answer<'_>| {
             let matched = answer.matched().into_iter();
-            let each = matched.map(|one| (told(one.decision()), *one.figures().spec()));
+            let each = matched.map(|one| (told(one.decision()), *one.values().spec()));
             (answer.is_allowed(), each.collect::<Vec<_>>())
         };
         let (goes_on, each) = self.ask(user, cost, |gate, request| {

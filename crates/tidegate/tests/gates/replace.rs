@@ -218,7 +218,7 @@ fn an_answer_keeps_the_policy_that_decided() {
     for (answer, name, limit) in [(&first, "a", 10), (&second, "b", 20)] {
         let matched = answer.reported().unwrap();
         assert_eq!((matched.rule().name(), matched.decision().limit), (name, limit));
-        assert_eq!(matched.figures().spec().limit, Limit::Units(limit));
+        assert_eq!(matched.values().spec().limit, Limit::Units(limit));
     }
     std::thread::scope(|scope| {
         scope.spawn(move || drop((first, second)));

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
 use tidegate::{
-    AlgorithmKind, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, OwnLimit, Policy,
-    Request, Rule, RuleSpec, Spec,
+    AlgorithmKind, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, Policy, Request,
+    RequestLimit, Rule, RuleSpec, Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -24,8 +24,8 @@ fn log(limit: u64) -> Spec {
     per_day(AlgorithmKind::SlidingLog, limit)
 }
 
-fn own(spec: Spec) -> OwnLimit {
-    OwnLimit::new(Rule::new(spec).unwrap())
+fn own(spec: Spec) -> RequestLimit {
+    RequestLimit::new(Rule::new(spec).unwrap())
 }
 
 /// Plans that a test changes.
@@ -61,7 +61,11 @@ fn gate(per_user: u64, all: u64) -> (Gate<TestClock>, Plans) {
 }
 
 /// Asks about users, each with a cost, with values supplied by the request or without.
-fn ask<T>(users: &[(&str, u64)], own: Option<&OwnLimit>, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+fn ask<T>(
+    users: &[(&str, u64)],
+    own: Option<&RequestLimit>,
+    ask: impl FnOnce(&Request<'_>) -> T,
+) -> T {
     let entries: Vec<_> = users.iter().map(|(user, _)| [("user", *user)]).collect();
     let descriptors = entries.iter().zip(users).map(|(entries, (_, cost))| {
         let descriptor = Descriptor::new(entries).cost(*cost);
@@ -121,7 +125,7 @@ fn of_two_descriptors_with_one_limiter_the_first_that_supplies_values_decides() 
     let answer = gate.check(&Request::new("default", &asked));
     let per_user = &answer.matched()[0];
     assert_eq!((per_user.cost(), per_user.decision().limit), (9, 9));
-    assert_eq!(per_user.figures().spec().limit, Limit::Units(9));
+    assert_eq!(per_user.values().spec().limit, Limit::Units(9));
     assert!(answer.is_allowed());
 }
 
@@ -326,7 +330,7 @@ fn a_rule_that_there_is_not_has_no_plans() {
 fn header_fields_report_the_values_that_decided() {
     let (gate, plans) = gate(2, 50);
     plans.set("ada", Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60)));
-    let field = |own: Option<&OwnLimit>| {
+    let field = |own: Option<&RequestLimit>| {
         let fields = ask(&[("ada", 1)], own, |request| tidegate::headers::of(&gate.peek(request)));
         fields.into_iter().find(|(name, _)| *name == "RateLimit-Policy").unwrap().1
     };

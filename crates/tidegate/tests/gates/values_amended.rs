@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, together};
 use tidegate::{
-    AlgorithmKind, Descriptor, Gate, Limit, Micros, OnFull, OwnLimit, Policy, Request, Rule,
+    AlgorithmKind, Descriptor, Gate, Limit, Micros, OnFull, Policy, Request, RequestLimit, Rule,
     RuleSpec, Spec,
 };
 
@@ -79,14 +79,14 @@ fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
     assert!(admits(&gate, "bob", 8));
     amend(&gate, EACH, 12);
     assert_eq!((left(&gate, "bob")[1], left(&gate, "ada")[1]), (4, 40));
-    let own = OwnLimit::new(Rule::new(log(20)).unwrap());
+    let own = RequestLimit::new(Rule::new(log(20)).unwrap());
     let entries = [("user", "bob")];
     let supplied = [Descriptor::new(&entries).limit(&own)];
     let answer = gate.peek(&Request::new("default", &supplied));
-    assert_eq!(answer.matched()[1].figures().spec().limit, Limit::Units(20));
+    assert_eq!(answer.matched()[1].values().spec().limit, Limit::Units(20));
     ask("bob", 1, |request| {
         let answer = gate.check(request);
-        let told = answer.matched()[1].figures().spec().limit;
+        let told = answer.matched()[1].values().spec().limit;
         assert_eq!((answer.is_allowed(), told), (true, Limit::Units(12)));
     });
     amend(&gate, EACH, 5);

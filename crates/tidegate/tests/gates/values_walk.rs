@@ -11,7 +11,7 @@ use crate::packed::{TODAY_US, TestClock, long, spec_of, told};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Answer, Clock, Descriptor, Gate, Mode, OwnLimit, Policy, Request, Rule, RuleSpec, Spec,
+    Answer, Clock, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Spec,
     Timestamp, Usage,
 };
 
@@ -68,7 +68,7 @@ struct Met {
 struct Asked {
     user: &'static str,
     cost: u64,
-    own: Option<(model::Policy, OwnLimit)>,
+    own: Option<(model::Policy, RequestLimit)>,
 }
 
 /// A clock that may step back, so that states are kept in shards: packed times do not reach decades.
@@ -269,7 +269,7 @@ impl Walk {
                 let (goes_on, each) = self.decided(&all);
                 let answer = self.gate.check(&request);
                 assert_eq!((answer.is_allowed(), said(&answer)), (goes_on, each), "check");
-                let values: Vec<_> = answer.matched().iter().map(|m| *m.figures().spec()).collect();
+                let values: Vec<_> = answer.matched().iter().map(|m| *m.values().spec()).collect();
                 let asked: Vec<_> = limited(&all).map(|(_, values)| spec_of(values)).collect();
                 assert_eq!(values, asked);
             }
@@ -345,7 +345,7 @@ fn asked(rng: &mut Rng, pool: &[model::Policy], brings: u64) -> Vec<Asked> {
     let some = (0..rng.between(1, 2)).map(|_| {
         let own = rng.chance(brings).then(|| any(rng, pool)).map(|policy| {
             let rule = Rule::new(spec_of(&policy)).unwrap();
-            (policy, OwnLimit::new(rule))
+            (policy, RequestLimit::new(rule))
         });
         let most = pool[0].limit.max(1);
         Asked { user: rng.pick(USERS), cost: rng.skewed(most + 1), own }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate::script::{Limiter, Step};
 use tidegate::{
-    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, OwnLimit, Policy, Request,
-    Rule, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Policy, Request,
+    RequestLimit, Rule, RuleSpec, Spec, Timestamp,
 };
 
 use crate::figures::{ENTRIES, Hand, minute};
@@ -77,7 +77,7 @@ fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_mo
             let limiter = Limiter::new(&key, brought.unwrap_or(&rule), cost).unwrap();
             let limiter = if brought.is_some() { limiter.brought() } else { limiter };
             let there = client.step(&[limiter], step, Some(clock.now()));
-            let own = brought.map(|rule| OwnLimit::new(rule.clone()));
+            let own = brought.map(|rule| RequestLimit::new(rule.clone()));
             let entries = [("user", user)];
             let descriptor = Descriptor::new(&entries).cost(cost);
             let descriptor = [own.as_ref().map_or(descriptor, |own| descriptor.limit(own))];
@@ -156,7 +156,7 @@ fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
     let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
     spec.initial = Some(1);
     let bucket = Rule::new(spec).unwrap();
-    let own = OwnLimit::new(bucket.clone());
+    let own = RequestLimit::new(bucket.clone());
     let clock = Hand(Arc::new(AtomicU64::new(1_763_700_000_000_000)));
     let rule = RuleSpec::new("all", *window.spec()).limit_from_request();
     let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());

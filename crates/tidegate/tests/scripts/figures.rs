@@ -13,8 +13,8 @@ use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Limiter, Step};
 use tidegate::{
-    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Mode, OwnLimit, Policy,
-    Request, Rule, RuleSpec, Spec, Timestamp, Usage,
+    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Mode, Policy, Request,
+    RequestLimit, Rule, RuleSpec, Spec, Timestamp, Usage,
 };
 
 const NAMES: [&str; 3] = ["planned", "plain", "brought"];
@@ -123,7 +123,7 @@ impl<'c> Walk<'c> {
         &self,
         rng: &mut Rng,
         step: Step,
-        brought: Option<&OwnLimit>,
+        brought: Option<&RequestLimit>,
         cost: u64,
     ) -> (Told, Told, String) {
         let plan = self.plan.lock().unwrap().clone();
@@ -215,7 +215,7 @@ fn figures_of_plans_and_requests_are_told_as_in_memory() {
                 *walk.plan.lock().unwrap() = plan.map(Arc::new);
             }
             walk.pass(rng);
-            let brought = rng.chance(brings).then(|| OwnLimit::new(any(rng, &walk.pool)));
+            let brought = rng.chance(brings).then(|| RequestLimit::new(any(rng, &walk.pool)));
             let most = rng.pick([3, 50, 500]);
             let cost = rng.below(most);
             // What is given back while the clock is behind may leave one as good as new, as above.

@@ -28,7 +28,7 @@ async fn left(gate: &SharedGate, user: &str) -> Vec<(Limit, u64)> {
     let answer = gate.peek(&Request::new("default", &descriptors)).await;
     assert!(!answer.is_degraded());
     let matched = answer.matched().into_iter();
-    matched.map(|one| (one.figures().spec().limit, one.decision().remaining)).collect()
+    matched.map(|one| (one.values().spec().limit, one.decision().remaining)).collect()
 }
 
 async fn admits(gate: &SharedGate, user: &str, cost: u64) -> bool {

@@ -118,3 +118,31 @@ async fn a_ban_needs_a_rule_and_observers_are_told_of_the_denied() {
     assert_eq!(told.load(Relaxed), 2);
     assert!(gate.with_ban("default", "none", ban(1)).is_err());
 }
+
+#[tokio::test]
+async fn a_banned_request_with_an_id_gets_the_answer_of_any_node_and_else_its_ban() {
+    let mut server = Server::start(&[]);
+    let rules = || vec![log(1).dedupe(DAY)];
+    let gate = banning(&server, 2, rules()).await;
+    let (other, _) = gate_over(&server.url(), rules()).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let [admitted, new] =
+        ["a", "b"].map(|id| Request::new("default", &descriptors).with_id(id).unwrap());
+    assert!(other.check(&admitted).await.is_allowed());
+    for _ in 0..2 {
+        assert!(!is_banned(&check(&gate, "ada", 1).await));
+    }
+    assert!(is_banned(&check(&gate, "ada", 1).await));
+    for _ in 0..2 {
+        let repeated = gate.check(&admitted).await;
+        assert!(repeated.is_allowed() && repeated.is_repeated());
+        assert!(is_banned(&gate.check(&new).await) && is_banned(&gate.peek(&new).await));
+    }
+    server.kill();
+    let degraded = gate.degraded();
+    for _ in 0..3 {
+        let banned = gate.check(&new).await;
+        assert!(is_banned(&banned) && !banned.is_degraded());
+    }
+    assert_eq!(gate.degraded(), degraded, "a ban needs no store");
+}

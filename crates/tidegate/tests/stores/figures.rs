@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use crate::server::{Server, gate_over, gate_with, long, rule, settings, until_lost};
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, OwnLimit,
-    Policy, Request, Rule, RuleSpec, SharedGate, Spec, StoreError,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, Policy,
+    Request, RequestLimit, Rule, RuleSpec, SharedGate, Spec, StoreError,
 };
 use tokio::task::yield_now;
 
@@ -52,7 +52,7 @@ fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
 fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, AlgorithmKind)>) {
     let each = answer.matched().into_iter().map(|matched| {
         let decision = matched.decision();
-        (decision.limit, decision.remaining, matched.figures().spec().algorithm)
+        (decision.limit, decision.remaining, matched.values().spec().algorithm)
     });
     (answer.is_allowed(), each.collect())
 }
@@ -90,7 +90,7 @@ async fn walk(brings: bool) {
             }
             let brought = (brings && rng.chance(50)).then(|| {
                 let spec = if rng.chance(50) { any(rng) } else { figures(own, rng.between(1, 30)) };
-                OwnLimit::new((*checked(spec)).clone())
+                RequestLimit::new((*checked(spec)).clone())
             });
             let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
             let costs = [rng.between(1, 3), rng.between(1, 3)];
@@ -124,7 +124,11 @@ async fn walk(brings: bool) {
     }
 }
 
-async fn check<'g>(gate: &'g SharedGate, own: Option<&OwnLimit>, id: Option<&str>) -> Answer<'g> {
+async fn check<'g>(
+    gate: &'g SharedGate,
+    own: Option<&RequestLimit>,
+    id: Option<&str>,
+) -> Answer<'g> {
     let entries = [("user", "ada")];
     let descriptor = Descriptor::new(&entries);
     let descriptors = [own.map_or(descriptor, |own| descriptor.limit(own))];
@@ -151,7 +155,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
         admitted += u64::from(answer.is_allowed());
     }
     assert_eq!(admitted, 5);
-    let single = OwnLimit::new((*checked(figures(AlgorithmKind::TokenBucket, 1))).clone());
+    let single = RequestLimit::new((*checked(figures(AlgorithmKind::TokenBucket, 1))).clone());
     let answer = check(&gate, Some(&single), None).await;
     assert!(
         !answer.is_allowed() && !answer.is_never(),
@@ -166,7 +170,7 @@ async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
     let mut huge = figures(AlgorithmKind::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
     assert!(!gate.settings().can_hold(&checked(huge)));
-    let own = OwnLimit::new((*checked(huge)).clone());
+    let own = RequestLimit::new((*checked(huge)).clone());
     let answer = check(&gate, Some(&own), None).await;
     assert!(!answer.is_allowed() && answer.is_unavailable(), "{answer:?}");
     let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
@@ -203,13 +207,13 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
     let (gate, _) = gate_over(&server.url(), rules).await;
     // The rule has one token a day; the request supplies one token a millisecond.
     let fast = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_millis(1))).unwrap();
-    let own = OwnLimit::new(fast);
+    let own = RequestLimit::new(fast);
     assert!(check(&gate, Some(&own), None).await.is_allowed());
     let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
     let answer = gate.acquire(&Request::new("default", &descriptors)).await;
     assert!(answer.is_allowed());
-    assert_eq!(answer.matched()[0].figures().spec().limit, Limit::Units(1));
-    assert_eq!(answer.matched()[0].figures().spec().window, Some(Micros::from_millis(1)));
+    assert_eq!(answer.matched()[0].values().spec().limit, Limit::Units(1));
+    assert_eq!(answer.matched()[0].values().spec().window, Some(Micros::from_millis(1)));
 }
 
 /// Under the values in force, with a window of a second, all waiters are admitted soon; under their own, of a
@@ -221,7 +225,7 @@ async fn nobody_is_refused_for_those_before_it_by_figures_that_are_not_in_force(
     let six_a = |window| Spec::new(AlgorithmKind::FixedWindow, 6, window);
     let rule = RuleSpec::new("r", six_a(Micros::from_secs(1))).key(["user"]).on_excess(wait);
     let (gate, _) = gate_over(&server.url(), vec![rule.limit_from_request()]).await;
-    let own = OwnLimit::new(Rule::new(six_a(DAY)).unwrap());
+    let own = RequestLimit::new(Rule::new(six_a(DAY)).unwrap());
     // If a second ends in between, the first goes on immediately, and another user starts fresh.
     for user in ["ada", "bob", "eve"] {
         let entries = [("user", user)];

@@ -95,38 +95,44 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
 
 #[tokio::test]
 async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_taken() {
+    // Of cost 2 and a limit of 3 one request fits into a window, and a unit of it stays free.
+    for (algorithm, cost) in AlgorithmKind::ALL.iter().flat_map(|one| [(*one, 1), (*one, 2)]) {
+        refused_with_its_wait(algorithm, cost).await;
+    }
+}
+
+async fn refused_with_its_wait(algorithm: AlgorithmKind, cost: u64) {
     let server = Server::start(&[]);
     let hour = Micros::from_secs(3_600);
     // Longer than two days: some algorithms make the sixth request of a burst wait that long.
     let wait = Micros::from_secs(49 * 3_600);
-    for algorithm in AlgorithmKind::ALL {
-        let own = rule(*algorithm, 3).on_excess(OnExcess::Wait { wait, max_waiters: 9 });
-        let shared = gate(&server, vec![own.clone()]).await;
-        let memory = Gate::new(Policy::new(vec![own]).unwrap());
-        let descriptors = [Descriptor::new(&[("user", "ada")])];
-        let request = Request::new("default", &descriptors);
-        // Takes all units, and adds waiters until one more would be too late.
-        while memory.peek(&request).is_allowed() {
-            assert!(memory.check(&request).is_allowed());
-            assert!(check(&shared, "ada", 1).await.is_allowed());
-        }
-        let (mut here, mut there) = (Vec::new(), Vec::new());
-        let told = loop {
-            let mut one = Box::pin(memory.acquire(&request));
-            match poll_fn(|context| Poll::Ready(one.as_mut().poll(context))).await {
-                Poll::Ready(told) => break told,
-                Poll::Pending => here.push(one),
-            }
-            there.push(waiter_for(&shared, 1).await);
-        };
-        assert!(!told.is_allowed() && !here.is_empty(), "{algorithm}: {} wait", here.len());
-        let (allowed, retry_after, _) = acquire(&shared, 1).await;
-        let (wait, other) = (retry_after.unwrap(), told.retry_after().unwrap());
-        let apart = wait.as_micros().abs_diff(other.as_micros());
-        assert!(!allowed && apart < hour.as_micros(), "{algorithm}: {wait} and {other}");
-        assert_eq!(waiting(&shared), there.len(), "{algorithm}: it did not wait");
-        there.iter().for_each(JoinHandle::abort);
+    let own = rule(algorithm, 3).on_excess(OnExcess::Wait { wait, max_waiters: 9 });
+    let shared = gate(&server, vec![own.clone()]).await;
+    let memory = Gate::new(Policy::new(vec![own]).unwrap());
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let (unit, descriptors) = (Request::new("default", &descriptors), [descriptors[0].cost(cost)]);
+    let request = Request::new("default", &descriptors);
+    // Takes all units, and adds waiters until one more would be too late.
+    while memory.peek(&unit).is_allowed() {
+        assert!(memory.check(&unit).is_allowed());
+        assert!(check(&shared, "ada", 1).await.is_allowed());
     }
+    let (mut here, mut there) = (Vec::new(), Vec::new());
+    let told = loop {
+        let mut one = Box::pin(memory.acquire(&request));
+        match poll_fn(|context| Poll::Ready(one.as_mut().poll(context))).await {
+            Poll::Ready(told) => break told,
+            Poll::Pending => here.push(one),
+        }
+        there.push(waiter_for(&shared, cost).await);
+    };
+    assert!(!told.is_allowed() && !here.is_empty(), "{algorithm}: {} wait", here.len());
+    let (allowed, retry_after, _) = acquire(&shared, cost).await;
+    let (wait, other) = (retry_after.unwrap(), told.retry_after().unwrap());
+    let apart = wait.as_micros().abs_diff(other.as_micros());
+    assert!(!allowed && apart < hour.as_micros(), "{algorithm}, {cost}: {wait} and {other}");
+    assert_eq!(waiting(&shared), there.len(), "{algorithm}: it did not wait");
+    there.iter().for_each(JoinHandle::abort);
 }
 
 #[tokio::test]

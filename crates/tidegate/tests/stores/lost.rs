@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use tidegate::{AlgorithmKind, Descriptor, Micros, Request, RuleSpec, SharedGate, Spec};
+use tidegate::{
+    AlgorithmKind, Descriptor, Micros, OnStoreError, Request, RuleSpec, SharedGate, Spec,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -186,4 +188,39 @@ async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     assert!(answer.is_allowed() && !answer.is_degraded());
     assert_eq!(used(&gate, &request).await, [1]);
     assert_eq!(proxy.scripts() - before, 3, "twice, and the look");
+}
+
+/// An undo under values that had changed gave nothing back to the other rules either, and counted as done.
+#[tokio::test]
+async fn a_late_reply_is_undone_at_the_rules_whose_values_are_still_those_it_took_under() {
+    let server = server();
+    let log = |name: &str, limit| {
+        let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
+        RuleSpec::new(name, spec).key(["user"]).on_store_error(OnStoreError::Closed)
+    };
+    let both = |name: &str, limit| vec![log(name, limit), log("kept", 10)];
+    let cases = [
+        (both("same", 10), both("same", 10), vec![1, 1], 1),
+        (both("changed", 10), both("changed", 20), vec![2, 1], 1),
+        (vec![log("alone", 10)], vec![log("alone", 20)], vec![2], 0),
+    ];
+    for (rules, later, left, undone) in cases {
+        let user = rules[0].name.clone();
+        let proxy = Proxy::before(&server).await;
+        let (gate, _) = behind(&proxy, Micros::from_secs(2), rules).await;
+        let (other, _) = gate_with(settings(&server.url()), later).await;
+        let entries = [("user", user.as_str())];
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("default", &descriptors);
+        let before = proxy.scripts();
+        proxy.replies.send_replace(Replies::Hold);
+        assert!(gate.check(&request).await.is_unavailable());
+        assert!(other.check(&request).await.is_allowed());
+        proxy.replies.send_replace(Replies::Pass);
+        while proxy.scripts() < before + 2 || gate.counts().undone < undone {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(used(&gate, &request).await, left);
+        assert_eq!((gate.counts().late, gate.counts().undone), (1, undone));
+    }
 }

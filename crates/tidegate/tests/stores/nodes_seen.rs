@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, OnStoreError, OverrideSpec, Request, RuleSpec, SharedGate,
-    StoreSettings,
+    AlgorithmKind, Answer, Descriptor, OnStoreError, OverrideSpec, Policy, Request, RuleSpec,
+    SharedGate, StoreSettings,
 };
 
 use crate::server::nodes::Nodes as Cluster;
@@ -156,16 +156,30 @@ async fn nodes_of_a_cluster_are_seen_in_one_slot() {
 }
 
 #[tokio::test]
-async fn nobody_is_listed_where_that_would_change_nothing() {
+async fn nobody_is_listed_where_the_number_of_nodes_is_configured() {
     let server = Server::start(&[]);
-    let closed = rule(AlgorithmKind::TokenBucket, 12).on_store_error(OnStoreError::Closed);
-    let (gate, _) = gate_with(seen(&server.url()), vec![closed]).await;
     let mut told = settings(&server.url());
     told.nodes = Some(3);
     let (configured, _) = gate_with(told, vec![rule(AlgorithmKind::TokenBucket, 12)]).await;
-    assert_eq!((gate.nodes(), configured.nodes()), (1, 3));
-    gate.leave().await.unwrap();
+    assert_eq!(configured.nodes(), 3);
+    configured.leave().await.unwrap();
     assert_eq!(server.run::<u64>(&["EXISTS", LIST]), 0);
+}
+
+/// A node that had no rule with a share was not listed: it began with the whole of each limit.
+#[tokio::test]
+async fn a_rule_that_becomes_local_while_the_store_is_away_has_the_share_of_the_nodes_last_seen() {
+    let mut server = Server::start(&[]);
+    let closed = rule(AlgorithmKind::TokenBucket, 12).on_store_error(OnStoreError::Closed);
+    let gates = gates(&server.url(), &[closed], 3).await;
+    server.kill();
+    for (gate, events) in &gates {
+        until_lost(gate, events).await;
+        let local = rule(AlgorithmKind::TokenBucket, 12);
+        gate.replace(Policy::new(vec![local]).unwrap()).unwrap();
+        assert_eq!(gate.nodes(), 3);
+    }
+    assert_eq!(all_admitted(&gates, "ada").await, [4, 4, 4]);
 }
 
 #[tokio::test]

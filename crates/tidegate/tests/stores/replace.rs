@@ -42,7 +42,7 @@ async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<u64>) {
         Limit::Units(limit) => limit,
         Limit::Unlimited => u64::MAX,
     };
-    let by = answer.matched().into_iter().map(|one| limit(one.figures().spec().limit));
+    let by = answer.matched().into_iter().map(|one| limit(one.values().spec().limit));
     (answer.is_allowed(), by.collect())
 }
 
@@ -146,7 +146,7 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
     let matched = answer.matched();
     let told: Vec<_> = matched
         .iter()
-        .map(|one| (one.rule().name(), one.figures().spec().limit, one.decision().remaining))
+        .map(|one| (one.rule().name(), one.values().spec().limit, one.decision().remaining))
         .collect();
     assert_eq!(told, [("a", Limit::Units(10), 7), ("b", Limit::Units(10), 7)]);
     assert_eq!(gate.policy().rules().len(), 2);

@@ -1,8 +1,6 @@
 //! Policies that are replaced while the store does not decide: this node's limiters go on as well.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::time::Duration;
-
 use crate::server::{Events, Server, check, gate_over, gate_with, rule, settings, until_lost};
 use tidegate::{AlgorithmKind, OnFull, OnStoreError, Policy, RuleSpec, SharedGate};
 
@@ -99,33 +97,6 @@ async fn the_limiter_that_keys_without_room_share_is_this_nodes_part_of_the_rule
     replace(&gate, vec![]);
     replace(&gate, vec![capped(20)]);
     assert!(!away(&gate, "eve", 7).await.0, "four are used");
-}
-
-/// A node is listed, and has a share, from its first rule that needs one.
-#[tokio::test]
-async fn a_node_whose_first_rule_with_shares_comes_later_is_listed_from_then_on() {
-    let server = Server::start(&[]);
-    let mut settings = settings(&server.url());
-    settings.nodes = None;
-    let closed = || log(10).on_store_error(OnStoreError::Closed);
-    let mut gates = Vec::new();
-    for _ in 0..2 {
-        gates.push(gate_with(settings.clone(), vec![closed()]).await.0);
-    }
-    assert_eq!(server.run::<u64>(&["EXISTS", "tidegate:?nodes"]), 0);
-    gates.iter().for_each(|gate| replace(gate, vec![log(1)]));
-    let seen = async {
-        while !gates.iter().all(|gate| gate.nodes() == 2) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    assert!(
-        tokio::time::timeout(Duration::from_secs(30), seen).await.is_ok(),
-        "they are not listed"
-    );
-    gates.iter().for_each(|gate| replace(gate, vec![log(10)]));
-    let listed: u64 = server.run(&["ZCARD", "tidegate:?nodes"]);
-    assert_eq!(listed, 2, "once each");
 }
 
 /// A replaced rule of which some node has no share is reported once.

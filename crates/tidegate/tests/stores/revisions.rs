@@ -43,7 +43,7 @@ async fn node(server: &Server, revision: u32, rules: Vec<RuleSpec>) -> SharedGat
 async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<Limit>) {
     let answer = check(gate, user, cost).await;
     assert!(!answer.is_degraded(), "{answer:?}");
-    let by = answer.matched().into_iter().map(|one| one.figures().spec().limit);
+    let by = answer.matched().into_iter().map(|one| one.values().spec().limit);
     (answer.is_allowed(), by.collect())
 }
 
@@ -230,7 +230,7 @@ async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
     let waiter = tokio::spawn(async move {
         let descriptors = [Descriptor::new(&[("user", "ada")]).cost(4)];
         let request = Request::new("default", &descriptors);
-        own.acquire(&request).await.matched()[0].figures().spec().limit
+        own.acquire(&request).await.matched()[0].values().spec().limit
     });
     while waits(&old) == 0 {
         assert!(!waiter.is_finished(), "it does not wait");

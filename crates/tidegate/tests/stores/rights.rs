@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidegate::{
-    AlgorithmKind, Descriptor, Layout, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Secret,
-    SharedGate, Spec, StoreError, StoreSettings,
+    AlgorithmKind, Descriptor, Layout, Micros, Policy, Request, RequestLimit, Rule, RuleSpec,
+    Secret, SharedGate, Spec, StoreError, StoreSettings,
 };
 
 use crate::cluster::Cluster;
@@ -121,7 +121,7 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
     assert!(rights.len() > 10, "{rights:?}");
     let gate = gate(&server, &words(&rights), rules);
     gate.connected().await.unwrap();
-    let own = OwnLimit::new(Rule::new(own).unwrap());
+    let own = RequestLimit::new(Rule::new(own).unwrap());
     let entries = [("user", "ada")];
     let descriptor = Descriptor::new(&entries).cost(2);
     for descriptors in [[descriptor], [descriptor.limit(&own)], [descriptor.cost(20)]] {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::tasks::{Task, bucket, ms, run, settle};
 use tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, OwnLimit, Policy,
-    Request, Rule, RuleSpec, Spec,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, Policy, Request,
+    RequestLimit, Rule, RuleSpec, Spec,
 };
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
@@ -45,7 +45,7 @@ impl Planned {
     }
 
     /// A task that waits for so much, under the plan or figures of its own, polled once.
-    fn begun<'g>(&'g self, cost: u64, own: Option<&'g OwnLimit>) -> Task<'g, Answer<'g>> {
+    fn begun<'g>(&'g self, cost: u64, own: Option<&'g RequestLimit>) -> Task<'g, Answer<'g>> {
         let acquire = async move {
             let descriptor = Descriptor::new(ADA).cost(cost);
             let asked = [own.map_or(descriptor, |own| descriptor.limit(own))];
@@ -77,7 +77,7 @@ fn who_waits_while_the_plan_is_raised_is_told_and_goes_on_under_the_new_one() {
     let (at, answer) = tasks[0].end.as_ref().expect("the difference was there at once");
     let told = &answer.matched()[0];
     assert_eq!((*at, answer.is_allowed()), (planned.clock.now(), true));
-    assert_eq!((told.decision().limit, *told.figures().spec()), (6, bucket(6)));
+    assert_eq!((told.decision().limit, *told.values().spec()), (6, bucket(6)));
 }
 
 #[test]
@@ -114,12 +114,12 @@ fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
         let planned = Planned::new(1);
         planned.change(log(old));
         assert!(planned.check(2).is_allowed());
-        let (begun, own) = (planned.clock.now(), OwnLimit::new((*rule(log(new))).clone()));
+        let (begun, own) = (planned.clock.now(), RequestLimit::new((*rule(log(new))).clone()));
         let mut tasks = [planned.begun(1, Some(&own))];
         assert!(!tasks[0].is_over());
         run(&mut tasks, &planned.clock);
         let (at, answer) = tasks[0].end.as_ref().unwrap();
         assert_eq!((*at, answer.is_allowed()), (begun.plus(ms(old)), true));
-        assert_eq!(*answer.matched()[0].figures().spec(), log(new));
+        assert_eq!(*answer.matched()[0].values().spec(), log(new));
     }
 }

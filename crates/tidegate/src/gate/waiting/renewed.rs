@@ -4,20 +4,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::gate::Stepped;
 use crate::inline_list::InlineList;
-use crate::step::{Decided, Done, Met};
+use crate::step::{Ask, Decided, Done};
 use crate::store::memory::{Generation, Kept};
 
 /// The limiters that a request had when it came, and the result of its last step.
 #[derive(Debug)]
 pub(super) struct Last {
-    first: InlineList<Met>,
+    first: InlineList<Ask>,
     generation: Arc<Generation>,
     stepped: Mutex<Option<Stepped>>,
 }
 
 impl Last {
     /// Creates it for a waiter that has not asked yet.
-    pub(super) fn new(generation: &Arc<Generation>, first: &InlineList<Met>) -> Self {
+    pub(super) fn new(generation: &Arc<Generation>, first: &InlineList<Ask>) -> Self {
         let (first, generation) = (first.clone(), Arc::clone(generation));
         Self { first, generation, stepped: Mutex::default() }
     }
@@ -35,7 +35,7 @@ impl Last {
             let generation = Kept::from(Arc::clone(generation));
             return Stepped { generation, met: first.clone(), done };
         };
-        let decided = |(met, last): (&Met, Decided)| done.of(first, met).cloned().unwrap_or(last);
+        let decided = |(met, last): (&Ask, Decided)| done.of(first, met).cloned().unwrap_or(last);
         let decisions = met.iter().zip(last.decisions).map(decided).collect();
         Stepped { generation, met, done: Done { decisions, ..done } }
     }

@@ -15,10 +15,10 @@ fn fallback(rule: RuleSpec, share: Share) -> Fallback {
     Fallback::new(Policy::new(vec![rule]).unwrap(), share)
 }
 
-fn ada(cost: u64) -> [KeyMet; 1] {
+fn ada(cost: u64) -> [KeyAsk; 1] {
     let (fingerprint, by) = (b"ada".to_vec(), Descriptors::one(0));
     let (brought, by_plan, figures) = (false, false, None);
-    [Met {
+    [Ask {
         rule: 0,
         lineage: Lineage::of_rule(0),
         variant: 0,

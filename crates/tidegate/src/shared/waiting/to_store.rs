@@ -9,21 +9,21 @@ use crate::frontend::{GateQueue, GateQueues, delay_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::shared::store::Store;
-use crate::shared::{KeyMet, SharedGate};
+use crate::shared::{KeyAsk, SharedGate};
 use crate::step::{Decided, Done};
 use crate::store::memory::{Forecast, Preview, preview_of_reply};
 use crate::store::redis::script::{self, Seen};
-use crate::wait::{Stop, Waitable, refuse_behind};
+use crate::wait::{Stop, Sums, Waitable, refuse_behind};
 
 /// The limiters of a waiting request in a store, and their last known values.
 pub(super) struct ToStore<'g> {
     pub(super) gate: &'g SharedGate,
     /// The limiters that matched when the request came, and their queues.
-    first: InlineList<KeyMet>,
+    first: InlineList<KeyAsk>,
     pub(super) stops: Vec<Stop<GateQueue>>,
     /// The store under the policy in force now, and the limiters that match under it.
     pub(super) store: Arc<Store>,
-    pub(super) met: InlineList<KeyMet>,
+    pub(super) met: InlineList<KeyAsk>,
     /// The last reply of each limiter, by place in `met`.
     seen: Vec<Seen>,
     decided: InlineList<Decided>,
@@ -36,7 +36,7 @@ impl<'g> ToStore<'g> {
     pub(super) fn new(
         gate: &'g SharedGate,
         store: Arc<Store>,
-        met: InlineList<KeyMet>,
+        met: InlineList<KeyAsk>,
         max_wait: Micros,
     ) -> Self {
         let stops = stops_of(store.policy(), &met, max_wait, |met| gate.queue_of(met));
@@ -62,10 +62,9 @@ impl<'g> ToStore<'g> {
         self.met.iter().position(|met| met.is_of(first))
     }
 
-    /// Returns the cost to look at each limiter with, behind waiters of cost `before`. Usually that is the
-    /// request's own cost. A log does not return all of its state, so it is looked at for the cost of all; if
-    /// that exceeds its limit, for the rest after as many whole limits as fit, each of which takes one window.
-    pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> u64) -> Vec<u64> {
+    /// Returns the cost to look at each limiter with, behind waiters of these sums. Usually that is the request's
+    /// own cost. A log does not return all of its state, so it is looked at for what [`laps_behind`] returns.
+    pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> Sums) -> Vec<u64> {
         let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
@@ -73,8 +72,7 @@ impl<'g> ToStore<'g> {
             let limit = self.log_limit(place).filter(|limit| stop.cost <= *limit);
             let parts = (costs.get_mut(place), self.laps.get_mut(place), limit);
             if let (Some(cost), Some(laps), Some(limit)) = parts {
-                let all = before(stop).saturating_add(stop.cost) - 1;
-                (*laps, *cost) = (all / limit, all % limit + 1);
+                (*laps, *cost) = laps_behind(before(stop), stop.cost, limit);
             }
         }
         costs
@@ -163,11 +161,63 @@ impl Waitable for ToStore<'_> {
     }
 }
 
+/// Returns how many windows of a log pass before a request is admitted behind others, and then the cost for which
+/// it has to have room. That is the longer of two forecasts, neither of which is too long: each unit comes by
+/// itself; or each request has the least cost, and a window holds only as many whole ones. If all costs are
+/// equal, it is exact.
+fn laps_behind(before: Sums, cost: u64, limit: u64) -> (u64, u64) {
+    let units = before.costs.saturating_add(cost) - 1;
+    let by_unit = (units / limit, units % limit + 1);
+    let requests = (before.count + u64::from(cost >= before.least)).saturating_sub(1);
+    match limit.checked_div(before.least) {
+        Some(fit @ 1..) => by_unit.max((requests / fit, (requests % fit + 1) * before.least)),
+        _ => by_unit,
+    }
+}
+
 /// The forecast for the last request that is admitted, including those in front.
 struct Known(Forecast);
 
 impl Preview for Known {
     fn admit(&mut self, _cost: u64) -> Option<Forecast> {
         Some(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many windows pass until the last of these costs is admitted, after all units of a log were taken
+    /// at one instant: in each window as many of them as fit.
+    fn windows(costs: &[u64], limit: u64) -> u64 {
+        let (mut windows, mut used) = (0, limit);
+        for cost in costs {
+            (windows, used) =
+                if used + cost > limit { (windows + 1, *cost) } else { (windows, used + cost) };
+        }
+        windows
+    }
+
+    #[test]
+    fn a_wait_for_a_log_is_exact_behind_equal_costs_and_never_too_long_behind_others() {
+        let limit = 5;
+        let mut longer = 0;
+        for drawn in 0..5_u64.pow(6) {
+            let costs: Vec<_> = (0..6).map(|place| drawn / 5_u64.pow(place) % 5 + 1).collect();
+            let (before, [cost]) = costs.split_last_chunk::<1>().unwrap();
+            let (count, least) = (before.len() as u64, *before.iter().min().unwrap());
+            let sums = Sums { count, costs: before.iter().sum(), least };
+            let (laps, looked) = laps_behind(sums, *cost, limit);
+            assert!((1..=limit).contains(&looked), "{costs:?}: {looked}");
+            let (found, exact) = (laps + 1, windows(&costs, limit));
+            assert!(found <= exact, "{costs:?}: {found} and {exact}");
+            let is_equal = costs.iter().all(|one| one == cost);
+            assert!(found == exact || !is_equal, "{costs:?}: {found} and {exact}");
+            longer += u32::from(found > costs.iter().sum::<u64>().div_ceil(limit));
+        }
+        assert!(longer > 500, "{longer}");
+        assert_eq!(laps_behind(Sums::NONE, 3, limit), (0, 3));
+        assert_eq!(laps_behind(Sums { count: 2, costs: 14, least: 7 }, 3, limit), (3, 2));
     }
 }

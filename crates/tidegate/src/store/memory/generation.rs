@@ -9,7 +9,7 @@ use super::build::SharedTable;
 use super::succession::GenerationNumber;
 use super::table::{Part, Table};
 use crate::rules::Policy;
-use crate::step::{Lineage, Met, Step};
+use crate::step::{Ask, Lineage, Step};
 
 /// A policy and its tables. Never changed once it is in force.
 pub(crate) struct Generation {
@@ -61,7 +61,7 @@ impl Generation {
 
     /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.
     #[cfg(feature = "redis")]
-    pub(crate) fn number_of<K>(&self, met: &Met<K>) -> Option<usize> {
+    pub(crate) fn number_of<K>(&self, met: &Ask<K>) -> Option<usize> {
         let is_it = |rule: &TablesOfRule| rule.lineage == met.lineage;
         match self.rules.get(met.rule) {
             Some(rule) if is_it(rule) => Some(met.rule),
@@ -71,7 +71,7 @@ impl Generation {
 
     /// Whether the rule of a limiter from another generation is in force with other limiters.
     #[cfg(feature = "redis")]
-    pub(crate) fn has_others_for<K>(&self, met: &Met<K>) -> bool {
+    pub(crate) fn has_others_for<K>(&self, met: &Ask<K>) -> bool {
         let is_other = |rule: &TablesOfRule| {
             rule.lineage != met.lineage && rule.lineage.is_of_rule(met.lineage)
         };
@@ -85,9 +85,9 @@ impl Generation {
 
     /// The part of a limiter in a step.
     #[inline]
-    pub(super) fn part<'a>(&'a self, place: usize, met: &'a Met, step: Step) -> Part<'a> {
+    pub(super) fn part<'a>(&'a self, place: usize, met: &'a Ask, step: Step) -> Part<'a> {
         let (cost, step) = met.part(step);
-        let Met { fingerprint, enforced, brought: supplied, .. } = *met;
+        let Ask { fingerprint, enforced, brought: supplied, .. } = *met;
         let rule = met.figures.as_deref().or_else(|| self.own(met));
         let generation = self.number;
         Part { place, fingerprint, cost, step, enforced, rule, supplied, generation }
@@ -95,20 +95,20 @@ impl Generation {
 
     /// The rule's own values, for a limiter that has a rule of its own.
     #[inline]
-    fn own(&self, met: &Met) -> Option<&Rule> {
+    fn own(&self, met: &Ask) -> Option<&Rule> {
         let rules = if self.is_per_key(met.rule) { self.policy.rules() } else { &[] };
         Some(rules.get(met.rule)?.variant(met.variant))
     }
 
     #[inline]
-    pub(super) fn table(&self, met: &Met) -> Option<&dyn Table> {
+    pub(super) fn table(&self, met: &Ask) -> Option<&dyn Table> {
         let rule = self.rules.get(met.rule)?;
         rule.tables.get(if rule.is_per_key { 0 } else { met.variant })?.as_deref()
     }
 
     /// A number for the one order of tables through all generations: by lineage, then by variant.
     #[inline]
-    pub(super) fn table_number(&self, met: &Met) -> (Lineage, usize) {
+    pub(super) fn table_number(&self, met: &Ask) -> (Lineage, usize) {
         (met.lineage, if self.is_per_key(met.rule) { 0 } else { met.variant })
     }
 

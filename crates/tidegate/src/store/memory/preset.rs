@@ -50,7 +50,7 @@ impl Preset {
     /// Returns the reply of a step over one limiter.
     pub(super) fn one(self, step: Step, at: Timestamp) -> One {
         let Self { decision, overflow, elsewhere, .. } = self;
-        let reported = step.wants_figures().then_some(decision);
+        let reported = step.wants_values().then_some(decision);
         let verdict = decision.verdict();
         One { verdict, decision: reported, overflow, elsewhere, ..One::unlimited(at) }
     }

@@ -164,7 +164,7 @@ impl Entry for RuledEntry {
     fn never(part: &Part<'_>, now: Timestamp) -> Option<One> {
         let mut entry = Self::new(part, &mut Recent::default())?;
         let one = entry.any_mut().run(Step::Peek, part.cost, now);
-        let decision = one.decision.filter(|_| part.step.wants_figures());
+        let decision = one.decision.filter(|_| part.step.wants_values());
         let one = One { decision, overflow: true, elsewhere: true, ..one };
         (one.verdict == Verdict::Never && !part.step.is_unconditional()).then_some(one)
     }

@@ -67,7 +67,7 @@ impl Step {
                 held.decide()
             }
         };
-        let decision = self.wants_figures().then(|| held.report());
+        let decision = self.wants_values().then(|| held.report());
         One { verdict, at: now, decision, overflow: false, elsewhere: false, figures: None }
     }
 }

@@ -25,7 +25,7 @@ pub struct StoreCounts {
     pub shed: u64,
     /// Requests whose answer came too late.
     pub late: u64,
-    /// Late requests whose units were given back.
+    /// Late requests of which units were given back.
     pub undone: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Counts {
     pub(crate) shed: AtomicU64,
     /// Requests whose answer came too late.
     pub(crate) late: AtomicU64,
-    /// Requests whose units were given back because their answer came too late.
+    /// Requests of which units were given back because their answer came too late.
     pub(crate) undone: AtomicU64,
     /// Requests that the store did not decide because there was more load than it decides in time.
     pub(crate) overloaded: AtomicU64,

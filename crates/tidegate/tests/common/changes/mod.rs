@@ -50,7 +50,7 @@ impl History {
         let ended = self.now();
         let matched = answer.matched();
         let one = matched.iter().find(|one| one.rule().name() == "r").unwrap();
-        let Limit::Units(limit) = one.figures().spec().limit else { panic!("unlimited") };
+        let Limit::Units(limit) = one.values().spec().limit else { panic!("unlimited") };
         let (is_admitted, used) = (answer.is_allowed(), limit - one.decision().remaining);
         self.asked.lock().unwrap().push(Asked { begun, ended, is_admitted, limit, used });
         is_admitted

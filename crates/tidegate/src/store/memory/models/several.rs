@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BASE, NOW, explore, fingerprint, spec, together};
 use crate::clock::Clock;
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Descriptors, Done, Lineage, Met, Step};
+use crate::step::{Ask, Descriptors, Done, Lineage, Step};
 use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
@@ -36,13 +36,13 @@ pub(super) fn policy(limits: &[u64]) -> Policy {
 }
 
 /// One step of a request in the newest generation.
-pub(super) fn step(store: &MemoryStore, met: &[Met], step: Step) -> Done {
+pub(super) fn step(store: &MemoryStore, met: &[Ask], step: Step) -> Done {
     store.ask(|generation| store.step(generation, met, &Still(NOW), step)).1
 }
 
 /// A request of one unit from each of these limiters, by rule and key, in this order.
-pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
-    let met = |(rule, key): &(usize, u32)| Met {
+pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
+    let met = |(rule, key): &(usize, u32)| Ask {
         lineage: Lineage::of_rule(*rule as u32),
         rule: *rule,
         variant: 0,
@@ -60,7 +60,7 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
 }
 
 /// Forgets limiters in the newest generation.
-pub(super) fn forget_all(store: &MemoryStore, met: &[Met]) {
+pub(super) fn forget_all(store: &MemoryStore, met: &[Ask]) {
     store.ask(|generation| store.forget(generation, met, NOW));
 }
 

@@ -35,7 +35,7 @@ impl<R: Algorithm> Supplied<'_, R> {
         let mut slot = self.after(Micros::ZERO);
         let mut one = Step::Peek.run(self.algorithm, &mut slot, part.cost, self.now);
         let mut has_to_begin = false;
-        if one.verdict == Verdict::Deny && part.step.wants_figures() {
+        if one.verdict == Verdict::Deny && part.step.wants_values() {
             match self.least_wait(part.cost) {
                 Some(wait) => {
                     one.decision = one.decision.map(|decision| self.denied(decision, wait))
@@ -45,7 +45,7 @@ impl<R: Algorithm> Supplied<'_, R> {
         } else if one.verdict == Verdict::Deny {
             has_to_begin = !self.admits_after(self.reset_after(), part.cost);
         }
-        one.decision.take_if(|_| !part.step.wants_figures());
+        one.decision.take_if(|_| !part.step.wants_values());
         Seen { one, slot, has_to_begin }
     }
 
