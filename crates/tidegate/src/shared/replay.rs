@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use tidegate_core::Timestamp;
 
 use super::store::StepArgs;
-use super::{KeyMet, SharedGate, SharedGateError};
+use super::{KeyAsk, SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::rules::Policy;
@@ -70,7 +70,7 @@ impl SharedReplay {
     }
 
     /// Remembers the keys of a request, to remove them at the end.
-    fn remember(&self, met: &[KeyMet], answer: Option<Vec<u8>>) {
+    fn remember(&self, met: &[KeyAsk], answer: Option<Vec<u8>>) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         for met in met {
             if !keys.contains(&met.fingerprint) {
