@@ -11,6 +11,7 @@ use crate::answer::{Answer, Matched};
 use crate::clock::Clock;
 use crate::frontend::{again, known_by};
 use crate::gate::Gate;
+use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::step::{Descriptors, Lineage, Met};
 
@@ -22,7 +23,7 @@ pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 pub(super) struct Took {
     /// For each limiter, whether it took the cost and can give it back. It cannot if a rule in
     /// shadow mode would have refused, or if the overflow limiter may have decided.
-    limiters: Vec<((Lineage, Descriptors), bool)>,
+    limiters: InlineList<((Lineage, Descriptors), bool)>,
     /// Whether this process decided instead of the store.
     #[cfg(feature = "redis")]
     pub(super) degraded: bool,
@@ -69,12 +70,12 @@ pub(super) fn free<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
 /// The charge of a request, until its response is known. If it is dropped before, the charge stays.
 pub(super) struct PendingCharge {
     counts: Arc<Counts>,
-    question: Question,
+    question: Question<'static>,
     took: Took,
 }
 
 impl PendingCharge {
-    pub(super) fn new(counts: Arc<Counts>, question: Question) -> Self {
+    pub(super) fn new(counts: Arc<Counts>, question: Question<'static>) -> Self {
         Self { counts, question, took: Took::default() }
     }
 
@@ -88,7 +89,7 @@ impl PendingCharge {
     pub(super) fn close<B, T>(
         self,
         response: Response<B>,
-        release: impl FnOnce(&Question, &Took) -> T,
+        release: impl FnOnce(&Question<'_>, &Took) -> T,
     ) -> (Response<B>, Option<T>) {
         let (parts, body) = response.into_parts();
         let fields = (!(self.counts)(&parts)).then(|| release(&self.question, &self.took));

@@ -1,13 +1,18 @@
 //! Header fields of an answer, ready for responses.
 
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate_core::Micros;
 
 use crate::answer::Answer;
-use crate::headers;
+use crate::headers::{self, Field};
 
 /// The field whose presence shows that another layer has already described limits.
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const POLICIES: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LIMITS: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Header fields in the order in which they are written.
 #[derive(Clone, Debug, Default)]
@@ -19,15 +24,14 @@ impl Fields {
         Self(vec![(RETRY_AFTER, wait.as_secs_ceil().into())])
     }
 
-    /// Adds the fields to a response, none of them twice. If the response already describes limits,
-    /// as from an inner layer, those fields stay: a mixture of two rules would describe neither.
+    /// Adds the fields to a response; see [`put`].
     pub(super) fn put(self, headers: &mut HeaderMap) {
-        let has_limits = headers.contains_key(LIMIT);
-        for (name, value) in self.0 {
-            if name == RETRY_AFTER || !has_limits {
-                headers.entry(name).or_insert(value);
-            }
-        }
+        put(self.0, headers);
+    }
+
+    /// Adds a copy of the fields to a response; see [`put`].
+    pub(super) fn put_copy(&self, headers: &mut HeaderMap) {
+        put(self.0.iter().cloned(), headers);
     }
 
     /// Keeps only `Retry-After`, if it is there.
@@ -41,12 +45,47 @@ impl Fields {
     }
 }
 
+/// Adds fields to a response, none of them twice. If the response already describes limits, as from an inner layer,
+/// those fields stay: a mixture of two rules would describe neither.
+fn put(fields: impl IntoIterator<Item = (HeaderName, HeaderValue)>, headers: &mut HeaderMap) {
+    let has_limits = headers.contains_key(LIMIT);
+    for (name, value) in fields {
+        if !has_limits || name == RETRY_AFTER {
+            headers.entry(name).or_insert(value);
+        }
+    }
+}
+
+/// All values are parts of one text, so that few blocks of memory are asked for.
 impl From<&Answer<'_>> for Fields {
     fn from(answer: &Answer<'_>) -> Self {
-        let all = headers::of(answer).into_iter();
-        let parsed = all.filter_map(|(name, value)| {
-            Some((name.parse::<HeaderName>().ok()?, HeaderValue::try_from(value).ok()?))
+        let mut text = String::with_capacity(headers::USUAL_BYTES);
+        let mut ends = [(Field::Limit, 0); headers::MOST_FIELDS];
+        let mut free = ends.iter_mut();
+        headers::write(answer, &mut text, |field, text| {
+            free.next().into_iter().for_each(|end| *end = (field, text.len()));
         });
-        Self(parsed.collect())
+        let left = free.len();
+        let text = Bytes::from(text);
+        let mut begins = 0;
+        let mut fields = Vec::with_capacity(headers::MOST_FIELDS);
+        for (field, end) in &ends[..headers::MOST_FIELDS - left] {
+            if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(begins..*end)) {
+                fields.push((name(*field), value));
+            }
+            begins = *end;
+        }
+        Self(fields)
+    }
+}
+
+const fn name(field: Field) -> HeaderName {
+    match field {
+        Field::Limit => LIMIT,
+        Field::Remaining => REMAINING,
+        Field::Reset => RESET,
+        Field::Policies => POLICIES,
+        Field::Limits => LIMITS,
+        Field::RetryAfter => RETRY_AFTER,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Rule, Timestamp};
 
 use super::charging::Took;
-use super::decider::{Asked, Decider, Later, Ruling, Soon};
+use super::decider::{Decider, Later, Ruling, Soon, runs_at};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
@@ -99,26 +99,31 @@ impl<C: Clock> Keyed<C> {
     }
 }
 
-impl<C: Timer> Keyed<C> {
-    async fn check(&self, question: &Question) -> Ruling {
-        let (ruling, runs_at) = question.ask(|request| {
-            let read =
-                |answer: &Answer<'_>| (Ruling::from(answer), answer.at().plus(answer.delay()));
-            self.step(request, Step::Ask, read)
-        });
-        wait_until(&self.limiter.clock, runs_at).await;
-        ruling
+impl<C: Timer + 'static> Keyed<C> {
+    fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
+        let read = |answer: &Answer<'_>| (Ruling::of(answer, question), runs_at(answer));
+        let (ruling, runs_at) = question.ask(|request| self.step(request, Step::Ask, read));
+        let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
+        let limiter = Arc::clone(&self.limiter);
+        Soon::Later(Box::pin(async move {
+            wait_until(&limiter.clock, runs_at).await;
+            ruling
+        }))
     }
 
-    async fn acquire(&self, question: &Question, most_wait: Micros) -> Ruling {
-        let pairs = question.pairs();
-        let descriptors = question.descriptors(&pairs);
-        let request = Request::new(question.domain(), &descriptors);
-        let Some((key, cost)) = who(&request) else {
-            return Ruling::from(&nothing(self.now()));
-        };
-        let one = self.limiter.call_of(&key, cost).wait(most_wait, &self.limiter.clock).await;
-        with_answer(&self.limiter.rule_of(&one), cost, one, |answer| Ruling::from(answer))
+    /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
+    fn acquire(&self, question: Question<'static>, most_wait: Micros) -> Later<Ruling> {
+        let limiter = Arc::clone(&self.limiter);
+        Box::pin(async move {
+            let pairs = question.pairs();
+            let descriptors = question.descriptors(&pairs);
+            let request = Request::new(question.domain(), &descriptors);
+            let Some((key, cost)) = who(&request) else {
+                return Ruling::of(&nothing(limiter.clock.now()), &question);
+            };
+            let one = limiter.call_of(&key, cost).wait(most_wait, &limiter.clock).await;
+            with_answer(&limiter.rule_of(&one), cost, one, |answer| Ruling::of(answer, &question))
+        })
     }
 }
 
@@ -159,22 +164,19 @@ fn nothing(at: Timestamp) -> Answer<'static> {
 }
 
 impl<C: Timer + 'static> Decider for Keyed<C> {
-    fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Nothing happens before the first poll, so a request that is dropped before costs nothing.
-        Box::pin(async move {
-            match self.most_wait {
-                None => self.check(&question).await,
-                Some(most_wait) => self.acquire(&question, most_wait).await,
-            }
-        })
+    fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+        match self.most_wait {
+            None => self.check(question),
+            Some(most_wait) => Soon::Later(self.acquire(question.to_owned(), most_wait)),
+        }
     }
 
-    fn refund(&self, question: &Question, _: &Took) -> Soon<()> {
+    fn refund(&self, question: &Question<'_>, _: &Took) -> Soon<()> {
         question.ask(|request| self.step(request, Step::Refund, |_| ()));
         Soon::Now(())
     }
 
-    fn release(&self, question: &Question, took: &Took) -> Soon<Fields> {
+    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields> {
         Soon::Now(question.ask(|request| {
             if took.anything() {
                 self.step(request, Step::Settle { actual: 0 }, |_| ());

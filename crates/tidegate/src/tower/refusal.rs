@@ -1,5 +1,7 @@
 //! A refusal, and the default response for it.
 
+use std::fmt::Write as _;
+
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate_core::Micros;
@@ -130,6 +132,7 @@ impl Refusal {
         let mut response = Response::new(self.document().into_bytes());
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
+        headers.reserve(2 + headers::MOST_FIELDS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
@@ -139,28 +142,32 @@ impl Refusal {
     fn document(&self) -> String {
         let (name, title) = self.reason.problem();
         let (status, detail) = (self.status.as_u16(), self.detail());
-        let rules: Vec<String> = self.rules.iter().map(|rule| format!("\"{rule}\"")).collect();
-        let violated = match rules.as_slice() {
-            [] => String::new(),
-            rules => format!(",\"violated-policies\":[{}]", rules.join(",")),
-        };
-        format!(
-            "{{\"type\":\"{name}\",\"title\":\"{title}\",\"status\":{status},\
-             \"detail\":\"{detail}\"{violated}}}"
-        )
+        let mut text = String::with_capacity(USUAL_BYTES);
+        // Writing to a `String` does not fail.
+        let _ = write!(
+            text,
+            "{{\"type\":\"{name}\",\"title\":\"{title}\",\"status\":{status},\"detail\":\"{detail}\""
+        );
+        for (number, rule) in self.rules.iter().enumerate() {
+            text += if number == 0 { ",\"violated-policies\":[\"" } else { "\",\"" };
+            text += rule;
+        }
+        text += if self.rules.is_empty() { "}" } else { "\"]}" };
+        text
     }
 
     /// One sentence that says when the same request is admitted, or that it never is.
     pub(super) fn detail(&self) -> String {
-        match self.retry_after {
-            Some(wait) => format!("the same request may be admitted in {}", seconds(wait)),
+        match self.retry_after.map(Micros::as_secs_ceil) {
+            Some(1) => "the same request may be admitted in 1 second".to_owned(),
+            Some(wait) => format!("the same request may be admitted in {wait} seconds"),
             None => "the same request is never admitted; ask for less at a time".to_owned(),
         }
     }
 
     /// Adds the header fields to a response.
     pub(super) fn put_fields(&self, headers: &mut HeaderMap) {
-        self.fields.clone().put(headers);
+        self.fields.put_copy(headers);
     }
 
     /// The refusal without values of limits in its header fields.
@@ -170,13 +177,8 @@ impl Refusal {
     }
 }
 
-/// Whole seconds, rounded up like `Retry-After`.
-fn seconds(wait: Micros) -> String {
-    match wait.as_secs_ceil() {
-        1 => "1 second".to_owned(),
-        seconds => format!("{seconds} seconds"),
-    }
-}
+/// Typical bytes of the default response.
+const USUAL_BYTES: usize = 256;
 
 #[cfg(test)]
 mod tests {
