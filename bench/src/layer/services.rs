@@ -14,8 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use tidegate::tower::RateLimitLayer;
-use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec};
+use tidegate::tower::{ClientIp, RateLimitLayer};
+use tidegate::{AlgorithmKind, Gate, KeyedLimiter, Policy, RuleSpec};
 use tower::Layer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -34,12 +34,23 @@ pub enum Service {
     Tidegate,
     /// The same with its default header fields.
     TidegateFields,
+    /// A token bucket for each peer without rules, without header fields where it admits.
+    TidegatePerIp,
+    /// The same with its default header fields.
+    TidegatePerIpFields,
 }
 
 impl Service {
     /// All of them.
-    pub const ALL: &[Self] =
-        &[Self::Bare, Self::Governor, Self::GovernorFields, Self::Tidegate, Self::TidegateFields];
+    pub const ALL: &[Self] = &[
+        Self::Bare,
+        Self::Governor,
+        Self::GovernorFields,
+        Self::TidegatePerIp,
+        Self::TidegatePerIpFields,
+        Self::Tidegate,
+        Self::TidegateFields,
+    ];
 
     /// Those that can do a case: a service without a layer refuses nothing.
     pub fn refuses_in(case: &Case) -> &'static [Self] {
@@ -55,8 +66,10 @@ impl Service {
             Self::Bare => "bare",
             Self::Governor => "tower_governor, no fields",
             Self::GovernorFields => "tower_governor, 2 fields",
-            Self::Tidegate => "tidegate, no fields",
-            Self::TidegateFields => "tidegate, 5 fields",
+            Self::Tidegate => "tidegate/gate, no fields",
+            Self::TidegateFields => "tidegate/gate, 5 fields",
+            Self::TidegatePerIp => "tidegate/per_ip, no fields",
+            Self::TidegatePerIpFields => "tidegate/per_ip, 5 fields",
         }
     }
 
@@ -76,6 +89,12 @@ impl Service {
             Self::GovernorFields => Candidate::new(self.name(), rule, |rule| {
                 let config = governor(rule).use_headers().finish().map(Arc::new);
                 Called(GovernorLayer::new(sound(config)).layer(tower::service_fn(nothing)))
+            }),
+            Self::TidegatePerIp => Candidate::new(self.name(), rule, |rule| {
+                Called(tidegate_per_ip(rule).headers(false).layer(tower::service_fn(nothing)))
+            }),
+            Self::TidegatePerIpFields => Candidate::new(self.name(), rule, |rule| {
+                Called(tidegate_per_ip(rule).layer(tower::service_fn(nothing)))
             }),
             Self::Tidegate => Candidate::new(self.name(), rule, |rule| {
                 Called(tidegate(rule).headers(false).layer(tower::service_fn(nothing)))
@@ -106,6 +125,12 @@ pub fn tidegate(rule: Rule) -> RateLimitLayer {
     let spec = crate::subjects::spec(AlgorithmKind::TokenBucket, rule);
     let policy = Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])]).ok();
     RateLimitLayer::new(Arc::new(Gate::new(sound(policy))))
+}
+
+/// A layer without rules, by the caller's address.
+pub fn tidegate_per_ip(rule: Rule) -> RateLimitLayer {
+    let limiter = KeyedLimiter::new(crate::subjects::spec(AlgorithmKind::TokenBucket, rule)).ok();
+    RateLimitLayer::per_ip(Arc::new(sound(limiter)), ClientIp::peer())
 }
 
 fn nothing(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {

@@ -94,7 +94,7 @@ pub(crate) fn write(answer: &Answer<'_>, text: &mut String, mut ended: impl FnMu
     }
 }
 
-/// A header field of an answer.
+/// A header field of an answer, in the order in which they are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Field {
     Limit,

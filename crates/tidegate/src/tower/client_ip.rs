@@ -157,11 +157,32 @@ impl ClientIp {
         caller
     }
 
+    /// The address that identifies a caller, without text; `None` for a caller without a known address.
+    pub(super) fn caller(&self, parts: &Parts) -> Option<Address> {
+        Some(match self.address(parts)? {
+            IpAddr::V4(ip) => Address { bytes: ip.to_ipv6_mapped().octets(), begins: 12 },
+            IpAddr::V6(ip) => Address { bytes: masked(ip, self.ipv6_bits).octets(), begins: 0 },
+        })
+    }
+
     fn shown(&self, ip: IpAddr) -> String {
         match ip {
             IpAddr::V4(ip) => dotted(ip),
             IpAddr::V6(ip) => format!("{}/{}", masked(ip, self.ipv6_bits), self.ipv6_bits),
         }
+    }
+}
+
+/// The bytes of a caller's address: 4, or 16 of which those beyond the network are zero.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address {
+    bytes: [u8; 16],
+    begins: usize,
+}
+
+impl AsRef<[u8]> for Address {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(self.begins..).unwrap_or_default()
     }
 }
 

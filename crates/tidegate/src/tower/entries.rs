@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use smallvec::SmallVec;
 
-use super::client_ip::ClientIp;
+use super::client_ip::{Address, ClientIp};
 use super::extract::{self, Extract, Lent};
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
@@ -31,6 +31,8 @@ type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
 pub struct Entries {
     entries: Vec<(Arc<str>, Arc<dyn Extract>)>,
     cost: Option<Arc<CostOf>>,
+    /// Whose address is the key, in place of the first entry's value.
+    caller: Option<ClientIp>,
 }
 
 impl Entries {
@@ -62,6 +64,11 @@ impl Entries {
         entries.entry("method", method).entry("path", Lent(|parts| parts.uri.path()))
     }
 
+    /// No entries; the key is the caller's address.
+    pub(super) fn by_address(caller: ClientIp) -> Self {
+        Self { caller: Some(caller), ..Self::default() }
+    }
+
     /// The entries that distinguish a client's requests.
     pub(super) fn of_a_client() -> Self {
         Self::new().entry("host", extract::host)
@@ -81,8 +88,18 @@ pub(super) struct Question<'a> {
     /// The entries of all descriptors, one after the other.
     entries: Few<(Cow<'a, str>, Cow<'a, str>)>,
     descriptors: InlineList<Asked>,
+    caller: Caller,
     /// Whether header fields about the limits are wanted where the request is admitted.
     pub(super) shows_limits: bool,
+}
+
+/// Who asks, if a limiter without rules decides.
+#[derive(Clone, Copy, Debug)]
+enum Caller {
+    /// The caller is named by the first entry.
+    Entry,
+    Address(Address),
+    Unknown,
 }
 
 /// Entries, as many as most requests have without an allocation.
@@ -104,7 +121,11 @@ impl<'a> Question<'a> {
         shows_limits: bool,
     ) -> Self {
         let (domain, entries, descriptors) = (domain.into(), Few::new(), InlineList::new());
-        let mut question = Self { domain, entries, descriptors, shows_limits };
+        let caller = match from.first().and_then(|first| first.caller.as_ref()) {
+            None => Caller::Entry,
+            Some(caller) => caller.caller(parts).map_or(Caller::Unknown, Caller::Address),
+        };
+        let mut question = Self { domain, entries, descriptors, caller, shows_limits };
         for one in from {
             for (name, value) in &one.entries {
                 if let Some(value) = value.read(parts) {
@@ -125,6 +146,7 @@ impl<'a> Question<'a> {
             domain: owned(&self.domain),
             entries: self.entries.iter().map(|(name, value)| (owned(name), owned(value))).collect(),
             descriptors: self.descriptors.clone(),
+            caller: self.caller,
             shows_limits: self.shows_limits,
         }
     }
@@ -147,6 +169,22 @@ impl<'a> Question<'a> {
             Descriptor::new(entries).cost(one.cost)
         });
         descriptors.collect()
+    }
+
+    /// Whether the caller's address is asked for and not known.
+    pub(super) const fn lacks_address(&self) -> bool {
+        matches!(self.caller, Caller::Unknown)
+    }
+
+    /// The key of the caller: the address, else the value of the first entry; and the cost. `None` without either.
+    pub(super) fn caller(&self) -> Option<(&[u8], u64)> {
+        let first = self.descriptors.first()?;
+        let key = match &self.caller {
+            Caller::Address(address) => address.as_ref(),
+            Caller::Entry if first.end > 0 => self.entries.first()?.1.as_bytes(),
+            Caller::Entry | Caller::Unknown => return None,
+        };
+        Some((key, first.cost))
     }
 
     pub(super) fn domain(&self) -> &str {

@@ -24,6 +24,9 @@ pub enum Reason {
     InFlight,
     /// The shared store did not decide, and a rule is then closed; the caller did nothing wrong.
     Unavailable,
+    /// The request has no address of a peer, which [`RateLimitLayer::per_ip`](super::RateLimitLayer::per_ip) needs; the
+    /// program is to be mended.
+    NoAddress,
 }
 
 impl Reason {
@@ -47,6 +50,9 @@ impl Reason {
             }
             Self::Unavailable => {
                 ("urn:problem-type:tidegate:unavailable", "No decision can be taken")
+            }
+            Self::NoAddress => {
+                ("urn:problem-type:tidegate:no-address", "The caller's address is not known")
             }
         }
     }
@@ -93,14 +99,25 @@ impl Refusal {
         }
     }
 
+    /// A refusal because the caller's address is not known.
+    pub(super) fn without_address() -> Self {
+        Self {
+            reason: Reason::NoAddress,
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            retry_after: None,
+            rules: Vec::new(),
+            fields: Fields::default(),
+        }
+    }
+
     /// The reason.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The status of the response: 429, 422 if the cost can never fit, or 503 if the shared store
-    /// did not decide.
+    /// The status of the response: 429, 422 if the cost can never fit, 503 if the shared store did
+    /// not decide, or 500 if the caller's address is not known.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
@@ -132,7 +149,6 @@ impl Refusal {
         let mut response = Response::new(self.document().into_bytes());
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
-        headers.reserve(2 + headers::MOST_FIELDS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
@@ -159,6 +175,9 @@ impl Refusal {
     /// One sentence that says when the same request is admitted, or that it never is.
     pub(super) fn detail(&self) -> String {
         match self.retry_after.map(Micros::as_secs_ceil) {
+            _ if self.reason == Reason::NoAddress => {
+                "the server does not pass on the addresses of its peers".to_owned()
+            }
             Some(1) => "the same request may be admitted in 1 second".to_owned(),
             Some(wait) => format!("the same request may be admitted in {wait} seconds"),
             None => "the same request is never admitted; ask for less at a time".to_owned(),
@@ -167,7 +186,7 @@ impl Refusal {
 
     /// Adds the header fields to a response.
     pub(super) fn put_fields(&self, headers: &mut HeaderMap) {
-        self.fields.put_copy(headers);
+        self.fields.clone().put(headers);
     }
 
     /// The refusal without values of limits in its header fields.
@@ -200,8 +219,14 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_type_of_its_own() {
-        let all =
-            [Reason::Limit, Reason::Never, Reason::Held, Reason::InFlight, Reason::Unavailable];
+        let all = [
+            Reason::Limit,
+            Reason::Never,
+            Reason::Held,
+            Reason::InFlight,
+            Reason::Unavailable,
+            Reason::NoAddress,
+        ];
         let mut names = all.map(|reason| reason.problem().0);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
