@@ -11,7 +11,6 @@ use crate::answer::{Answer, Matched};
 use crate::clock::Clock;
 use crate::frontend::{again, known_by};
 use crate::gate::Gate;
-use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::step::{Descriptors, Lineage, Met};
 
@@ -23,7 +22,7 @@ pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 pub(super) struct Took {
     /// For each limiter, whether it took the cost and can give it back. It cannot if a rule in
     /// shadow mode would have refused, or if the overflow limiter may have decided.
-    limiters: InlineList<((Lineage, Descriptors), bool)>,
+    limiters: Vec<((Lineage, Descriptors), bool)>,
     /// Whether this process decided instead of the store.
     #[cfg(feature = "redis")]
     pub(super) degraded: bool,

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use tidegate_core::{Micros, Timestamp};
 
@@ -56,8 +57,8 @@ impl Ruling {
         if !answer.is_allowed() {
             return Self::refused(Refusal::of(answer));
         }
-        let fields = question.shows_limits.then(|| Fields::from(answer));
-        let (fields, took) = (fields.unwrap_or_default(), Took::from(answer));
+        let fields = if question.shows_limits { Fields::from(answer) } else { Fields::default() };
+        let took = if question.may_settle { Took::from(answer) } else { Took::default() };
         Self::Admitted(Admission { fields, permit: None, took })
     }
 }
@@ -72,14 +73,16 @@ pub(super) enum Soon<T> {
 }
 
 impl<T> Soon<T> {
-    /// The value if it is there; else the future is left in `later`.
-    pub(super) fn now_or(self, later: &mut Option<Later<T>>) -> Option<T> {
+    /// The value if it is there; else polls the future, and leaves it in `later`.
+    #[inline]
+    pub(super) fn poll_or_keep(
+        self,
+        later: &mut Option<Later<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<T> {
         match self {
-            Self::Now(there) => Some(there),
-            Self::Later(future) => {
-                *later = Some(future);
-                None
-            }
+            Self::Now(there) => Poll::Ready(there),
+            Self::Later(future) => later.insert(future).as_mut().poll(cx),
         }
     }
 

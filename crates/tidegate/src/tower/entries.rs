@@ -91,6 +91,8 @@ pub(super) struct Question<'a> {
     caller: Caller,
     /// Whether header fields about the limits are wanted where the request is admitted.
     pub(super) shows_limits: bool,
+    /// Whether units that it took may be given back.
+    pub(super) may_settle: bool,
 }
 
 /// Who asks, if a limiter without rules decides.
@@ -114,18 +116,19 @@ struct Asked {
 }
 
 impl<'a> Question<'a> {
+    #[inline]
     pub(super) fn read(
         domain: &'a str,
         from: &'a [Entries],
         parts: &'a Parts,
-        shows_limits: bool,
+        (shows_limits, may_settle): (bool, bool),
     ) -> Self {
         let (domain, entries, descriptors) = (domain.into(), Few::new(), InlineList::new());
         let caller = match from.first().and_then(|first| first.caller.as_ref()) {
             None => Caller::Entry,
             Some(caller) => caller.caller(parts).map_or(Caller::Unknown, Caller::Address),
         };
-        let mut question = Self { domain, entries, descriptors, caller, shows_limits };
+        let mut question = Self { domain, entries, descriptors, caller, shows_limits, may_settle };
         for one in from {
             for (name, value) in &one.entries {
                 if let Some(value) = value.read(parts) {
@@ -148,6 +151,7 @@ impl<'a> Question<'a> {
             descriptors: self.descriptors.clone(),
             caller: self.caller,
             shows_limits: self.shows_limits,
+            may_settle: self.may_settle,
         }
     }
 

@@ -74,28 +74,22 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if let StageProjected::Asking { behind, ruling: later, after } =
-            this.stage.as_mut().project()
-        {
-            let Some(Behind { plan, parts, .. }) = behind else { return Poll::Pending };
-            let now = match later {
-                Some(_) => None,
+        if let StageProjected::Asking { behind, ruling, after } = this.stage.as_mut().project() {
+            let Some(asking) = behind else { return Poll::Pending };
+            let ruled = match ruling {
+                Some(later) => later.as_mut().poll(cx),
                 None => {
-                    let (ruling, watched) = plan.ask(parts);
+                    let (now, watched) = asking.plan.ask(&asking.parts);
                     *after = watched;
-                    ruling.now_or(later)
+                    now.poll_or_keep(ruling, cx)
                 }
             };
-            let ruling = match (now, later) {
-                (Some(ruling), _) => ruling,
-                (None, Some(later)) => ready!(later.as_mut().poll(cx)),
-                (None, None) => return Poll::Pending,
-            };
+            let ruled = ready!(ruled);
             let after = after.take();
             let Some(Behind { mut service, parts, body, plan }) = behind.take() else {
                 return Poll::Pending;
             };
-            match ruling {
+            match ruled {
                 Ruling::Refused(refusal) => {
                     return Poll::Ready(Ok(plan.refuse(*refusal, &parts).map(ResponseBody::text)));
                 }
@@ -124,10 +118,9 @@ where
             passage.released(ready!(fields.as_mut().poll(cx)));
             response = kept.take();
         }
-        let both = this.passage.take().zip(response);
-        both.map_or(Poll::Pending, |(passage, response)| {
-            Poll::Ready(Ok(passage.passed_on(response)))
-        })
+        let Some(response) = response else { return Poll::Pending };
+        let Some(passage) = this.passage.take() else { return Poll::Pending };
+        Poll::Ready(Ok(passage.passed_on(response)))
     }
 }
 

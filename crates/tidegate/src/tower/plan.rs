@@ -66,7 +66,8 @@ impl Plan {
     ///
     /// The permit comes first, because it can be given back without a trace.
     pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Soon<Ruling>, Option<Box<After>>) {
-        let question = Question::read(&self.domain, self.asked_about(), parts, self.shows_limits);
+        let wanted = (self.shows_limits, self.counts.is_some() || self.pacing.is_some());
+        let question = Question::read(&self.domain, self.asked_about(), parts, wanted);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
         let charge =
             self.counts.clone().map(|counts| PendingCharge::new(counts, question.to_owned()));

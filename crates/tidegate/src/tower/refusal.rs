@@ -1,7 +1,5 @@
 //! A refusal, and the default response for it.
 
-use std::fmt::Write as _;
-
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate_core::Micros;
@@ -159,11 +157,9 @@ impl Refusal {
         let (name, title) = self.reason.problem();
         let (status, detail) = (self.status.as_u16(), self.detail());
         let mut text = String::with_capacity(USUAL_BYTES);
-        // Writing to a `String` does not fail.
-        let _ = write!(
-            text,
-            "{{\"type\":\"{name}\",\"title\":\"{title}\",\"status\":{status},\"detail\":\"{detail}\""
-        );
+        let head = ["{\"type\":\"", name, "\",\"title\":\"", title, "\",\"status\":"];
+        text.extend(head);
+        text.extend([itoa::Buffer::new().format(status), ",\"detail\":\"", &detail, "\""]);
         for (number, rule) in self.rules.iter().enumerate() {
             text += if number == 0 { ",\"violated-policies\":[\"" } else { "\",\"" };
             text += rule;
@@ -179,7 +175,10 @@ impl Refusal {
                 "the server does not pass on the addresses of its peers".to_owned()
             }
             Some(1) => "the same request may be admitted in 1 second".to_owned(),
-            Some(wait) => format!("the same request may be admitted in {wait} seconds"),
+            Some(wait) => {
+                let mut number = itoa::Buffer::new();
+                ["the same request may be admitted in ", number.format(wait), " seconds"].concat()
+            }
             None => "the same request is never admitted; ask for less at a time".to_owned(),
         }
     }
