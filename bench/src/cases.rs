@@ -47,6 +47,8 @@ pub enum Shape {
     TableAtCap,
     /// The same, its memory looked at while it is filled.
     TableOnTheWay,
+    /// A service behind a layer that limits each peer.
+    Layer,
 }
 
 /// What the decisions of a case have to be; anything else ends the run with an error.
@@ -133,6 +135,20 @@ const COUNTED: Case = Case {
     shape: Shape::Counted,
     ..ONE
 };
+
+/// A request through a layer to a service that does nothing, one peer of a thousand after the other.
+pub const LAYER_ADMITTED: Case = Case {
+    group: "layer",
+    name: "admitted",
+    base: "tower_governor, 2 fields",
+    shape: Shape::Layer,
+    keys: 1_000,
+    ..ONE
+};
+
+/// A request that a layer refuses.
+pub const LAYER_REFUSED: Case =
+    Case { name: "refused", rule: Rule::ONE_AN_HOUR, expect: Expect::Denied, ..LAYER_ADMITTED };
 
 /// All cases, in the order in which they run.
 pub const ALL: &[Case] = &[

@@ -5,13 +5,14 @@
 //! Counting is off except inside [`grown_by`], so no timed loop pays for it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 #[global_allocator]
 static HEAP: Counting = Counting;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// The system allocator, watched while `COUNTING` is on.
 struct Counting;
@@ -25,6 +26,15 @@ pub fn grown_by<T>(work: impl FnOnce() -> T) -> (T, i64) {
     let value = work();
     COUNTING.store(false, Relaxed);
     (value, LIVE_BYTES.load(Relaxed))
+}
+
+/// Runs `work`; returns how often it asked for a block of memory, or for a block to become larger or smaller.
+///
+/// Counts all threads of the process; not to be nested.
+pub fn allocations_of(work: impl FnOnce()) -> u64 {
+    ALLOCATIONS.store(0, Relaxed);
+    grown_by(work);
+    ALLOCATIONS.load(Relaxed)
 }
 
 /// By how many bytes the heap has grown so far; to be asked by what [`grown_by`] runs.
@@ -44,18 +54,26 @@ fn count(bytes: i64) {
     }
 }
 
+/// Counts a request for memory.
+fn count_asked(bytes: i64) {
+    if COUNTING.load(Relaxed) {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+    }
+    count(bytes);
+}
+
 // SAFETY: every call is handed to the system allocator unchanged; counting touches two atomics
 // and never allocates.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(spent(layout.size()));
+        count_asked(spent(layout.size()));
         // SAFETY: the caller's contract is the system allocator's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(spent(layout.size()));
+        count_asked(spent(layout.size()));
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
@@ -67,7 +85,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(spent(size) - spent(layout.size()));
+        count_asked(spent(size) - spent(layout.size()));
         // SAFETY: as above.
         unsafe { System.realloc(block, layout, size) }
     }

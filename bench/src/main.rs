@@ -9,6 +9,7 @@ mod growth;
 mod heap;
 mod host;
 mod in_process;
+mod layer;
 mod measure;
 mod overload;
 mod pace;
@@ -48,6 +49,8 @@ enum Command {
     Flood(flood::Flood),
     /// CPU of a Redis, decisions per second and latency, of decisions in the shared store.
     Redis(redis_store::Redis),
+    /// A request through the tower layer: time, instructions and allocations beside tower_governor, and CPU in axum.
+    Layer(layer::Layer),
     /// Decisions per second, CPU, memory and latency of the server's listeners.
     Server(server::Server),
     /// More load than a shared store decides in time: what is admitted over the limits, and what callers see who ask
@@ -58,6 +61,12 @@ enum Command {
     /// One `recv` and one `send` for each request; `server` starts it.
     #[command(hide = true)]
     Floor(server::floor::Floor),
+    /// So many calls of a layer; `layer` starts it.
+    #[command(hide = true)]
+    LayerCalls(layer::LayerCalls),
+    /// A program in axum behind a layer; `layer` starts it.
+    #[command(hide = true)]
+    LayerHello(layer::LayerHello),
     /// Envoy's rate limit service, which says yes to all; `server` starts it.
     #[command(hide = true)]
     NoOpRls(server::no_op::NoOp),
@@ -71,10 +80,13 @@ fn main() -> ExitCode {
         Command::Growth => growth::run(),
         Command::Flood(wanted) => flood::run(&wanted),
         Command::Redis(wanted) => redis_store::run(&wanted),
+        Command::Layer(wanted) => layer::run(&wanted),
         Command::Server(wanted) => server::run(&wanted),
         Command::Overload(wanted) => overload::run(&wanted),
         Command::Stalls(wanted) => stalls::run(&wanted),
         Command::Floor(wanted) => server::floor::run(&wanted),
+        Command::LayerCalls(wanted) => layer::calls(&wanted),
+        Command::LayerHello(wanted) => layer::hello(&wanted),
         Command::NoOpRls(wanted) => server::no_op::run(&wanted),
     };
     match done {

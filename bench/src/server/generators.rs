@@ -115,7 +115,15 @@ fn read_benchmark(said: &str, requests: u64) -> Option<Load> {
 /// # Errors
 /// When it is missing, or an answer is not a decision.
 pub fn wrk(at: SocketAddr, length: Duration) -> Result<Load, String> {
-    let folder = folder_with("wrk.lua", WRK)?;
+    wrk_by(WRK, at, length)
+}
+
+/// wrk, asking as `script` says, as fast as it is answered.
+///
+/// # Errors
+/// When it is missing, or an answer is not one of success.
+pub fn wrk_by(script: &str, at: SocketAddr, length: Duration) -> Result<Load, String> {
+    let folder = folder_with("wrk.lua", script)?;
     let mut program = Command::new("wrk");
     program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-d", &seconds(length)]);
     program.arg("-s").arg(folder.path().join("wrk.lua")).arg(format!("http://{at}"));

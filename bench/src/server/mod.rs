@@ -4,7 +4,7 @@
 pub mod asking;
 mod cases;
 pub mod floor;
-mod generators;
+pub mod generators;
 pub mod no_op;
 mod open_loop;
 pub mod running;

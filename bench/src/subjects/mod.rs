@@ -18,6 +18,7 @@ mod tidegate;
 use crate::cases::{Case, Rule};
 use crate::pace::Pace;
 use crate::workload::Ask;
+pub use tidegate::spec;
 
 /// THE LIST of peers and floors.
 const PEERS: &[fn(&Case) -> Vec<Candidate>] = &[
@@ -55,7 +56,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// Named `name`, built by `build` from the case's rule.
-    fn new<S: Subject + 'static>(
+    pub fn new<S: Subject + 'static>(
         name: &'static str,
         rule: Rule,
         build: impl Fn(Rule) -> S + 'static,

@@ -7,7 +7,8 @@ use crate::cases::{Case, Rule, Shape};
 use crate::pace::Pace;
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec, Timestamp,
+    AlgorithmKind, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec,
+    Timestamp,
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -51,8 +52,8 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             offered.push(Candidate::new("tidegate/token_bucket, one limiter", rule, one));
             offered
         }
-        // Its own file has them.
-        Shape::Counted => Vec::new(),
+        // Files of their own have them.
+        Shape::Counted | Shape::Layer => Vec::new(),
     }
 }
 
@@ -70,7 +71,12 @@ pub fn flooded(rule: Rule, cap: u64) -> Vec<Flooded> {
     vec![
         flooded("tidegate/token_bucket, share", AlgorithmKind::TokenBucket, share, rule.capacity),
         flooded("tidegate/token_bucket, refuse", AlgorithmKind::TokenBucket, refuse, 0),
-        flooded("tidegate/sliding_window, share", AlgorithmKind::SlidingWindow, share, rule.capacity),
+        flooded(
+            "tidegate/sliding_window, share",
+            AlgorithmKind::SlidingWindow,
+            share,
+            rule.capacity,
+        ),
         flooded("tidegate/sliding_window, refuse", AlgorithmKind::SlidingWindow, refuse, 0),
     ]
 }
@@ -95,7 +101,7 @@ fn of<S: Subject + 'static>(
 /// The case's rule: N in W, with W/N = `every`. Where no limit is to be reached it is so high that
 /// none is, and so slow that a limiter once used stays in use: one as good as new would be dropped,
 /// which is not what is measured.
-fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
+pub fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
     let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
     if rule.capacity < MAX_LIMIT {
         let window = Micros::from_micros((rule.capacity * every_us).max(1_000));

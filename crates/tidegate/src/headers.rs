@@ -63,30 +63,65 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 pub fn each(answer: &Answer<'_>, mut emit: impl FnMut(&'static str, &str)) {
+    let mut text = String::with_capacity(USUAL_BYTES);
+    let mut begins = 0;
+    write(answer, &mut text, |field, text| {
+        emit(field.name(), text.get(begins..).unwrap_or_default());
+        begins = text.len();
+    });
+}
+
+/// Adds the values of the fields of an answer to `text`, one behind the other; calls `ended` with each field and the
+/// text up to the end of its value.
+pub(crate) fn write(answer: &Answer<'_>, text: &mut String, mut ended: impl FnMut(Field, &str)) {
     let Some(reported) = answer.reported() else { return };
     let decision = reported.decision();
-    let mut number = itoa::Buffer::new();
-    emit("X-RateLimit-Limit", number.format(decision.limit));
-    emit("X-RateLimit-Remaining", number.format(decision.remaining));
-    emit("X-RateLimit-Reset", number.format(reset_at(answer, &reported)));
+    let mut number = |field, value| {
+        text.push_str(itoa::Buffer::new().format(value));
+        ended(field, text);
+    };
+    number(Field::Limit, decision.limit);
+    number(Field::Remaining, decision.remaining);
+    number(Field::Reset, reset_at(answer, &reported));
     let by_rule: InlineList<_> = answer.enforced().collect();
-    let mut list = String::with_capacity(USUAL_BYTES);
-    policies(&by_rule, &mut list);
-    if !list.is_empty() {
-        emit("RateLimit-Policy", &list);
-        list.clear();
-        limits(answer, &by_rule, &mut list);
-        emit("RateLimit", &list);
-    }
+    policies(&by_rule, text);
+    ended(Field::Policies, text);
+    limits(answer, &by_rule, text);
+    ended(Field::Limits, text);
     if let Some(wait) = answer.retry_after().filter(|_| !answer.is_allowed()) {
-        emit("Retry-After", number.format(wait.as_secs_ceil()));
+        text.push_str(itoa::Buffer::new().format(wait.as_secs_ceil()));
+        ended(Field::RetryAfter, text);
+    }
+}
+
+/// A header field of an answer, in the order in which they are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Field {
+    Limit,
+    Remaining,
+    Reset,
+    Policies,
+    Limits,
+    RetryAfter,
+}
+
+impl Field {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "X-RateLimit-Limit",
+            Self::Remaining => "X-RateLimit-Remaining",
+            Self::Reset => "X-RateLimit-Reset",
+            Self::Policies => "RateLimit-Policy",
+            Self::Limits => "RateLimit",
+            Self::RetryAfter => "Retry-After",
+        }
     }
 }
 
 /// Most fields of one answer.
-const MOST_FIELDS: usize = 6;
-/// Typical bytes of a list of one or two rules.
-const USUAL_BYTES: usize = 64;
+pub(crate) const MOST_FIELDS: usize = 6;
+/// Typical bytes of all values of an answer of one or two rules.
+pub(crate) const USUAL_BYTES: usize = 128;
 
 /// The status of an answer: 200 for yes, 429 for no, 422 for never, 503 if it is refused only
 /// because the store was unavailable or overloaded.
@@ -110,9 +145,16 @@ fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
 /// time it takes to fill, so that q/w is its rate. Each name occurs once; if overrides give several
 /// keys of a rule different values, those of the smallest capacity are shown.
 fn policies(by_rule: &[Matched<'_>], list: &mut String) {
+    let begins = list.len();
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
-        let Some(matched) = keys.iter().min_by_key(|matched| strictness(matched)) else { continue };
-        item(list, matched);
+        let matched = match keys {
+            [one] => one,
+            keys => match keys.iter().min_by_key(|matched| strictness(matched)) {
+                Some(strictest) => strictest,
+                None => continue,
+            },
+        };
+        item(list, begins, matched);
         parameter(list, ";q=", matched.decision().limit);
         if let Some(window) = seconds_to_fill(matched) {
             parameter(list, ";w=", window);
@@ -123,9 +165,10 @@ fn policies(by_rule: &[Matched<'_>], list: &mut String) {
 /// `"name";r=50;t=30`: r units left; t seconds until the cost of a refused request fits, else until
 /// the limiter is idle.
 fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
+    let begins = list.len();
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         for (number, matched) in (1_usize..).zip(keys) {
-            item(list, matched);
+            item(list, begins, matched);
             parameter(list, ";r=", matched.decision().remaining);
             if let Some(wait) = time_shown(answer, matched) {
                 parameter(list, ";t=", wait.as_secs_ceil());
@@ -139,9 +182,10 @@ fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
     }
 }
 
-/// Begins an item. The name of a rule contains no character that has to be escaped between quotes.
-fn item(list: &mut String, matched: &Matched<'_>) {
-    if !list.is_empty() {
+/// Begins an item of the list that begins at `begins`. The name of a rule contains no character that has to be escaped
+/// between quotes.
+fn item(list: &mut String, begins: usize, matched: &Matched<'_>) {
+    if list.len() > begins {
         list.push_str(", ");
     }
     list.push('"');

@@ -190,10 +190,16 @@ impl<C: Clock> KeyedLimiter<C> {
         plan.or_else(|| self.usual.plan())
     }
 
-    /// The rule under which a call of [`KeyedLimiter::call_of`] was decided.
+    /// The rule of keys without a plan, before any change.
     #[cfg(feature = "tower")]
-    pub(crate) fn rule_of(&self, one: &One) -> Arc<Rule> {
-        let plan = one.figures.clone().or_else(|| self.usual.plan());
-        plan.unwrap_or_else(|| Arc::clone(&self.usual.first))
+    pub(crate) fn usual_rule(&self) -> &Rule {
+        &self.usual.first
+    }
+
+    /// The rule under which a call of [`KeyedLimiter::call_of`] was decided, if it is not
+    /// [`KeyedLimiter::usual_rule`].
+    #[cfg(feature = "tower")]
+    pub(crate) fn other_rule_of(&self, one: &One) -> Plan {
+        one.figures.clone().or_else(|| self.usual.plan())
     }
 }

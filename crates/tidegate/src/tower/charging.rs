@@ -69,12 +69,12 @@ pub(super) fn free<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
 /// The charge of a request, until its response is known. If it is dropped before, the charge stays.
 pub(super) struct PendingCharge {
     counts: Arc<Counts>,
-    question: Question,
+    question: Question<'static>,
     took: Took,
 }
 
 impl PendingCharge {
-    pub(super) fn new(counts: Arc<Counts>, question: Question) -> Self {
+    pub(super) fn new(counts: Arc<Counts>, question: Question<'static>) -> Self {
         Self { counts, question, took: Took::default() }
     }
 
@@ -88,7 +88,7 @@ impl PendingCharge {
     pub(super) fn close<B, T>(
         self,
         response: Response<B>,
-        release: impl FnOnce(&Question, &Took) -> T,
+        release: impl FnOnce(&Question<'_>, &Took) -> T,
     ) -> (Response<B>, Option<T>) {
         let (parts, body) = response.into_parts();
         let fields = (!(self.counts)(&parts)).then(|| release(&self.question, &self.took));

@@ -1,6 +1,7 @@
 //! The address of a caller: the peer's, or the one that trusted proxies report.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -156,12 +157,46 @@ impl ClientIp {
         caller
     }
 
+    /// The address that identifies a caller, without text; `None` for a caller without a known address.
+    pub(super) fn caller(&self, parts: &Parts) -> Option<Address> {
+        Some(match self.address(parts)? {
+            IpAddr::V4(ip) => Address { bytes: ip.to_ipv6_mapped().octets(), begins: 12 },
+            IpAddr::V6(ip) => Address { bytes: masked(ip, self.ipv6_bits).octets(), begins: 0 },
+        })
+    }
+
     fn shown(&self, ip: IpAddr) -> String {
         match ip {
-            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V4(ip) => dotted(ip),
             IpAddr::V6(ip) => format!("{}/{}", masked(ip, self.ipv6_bits), self.ipv6_bits),
         }
     }
+}
+
+/// The bytes of a caller's address: 4, or 16 of which those beyond the network are zero.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address {
+    bytes: [u8; 16],
+    begins: usize,
+}
+
+impl AsRef<[u8]> for Address {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(self.begins..).unwrap_or_default()
+    }
+}
+
+/// As `ip.to_string()`, in a fraction of its time.
+fn dotted(ip: Ipv4Addr) -> String {
+    const LONGEST: usize = "255.255.255.255".len();
+    let mut text = String::with_capacity(LONGEST);
+    for octet in ip.octets() {
+        if !text.is_empty() {
+            text.push('.');
+        }
+        text.push_str(itoa::Buffer::new().format(octet));
+    }
+    text
 }
 
 fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
@@ -171,7 +206,14 @@ fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
 
 impl Extract for ClientIp {
     fn extract(&self, parts: &Parts) -> Option<String> {
-        Some(self.address(parts).map_or_else(|| UNKNOWN.to_owned(), |ip| self.shown(ip)))
+        self.read(parts).map(Cow::into_owned)
+    }
+
+    fn read<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
+        Some(match self.address(parts) {
+            Some(ip) => Cow::Owned(self.shown(ip)),
+            None => Cow::Borrowed(UNKNOWN),
+        })
     }
 }
 

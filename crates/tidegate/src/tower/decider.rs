@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use tidegate_core::{Micros, Timestamp};
 
@@ -50,31 +51,41 @@ impl Ruling {
     }
 }
 
-impl From<&Answer<'_>> for Ruling {
-    fn from(answer: &Answer<'_>) -> Self {
-        if answer.is_allowed() {
-            let (fields, took) = (Fields::from(answer), Took::from(answer));
-            Self::Admitted(Admission { fields, permit: None, took })
-        } else {
-            Self::refused(Refusal::of(answer))
+impl Ruling {
+    /// What an answer to `question` comes to.
+    pub(super) fn of(answer: &Answer<'_>, question: &Question<'_>) -> Self {
+        if !answer.is_allowed() {
+            return Self::refused(Refusal::of(answer));
         }
+        let fields = if question.shows_limits { Fields::from(answer) } else { Fields::default() };
+        let took = if question.may_settle { Took::from(answer) } else { Took::default() };
+        Self::Admitted(Admission { fields, permit: None, took })
     }
 }
 
 /// A boxed future.
 pub(super) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A future ruling. It must not be polled again after it is ready.
-pub(super) type Asked = Later<Ruling>;
-
-/// A value that is ready, or a future of one.
+/// A value that is ready, or a future of one, which must not be polled again after it is ready.
 pub(super) enum Soon<T> {
     Now(T),
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a store takes its time"))]
     Later(Later<T>),
 }
 
 impl<T> Soon<T> {
+    /// The value if it is there; else polls the future, and leaves it in `later`.
+    #[inline]
+    pub(super) fn poll_or_keep(
+        self,
+        later: &mut Option<Later<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<T> {
+        match self {
+            Self::Now(there) => Poll::Ready(there),
+            Self::Later(future) => later.insert(future).as_mut().poll(cx),
+        }
+    }
+
     /// Waits for the value.
     pub(super) async fn wait(self) -> T {
         match self {
@@ -86,20 +97,27 @@ impl<T> Soon<T> {
 
 /// A gate of any clock and any store, as a layer uses it.
 pub(super) trait Decider: Send + Sync {
-    /// Decides, and takes when all rules admit; resolves when the request may run, or is refused.
-    fn ask(self: Arc<Self>, question: Question) -> Asked;
+    /// Decides, and takes when all rules admit: now, or in a future that resolves when the request may run, or is
+    /// refused. A future decides when it is polled, or has decided and only holds the request for its delay.
+    fn ask(&self, question: &Question<'_>) -> Soon<Ruling>;
 
     /// Gives back the units of an admitted question.
-    fn refund(&self, question: &Question, took: &Took) -> Soon<()>;
+    fn refund(&self, question: &Question<'_>, took: &Took) -> Soon<()>;
 
     /// Gives back the units of a question at the limiters that took them; returns the state of its
     /// limits afterwards.
-    fn release(&self, question: &Question, took: &Took) -> Soon<Fields>;
+    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields>;
 
     fn now(&self) -> Timestamp;
 
     /// Resolves after `wait`.
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()>;
+}
+
+/// The time until which an admitted request is held, if it is.
+pub(super) fn runs_at(answer: &Answer<'_>) -> Option<Timestamp> {
+    let delay = answer.delay();
+    (!delay.is_zero()).then(|| answer.at().plus(delay))
 }
 
 /// Uses a gate in memory.
@@ -120,37 +138,45 @@ impl<C: Timer + 'static> GateDecider<C> {
         Self { gate, waits: true }
     }
 
-    async fn check(&self, question: &Question) -> Ruling {
+    fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
         let (ruling, runs_at) = question.ask(|request| {
             let answer = self.gate.check(request);
-            (Ruling::from(&answer), answer.at().plus(answer.delay()))
+            (Ruling::of(&answer, question), runs_at(&answer))
         });
-        wait_until(self.gate.clock(), runs_at).await;
-        ruling
+        let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
+        let gate = Arc::clone(&self.gate);
+        Soon::Later(Box::pin(async move {
+            wait_until(gate.clock(), runs_at).await;
+            ruling
+        }))
     }
 
-    async fn acquire(&self, question: &Question) -> Ruling {
-        let pairs = question.pairs();
-        let descriptors = question.descriptors(&pairs);
-        let request = Request::new(question.domain(), &descriptors);
-        Ruling::from(&self.gate.acquire(&request).await)
+    /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
+    fn acquire(&self, question: Question<'static>) -> Later<Ruling> {
+        let gate = Arc::clone(&self.gate);
+        Box::pin(async move {
+            let pairs = question.pairs();
+            let descriptors = question.descriptors(&pairs);
+            let request = Request::new(question.domain(), &descriptors);
+            Ruling::of(&gate.acquire(&request).await, &question)
+        })
     }
 }
 
 impl<C: Timer + 'static> Decider for GateDecider<C> {
-    fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Nothing happens before the first poll, so a request that is dropped before costs nothing.
-        Box::pin(async move {
-            if self.waits { self.acquire(&question).await } else { self.check(&question).await }
-        })
+    fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+        match self.waits {
+            true => Soon::Later(self.acquire(question.to_owned())),
+            false => self.check(question),
+        }
     }
 
-    fn refund(&self, question: &Question, _: &Took) -> Soon<()> {
+    fn refund(&self, question: &Question<'_>, _: &Took) -> Soon<()> {
         let _stands = question.ask(|request| self.gate.refund(request).at());
         Soon::Now(())
     }
 
-    fn release(&self, question: &Question, took: &Took) -> Soon<Fields> {
+    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields> {
         Soon::Now(question.ask(|request| charging::release(&self.gate, request, took)))
     }
 

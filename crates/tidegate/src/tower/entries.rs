@@ -1,12 +1,15 @@
 //! The descriptors of a request: the names of entries, and the extractors of their values.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
+use smallvec::SmallVec;
 
-use super::client_ip::ClientIp;
-use super::extract::{self, Extract};
+use super::client_ip::{Address, ClientIp};
+use super::extract::{self, Extract, Lent};
+use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 
 type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
@@ -28,6 +31,8 @@ type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
 pub struct Entries {
     entries: Vec<(Arc<str>, Arc<dyn Extract>)>,
     cost: Option<Arc<CostOf>>,
+    /// Whose address is the key, in place of the first entry's value.
+    caller: Option<ClientIp>,
 }
 
 impl Entries {
@@ -55,19 +60,18 @@ impl Entries {
     /// The entries of an access log, so that the same rules serve and replay.
     pub(super) fn of_a_server() -> Self {
         let entries = Self::new().entry("ip", ClientIp::peer());
-        entries.entry("method", extract::method).entry("path", extract::path)
+        let method = Lent(|parts| parts.method.as_str());
+        entries.entry("method", method).entry("path", Lent(|parts| parts.uri.path()))
+    }
+
+    /// No entries; the key is the caller's address.
+    pub(super) fn by_address(caller: ClientIp) -> Self {
+        Self { caller: Some(caller), ..Self::default() }
     }
 
     /// The entries that distinguish a client's requests.
     pub(super) fn of_a_client() -> Self {
         Self::new().entry("host", extract::host)
-    }
-
-    fn of(&self, parts: &Parts) -> Filled {
-        let entries = self.entries.iter();
-        let found = entries.filter_map(|(name, from)| Some((name.clone(), from.extract(parts)?)));
-        let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
-        Filled { entries: found.collect(), cost }
     }
 }
 
@@ -77,44 +81,114 @@ impl fmt::Debug for Entries {
     }
 }
 
-/// The values of one descriptor of a request.
+/// The descriptors of a request, ready for the gate. It borrows what the request has as text until it is made owned.
 #[derive(Clone, Debug)]
-struct Filled {
-    entries: Vec<(Arc<str>, String)>,
+pub(super) struct Question<'a> {
+    domain: Cow<'a, str>,
+    /// The entries of all descriptors, one after the other.
+    entries: Few<(Cow<'a, str>, Cow<'a, str>)>,
+    descriptors: InlineList<Asked>,
+    caller: Caller,
+    /// Whether header fields about the limits are wanted where the request is admitted.
+    pub(super) shows_limits: bool,
+    /// Whether units that it took may be given back.
+    pub(super) may_settle: bool,
+}
+
+/// Who asks, if a limiter without rules decides.
+#[derive(Clone, Copy, Debug)]
+enum Caller {
+    /// The caller is named by the first entry.
+    Entry,
+    Address(Address),
+    Unknown,
+}
+
+/// Entries, as many as most requests have without an allocation.
+type Few<T> = SmallVec<[T; 4]>;
+
+/// One descriptor of a question.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// The number of the entry behind its last one.
+    end: usize,
     cost: u64,
 }
 
-impl Filled {
-    fn pairs(&self) -> Vec<(&str, &str)> {
-        self.entries.iter().map(|(name, value)| (&**name, value.as_str())).collect()
+impl<'a> Question<'a> {
+    #[inline]
+    pub(super) fn read(
+        domain: &'a str,
+        from: &'a [Entries],
+        parts: &'a Parts,
+        (shows_limits, may_settle): (bool, bool),
+    ) -> Self {
+        let (domain, entries, descriptors) = (domain.into(), Few::new(), InlineList::new());
+        let caller = match from.first().and_then(|first| first.caller.as_ref()) {
+            None => Caller::Entry,
+            Some(caller) => caller.caller(parts).map_or(Caller::Unknown, Caller::Address),
+        };
+        let mut question = Self { domain, entries, descriptors, caller, shows_limits, may_settle };
+        for one in from {
+            for (name, value) in &one.entries {
+                if let Some(value) = value.read(parts) {
+                    question.entries.push((Cow::Borrowed(name), value));
+                }
+            }
+            let (end, cost) = (question.entries.len(), &one.cost);
+            let cost = cost.as_ref().map_or(1, |cost| cost(parts));
+            question.descriptors.push(Asked { end, cost });
+        }
+        question
     }
-}
 
-/// The descriptors of a request, ready for the gate; it owns the values that it read from the request.
-#[derive(Clone, Debug)]
-pub(super) struct Question {
-    domain: Arc<str>,
-    descriptors: Vec<Filled>,
-}
-
-impl Question {
-    pub(super) fn read(domain: &Arc<str>, from: &[Entries], parts: &Parts) -> Self {
-        let descriptors = from.iter().map(|entries| entries.of(parts)).collect();
-        Self { domain: domain.clone(), descriptors }
+    /// The question with a copy of all that it borrowed.
+    pub(super) fn to_owned(&self) -> Question<'static> {
+        let owned = |text: &str| Cow::Owned(text.to_owned());
+        Question {
+            domain: owned(&self.domain),
+            entries: self.entries.iter().map(|(name, value)| (owned(name), owned(value))).collect(),
+            descriptors: self.descriptors.clone(),
+            caller: self.caller,
+            shows_limits: self.shows_limits,
+            may_settle: self.may_settle,
+        }
     }
 
     /// The entries as pairs, which [`Question::descriptors`] borrows from.
-    pub(super) fn pairs(&self) -> Vec<Vec<(&str, &str)>> {
-        self.descriptors.iter().map(Filled::pairs).collect()
+    pub(super) fn pairs(&self) -> Few<(&str, &str)> {
+        self.entries.iter().map(|(name, value)| (&**name, &**value)).collect()
     }
 
     /// The descriptors over `pairs`.
-    pub(super) fn descriptors<'a>(
+    pub(super) fn descriptors<'p>(
         &self,
-        pairs: &'a [Vec<(&'a str, &'a str)>],
-    ) -> Vec<Descriptor<'a>> {
-        let both = pairs.iter().zip(&self.descriptors);
-        both.map(|(pairs, filled)| Descriptor::new(pairs).cost(filled.cost)).collect()
+        pairs: &'p [(&'p str, &'p str)],
+    ) -> InlineList<Descriptor<'p>> {
+        let mut rest = pairs;
+        let mut begun = 0;
+        let descriptors = self.descriptors.iter().map(|one| {
+            let (entries, behind) = rest.split_at(one.end.saturating_sub(begun).min(rest.len()));
+            (rest, begun) = (behind, one.end);
+            Descriptor::new(entries).cost(one.cost)
+        });
+        descriptors.collect()
+    }
+
+    /// Whether the caller's address is asked for and not known.
+    pub(super) const fn lacks_address(&self) -> bool {
+        matches!(self.caller, Caller::Unknown)
+    }
+
+    /// The key of the caller: the address, else the value of the first entry; and the cost. `None` without either.
+    pub(super) fn caller(&self) -> Option<(&[u8], u64)> {
+        let first = self.descriptors.first()?;
+        let key = match &self.caller {
+            Caller::Address(address) => address.as_ref(),
+            Caller::Entry if first.end > 0 => self.entries.first()?.1.as_bytes(),
+            Caller::Entry | Caller::Unknown => return None,
+        };
+        Some((key, first.cost))
     }
 
     pub(super) fn domain(&self) -> &str {

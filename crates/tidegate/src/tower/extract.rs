@@ -1,6 +1,7 @@
 //! Extractors, which read the values of entries from any part of a request except its body.
 
 use std::any::type_name;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -14,6 +15,12 @@ use http::request::Parts;
 pub trait Extract: Send + Sync {
     /// The value, if the request has one.
     fn extract(&self, parts: &Parts) -> Option<String>;
+
+    /// The value as the layer asks for it, which [`extract`](Self::extract) is by default. An extractor of text that
+    /// the request has may lend it, which saves a copy.
+    fn read<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
+        self.extract(parts).map(Cow::Owned)
+    }
 }
 
 impl<F> Extract for F
@@ -52,7 +59,24 @@ pub fn header(name: &str) -> Result<Header, InvalidHeaderName> {
 
 impl Extract for Header {
     fn extract(&self, parts: &Parts) -> Option<String> {
-        parts.headers.get(&self.0)?.to_str().ok().map(str::to_owned)
+        self.read(parts).map(Cow::into_owned)
+    }
+
+    fn read<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
+        parts.headers.get(&self.0)?.to_str().ok().map(Cow::Borrowed)
+    }
+}
+
+/// Text that every request has: lends what a function returns.
+pub(super) struct Lent(pub(super) fn(&Parts) -> &str);
+
+impl Extract for Lent {
+    fn extract(&self, parts: &Parts) -> Option<String> {
+        self.read(parts).map(Cow::into_owned)
+    }
+
+    fn read<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
+        Some(Cow::Borrowed((self.0)(parts)))
     }
 }
 

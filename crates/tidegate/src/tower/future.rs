@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::request::Parts;
@@ -10,9 +11,9 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::body::ResponseBody;
-use super::decider::{Asked, Later, Ruling};
+use super::decider::{Later, Ruling};
 use super::fields::Fields;
-use super::plan::Passage;
+use super::plan::{After, Passage, Plan};
 
 pin_project! {
     /// The response to a request behind the layer: that of the service, or a refusal.
@@ -23,18 +24,22 @@ pin_project! {
     where
         S: Service<Request<B>>,
     {
-        // Taken when the response is ready.
-        passage: Option<Passage>,
         #[pin]
         stage: Stage<S, S::Future, S::Response, B>,
+        // Of an admitted request; taken when the response is ready.
+        passage: Option<Passage>,
     }
 }
 
 pin_project! {
     #[project = StageProjected]
     enum Stage<S, F, R, B> {
-        // Asks the gate; the rest is taken when the ruling is ready.
-        Asking { asked: Asked, behind: Option<(S, Parts, B)> },
+        // Asks the gate when it is polled first; `behind` is taken when the ruling is ready.
+        Asking {
+            behind: Option<Behind<S, B>>,
+            ruling: Option<Later<Ruling>>,
+            after: Option<Box<After>>,
+        },
         // Calls the service.
         Answering { #[pin] answer: F },
         // Gives units back to a store before the response is passed on.
@@ -42,14 +47,21 @@ pin_project! {
     }
 }
 
+/// A request, and the service that is behind the layer.
+pub(super) struct Behind<S, B> {
+    pub(super) service: S,
+    pub(super) parts: Parts,
+    pub(super) body: B,
+    pub(super) plan: Arc<Plan>,
+}
+
 impl<S, B> ResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    pub(super) fn new(service: S, parts: Parts, body: B, ask: (Asked, Passage)) -> Self {
-        let (asked, passage) = ask;
-        let stage = Stage::Asking { asked, behind: Some((service, parts, body)) };
-        Self { passage: Some(passage), stage }
+    pub(super) const fn new(behind: Behind<S, B>) -> Self {
+        let stage = Stage::Asking { behind: Some(behind), ruling: None, after: None };
+        Self { stage, passage: None }
     }
 }
 
@@ -62,21 +74,27 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if let StageProjected::Asking { asked, behind } = this.stage.as_mut().project() {
-            if behind.is_none() {
+        if let StageProjected::Asking { behind, ruling, after } = this.stage.as_mut().project() {
+            let Some(asking) = behind else { return Poll::Pending };
+            let ruled = match ruling {
+                Some(later) => later.as_mut().poll(cx),
+                None => {
+                    let (now, watched) = asking.plan.ask(&asking.parts);
+                    *after = watched;
+                    now.poll_or_keep(ruling, cx)
+                }
+            };
+            let ruled = ready!(ruled);
+            let after = after.take();
+            let Some(Behind { mut service, parts, body, plan }) = behind.take() else {
                 return Poll::Pending;
-            }
-            let ruling = ready!(Pin::new(asked).poll(cx));
-            let Some((mut service, parts, body)) = behind.take() else { return Poll::Pending };
-            match ruling {
+            };
+            match ruled {
                 Ruling::Refused(refusal) => {
-                    let Some(passage) = this.passage.take() else { return Poll::Pending };
-                    return Poll::Ready(Ok(passage.refused(*refusal, &parts)));
+                    return Poll::Ready(Ok(plan.refuse(*refusal, &parts).map(ResponseBody::text)));
                 }
                 Ruling::Admitted(admission) => {
-                    if let Some(passage) = this.passage {
-                        passage.admitted(admission);
-                    }
+                    *this.passage = Some(Passage::admitted(&plan, after, admission));
                     let answer = service.call(Request::from_parts(parts, body));
                     this.stage.set(Stage::Answering { answer });
                 }
@@ -100,10 +118,9 @@ where
             passage.released(ready!(fields.as_mut().poll(cx)));
             response = kept.take();
         }
-        let both = this.passage.take().zip(response);
-        both.map_or(Poll::Pending, |(passage, response)| {
-            Poll::Ready(Ok(passage.passed_on(response)))
-        })
+        let Some(response) = response else { return Poll::Pending };
+        let Some(passage) = this.passage.take() else { return Poll::Pending };
+        Poll::Ready(Ok(passage.passed_on(response)))
     }
 }
 

@@ -1,5 +1,5 @@
 //! A refusal in gRPC: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`, or
-//! `UNAVAILABLE` if the shared store did not decide. The outgoing layer reads the same forms in
+//! `UNAVAILABLE` if the shared store did not decide, or `INTERNAL` if the caller's address is not known. The outgoing layer reads the same forms in
 //! responses.
 
 use base64::Engine;
@@ -21,6 +21,7 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 const RESOURCE_EXHAUSTED: i32 = 8;
+const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 
 /// Binary fields may be padded or not, depending on the writer.
@@ -78,6 +79,7 @@ pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response
     let details: Vec<Any> = wait.map(RetryInfo::packed).into_iter().collect();
     let code = match refusal.reason() {
         Reason::Unavailable => UNAVAILABLE,
+        Reason::NoAddress => INTERNAL,
         _ => RESOURCE_EXHAUSTED,
     };
     let status = Status { code, message, details };

@@ -1,26 +1,62 @@
 //! How a layer uses a keyed limiter: each caller has the limit of their key, or their own plan.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
-use tidegate_core::{Micros, Rule, Timestamp};
+use tidegate_core::{Micros, Timestamp};
 
 use super::charging::Took;
-use super::decider::{Asked, Decider, Later, Ruling, Soon};
+use super::client_ip::ClientIp;
+use super::decider::{Decider, Later, Ruling, Soon, runs_at};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
+use super::refusal::Refusal;
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::clock::{Clock, Timer};
 use crate::limiter::KeyedLimiter;
-use crate::request::Request;
 use crate::rules::PolicyRule;
 use crate::step::{Descriptors, Lineage, One, Step};
 use crate::wait::wait_until;
 
 /// The name of the rule in answers.
 const NAME: &str = "plan";
+/// The name of the rule where callers are known by their addresses.
+const PER_IP: &str = "per-ip";
+
+/// Reports a program without peer addresses once.
+static NO_ADDRESS: Once = Once::new();
+const HOW_TO_HAVE_ADDRESSES: &str = "tidegate: RateLimitLayer::per_ip refuses requests with 500, because they have no \
+     peer address; in axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`, elsewhere insert the \
+     extension `tidegate::tower::PeerAddr`";
 
 impl RateLimitLayer {
+    /// Limits each caller by the limiter of their network address, in place of the rules of a gate; refuses requests
+    /// above it immediately. This is the layer that costs a request least.
+    ///
+    /// `address` finds the caller: [`ClientIp::peer`], or an address that trusted proxies report. Addresses are never
+    /// made text: the key is the 4 bytes of an IPv4 address, or the 16 of an IPv6 network (/64 by default). In answers
+    /// the rule is named `per-ip`. The cost is one unit, and a [`descriptor`](Self::descriptor) would replace the
+    /// address as [`keyed`](Self::keyed) says.
+    ///
+    /// A request without a known address is refused with 500 ([`Reason::NoAddress`](super::Reason::NoAddress)), and the
+    /// first one prints a line on standard error: the server does not pass addresses on. An axum server does with
+    /// `into_make_service_with_connect_info::<SocketAddr>()`; others insert [`PeerAddr`](super::PeerAddr).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::tower::{ClientIp, RateLimitLayer};
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
+    ///
+    /// let per_minute = Spec::new(AlgorithmKind::TokenBucket, 60, Micros::from_secs(60));
+    /// let limiter = Arc::new(KeyedLimiter::new(per_minute)?);
+    /// let layer = RateLimitLayer::per_ip(limiter, ClientIp::peer());
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn per_ip<C: Timer + 'static>(limiter: Arc<KeyedLimiter<C>>, address: ClientIp) -> Self {
+        Self::with(Keyed::new(PER_IP, limiter, None), Entries::by_address(address))
+    }
+
     /// Limits each caller by the limiter of their key, in place of the rules of a gate; refuses
     /// requests above it immediately.
     ///
@@ -46,7 +82,7 @@ impl RateLimitLayer {
     /// ```
     #[must_use]
     pub fn keyed<C: Timer + 'static>(limiter: Arc<KeyedLimiter<C>>, who: Entries) -> Self {
-        Self::with(Arc::new(Keyed { limiter, most_wait: None }), who)
+        Self::with(Keyed::new(NAME, limiter, None), who)
     }
 
     /// Lets a request wait for up to `most_wait` in the queue of its key, as
@@ -72,26 +108,63 @@ impl RateLimitLayer {
         who: Entries,
         most_wait: Micros,
     ) -> Self {
-        Self::with(Arc::new(Keyed { limiter, most_wait: Some(most_wait) }), who)
+        Self::with(Keyed::new(NAME, limiter, Some(most_wait)), who)
     }
 }
 
 /// Decides by the limiter of the caller.
 struct Keyed<C> {
     limiter: Arc<KeyedLimiter<C>>,
+    /// The rule of callers without a plan, as long as it is unchanged, as answers show it.
+    usual: PolicyRule,
     /// How long a request may wait; `None` for an immediate decision.
     most_wait: Option<Micros>,
 }
 
 impl<C: Clock> Keyed<C> {
+    fn new(name: &str, limiter: Arc<KeyedLimiter<C>>, most_wait: Option<Micros>) -> Arc<Self> {
+        let usual = PolicyRule::of_values(name, limiter.usual_rule());
+        Arc::new(Self { limiter, usual, most_wait })
+    }
+
     /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
     /// `read`.
-    fn step<T>(&self, request: &Request<'_>, step: Step, read: impl FnOnce(&Answer<'_>) -> T) -> T {
-        let Some((key, cost)) = who(request) else { return read(&nothing(self.now())) };
+    fn step<T>(
+        &self,
+        question: &Question<'_>,
+        step: Step,
+        read: impl FnOnce(&Answer<'_>) -> T,
+    ) -> T {
+        let Some((key, cost)) = question.caller() else { return read(&nothing(self.now())) };
         // A look has no cost, because its `retry_after` is not used.
         let cost = if step == Step::Peek { 0 } else { cost };
         let one = self.limiter.call_of(&key, cost).step(step);
-        with_answer(&self.limiter.rule_of(&one), cost, one, read)
+        self.with_answer(cost, one, read)
+    }
+
+    /// Passes an answer to `read` under a rule with the values of the limiter.
+    fn with_answer<T>(&self, cost: u64, one: One, read: impl FnOnce(&Answer<'_>) -> T) -> T {
+        let own = self.limiter.other_rule_of(&one);
+        let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
+        let rule = own.as_ref().unwrap_or(&self.usual);
+        let One { verdict, at, decision, overflow, elsewhere, .. } = one;
+        let reply = decision.map(|decision| Reply {
+            lineage: Lineage::NONE,
+            number: 0,
+            variant: 0,
+            figures: None,
+            cost,
+            asks: cost,
+            report: false,
+            by: Descriptors::one(0),
+            decision,
+            overflow,
+            elsewhere,
+        });
+        let (standing, replies) = (Standing::Exact, reply.into_iter().collect());
+        let rules = Rules::Borrowed(std::slice::from_ref(rule));
+        let allowed = verdict.is_allowed();
+        read(&Answer { rules, allowed, at, standing, repeated: false, replies })
     }
 
     fn now(&self) -> Timestamp {
@@ -99,57 +172,31 @@ impl<C: Clock> Keyed<C> {
     }
 }
 
-impl<C: Timer> Keyed<C> {
-    async fn check(&self, question: &Question) -> Ruling {
-        let (ruling, runs_at) = question.ask(|request| {
-            let read =
-                |answer: &Answer<'_>| (Ruling::from(answer), answer.at().plus(answer.delay()));
-            self.step(request, Step::Ask, read)
-        });
-        wait_until(&self.limiter.clock, runs_at).await;
-        ruling
+impl<C: Timer + 'static> Keyed<C> {
+    fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
+        let read = |answer: &Answer<'_>| (Ruling::of(answer, question), runs_at(answer));
+        let (ruling, runs_at) = self.step(question, Step::Ask, read);
+        let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
+        let limiter = Arc::clone(&self.limiter);
+        Soon::Later(Box::pin(async move {
+            wait_until(&limiter.clock, runs_at).await;
+            ruling
+        }))
     }
 
-    async fn acquire(&self, question: &Question, most_wait: Micros) -> Ruling {
-        let pairs = question.pairs();
-        let descriptors = question.descriptors(&pairs);
-        let request = Request::new(question.domain(), &descriptors);
-        let Some((key, cost)) = who(&request) else {
-            return Ruling::from(&nothing(self.now()));
-        };
-        let one = self.limiter.call_of(&key, cost).wait(most_wait, &self.limiter.clock).await;
-        with_answer(&self.limiter.rule_of(&one), cost, one, |answer| Ruling::from(answer))
+    /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
+    fn acquire(&self, question: Question<'static>, most_wait: Micros) -> Later<Ruling> {
+        let this =
+            Self { limiter: Arc::clone(&self.limiter), usual: self.usual.clone(), most_wait: None };
+        Box::pin(async move {
+            let Some((key, cost)) = question.caller() else {
+                return Ruling::of(&nothing(this.now()), &question);
+            };
+            let call = this.limiter.call_of(&key, cost);
+            let one = call.wait(most_wait, &this.limiter.clock).await;
+            this.with_answer(cost, one, |answer| Ruling::of(answer, &question))
+        })
     }
-}
-
-/// The caller of a request, and its cost.
-fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
-    let descriptor = request.descriptors().first()?;
-    let (_, value) = descriptor.entries().first()?;
-    Some((value, descriptor.units()))
-}
-
-/// Passes an answer to `read` under a rule with the values of the limiter.
-fn with_answer<T>(rule: &Rule, cost: u64, one: One, read: impl FnOnce(&Answer<'_>) -> T) -> T {
-    let One { verdict, at, decision, overflow, elsewhere, .. } = one;
-    let rule = PolicyRule::of_values(NAME, rule);
-    let reply = decision.map(|decision| Reply {
-        lineage: Lineage::NONE,
-        number: 0,
-        variant: 0,
-        figures: None,
-        cost,
-        asks: cost,
-        report: false,
-        by: Descriptors::one(0),
-        decision,
-        overflow,
-        elsewhere,
-    });
-    let (standing, replies) = (Standing::Exact, reply.into_iter().collect());
-    let rules = Rules::Borrowed(std::slice::from_ref(&rule));
-    let allowed = verdict.is_allowed();
-    read(&Answer { rules, allowed, at, standing, repeated: false, replies })
 }
 
 /// The answer to a request without a caller: it matches no limiter.
@@ -159,28 +206,27 @@ fn nothing(at: Timestamp) -> Answer<'static> {
 }
 
 impl<C: Timer + 'static> Decider for Keyed<C> {
-    fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Nothing happens before the first poll, so a request that is dropped before costs nothing.
-        Box::pin(async move {
-            match self.most_wait {
-                None => self.check(&question).await,
-                Some(most_wait) => self.acquire(&question, most_wait).await,
-            }
-        })
+    fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+        if question.lacks_address() {
+            NO_ADDRESS.call_once(|| eprintln!("{}", HOW_TO_HAVE_ADDRESSES));
+            return Soon::Now(Ruling::refused(Refusal::without_address()));
+        }
+        match self.most_wait {
+            None => self.check(question),
+            Some(most_wait) => Soon::Later(self.acquire(question.to_owned(), most_wait)),
+        }
     }
 
-    fn refund(&self, question: &Question, _: &Took) -> Soon<()> {
-        question.ask(|request| self.step(request, Step::Refund, |_| ()));
+    fn refund(&self, question: &Question<'_>, _: &Took) -> Soon<()> {
+        self.step(question, Step::Refund, |_| ());
         Soon::Now(())
     }
 
-    fn release(&self, question: &Question, took: &Took) -> Soon<Fields> {
-        Soon::Now(question.ask(|request| {
-            if took.anything() {
-                self.step(request, Step::Settle { actual: 0 }, |_| ());
-            }
-            self.step(request, Step::Peek, |answer| Fields::from(answer))
-        }))
+    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields> {
+        if took.anything() {
+            self.step(question, Step::Settle { actual: 0 }, |_| ());
+        }
+        Soon::Now(self.step(question, Step::Peek, |answer| Fields::from(answer)))
     }
 
     fn now(&self) -> Timestamp {

@@ -103,14 +103,18 @@ pub(super) struct Hold {
 impl Hold {
     /// Waits until the request may be sent, and asks the gate then. A request whose wait would be
     /// too long is refused immediately.
-    pub(super) fn ask(self, decider: Arc<dyn Decider>, question: Question) -> Later<Ruling> {
+    pub(super) fn ask(
+        self,
+        decider: Arc<dyn Decider>,
+        question: Question<'static>,
+    ) -> Later<Ruling> {
         Box::pin(async move {
             let mut patience = self.most_wait;
             loop {
                 if let Err(refusal) = self.wait_out(&decider, &mut patience).await {
                     return Ruling::refused(refusal);
                 }
-                let ruling = decider.clone().ask(question.clone()).await;
+                let ruling = decider.ask(&question).wait().await;
                 let Ruling::Admitted(admission) = &ruling else { return ruling };
                 if !self.holds(&*decider) {
                     return ruling;

@@ -9,7 +9,7 @@ use tidegate_core::Micros;
 
 use super::body::ResponseBody;
 use super::charging::{Counts, PendingCharge};
-use super::decider::{Admission, Asked, Decider, Later, Ruling, Soon};
+use super::decider::{Admission, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::grpc;
@@ -62,46 +62,76 @@ impl Plan {
         if self.descriptors.is_empty() { &self.usual } else { &self.descriptors }
     }
 
-    /// Requests a permit, waits while the host is held, then asks the gate.
+    /// Requests a permit, waits while the host is held, then asks the gate; all of it now, if nothing takes its time.
     ///
     /// The permit comes first, because it can be given back without a trace.
-    pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Asked, Passage) {
-        let question = Question::read(&self.domain, self.asked_about(), parts);
+    pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Soon<Ruling>, Option<Box<After>>) {
+        let wanted = (self.shows_limits, self.counts.is_some() || self.pacing.is_some());
+        let question = Question::read(&self.domain, self.asked_about(), parts, wanted);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
-        let charge = self.counts.clone().map(|counts| PendingCharge::new(counts, question.clone()));
-        let inquiry = Inquiry { decider: self.decider.clone(), hold: hold.clone(), question };
-        let asked = match &self.in_flight {
-            Some(in_flight) => inquiry.with_permit(in_flight.permit(parts)),
-            None => inquiry.ask(),
+        let charge =
+            self.counts.clone().map(|counts| PendingCharge::new(counts, question.to_owned()));
+        let ruling = match &self.in_flight {
+            Some(in_flight) => {
+                let decider = Arc::clone(&self.decider);
+                let inquiry =
+                    Inquiry { decider, hold: hold.clone(), question: question.to_owned() };
+                Soon::Later(inquiry.with_permit(in_flight.permit(parts)))
+            }
+            None => ask(&self.decider, hold.as_ref(), &question),
         };
-        (asked, Passage::new(self.clone(), hold, charge))
+        let is_watched = hold.is_some() || charge.is_some();
+        let after = is_watched.then(|| Box::new(After { plan: Arc::clone(self), hold, charge }));
+        (ruling, after)
+    }
+
+    /// The response to a refused request.
+    pub(super) fn refuse(&self, refusal: Refusal, parts: &Parts) -> Response<Vec<u8>> {
+        if let Some(recorder) = &self.recorder {
+            recorder.block();
+        }
+        let refusal = if self.shows_limits { refusal } else { refusal.without_limits() };
+        let mut response = self.respond(&refusal, parts);
+        refusal.put_fields(response.headers_mut());
+        response.extensions_mut().insert(refusal);
+        response
+    }
+
+    fn respond(&self, refusal: &Refusal, parts: &Parts) -> Response<Vec<u8>> {
+        match (grpc::content_type(&parts.headers), &self.on_refused) {
+            (Some(content_type), _) => grpc::response(refusal, content_type.clone()),
+            (None, Some(respond)) => respond(refusal, parts),
+            (None, None) => refusal.to_problem(),
+        }
     }
 }
 
-/// The data needed to ask.
+/// Waits while the host is held, then asks the gate.
+fn ask(decider: &Arc<dyn Decider>, hold: Option<&Hold>, question: &Question<'_>) -> Soon<Ruling> {
+    match hold {
+        Some(hold) => Soon::Later(hold.clone().ask(Arc::clone(decider), question.to_owned())),
+        None => decider.ask(question),
+    }
+}
+
+/// The data needed to ask when there is a permit.
 struct Inquiry {
     decider: Arc<dyn Decider>,
     hold: Option<Hold>,
-    question: Question,
+    question: Question<'static>,
 }
 
 impl Inquiry {
-    fn ask(self) -> Asked {
-        match self.hold {
-            Some(hold) => hold.ask(self.decider, self.question),
-            None => self.decider.ask(self.question),
-        }
-    }
-
     fn with_permit(self, permit: PermitFuture) -> Later<Ruling> {
         /// The shortest wait that can be reported, if another request holds the permit for an
         /// unknown time.
         const SOON: Micros = Micros::from_secs(1);
         Box::pin(async move {
-            match permit.await {
-                Some(permit) => self.ask().await.with(permit),
-                None => Ruling::refused(Refusal::for_now(Reason::InFlight, SOON)),
-            }
+            let Some(permit) = permit.await else {
+                return Ruling::refused(Refusal::for_now(Reason::InFlight, SOON));
+            };
+            let ruling = ask(&self.decider, self.hold.as_ref(), &self.question);
+            ruling.wait().await.with(permit)
         })
     }
 }
@@ -114,27 +144,32 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// One request after the gate has decided.
-pub(super) struct Passage {
+/// What is done with the response of an admitted request, beside its header fields.
+pub(super) struct After {
     plan: Arc<Plan>,
     hold: Option<Hold>,
     charge: Option<PendingCharge>,
+}
+
+/// One request after the gate has admitted it.
+pub(super) struct Passage {
+    after: Option<Box<After>>,
     fields: Fields,
     held: Held,
 }
 
 impl Passage {
-    fn new(plan: Arc<Plan>, hold: Option<Hold>, charge: Option<PendingCharge>) -> Self {
-        Self { plan, hold, charge, fields: Fields::default(), held: Held::default() }
-    }
-
     /// Notes that the request goes on.
-    pub(super) fn admitted(&mut self, admission: Admission) {
-        self.fields = admission.fields;
-        if let Some(charge) = &mut self.charge {
-            charge.took(admission.took);
+    pub(super) fn admitted(
+        plan: &Plan,
+        mut after: Option<Box<After>>,
+        admission: Admission,
+    ) -> Self {
+        let Admission { fields, permit, took } = admission;
+        if let Some(charge) = after.as_mut().and_then(|after| after.charge.as_mut()) {
+            charge.took(took);
         }
-        self.held = Held::new(self.plan.recorder.clone(), admission.permit);
+        Self { after, fields, held: Held::new(plan.recorder.clone(), permit) }
     }
 
     /// Notes the service's response. A cost that does not count is given back before the response
@@ -143,55 +178,34 @@ impl Passage {
         &mut self,
         answer: Result<Response<B>, E>,
     ) -> Result<(Response<B>, Option<Later<Fields>>), E> {
-        let mut response = answer.inspect_err(|_| self.held.fail())?;
-        let mut later = None;
+        let response = answer.inspect_err(|_| self.held.fail())?;
         self.held.answered(&response);
-        if let Some(hold) = &self.hold {
-            hold.note(&response, &*self.plan.decider);
+        let Some(After { plan, hold, charge }) = self.after.as_deref_mut() else {
+            return Ok((response, None));
+        };
+        if let Some(hold) = hold {
+            hold.note(&response, &*plan.decider);
         }
-        if let Some(charge) = self.charge.take() {
-            let release = |question: &_, took: &_| self.plan.decider.release(question, took);
-            let (same, fields) = charge.close(response, release);
-            response = same;
-            match fields {
-                Some(Soon::Now(fields)) => self.fields = fields,
-                Some(Soon::Later(fields)) => later = Some(fields),
-                None => {}
-            }
+        let Some(charge) = charge.take() else { return Ok((response, None)) };
+        let release = |question: &Question<'_>, took: &_| plan.decider.release(question, took);
+        let (response, fields) = charge.close(response, release);
+        match fields {
+            Some(Soon::Later(fields)) => return Ok((response, Some(fields))),
+            Some(Soon::Now(fields)) => self.released(fields),
+            None => {}
         }
-        Ok((response, later))
+        Ok((response, None))
     }
 
     /// Notes that the cost was given back, and the state of the limits afterwards.
     pub(super) fn released(&mut self, fields: Fields) {
-        self.fields = fields;
+        let shows_limits = self.after.as_ref().is_none_or(|after| after.plan.shows_limits);
+        self.fields = if shows_limits { fields } else { Fields::default() };
     }
 
     /// The response as the caller gets it.
     pub(super) fn passed_on<B>(self, mut response: Response<B>) -> Response<ResponseBody<B>> {
-        if self.plan.shows_limits {
-            self.fields.put(response.headers_mut());
-        }
+        self.fields.put(response.headers_mut());
         response.map(|body| ResponseBody::inner(body, self.held))
-    }
-
-    /// The response to a refused request.
-    pub(super) fn refused<B>(self, refusal: Refusal, parts: &Parts) -> Response<ResponseBody<B>> {
-        if let Some(recorder) = &self.plan.recorder {
-            recorder.block();
-        }
-        let refusal = if self.plan.shows_limits { refusal } else { refusal.without_limits() };
-        let mut response = self.respond(&refusal, parts);
-        refusal.put_fields(response.headers_mut());
-        response.extensions_mut().insert(refusal);
-        response.map(ResponseBody::text)
-    }
-
-    fn respond(&self, refusal: &Refusal, parts: &Parts) -> Response<Vec<u8>> {
-        match (grpc::content_type(&parts.headers), &self.plan.on_refused) {
-            (Some(content_type), _) => grpc::response(refusal, content_type.clone()),
-            (None, Some(respond)) => respond(refusal, parts),
-            (None, None) => refusal.to_problem(),
-        }
     }
 }

@@ -22,6 +22,9 @@ pub enum Reason {
     InFlight,
     /// The shared store did not decide, and a rule is then closed; the caller did nothing wrong.
     Unavailable,
+    /// The request has no address of a peer, which [`RateLimitLayer::per_ip`](super::RateLimitLayer::per_ip) needs; the
+    /// program is to be mended.
+    NoAddress,
 }
 
 impl Reason {
@@ -45,6 +48,9 @@ impl Reason {
             }
             Self::Unavailable => {
                 ("urn:problem-type:tidegate:unavailable", "No decision can be taken")
+            }
+            Self::NoAddress => {
+                ("urn:problem-type:tidegate:no-address", "The caller's address is not known")
             }
         }
     }
@@ -91,14 +97,25 @@ impl Refusal {
         }
     }
 
+    /// A refusal because the caller's address is not known.
+    pub(super) fn without_address() -> Self {
+        Self {
+            reason: Reason::NoAddress,
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            retry_after: None,
+            rules: Vec::new(),
+            fields: Fields::default(),
+        }
+    }
+
     /// The reason.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The status of the response: 429, 422 if the cost can never fit, or 503 if the shared store
-    /// did not decide.
+    /// The status of the response: 429, 422 if the cost can never fit, 503 if the shared store did
+    /// not decide, or 500 if the caller's address is not known.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
@@ -139,21 +156,29 @@ impl Refusal {
     fn document(&self) -> String {
         let (name, title) = self.reason.problem();
         let (status, detail) = (self.status.as_u16(), self.detail());
-        let rules: Vec<String> = self.rules.iter().map(|rule| format!("\"{rule}\"")).collect();
-        let violated = match rules.as_slice() {
-            [] => String::new(),
-            rules => format!(",\"violated-policies\":[{}]", rules.join(",")),
-        };
-        format!(
-            "{{\"type\":\"{name}\",\"title\":\"{title}\",\"status\":{status},\
-             \"detail\":\"{detail}\"{violated}}}"
-        )
+        let mut text = String::with_capacity(USUAL_BYTES);
+        let head = ["{\"type\":\"", name, "\",\"title\":\"", title, "\",\"status\":"];
+        text.extend(head);
+        text.extend([itoa::Buffer::new().format(status), ",\"detail\":\"", &detail, "\""]);
+        for (number, rule) in self.rules.iter().enumerate() {
+            text += if number == 0 { ",\"violated-policies\":[\"" } else { "\",\"" };
+            text += rule;
+        }
+        text += if self.rules.is_empty() { "}" } else { "\"]}" };
+        text
     }
 
     /// One sentence that says when the same request is admitted, or that it never is.
     pub(super) fn detail(&self) -> String {
-        match self.retry_after {
-            Some(wait) => format!("the same request may be admitted in {}", seconds(wait)),
+        match self.retry_after.map(Micros::as_secs_ceil) {
+            _ if self.reason == Reason::NoAddress => {
+                "the server does not pass on the addresses of its peers".to_owned()
+            }
+            Some(1) => "the same request may be admitted in 1 second".to_owned(),
+            Some(wait) => {
+                let mut number = itoa::Buffer::new();
+                ["the same request may be admitted in ", number.format(wait), " seconds"].concat()
+            }
             None => "the same request is never admitted; ask for less at a time".to_owned(),
         }
     }
@@ -170,13 +195,8 @@ impl Refusal {
     }
 }
 
-/// Whole seconds, rounded up like `Retry-After`.
-fn seconds(wait: Micros) -> String {
-    match wait.as_secs_ceil() {
-        1 => "1 second".to_owned(),
-        seconds => format!("{seconds} seconds"),
-    }
-}
+/// Typical bytes of the default response.
+const USUAL_BYTES: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -198,8 +218,14 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_type_of_its_own() {
-        let all =
-            [Reason::Limit, Reason::Never, Reason::Held, Reason::InFlight, Reason::Unavailable];
+        let all = [
+            Reason::Limit,
+            Reason::Never,
+            Reason::Held,
+            Reason::InFlight,
+            Reason::Unavailable,
+            Reason::NoAddress,
+        ];
         let mut names = all.map(|reason| reason.problem().0);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");

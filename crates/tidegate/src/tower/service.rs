@@ -7,7 +7,7 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::body::ResponseBody;
-use super::future::ResponseFuture;
+use super::future::{Behind, ResponseFuture};
 use super::plan::Plan;
 
 /// A service behind a [`Gate`](crate::Gate); made by [`RateLimitLayer`](super::RateLimitLayer).
@@ -43,12 +43,12 @@ where
         self.inner.poll_ready(cx)
     }
 
-    /// Calls the inner service that was polled ready, and keeps its clone.
+    /// Calls the inner service that was polled ready, and keeps its clone. Nothing happens before the first poll of
+    /// the future, so a request that is dropped before costs nothing.
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let spare = self.inner.clone();
-        let ready = std::mem::replace(&mut self.inner, spare);
+        let service = std::mem::replace(&mut self.inner, spare);
         let (parts, body) = request.into_parts();
-        let ask = self.plan.ask(&parts);
-        ResponseFuture::new(ready, parts, body, ask)
+        ResponseFuture::new(Behind { service, parts, body, plan: Arc::clone(&self.plan) })
     }
 }

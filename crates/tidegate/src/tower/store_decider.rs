@@ -7,7 +7,7 @@ use tidegate_core::{Micros, Timestamp};
 use tokio::time::sleep;
 
 use super::charging::{Took, free};
-use super::decider::{Asked, Decider, Later, Ruling, Soon};
+use super::decider::{Decider, Later, Ruling, Soon};
 use super::entries::Question;
 use super::fields::Fields;
 use crate::request::Request;
@@ -24,32 +24,34 @@ impl StoreDecider {
     pub(super) const fn new(gate: Arc<SharedGate>, waits: bool) -> Self {
         Self { gate, waits }
     }
+}
 
-    async fn check(&self, request: &Request<'_>) -> Ruling {
-        let (ruling, delay) = {
-            let answer = self.gate.check(request).await;
-            (Ruling::from(&answer), answer.delay())
-        };
-        pause(delay).await;
-        ruling
-    }
+/// Decides, and holds an admitted request for its delay.
+async fn check(gate: &SharedGate, request: &Request<'_>, question: &Question<'_>) -> Ruling {
+    let (ruling, delay) = {
+        let answer = gate.check(request).await;
+        (Ruling::of(&answer, question), answer.delay())
+    };
+    pause(delay).await;
+    ruling
 }
 
 impl Decider for StoreDecider {
-    fn ask(self: Arc<Self>, question: Question) -> Asked {
-        Box::pin(async move {
+    fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+        let (gate, question, waits) = (Arc::clone(&self.gate), question.to_owned(), self.waits);
+        Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
-            match self.waits {
-                true => Ruling::from(&self.gate.acquire(&request).await),
-                false => self.check(&request).await,
+            match waits {
+                true => Ruling::of(&gate.acquire(&request).await, &question),
+                false => check(&gate, &request, &question).await,
             }
-        })
+        }))
     }
 
-    fn refund(&self, question: &Question, took: &Took) -> Soon<()> {
-        let (gate, question, took) = (Arc::clone(&self.gate), question.clone(), took.clone());
+    fn refund(&self, question: &Question<'_>, took: &Took) -> Soon<()> {
+        let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
@@ -57,8 +59,8 @@ impl Decider for StoreDecider {
         }))
     }
 
-    fn release(&self, question: &Question, took: &Took) -> Soon<Fields> {
-        let (gate, question, took) = (Arc::clone(&self.gate), question.clone(), took.clone());
+    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields> {
+        let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);

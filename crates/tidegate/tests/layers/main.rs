@@ -10,6 +10,7 @@ mod in_hyper;
 mod in_tonic;
 mod outcome;
 mod outgoing;
+mod per_ip;
 mod planned;
 mod service;
 mod waiting;

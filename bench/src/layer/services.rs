@@ -1,0 +1,191 @@
+//! The layers that are compared, over one service that does nothing.
+
+use crate::cases::{Case, Expect, Rule};
+use crate::pace::Pace;
+use crate::subjects::{Candidate, Subject};
+use crate::workload::Ask;
+use ::governor::middleware::NoOpMiddleware;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::{Request, Response};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tidegate::tower::{ClientIp, RateLimitLayer};
+use tidegate::{AlgorithmKind, Gate, KeyedLimiter, Policy, RuleSpec};
+use tower::Layer;
+use tower_governor::GovernorLayer;
+use tower_governor::governor::GovernorConfigBuilder;
+use tower_governor::key_extractor::PeerIpKeyExtractor;
+
+/// A service that does nothing, behind a layer or bare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// No layer.
+    Bare,
+    /// tower_governor by the peer's address, without header fields where it admits.
+    Governor,
+    /// The same with `use_headers()`.
+    GovernorFields,
+    /// A token bucket for each peer, without header fields where it admits.
+    Tidegate,
+    /// The same with its default header fields.
+    TidegateFields,
+    /// A token bucket for each peer without rules, without header fields where it admits.
+    TidegatePerIp,
+    /// The same with its default header fields.
+    TidegatePerIpFields,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Bare,
+        Self::Governor,
+        Self::GovernorFields,
+        Self::TidegatePerIp,
+        Self::TidegatePerIpFields,
+        Self::Tidegate,
+        Self::TidegateFields,
+    ];
+
+    /// Those that can do a case: a service without a layer refuses nothing.
+    pub fn refuses_in(case: &Case) -> &'static [Self] {
+        match (case.expect, Self::ALL) {
+            (Expect::Denied, [_, layers @ ..]) => layers,
+            (_, all) => all,
+        }
+    }
+
+    /// Its name in the figures.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Governor => "tower_governor, no fields",
+            Self::GovernorFields => "tower_governor, 2 fields",
+            Self::Tidegate => "tidegate/gate, no fields",
+            Self::TidegateFields => "tidegate/gate, 5 fields",
+            Self::TidegatePerIp => "tidegate/per_ip, no fields",
+            Self::TidegatePerIpFields => "tidegate/per_ip, 5 fields",
+        }
+    }
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|service| service.name() == name)
+    }
+
+    /// The service, for the rounds of a case.
+    pub fn candidate(self, rule: Rule) -> Candidate {
+        match self {
+            Self::Bare => Candidate::new(self.name(), rule, |_| Called(tower::service_fn(nothing))),
+            Self::Governor => Candidate::new(self.name(), rule, |rule| {
+                let config = governor(rule).finish().map(Arc::new);
+                Called(GovernorLayer::new(sound(config)).layer(tower::service_fn(nothing)))
+            }),
+            Self::GovernorFields => Candidate::new(self.name(), rule, |rule| {
+                let config = governor(rule).use_headers().finish().map(Arc::new);
+                Called(GovernorLayer::new(sound(config)).layer(tower::service_fn(nothing)))
+            }),
+            Self::TidegatePerIp => Candidate::new(self.name(), rule, |rule| {
+                Called(tidegate_per_ip(rule).headers(false).layer(tower::service_fn(nothing)))
+            }),
+            Self::TidegatePerIpFields => Candidate::new(self.name(), rule, |rule| {
+                Called(tidegate_per_ip(rule).layer(tower::service_fn(nothing)))
+            }),
+            Self::Tidegate => Candidate::new(self.name(), rule, |rule| {
+                Called(tidegate(rule).headers(false).layer(tower::service_fn(nothing)))
+            }),
+            Self::TidegateFields => Candidate::new(self.name(), rule, |rule| {
+                Called(tidegate(rule).layer(tower::service_fn(nothing)))
+            }),
+        }
+    }
+}
+
+/// The configuration of tower_governor by the peer's address, without header fields.
+pub fn governor(rule: Rule) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware> {
+    let mut builder = GovernorConfigBuilder::default();
+    let burst = u32::try_from(rule.capacity).unwrap_or(u32::MAX);
+    builder.period(rule.every).burst_size(burst);
+    builder
+}
+
+/// What was built, of a rule that is written in this project.
+#[expect(clippy::expect_used, reason = "a rule that is not sound is to be mended")]
+pub fn sound<T>(built: Option<T>) -> T {
+    built.expect("a sound rule")
+}
+
+/// A layer as its documentation makes it: a gate with one rule, keyed by the caller's address.
+pub fn tidegate(rule: Rule) -> RateLimitLayer {
+    let spec = crate::subjects::spec(AlgorithmKind::TokenBucket, rule);
+    let policy = Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])]).ok();
+    RateLimitLayer::new(Arc::new(Gate::new(sound(policy))))
+}
+
+/// A layer without rules, by the caller's address.
+pub fn tidegate_per_ip(rule: Rule) -> RateLimitLayer {
+    let limiter = KeyedLimiter::new(crate::subjects::spec(AlgorithmKind::TokenBucket, rule)).ok();
+    RateLimitLayer::per_ip(Arc::new(sound(limiter)), ClientIp::peer())
+}
+
+fn nothing(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
+    ready(Ok(Response::new(Body::empty())))
+}
+
+/// A service that is called in a loop, its answers dropped.
+struct Called<S>(S);
+
+impl<S, R> Subject for Called<S>
+where
+    S: tower::Service<Request<Body>, Response = Response<R>> + Clone + Send + Sync,
+{
+    fn decide(&self, ask: &Ask) -> bool {
+        call(&mut self.0.clone(), ask)
+    }
+
+    fn run(&self, asks: &[Ask], pace: Pace) -> u64 {
+        let mut service = self.0.clone();
+        pace.count(asks, |ask| call(&mut service, ask))
+    }
+}
+
+/// A request as axum passes it on, from the peer of this number: whether the service answered it.
+fn call<S, R>(service: &mut S, ask: &Ask) -> bool
+where
+    S: tower::Service<Request<Body>, Response = Response<R>>,
+{
+    let mut request = Request::new(Body::empty());
+    let ip = Ipv4Addr::from_bits(0x0a00_0000 | ask.number as u32);
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from((ip, 4_000))));
+    let mut context = Context::from_waker(Waker::noop());
+    let Poll::Ready(Ok(())) = service.poll_ready(&mut context) else { return false };
+    match pin!(service.call(request)).poll(&mut context) {
+        Poll::Ready(Ok(response)) => response.status().is_success(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{LAYER_ADMITTED, LAYER_REFUSED};
+
+    #[test]
+    fn every_layer_decides_what_its_case_expects() {
+        let asks: Vec<Ask> = (0..10).map(Ask::of).collect();
+        for case in [LAYER_ADMITTED, LAYER_REFUSED] {
+            for service in Service::refuses_in(&case) {
+                let subject = service.candidate(case.rule).build();
+                let first = subject.run(&asks, Pace::Overlapping);
+                let second = subject.run(&asks, Pace::Overlapping);
+                let expected = if case.expect == Expect::Denied { 0 } else { 10 };
+                assert_eq!((first, second), (10, expected), "{service:?} in {}", case.name);
+            }
+        }
+    }
+}

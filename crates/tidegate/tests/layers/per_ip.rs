@@ -1,0 +1,100 @@
+//! The layer by the caller's address: whom it limits together, and what it answers without an address.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use tidegate::tower::{ClientIp, PeerAddr, RateLimitLayer, Reason, Refusal};
+use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Micros, Spec};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+fn limiter(limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
+    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
+    Arc::new(KeyedLimiter::with_clock(spec, ManualClock::new()).unwrap())
+}
+
+fn from(peer: Option<&str>) -> Request<Body> {
+    let mut request = Request::new(Body::empty());
+    let peer = peer.map(|ip| PeerAddr(SocketAddr::new(ip.parse().unwrap(), 4_000)));
+    peer.into_iter().for_each(|peer| _ = request.extensions_mut().insert(peer));
+    request
+}
+
+async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(Response::new(Body::from("hello")))
+}
+
+async fn ask<S, B>(service: &S, request: Request<Body>) -> Response<B>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
+{
+    service.clone().oneshot(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_caller_is_an_ipv4_address_or_an_ipv6_network() {
+    let service = RateLimitLayer::per_ip(limiter(1), ClientIp::peer()).layer(service_fn(hello));
+    let peers = [
+        ("192.0.2.1", 200),
+        ("::ffff:192.0.2.1", 429),
+        ("192.0.2.2", 200),
+        ("2001:db8::1", 200),
+        ("2001:db8::2:3:4:5", 429),
+        ("2001:db8:0:1::1", 200),
+        ("::192.0.2.1", 200),
+    ];
+    for (peer, status) in peers {
+        assert_eq!(ask(&service, from(Some(peer))).await.status(), status, "{peer}");
+    }
+    let answer = ask(&service, from(Some("192.0.2.3"))).await;
+    assert_eq!(answer.headers()["x-ratelimit-remaining"], "0");
+    assert_eq!(answer.headers()["ratelimit-policy"], "\"per-ip\";q=1;w=60");
+    assert_eq!(answer.headers()["ratelimit"], "\"per-ip\";r=0;t=60");
+    let refused = ask(&service, from(Some("192.0.2.3"))).await;
+    assert_eq!(refused.headers()["retry-after"], "60");
+    assert_eq!(refused.extensions().get::<Refusal>().unwrap().rules(), ["per-ip"]);
+}
+
+#[tokio::test]
+async fn proxies_report_who_calls() {
+    let address = ClientIp::x_forwarded_for(["10.0.0.0/8"]).unwrap();
+    let service = RateLimitLayer::per_ip(limiter(1), address).layer(service_fn(hello));
+    for (caller, status) in [("192.0.2.1", 200), ("192.0.2.2", 200), ("192.0.2.1", 429)] {
+        let mut request = from(Some("10.1.2.3"));
+        request.headers_mut().insert("x-forwarded-for", caller.parse().unwrap());
+        assert_eq!(ask(&service, request).await.status(), status, "{caller}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_an_address_is_an_error_of_the_program() {
+    let limiter = limiter(1);
+    let layer = RateLimitLayer::per_ip(limiter.clone(), ClientIp::peer());
+    let service = layer.layer(service_fn(hello));
+    let answer = ask(&service, from(None)).await;
+    assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(answer.extensions().get::<Refusal>().unwrap().reason(), Reason::NoAddress);
+    assert!(!answer.headers().contains_key("retry-after"));
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(problem["type"], "urn:problem-type:tidegate:no-address");
+    assert_eq!(limiter.keys(), 0, "nobody else pays for it");
+    let mut call = from(None);
+    call.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+    assert_eq!(ask(&service, call).await.headers()["grpc-status"], "13");
+}
+
+#[tokio::test]
+async fn a_free_response_gives_the_unit_back_to_its_caller() {
+    let layer = RateLimitLayer::per_ip(limiter(1), ClientIp::peer());
+    let layer = layer.charge_when(|response| response.status == StatusCode::UNAUTHORIZED);
+    let service = layer.layer(service_fn(hello));
+    for _ in 0..3 {
+        let answer = ask(&service, from(Some("192.0.2.1"))).await;
+        assert_eq!(answer.headers()["x-ratelimit-remaining"], "1");
+    }
+}
