@@ -154,7 +154,7 @@ impl AnyGate for Nodes {
 
 impl ByTime for SharedReplay {
     fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Answer<'_> {
-        RUNTIME.block_on(self.decide(request, Timestamp::from_micros(at_us))).unwrap()
+        RUNTIME.block_on(Self::decide(self, request, Timestamp::from_micros(at_us))).unwrap()
     }
 }
 
