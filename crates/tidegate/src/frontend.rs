@@ -9,7 +9,7 @@ mod settle;
 
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::observe::Observers;
-use crate::step::{Decided, Done, Met};
+use crate::step::{Decided, Done, Met, is_unlimited};
 use bans::Bans;
 pub(crate) use bans::deny;
 use plans::Plans;
@@ -49,7 +49,7 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
 }
 
 fn reply<K>(met: &Met<K>, decided: Decided) -> Option<Reply> {
-    if decided.unlimited || met.is_unlimited() {
+    if is_unlimited(&decided.decision) {
         return None;
     }
     Some(Reply {

@@ -9,7 +9,7 @@ mod waiting;
 
 use std::sync::Arc;
 
-use tidegate_core::{Rule, Timestamp};
+use tidegate_core::Timestamp;
 
 use crate::answer::{Answer, Rules, Standing};
 use crate::clock::{Clock, SystemClock};
@@ -20,7 +20,7 @@ use crate::key::Seed;
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Done, Figures, Met, Step, limited};
+use crate::step::{Done, Met, Step, limited};
 use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
 pub use hold::Charge;
 
@@ -272,13 +272,9 @@ impl<C: Clock> Gate<C> {
         let fingerprint = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
             self.seed.of_parts(rule.key(descriptor))
         };
-        let in_force = |number, _, own: &Rule| -> Option<Figures> {
-            let is_per_key = generation.is_per_key(number);
-            (is_per_key || !own.is_unlimited())
-                .then(|| own.is_unlimited().then(|| Arc::new(own.clone())))
-        };
+        let is_per_key = |number| generation.is_per_key(number);
         let lineage = |number| generation.lineage(number);
-        self.front.resolve(&generation.policy, lineage, request, fingerprint, in_force)
+        self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key)
     }
 }
 

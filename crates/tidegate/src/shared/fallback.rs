@@ -16,7 +16,7 @@ use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
-use crate::step::{Decided, Lineage, Met};
+use crate::step::{Lineage, Met};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
 
 /// The time for which a reply of the store holds that less than half of a limiter is left.
@@ -145,8 +145,7 @@ impl Fallback {
         if here.len() == local.len() || !step.wants_figures() {
             return done;
         }
-        let decided = |one| done.of(&here, one).cloned().unwrap_or_else(Decided::unlimited);
-        step::Done { decisions: local.iter().map(decided).collect(), ..done }
+        step::Done { decisions: done.of_each(&here, local), ..done }
     }
 
     /// Notes which limiters the store denied, and for how long. Limiters with values from the request are left
@@ -254,7 +253,7 @@ impl Fallback {
     /// Returns a limiter as this process knows it, but with its own values.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
         let KeyMet { lineage, rule, variant, cost, asks, report, .. } = *met;
-        let KeyMet { enforced, brought, by_plan, by, .. } = *met;
+        let KeyMet { enforced, brought, by_plan, is_unlimited, by, .. } = *met;
         let (fingerprint, figures) = (self.fingerprint(met), None);
         Met {
             lineage,
@@ -268,6 +267,7 @@ impl Fallback {
             brought,
             by_plan,
             figures,
+            is_unlimited,
             by,
         }
     }

@@ -33,6 +33,7 @@ mod spin;
 mod succession;
 mod sync;
 mod table;
+mod unlimited;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use crate::clock::{Clock, Timer};
 use crate::limiter::KeyedLimiter;
 use crate::request::Request;
 use crate::rules::PolicyRule;
-use crate::step::{Descriptors, Lineage, One, Step};
+use crate::step::{Descriptors, Lineage, One, Step, is_unlimited};
 use crate::wait::wait_until;
 
 /// The name of the rule in answers.
@@ -132,8 +132,9 @@ fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
 /// Passes an answer to `read` under a rule with the values of the limiter.
 fn with_answer<T>(rule: &Rule, cost: u64, one: One, read: impl FnOnce(&Answer<'_>) -> T) -> T {
     let One { verdict, at, decision, overflow, elsewhere, .. } = one;
+    let is_limited = !is_unlimited(&decision);
     let rule = PolicyRule::of_values(NAME, rule);
-    let reply = decision.map(|decision| Reply {
+    let reply = is_limited.then_some(Reply {
         lineage: Lineage::NONE,
         number: 0,
         variant: 0,

@@ -44,7 +44,7 @@ pub(super) struct Packed<R: Algorithm> {
     base: Timestamp,
     chains: Chains,
     spilled: Spilled<R>,
-    budget: Arc<Budget>,
+    pub(super) budget: Arc<Budget>,
     overflow: Overflow<FixedEntry<R>>,
     /// The chain that is swept next.
     next_swept: AtomicU32,
@@ -374,10 +374,6 @@ impl<R: Algorithm> Table for Packed<R> {
         let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
         drop(chain);
         Ok(preview(&self.rules.algorithm, state, reading.early()))
-    }
-
-    fn budget(&self) -> &Budget {
-        &self.budget
     }
 
     fn succession(&self) -> &Succession<dyn Table> {

@@ -376,10 +376,6 @@ impl<E: Entry> Table for Sharded<E> {
         E::amend(&self.rules, rule);
     }
 
-    fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
     fn bytes_of_one(&self) -> usize {
         self.bytes_of_one
     }

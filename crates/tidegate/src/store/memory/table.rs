@@ -4,13 +4,12 @@ use std::fmt;
 
 use tidegate_core::{Algorithm, Held, Rule, Timestamp, Verbs};
 
-use super::budget::Budget;
 use super::leaving::Leaving;
 use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
-use crate::step::{One, Step};
+use crate::step::{One, Step, without_values};
 
 impl Step {
     /// Runs the step on one locked limiter, at `now`; [`Step::changes`] says whether it changed the state.
@@ -67,8 +66,8 @@ impl Step {
                 held.decide()
             }
         };
-        let decision = self.wants_figures().then(|| held.report());
-        One { verdict, at: now, decision, overflow: false, elsewhere: false, figures: None }
+        let decision = if self.wants_figures() { held.report() } else { without_values(verdict) };
+        One::of(verdict, decision, now)
     }
 }
 
@@ -81,7 +80,7 @@ pub(crate) struct Part<'a> {
     pub(super) cost: u64,
     pub(super) step: Step,
     pub(super) enforced: bool,
-    /// The rule of the limiter, if the table has none of its own; then `None` is an unlimited one.
+    /// The rule of the limiter, if the table has none of its own.
     pub(super) rule: Option<&'a Rule>,
     /// Whether the request supplied the rule: then it comes in force only if units are taken or given back. A key's
     /// own rule comes in force with any step.
@@ -163,9 +162,6 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
 
     /// Puts a rule in force for the overflow limiter of a table with a rule for each limiter.
     fn amend(&self, _rule: &Rule) {}
-
-    /// The budget of its limiters.
-    fn budget(&self) -> &Budget;
 
     /// Bytes that must suffice for a single limiter, with any cap.
     fn bytes_of_one(&self) -> usize {

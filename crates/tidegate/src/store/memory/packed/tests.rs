@@ -36,7 +36,6 @@ fn run(table: &Packed<FixedWindow>, key: u32, cost: u64, step: Step, at: Timesta
         .one(&Part::alone(fingerprint(key), cost, step), Reading::of(&at))
         .unwrap()
         .decision
-        .unwrap()
         .remaining
 }
 

@@ -125,7 +125,7 @@ impl<E: Entry> Sharded<E> {
 /// A key for which there is no room.
 fn no_room<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
     let Some(never) = E::never(part, now) else { return Standing::NoRoom };
-    Standing::Preset(Preset::never(never.decision, part.enforced))
+    Standing::Preset(Preset::instead(never.decision, part.enforced))
 }
 
 fn shard_among<'s, E: Entry>(
@@ -147,10 +147,8 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
                     let Some(step) = part.given_back(is_unlimited) else { continue };
                     let Some((kept, _)) = shard.get_mut(part.fingerprint) else { continue };
                     let one = self.table.give_back(kept, Part { step, ..*part }, at);
-                    if let Some(decision) =
-                        one.and_then(|one| one.decision.filter(|_| !is_unlimited))
-                    {
-                        (preset.decision, preset.elsewhere) = (decision, false);
+                    if let Some(one) = one.filter(|_| !is_unlimited) {
+                        (preset.decision, preset.elsewhere) = (one.decision, false);
                     }
                 }
                 (_, Some(entry)) => locked.change = entry.begin(part, &mut shard.recent, at),
