@@ -16,7 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
 use crate::frontend::{self, Frontend, GateQueues, with_actual};
 use crate::inline_list::InlineList;
-use crate::key::Seed;
+use crate::key::{Fingerprint, Seed};
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
@@ -269,9 +269,11 @@ impl<C: Clock> Gate<C> {
 
     /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
     fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Met> {
-        let fingerprint = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
-            self.seed.of_parts(rule.key(descriptor))
-        };
+        let fingerprint =
+            |rule: &PolicyRule, descriptor: &Descriptor<'_>| match rule.spec().key.is_empty() {
+                true => Fingerprint::FIRST,
+                false => self.seed.of_parts(rule.key(descriptor)),
+            };
         let is_per_key = |number| generation.is_per_key(number);
         let lineage = |number| generation.lineage(number);
         self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key)

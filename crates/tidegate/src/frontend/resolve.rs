@@ -55,6 +55,9 @@ impl<C> Frontend<C> {
                         let plan = if brought.is_none() { plan() } else { None };
                         let by_plan = plan.is_some();
                         let figures: Figures = brought.cloned().or(plan);
+                        if all.len() == all.inline_size() {
+                            all.reserve(3);
+                        }
                         all.push(Met {
                             lineage: lineage(number),
                             rule: number,

@@ -2,6 +2,7 @@
 //!
 //! A debt may not fit: the word is then marked, and the state is spilled.
 
+mod alone;
 mod chains;
 mod held;
 mod line;
@@ -347,9 +348,14 @@ impl<R: Algorithm> Table for Packed<R> {
     fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
-        now: Timestamp,
+        clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        self.hold_chains(parts, now)
+        if let [part] = parts
+            && let Some(hold) = self.hold_alone(part)?
+        {
+            return Ok(hold);
+        }
+        self.hold_chains(parts, clock.now())
     }
 
     fn touch(&self, fingerprint: Fingerprint) -> u64 {

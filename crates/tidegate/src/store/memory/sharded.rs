@@ -339,9 +339,9 @@ impl<E: Entry> Table for Sharded<E> {
     fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
-        now: Timestamp,
+        clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        self.lock_shards(parts, now)
+        self.lock_shards(parts, clock.now())
     }
 
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {

@@ -9,9 +9,9 @@ use super::leaving::Leaving;
 use super::preset::Preset;
 use super::preview::{Preview, UnlimitedPreview};
 use super::succession::{Moved, Succession};
-use super::table::{LockedLimiter, LockedLimiters, Migrate, Part, Table};
+use super::table::{LockedLimiter, LockedLimiters, LockedVerbs, Migrate, Part, Table};
 use crate::clock::{Clock, Reading};
-use crate::inline_list::InlineList;
+use crate::inline_list::{InlineList, StepList};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 
@@ -51,7 +51,7 @@ impl Table for Unlimited {
     fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
-        _now: Timestamp,
+        _clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         parts.iter().try_for_each(|part| self.succession.check(part.generation).map(drop))?;
         let preset = |part: &Part<'_>| (part.place, Preset::unlimited(part.enforced));
@@ -106,14 +106,60 @@ impl Migrate for Unlimited {
 struct Unlocked(InlineList<(usize, Preset)>);
 
 impl LockedLimiters for Unlocked {
-    fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>) {
-        let all = self.0.iter();
-        held.extend(
-            all.map(|(place, preset)| LockedLimiter { place: *place, verbs: Box::new(*preset) }),
-        );
+    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
+        held.extend(self.0.iter_mut().map(|(place, preset)| LockedLimiter {
+            place: *place,
+            verbs: LockedVerbs::Kept(preset),
+        }));
     }
 
     fn release(self: Box<Self>, _at: Timestamp) {}
 
     fn forget(self: Box<Self>) {}
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::rules::RuleSpec;
+    use crate::store::memory::build::{Build, budget_of};
+    use crate::store::memory::migration::sweep;
+    use tidegate_core::{AlgorithmKind, Micros, Spec};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+    #[test]
+    fn limiters_of_a_rule_that_becomes_unlimited_are_dropped_and_nothing_is_counted_from_then_on() {
+        let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(3_600));
+        let budget = budget_of(&RuleSpec::new("", spec), None);
+        let build = |spec, old| {
+            let build = Build { base: Some(NOW), budget: &budget, at: NOW };
+            build.table(&Rule::new(spec).unwrap(), old)
+        };
+        let old = build(spec, Vec::new());
+        let ask = |table: &Arc<dyn Table>| table.admits(Fingerprint::FIRST, 1, NOW, &NOW);
+        assert_eq!((ask(&old), ask(&old), budget.keys()), (Ok(true), Ok(false), 1));
+
+        let unlimited = Spec::unlimited(AlgorithmKind::TokenBucket);
+        let new = build(unlimited, vec![Arc::clone(&old)]);
+        old.succession().supersede();
+        sweep(&old, &new);
+        assert_eq!((ask(&old), ask(&new), budget.keys()), (Err(Moved), Ok(true), 0));
+
+        let parts = [7, 8].map(|place| {
+            let part = Part::alone(Fingerprint::FIRST, u64::MAX, Step::Ask);
+            Part { place, ..part }
+        });
+        let mut locked = new.hold(&parts, &NOW).unwrap();
+        let mut held = StepList::new();
+        locked.held(&mut held);
+        assert!(tidegate_core::decide_all(&mut held, NOW));
+        let replies: Vec<_> = held.iter().map(|one| (one.place, one.report().remaining)).collect();
+        assert_eq!(replies, [(7, u64::MAX), (8, u64::MAX)]);
+        drop(held);
+        locked.release(NOW);
+
+        new.succession().supersede();
+        assert!(new.hold(&parts, &NOW).is_err() && ask(&new).is_err() && budget.keys() == 0);
+    }
 }
