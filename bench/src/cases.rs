@@ -43,6 +43,8 @@ pub enum Shape {
     Sliding,
     /// What is counted of a decision, beside the decision.
     Counted,
+    /// A gate whose rules have a limiter per key.
+    Gate,
     /// A limiter per key in a table that may hold no more than [`Case::keys`].
     TableAtCap,
     /// The same, its memory looked at while it is filled.
@@ -134,6 +136,15 @@ const COUNTED: Case = Case {
     ..ONE
 };
 
+const GATE: Case = Case {
+    group: "gate",
+    name: "rules on a request, 1000 keys",
+    base: "tidegate/KeyedLimiter",
+    shape: Shape::Gate,
+    keys: 1_000,
+    ..ONE
+};
+
 /// All cases, in the order in which they run.
 pub const ALL: &[Case] = &[
     ONE,
@@ -153,6 +164,7 @@ pub const ALL: &[Case] = &[
     Case { name: "window full, N = 1000000", rule: Rule::window_of(1_000_000), ..WINDOW },
     Case { name: "window sliding, N = 10", rule: Rule::window_of(10), ..SLIDING },
     Case { name: "window sliding, N = 1000000", rule: Rule::window_of(1_000_000), ..SLIDING },
+    GATE,
     COUNTED,
     Case { name: "counting a decision, 2 threads", threads: 2, ..COUNTED },
     ON_THE_WAY,

@@ -7,7 +7,8 @@ use crate::cases::{Case, Rule, Shape};
 use crate::pace::Pace;
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec, Timestamp,
+    AlgorithmKind, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec,
+    Timestamp,
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -51,8 +52,8 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             offered.push(Candidate::new("tidegate/token_bucket, one limiter", rule, one));
             offered
         }
-        // Its own file has them.
-        Shape::Counted => Vec::new(),
+        // Files of their own have them.
+        Shape::Counted | Shape::Gate => Vec::new(),
     }
 }
 
@@ -70,7 +71,12 @@ pub fn flooded(rule: Rule, cap: u64) -> Vec<Flooded> {
     vec![
         flooded("tidegate/token_bucket, share", AlgorithmKind::TokenBucket, share, rule.capacity),
         flooded("tidegate/token_bucket, refuse", AlgorithmKind::TokenBucket, refuse, 0),
-        flooded("tidegate/sliding_window, share", AlgorithmKind::SlidingWindow, share, rule.capacity),
+        flooded(
+            "tidegate/sliding_window, share",
+            AlgorithmKind::SlidingWindow,
+            share,
+            rule.capacity,
+        ),
         flooded("tidegate/sliding_window, refuse", AlgorithmKind::SlidingWindow, refuse, 0),
     ]
 }
