@@ -43,6 +43,8 @@ pub enum Shape {
     Sliding,
     /// What is counted of a decision, beside the decision.
     Counted,
+    /// A gate whose rules have a limiter per key.
+    Gate,
     /// A limiter per key in a table that may hold no more than [`Case::keys`].
     TableAtCap,
     /// The same, its memory looked at while it is filled.
@@ -136,6 +138,15 @@ const COUNTED: Case = Case {
     ..ONE
 };
 
+const GATE: Case = Case {
+    group: "gate",
+    name: "rules on a request, 1000 keys",
+    base: "tidegate/KeyedLimiter",
+    shape: Shape::Gate,
+    keys: 1_000,
+    ..ONE
+};
+
 /// A request through a layer to a service that does nothing, one peer of a thousand after the other.
 pub const LAYER_ADMITTED: Case = Case {
     group: "layer",
@@ -169,6 +180,7 @@ pub const ALL: &[Case] = &[
     Case { name: "window full, N = 1000000", rule: Rule::window_of(1_000_000), ..WINDOW },
     Case { name: "window sliding, N = 10", rule: Rule::window_of(10), ..SLIDING },
     Case { name: "window sliding, N = 1000000", rule: Rule::window_of(1_000_000), ..SLIDING },
+    GATE,
     COUNTED,
     Case { name: "counting a decision, 2 threads", threads: 2, ..COUNTED },
     ON_THE_WAY,

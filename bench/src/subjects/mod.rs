@@ -4,6 +4,7 @@
 //! line in [`PEERS`]. A subject that can not do a case offers nothing for it.
 
 mod floor;
+mod gate;
 mod governor;
 mod key;
 mod leaky_bucket;
@@ -25,6 +26,7 @@ const PEERS: &[fn(&Case) -> Vec<Candidate>] = &[
     floor::offers,
     tidegate::offers,
     statistics::offers,
+    gate::offers,
     tables::offers,
     governor::offers,
     ratelimit::offers,

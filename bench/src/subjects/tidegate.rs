@@ -53,7 +53,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             offered
         }
         // Files of their own have them.
-        Shape::Counted | Shape::Layer => Vec::new(),
+        Shape::Counted | Shape::Gate | Shape::Layer => Vec::new(),
     }
 }
 

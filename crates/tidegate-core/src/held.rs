@@ -5,20 +5,22 @@
 //! only if they are needed). With several rules on one request it advances all, decides all, then
 //! takes all. The store keeps the states of all rules locked during the whole step.
 
-use alloc::boxed::Box;
+use core::borrow::BorrowMut;
+use core::ops::DerefMut;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Decide};
 use crate::decision::{Decision, Outcome, Verdict};
 use crate::script::ScriptReply;
 use crate::time::{Micros, Timestamp};
 
 /// One limiter held during one step: an algorithm, the slot of its key, and a cost.
 ///
-/// An empty slot is a limiter that does not exist yet; the step creates it.
+/// An empty slot is a limiter that does not exist yet; the step creates it. The slot is borrowed, or a copy
+/// that is part of this value ([`Held::of_copy`]).
 #[derive(Debug)]
-pub struct Held<'a, R: Algorithm> {
+pub struct Held<'a, R: Algorithm, S = &'a mut Option<<R as Decide>::State>> {
     algorithm: &'a R,
-    slot: &'a mut Option<R::State>,
+    slot: S,
     cost: u64,
     enforced: bool,
     /// Whether the cost is usage that a caller reports: it is taken whatever the decision, which is
@@ -38,6 +40,39 @@ pub struct Held<'a, R: Algorithm> {
 impl<'a, R: Algorithm> Held<'a, R> {
     /// Prepares a step of the limiter in `slot` for a request of `cost` units.
     pub const fn new(algorithm: &'a R, slot: &'a mut Option<R::State>, cost: u64) -> Self {
+        Self::in_slot(algorithm, slot, cost)
+    }
+
+    /// A limiter after a step that ran elsewhere, with its state in `slot`, to compute the values
+    /// of the decision.
+    pub(crate) const fn after(
+        algorithm: &'a R,
+        slot: &'a mut Option<R::State>,
+        cost: u64,
+        reply: &ScriptReply,
+    ) -> Self {
+        let mut held = Self::new(algorithm, slot, cost);
+        (held.now, held.at) = (reply.now, reply.at);
+        (held.verdict, held.taken) = (reply.verdict, reply.taken);
+        held
+    }
+}
+
+impl<'a, R: Algorithm> Held<'a, R, Option<R::State>> {
+    /// Prepares a step of a limiter whose state was copied from where it is kept; [`Held::into_slot`] returns it.
+    pub const fn of_copy(algorithm: &'a R, state: Option<R::State>, cost: u64) -> Self {
+        Self::in_slot(algorithm, state, cost)
+    }
+
+    /// The state as the step leaves it.
+    #[must_use]
+    pub fn into_slot(self) -> Option<R::State> {
+        self.slot
+    }
+}
+
+impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
+    const fn in_slot(algorithm: &'a R, slot: S, cost: u64) -> Self {
         Self {
             algorithm,
             slot,
@@ -66,23 +101,6 @@ impl<'a, R: Algorithm> Held<'a, R> {
         self
     }
 
-    /// A limiter after a step that ran elsewhere, with its state in `slot`, to compute the values
-    /// of the decision.
-    pub(crate) const fn after(
-        algorithm: &'a R,
-        slot: &'a mut Option<R::State>,
-        cost: u64,
-        reply: &ScriptReply,
-    ) -> Self {
-        Self {
-            now: reply.now,
-            at: reply.at,
-            verdict: reply.verdict,
-            taken: reply.taken,
-            ..Self::new(algorithm, slot, cost)
-        }
-    }
-
     /// Forbids the state to grow, because there is no memory: units are then kept more coarsely,
     /// and nothing is admitted sooner because of that.
     #[must_use]
@@ -103,12 +121,12 @@ impl<'a, R: Algorithm> Held<'a, R> {
 
     /// Returns the decision that [`Held::ask`] would make, without any change of the state.
     pub fn peek(&mut self, now: Timestamp) -> Decision {
-        let begins = self.slot.is_none();
+        let begins = self.slot().is_none();
         self.advance(now);
         self.decide();
         let decision = self.report();
         if begins {
-            *self.slot = None;
+            *self.slot.borrow_mut() = None;
         }
         decision
     }
@@ -139,7 +157,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
     /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
     /// also by way of a limit of 0.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
-        let Some(mut state) = self.slot.take() else {
+        let Some(mut state) = self.slot.borrow_mut().take() else {
             return;
         };
         let at = old.advance(&mut state, now);
@@ -148,7 +166,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
         }
         if self.algorithm.same_shape(old) {
             self.algorithm.refit(old, &mut state, at);
-            *self.slot = Some(state);
+            *self.slot.borrow_mut() = Some(state);
         } else {
             self.charge_as_new(at, old.used(&state, at));
         }
@@ -165,7 +183,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
     /// Whether the slot could be emptied without changing a later decision.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.slot.as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
+        self.slot().as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
     }
 
     /// The units that the decision is about.
@@ -174,7 +192,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
     }
 
     fn take_units(&mut self, units: u64) {
-        let Some(state) = &mut *self.slot else { return };
+        let Some(state) = self.slot.borrow_mut() else { return };
         if self.in_place {
             self.algorithm.take_in_place(state, self.at, units);
         } else {
@@ -183,7 +201,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
     }
 
     fn give_back_units(&mut self, now: Timestamp, units: u64) {
-        if self.slot.is_some() {
+        if self.slot().is_some() {
             let algorithm = self.algorithm;
             let (state, at) = self.advanced(now);
             algorithm.give_back(state, at, units);
@@ -195,7 +213,11 @@ impl<'a, R: Algorithm> Held<'a, R> {
         if used > 0 {
             self.algorithm.take(&mut state, at, used);
         }
-        *self.slot = Some(state);
+        *self.slot.borrow_mut() = Some(state);
+    }
+
+    fn slot(&self) -> &Option<R::State> {
+        self.slot.borrow()
     }
 
     /// The values of the decision. A caller measures waits on the clock that was read; if that
@@ -227,7 +249,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
 
     fn advanced(&mut self, now: Timestamp) -> (&mut R::State, Timestamp) {
         self.now = now;
-        let state = self.slot.get_or_insert_with(|| self.algorithm.fresh(now));
+        let state = self.slot.borrow_mut().get_or_insert_with(|| self.algorithm.fresh(now));
         self.at = self.algorithm.advance(state, now);
         (state, self.at)
     }
@@ -257,13 +279,13 @@ pub trait Verbs {
     fn is_enforced(&self) -> bool;
 }
 
-impl<R: Algorithm> Verbs for Held<'_, R> {
+impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
     fn advance(&mut self, now: Timestamp) {
         self.advanced(now);
     }
 
     fn decide(&mut self) -> Verdict {
-        self.verdict = match &*self.slot {
+        self.verdict = match self.slot() {
             Some(state) if self.asked() > 0 => self.algorithm.decide(state, self.at, self.asked()),
             _ => Verdict::Allow,
         };
@@ -282,13 +304,13 @@ impl<R: Algorithm> Verbs for Held<'_, R> {
     }
 
     fn give_back(&mut self) {
-        if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
+        if let (Some(state), 1..) = (self.slot.borrow_mut(), self.cost) {
             self.algorithm.give_back(state, self.at, self.cost);
         }
     }
 
     fn report(&self) -> Decision {
-        match &*self.slot {
+        match self.slot() {
             Some(state) => self.report_of(state),
             None => self.report_of(&self.algorithm.fresh(self.at)),
         }
@@ -300,7 +322,7 @@ impl<R: Algorithm> Verbs for Held<'_, R> {
 }
 
 /// Returns whether all enforced limiters would admit the request at `now`; changes nothing.
-pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
+pub fn look_at_all<V: DerefMut<Target: Verbs>>(held: &mut [V], now: Timestamp) -> bool {
     held.iter_mut().for_each(|one| one.advance(now));
     held.iter_mut().fold(true, |all, one| all & (one.decide().is_allowed() | !one.is_enforced()))
 }
@@ -310,7 +332,7 @@ pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bo
 ///
 /// A rule in shadow mode never refuses. Like the others it is charged if the request goes on and
 /// the rule itself admits it. Returns whether the request goes on.
-pub fn decide_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
+pub fn decide_all<V: DerefMut<Target: Verbs>>(held: &mut [V], now: Timestamp) -> bool {
     let goes_on = look_at_all(held, now);
     if goes_on {
         held.iter_mut().filter(|one| one.verdict().is_allowed()).for_each(|one| one.take());

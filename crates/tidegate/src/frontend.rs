@@ -8,8 +8,9 @@ mod resolve;
 mod settle;
 
 use crate::answer::{Answer, Reply, Rules, Standing};
+use crate::inline_list::InlineList;
 use crate::observe::Observers;
-use crate::step::{Ask, Decided, Done};
+use crate::step::{Ask, Decided, Done, is_unlimited};
 use bans::Bans;
 pub(crate) use bans::deny;
 use plans::Plans;
@@ -42,14 +43,17 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     standing: Standing,
 ) -> Answer<'g> {
     let Done { allowed, at, repeated, decisions } = done;
-    let replies =
-        met.iter().zip(decisions).filter_map(|(met, decided)| reply(met, decided.into()?));
-    let replies = replies.collect();
+    let mut replies = InlineList::new();
+    if met.len() > 1 {
+        replies.reserve(met.len());
+    }
+    let all = met.iter().zip(decisions);
+    replies.extend(all.filter_map(|(met, decided)| reply(met, decided.into()?)));
     Answer { rules, allowed, at, standing, repeated, replies }
 }
 
 fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {
-    if decided.unlimited || met.is_unlimited() {
+    if is_unlimited(&decided.decision) {
         return None;
     }
     Some(Reply {

@@ -9,18 +9,18 @@ mod waiting;
 
 use std::sync::Arc;
 
-use tidegate_core::{Rule, Timestamp};
+use tidegate_core::Timestamp;
 
 use crate::answer::{Answer, Rules, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
 use crate::frontend::{self, Frontend, GateQueues, with_actual};
 use crate::inline_list::InlineList;
-use crate::key::Seed;
+use crate::key::{Fingerprint, Seed};
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Ask, Done, Figures, Step, limited};
+use crate::step::{Ask, Done, Step, limited};
 use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
 pub use hold::Charge;
 
@@ -269,16 +269,14 @@ impl<C: Clock> Gate<C> {
 
     /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
     fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
-        let fingerprint = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
-            self.seed.of_parts(rule.key(descriptor))
-        };
-        let in_force = |number, _, own: &Rule| -> Option<Figures> {
-            let is_per_key = generation.is_per_key(number);
-            (is_per_key || !own.is_unlimited())
-                .then(|| own.is_unlimited().then(|| Arc::new(own.clone())))
-        };
+        let fingerprint =
+            |rule: &PolicyRule, descriptor: &Descriptor<'_>| match rule.spec().key.is_empty() {
+                true => Fingerprint::FIRST,
+                false => self.seed.of_parts(rule.key(descriptor)),
+            };
+        let is_per_key = |number| generation.is_per_key(number);
         let lineage = |number| generation.lineage(number);
-        self.front.resolve(&generation.policy, lineage, request, fingerprint, in_force)
+        self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key)
     }
 }
 

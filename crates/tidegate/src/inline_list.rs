@@ -2,10 +2,12 @@
 
 use smallvec::SmallVec;
 
-/// How many items need no allocation. A step over several limiters allocates anyway, to hold them
-/// all.
+/// How many items need no allocation.
 const AT_HAND: usize = 1;
 
 /// The limiters of a request, or their results: a request with one limiter is decided without an
 /// allocation.
 pub(crate) type InlineList<T> = SmallVec<[T; AT_HAND]>;
+
+/// Lists that a step over several limiters makes and drops: without an allocation for few limiters.
+pub(crate) type StepList<T> = SmallVec<[T; 8]>;

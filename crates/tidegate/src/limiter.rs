@@ -40,8 +40,7 @@ pub use reservation::Reservation;
 /// ```
 #[derive(Debug)]
 pub struct Limiter<C = SystemClock> {
-    /// `None` if the limiter was built unlimited.
-    cell: Option<Box<dyn Cell>>,
+    cell: Box<dyn Cell>,
     /// The cell that decides after the rule was changed.
     replacement: Arc<Replacement<dyn Cell>>,
     pub(crate) clock: C,
@@ -70,8 +69,8 @@ impl<C: Clock> Limiter<C> {
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
         let base = clock.never_steps_back().then(|| clock.now());
         let replacement = Replacement::none_yet();
-        let cell = Rule::new(spec)?.visit(cell_of(base, Arc::clone(&replacement)));
-        let early = cell.as_ref().is_some_and(|cell| cell.reads_early());
+        let cell = cell_of(&Rule::new(spec)?, base, &replacement);
+        let early = cell.reads_early();
         let (queues, max_waiters) = (Queues::new(), DEFAULT_MAX_WAITERS);
         Ok(Self { cell, replacement, clock, queues, max_waiters, early })
     }
@@ -87,36 +86,34 @@ impl<C: Clock> Limiter<C> {
     /// Takes `cost` units if they fit now and nobody waits for them, and returns the decision. An
     /// unlimited limiter returns the largest possible values.
     pub fn check(&self, cost: u64) -> Decision {
-        self.call(cost).step(Step::Ask).or_unlimited()
+        self.call(cost).step(Step::Ask).decision
     }
 
     /// Returns the decision that [`Limiter::check`] would return, and takes nothing.
     pub fn peek(&self, cost: u64) -> Decision {
-        self.call(cost).step(Step::Peek).or_unlimited()
+        self.call(cost).step(Step::Peek).decision
     }
 
     /// Gives `units` back, at most as many as are used; returns the state of the limiter afterwards
     /// as a decision.
     pub fn refund(&self, units: u64) -> Decision {
-        self.call(units).step(Step::Refund).or_unlimited()
+        self.call(units).step(Step::Refund).decision
     }
 
     /// Resets the limiter: nothing counts as used.
     pub fn reset(&self) {
-        match &self.cell {
-            Some(cell) => cell.forget(),
-            None => self.replacement.forget(),
-        }
+        self.cell.forget();
         self.queues.wake(&());
     }
 
-    /// [`Limiter::admits`] with a reading of `clock`; `None` if somebody waits or the limiter was
-    /// built unlimited.
+    /// [`Limiter::admits`] with a reading of `clock`; `None` if somebody waits.
     #[inline]
     fn admits_fast<T: Clock>(&self, clock: &T, cost: u64) -> Option<bool> {
-        let cell = self.cell.as_ref().filter(|_| self.queues.are_idle())?;
+        if !self.queues.are_idle() {
+            return None;
+        }
         let (early, clock) = Reading::if_wanted(self.early, clock).apart();
-        Some(cell.admits(cost, early, clock))
+        Some(self.cell.admits(cost, early, clock))
     }
 
     /// A call that takes or returns `cost` units.
@@ -133,21 +130,10 @@ impl<C: Clock> Limiter<C> {
 impl<C: Clock> Source for &Limiter<C> {
     #[inline]
     fn one(&self, cost: u64, step: Step) -> One {
-        match &self.cell {
-            Some(cell) => cell.step(cost, step, self.reading()),
-            None if self.replacement.is_in_force() => {
-                self.replacement.step(cost, step, self.reading())
-            }
-            None => One::unlimited(self.clock.now()),
-        }
+        self.cell.step(cost, step, self.reading())
     }
 
-    fn preview(&self) -> Option<Box<dyn Preview>> {
-        match &self.cell {
-            Some(cell) => Some(cell.preview(self.reading())),
-            None => {
-                self.replacement.is_in_force().then(|| self.replacement.preview(self.reading()))
-            }
-        }
+    fn preview(&self) -> Box<dyn Preview> {
+        self.cell.preview(self.reading())
     }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tidegate_core::Rule;
-
 use super::Frontend;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
@@ -14,16 +12,15 @@ impl<C> Frontend<C> {
     /// Returns the limiters of a request under `policy`, in the order of the rules. A limiter that matches
     /// twice, by `known_by`, appears once with the sum of its costs.
     ///
-    /// `in_force` gets the index of a rule, the index of its variant and the variant's values. It returns the
-    /// values to use unless a plan or the request supplies others, or `None` if the rule does not limit. The
-    /// result includes limiters that a plan or the request makes unlimited.
+    /// A rule whose own values admit everything is left out, unless `may_have_others` returns that plans or
+    /// requests may supply values for it. The result includes limiters that are unlimited by such values.
     pub(crate) fn resolve<K: PartialEq>(
         &self,
         policy: &Policy,
         lineage: impl Fn(usize) -> Lineage,
         request: &Request<'_>,
         known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
-        in_force: impl Fn(usize, usize, &Rule) -> Option<Figures>,
+        may_have_others: impl Fn(usize) -> bool,
     ) -> InlineList<Ask<K>> {
         let mut all: InlineList<Ask<K>> = InlineList::new();
         let mut usage = Reported::default();
@@ -35,13 +32,10 @@ impl<C> Frontend<C> {
                 usage.note(rule, descriptor.units());
                 let variant = rule.variant_for(descriptor);
                 let brought = rule.own_limit_of(descriptor);
-                let in_force = match brought {
-                    Some(_) => None,
-                    None => match in_force(number, variant, rule.variant(variant)) {
-                        Some(figures) => figures,
-                        None => return,
-                    },
-                };
+                let own = rule.variant(variant);
+                if own.is_unlimited() && brought.is_none() && !may_have_others(number) {
+                    return;
+                }
                 let fingerprint = known_by(rule, descriptor);
                 match all
                     .iter_mut()
@@ -52,12 +46,18 @@ impl<C> Frontend<C> {
                         met.by.add(place);
                         if let Some(figures) = brought.filter(|_| !met.brought) {
                             (met.brought, met.by_plan) = (true, false);
+                            met.is_unlimited = figures.is_unlimited();
                             met.figures = Some(Arc::clone(figures));
                         }
                     }
                     None => {
                         let plan = || self.plans.of(lineage(number), descriptor);
                         let plan = if brought.is_none() { plan() } else { None };
+                        let by_plan = plan.is_some();
+                        let figures: Figures = brought.cloned().or(plan);
+                        if all.len() == all.inline_size() {
+                            all.reserve(3);
+                        }
                         all.push(Ask {
                             lineage: lineage(number),
                             rule: number,
@@ -68,8 +68,9 @@ impl<C> Frontend<C> {
                             report: false,
                             enforced: rule.mode() == Mode::Enforce,
                             brought: brought.is_some(),
-                            by_plan: plan.is_some(),
-                            figures: brought.cloned().or(plan).or(in_force),
+                            by_plan,
+                            is_unlimited: figures.as_deref().unwrap_or(own).is_unlimited(),
+                            figures,
                             by: Descriptors::one(place),
                         });
                     }

@@ -14,7 +14,7 @@ use crate::dedupe::IdempotencyKey;
 use crate::frontend::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Ask, Decided, Done, Step};
+use crate::step::{Ask, Done, Step};
 use crate::store::memory::{Generation, Kept, Moved, Preview};
 use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
 
@@ -272,10 +272,8 @@ impl<C: Clock> InProcess for ToGate<'_, C> {
         let (generation, met, done) = self.ask_now(|generation, met, once| {
             self.gate.step_at(generation, met, once, &self.gate.clock, step)
         });
-        // In the order of the request's first limiters; a limiter that the request no longer has refuses nothing.
-        let decided = |first| done.of(&met, first).cloned().unwrap_or_else(Decided::unlimited);
-        let decisions = self.met.iter().map(decided).collect();
-        let seen = Done { decisions, ..done };
+        // In the order of the request's first limiters.
+        let seen = Done { decisions: done.of_each(&met, &self.met), ..done };
         self.last.note(Stepped { generation: Kept::from(generation), met, done });
         seen
     }

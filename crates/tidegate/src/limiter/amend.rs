@@ -36,7 +36,7 @@ impl<C: Clock> Limiter<C> {
     /// Returns every invalid field of the spec; the old rule stays in force.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        self.replacement.amend(self.cell.as_deref(), &rule, Reading::of(&self.clock));
+        self.replacement.amend(&*self.cell, &rule, Reading::of(&self.clock));
         self.queues.wake(&());
         Ok(())
     }

@@ -128,7 +128,7 @@ impl<C: Clock> Ban<C> {
 
     /// [`Ban::is_banned`] at `now`.
     pub(crate) fn left(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Micros> {
-        let left = step(&self.bans, fingerprint, Step::Peek, now)?.decision?.retry_after()?;
+        let left = step(&self.bans, fingerprint, Step::Peek, now)?.decision.retry_after()?;
         (!left.is_zero()).then_some(left)
     }
 
@@ -137,7 +137,7 @@ impl<C: Clock> Ban<C> {
         if let Some(left) = self.left(fingerprint, now) {
             return Some(left);
         }
-        let counted = step(&self.refusals, fingerprint, Step::Ask, now)?.decision?;
+        let counted = step(&self.refusals, fingerprint, Step::Ask, now)?.decision;
         if counted.remaining == 0 {
             // Of several threads that reach this point together, all but the first find the key
             // banned.
@@ -162,7 +162,7 @@ fn step<C>(
     now: Timestamp,
 ) -> Option<One> {
     let part = Part::alone(fingerprint, 1, step);
-    let one = all.limiters.one(&part, Reading::of(&now))?;
+    let one = all.limiters.one(&part, Reading::of(&now));
     (!one.elsewhere).then_some(one)
 }
 

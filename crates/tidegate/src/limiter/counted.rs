@@ -38,7 +38,7 @@ impl<C: Clock> Limiter<C> {
     pub fn check_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> Decision {
         let one = self.call(cost).step(Step::Ask);
         count(statistics, one.verdict.is_allowed(), cost, one.at);
-        one.or_unlimited()
+        one.decision
     }
 }
 
@@ -83,7 +83,7 @@ impl<C: Clock> KeyedLimiter<C> {
     ) -> Decision {
         let one = self.one(&key, cost, Step::Ask);
         count(statistics, one.verdict.is_allowed(), cost, one.at);
-        one.or_unlimited()
+        one.decision
     }
 }
 

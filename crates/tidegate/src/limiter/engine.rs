@@ -12,8 +12,8 @@ pub(crate) trait Source {
     /// Runs one step.
     fn one(&self, cost: u64, step: Step) -> One;
 
-    /// Returns a preview; `None` if the limiter is unlimited.
-    fn preview(&self) -> Option<Box<dyn Preview>>;
+    /// Returns a preview.
+    fn preview(&self) -> Box<dyn Preview>;
 
     /// See [`Waitable::renew`].
     fn renew(&self) {}
@@ -96,7 +96,7 @@ impl<K: QueueKey, S: Source> Waitable for Call<'_, K, S> {
     }
 
     fn preview(&self, _stop: &Stop<K>) -> Option<Box<dyn Preview>> {
-        self.source.preview()
+        Some(self.source.preview())
     }
 
     fn delay(&self, done: &Done) -> Micros {

@@ -133,17 +133,17 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Takes `cost` units of the key's limiter if they fit now and nobody waits for them, and
     /// returns the decision. An unlimited key returns the largest possible values.
     pub fn check<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
-        self.one(&key, cost, Step::Ask).or_unlimited()
+        self.one(&key, cost, Step::Ask).decision
     }
 
     /// Returns the decision that [`KeyedLimiter::check`] would return, and takes nothing.
     pub fn peek<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
-        self.one(&key, cost, Step::Peek).or_unlimited()
+        self.one(&key, cost, Step::Peek).decision
     }
 
     /// Gives `units` back to the key's limiter, at most as many as are used.
     pub fn refund<'r>(&self, key: impl Key<'r>, units: u64) -> Decision {
-        self.one(&key, units, Step::Refund).or_unlimited()
+        self.one(&key, units, Step::Refund).decision
     }
 
     /// Resets the key's limiter, and wakes its waiters.
@@ -249,18 +249,14 @@ impl<'a, C: Clock> OfKey<'a, C> {
 impl<C: Clock> Source for OfKey<'_, C> {
     #[inline]
     fn one(&self, cost: u64, step: Step) -> One {
-        let Some(mut one) =
-            self.part(cost, step, |part| self.all.limiters.one(part, self.reading()))
-        else {
-            return One::unlimited(self.all.clock.now());
-        };
+        let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
         if let Terms::LookedUp(looked_up) = &self.terms {
             one.figures = looked_up.plan(self.all);
         }
         one
     }
 
-    fn preview(&self) -> Option<Box<dyn Preview>> {
+    fn preview(&self) -> Box<dyn Preview> {
         self.part(1, Step::Peek, |part| self.all.limiters.preview(part, self.reading()))
     }
 

@@ -5,7 +5,7 @@ use tidegate_core::Decision;
 use super::key::Key;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::Clock;
-use crate::step::{One, Step};
+use crate::step::{One, Step, is_unlimited};
 
 /// Units that were taken for work that may turn out to cost more or less.
 ///
@@ -17,38 +17,21 @@ use crate::step::{One, Step};
 pub struct Reservation {
     units: u64,
     decision: Decision,
-    taken_from: TakenFrom,
-}
-
-/// The limiter that the units were taken from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TakenFrom {
-    /// The key's own limiter.
-    Own,
-    /// The limiter shared by keys for which there is no room.
-    Shared,
-    /// No limiter: the key was unlimited.
-    Nothing,
+    /// Whether the limiter shared by keys for which there is no room took them.
+    is_elsewhere: bool,
 }
 
 impl Reservation {
     /// The reservation that one step made, or its refusal.
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
-        let decision = one.or_unlimited();
-        let taken_from = match (one.decision, one.elsewhere) {
-            (None, _) => TakenFrom::Nothing,
-            (Some(_), true) => TakenFrom::Shared,
-            (Some(_), false) => TakenFrom::Own,
-        };
-        if decision.is_allowed() { Ok(Self { units, decision, taken_from }) } else { Err(decision) }
+        let decision = one.decision;
+        let reservation = Self { units, decision, is_elsewhere: one.elsewhere };
+        if decision.is_allowed() { Ok(reservation) } else { Err(decision) }
     }
 
-    /// The step that ends the reservation.
-    fn end(&self, actual: u64) -> Step {
-        match self.taken_from {
-            TakenFrom::Nothing => Step::Peek,
-            TakenFrom::Own | TakenFrom::Shared => Step::Settle { actual },
-        }
+    /// The step that ends the reservation. From an unlimited key nothing was taken.
+    const fn end(&self, actual: u64) -> Step {
+        if is_unlimited(&self.decision) { Step::Peek } else { Step::Settle { actual } }
     }
 
     /// Units reserved.
@@ -92,7 +75,7 @@ impl<C: Clock> Limiter<C> {
     /// A debt of any size is kept in full. If it is too large for a packed state, the limiter keeps
     /// its state under a lock from then on.
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
-        self.call(reservation.units).step(reservation.end(actual)).or_unlimited()
+        self.call(reservation.units).step(reservation.end(actual)).decision
     }
 }
 
@@ -110,11 +93,11 @@ impl<C: Clock> KeyedLimiter<C> {
     /// the overflow limiter are settled there.
     pub fn settle<'r>(&self, key: impl Key<'r>, reservation: Reservation, actual: u64) -> Decision {
         let (units, step) = (reservation.units, reservation.end(actual));
-        let one = match reservation.taken_from {
-            TakenFrom::Shared => self.shared(units, step),
-            TakenFrom::Own | TakenFrom::Nothing => self.one(&key, units, step),
+        let one = match reservation.is_elsewhere {
+            true => self.shared(units, step),
+            false => self.one(&key, units, step),
         };
-        one.or_unlimited()
+        one.decision
     }
 
     /// Runs one step with the overflow limiter.
@@ -123,6 +106,6 @@ impl<C: Clock> KeyedLimiter<C> {
         let one = self.limiters.shared(units, step, reading);
         // Waiters for the overflow limiter wait in the queues of their own keys.
         self.queues.wake_all();
-        one.unwrap_or_else(|| One::unlimited(self.clock.now()))
+        one
     }
 }

@@ -91,7 +91,7 @@ impl<C: Timer> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub async fn acquire(&self, cost: u64, max_wait: Micros) -> Decision {
-        self.call(cost).wait(max_wait, &self.clock).await.or_unlimited()
+        self.call(cost).wait(max_wait, &self.clock).await.decision
     }
 }
 
@@ -107,7 +107,7 @@ impl<C: Park> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub fn acquire_blocking(&self, cost: u64, max_wait: Micros) -> Decision {
-        self.call(cost).wait_blocking(max_wait, &self.clock).or_unlimited()
+        self.call(cost).wait_blocking(max_wait, &self.clock).decision
     }
 }
 
@@ -122,7 +122,7 @@ impl<C: Timer> KeyedLimiter<C> {
         let call = self.call_of(&key, cost);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
-        call.wait(max_wait, &self.clock).await.or_unlimited()
+        call.wait(max_wait, &self.clock).await.decision
     }
 }
 
@@ -134,6 +134,6 @@ impl<C: Park> KeyedLimiter<C> {
         cost: u64,
         max_wait: Micros,
     ) -> Decision {
-        self.call_of(&key, cost).wait_blocking(max_wait, &self.clock).or_unlimited()
+        self.call_of(&key, cost).wait_blocking(max_wait, &self.clock).decision
     }
 }

@@ -17,7 +17,7 @@ use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
-use crate::step::{Ask, Decided, Lineage};
+use crate::step::{Ask, Lineage};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node
@@ -139,8 +139,7 @@ impl Fallback {
         if here.len() == local.len() || !step.wants_values() {
             return done;
         }
-        let decided = |one| done.of(&here, one).cloned().unwrap_or_else(Decided::unlimited);
-        step::Done { decisions: local.iter().map(decided).collect(), ..done }
+        step::Done { decisions: done.of_each(&here, local), ..done }
     }
 
     /// Notes which limiters the store denied, and for how long. Limiters with values from the request are left
@@ -239,7 +238,7 @@ impl Fallback {
     /// Returns a limiter as this process knows it, but with its own values.
     pub(super) fn met(&self, met: &KeyAsk) -> Ask {
         let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *met;
-        let KeyAsk { enforced, brought, by_plan, by, .. } = *met;
+        let KeyAsk { enforced, brought, by_plan, is_unlimited, by, .. } = *met;
         let (fingerprint, figures) = (self.fingerprint(met), None);
         Ask {
             lineage,
@@ -253,6 +252,7 @@ impl Fallback {
             brought,
             by_plan,
             figures,
+            is_unlimited,
             by,
         }
     }

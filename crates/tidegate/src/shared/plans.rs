@@ -51,8 +51,8 @@ impl SharedGate {
     pub(super) fn met_at_all(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
         let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| store.key(rule, descriptor);
         let lineage = |number| store.generation.lineage(number);
-        let figures = |number, _, own: &Rule| store.figures(number, own);
-        self.front.resolve(store.policy(), lineage, request, key, figures)
+        let is_figured = |number| store.is_figured(number);
+        self.front.resolve(store.policy(), lineage, request, key, is_figured)
     }
 
     /// Returns the limiters of a request with the costs to settle. Limiters that are unlimited now are
@@ -81,7 +81,7 @@ impl ToSettle {
     pub(super) fn of(limiters: Vec<(KeyAsk, u64)>) -> Self {
         let mut all = Self::default();
         for (met, actual) in limiters {
-            if !met.is_unlimited() {
+            if !met.is_unlimited {
                 all.met.push(met);
                 all.actual.push(actual);
             } else if actual < met.cost {

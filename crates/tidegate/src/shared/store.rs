@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tidegate_core::{Micros, Rule, Timestamp};
+use tidegate_core::{Micros, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::frontend::GateQueues;
 use crate::request::Descriptor;
 use crate::request::Origin;
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Figures, Lineage};
+use crate::step::Lineage;
 use crate::store::memory::Generation;
 use crate::store::redis::script::{NewerValues, Step};
 use crate::store::redis::{Client, key_of};
@@ -125,13 +125,6 @@ impl Store {
     /// Returns the key of the limiter of a descriptor that a rule matches.
     pub(super) fn key(&self, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
         key_of(&self.client.settings().key_prefix, rule, descriptor)
-    }
-
-    /// Returns the values for a rule's variant whose own are `own`, if each request has its own values; `None`
-    /// if the rule does not limit.
-    pub(super) fn figures(&self, rule: usize, own: &Rule) -> Option<Figures> {
-        let unlimited = || own.is_unlimited().then(|| Arc::new(own.clone()));
-        (self.is_figured(rule) || !own.is_unlimited()).then(unlimited)
     }
 }
 

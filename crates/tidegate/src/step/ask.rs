@@ -69,6 +69,8 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) by_plan: bool,
     /// Values in place of the rule's own: supplied by the request, or of a plan.
     pub(crate) figures: Figures,
+    /// Whether the values that hold admit everything.
+    pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
 }
@@ -89,12 +91,12 @@ impl<K> Ask<K> {
 
     /// Whether it can deny the request. (A report is never refused, but it can be denied.)
     pub(crate) fn can_deny(&self) -> bool {
-        self.enforced && self.asks > 0 && !self.is_unlimited()
+        self.enforced && self.asks > 0
     }
 
     /// Whether the request takes units from it and the rule is enforced.
     pub(crate) fn takes_enforced(&self) -> bool {
-        self.enforced && self.cost > 0 && !self.is_unlimited()
+        self.enforced && self.cost > 0
     }
 
     /// The step of this limiter in a step over all limiters of the request, and the units of that
@@ -115,19 +117,13 @@ impl<K> Ask<K> {
         let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
         self.figures.as_deref().or_else(own)
     }
-
-    /// Whether its plan or the values from the request admit everything. (If a rule's own values admit
-    /// everything, the rule is not used at all.)
-    pub(crate) fn is_unlimited(&self) -> bool {
-        self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
-    }
 }
 
-/// Keeps only limiters that can refuse.
+/// Keeps only limiters of rules that limit.
 #[inline]
 pub(crate) fn limited<K>(mut met: InlineList<Ask<K>>) -> InlineList<Ask<K>> {
-    if met.iter().any(Ask::is_unlimited) {
-        met.retain(|one| !one.is_unlimited());
+    if met.iter().any(|one| one.is_unlimited) {
+        met.retain(|one| !one.is_unlimited);
     }
     met
 }

@@ -13,8 +13,8 @@ use crate::inline_list::InlineList;
 pub(crate) struct One {
     pub(crate) verdict: Verdict,
     pub(crate) at: Timestamp,
-    /// `None` for [`Step::Decide`], or if the rule is unlimited.
-    pub(crate) decision: Option<Decision>,
+    /// For [`Step::Decide`] only the verdict, without values.
+    pub(crate) decision: Decision,
     /// There was no room: the key shares a limiter with others, or was refused, or its limiter
     /// keeps coarser times.
     pub(crate) overflow: bool,
@@ -25,16 +25,15 @@ pub(crate) struct One {
 }
 
 impl One {
-    /// The reply under a rule that admits everything.
-    pub(crate) const fn unlimited(at: Timestamp) -> Self {
-        let (verdict, decision) = (Verdict::Allow, None);
+    /// The reply of the limiter itself.
+    #[inline]
+    pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
         Self { verdict, at, decision, overflow: false, elsewhere: false, figures: None }
     }
 
-    /// The decision, or that of an unlimited limiter.
-    #[inline]
-    pub(crate) fn or_unlimited(&self) -> Decision {
-        self.decision.unwrap_or(UNLIMITED)
+    /// The reply under a rule that admits everything.
+    pub(crate) const fn unlimited(at: Timestamp) -> Self {
+        Self::of(Verdict::Allow, UNLIMITED, at)
     }
 }
 
@@ -47,28 +46,18 @@ pub(crate) struct Decided {
     pub(crate) elsewhere: bool,
     /// The rule that decided, if it was changed since it was loaded.
     pub(crate) figures: Option<Arc<Rule>>,
-    /// The changed rule is unlimited, so this reply has no values.
-    pub(crate) unlimited: bool,
 }
 
 impl Decided {
     /// The decision of a limiter under the values of its policy.
     pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
-        Self { decision, overflow, elsewhere, figures: None, unlimited: false }
-    }
-
-    /// The reply of a limiter whose changed rule is unlimited.
-    pub(crate) fn unlimited() -> Self {
-        Self { unlimited: true, ..Self::of(UNLIMITED, false, false) }
+        Self { decision, overflow, elsewhere, figures: None }
     }
 
     /// The reply of one limiter by itself; `None` for [`Step::Decide`].
     pub(crate) fn by(one: One, step: Step) -> Option<Self> {
-        let One { overflow, elsewhere, figures, .. } = one;
-        match one.decision {
-            Some(decision) => Some(Self { figures, ..Self::of(decision, overflow, elsewhere) }),
-            None => step.wants_values().then(|| Self { figures, ..Self::unlimited() }),
-        }
+        let One { decision, overflow, elsewhere, figures, .. } = one;
+        step.wants_values().then_some(Self { decision, overflow, elsewhere, figures })
     }
 }
 
@@ -90,25 +79,55 @@ impl<D> Done<D> {
     }
 }
 
-/// The result of a step over one limiter.
-impl From<Done> for One {
-    fn from(done: Done) -> Self {
-        let decided = done.decisions.into_iter().find(|decided| !decided.unlimited);
-        let decision = decided.as_ref().map(|decided| decided.decision);
-        let verdict = match (done.allowed, decision) {
-            (true, _) => Verdict::Allow,
-            (false, decision) => decision.map_or(Verdict::Deny, |decision| decision.verdict()),
-        };
-        let (overflow, elsewhere) =
-            decided.as_ref().map_or((false, false), |one| (one.overflow, one.elsewhere));
-        let figures = decided.and_then(|decided| decided.figures);
-        Self { verdict, at: done.at, decision, overflow, elsewhere, figures }
+impl Done {
+    /// Returns the decisions of `others`, which the step over `met` decided about. A limiter that is not among `met`
+    /// refuses nothing.
+    pub(crate) fn of_each<K: PartialEq>(
+        &self,
+        met: &[Ask<K>],
+        others: &[Ask<K>],
+    ) -> InlineList<Decided> {
+        let unlimited = || Decided::of(UNLIMITED, false, false);
+        let decided = |one| self.of(met, one).cloned().unwrap_or_else(unlimited);
+        others.iter().map(decided).collect()
     }
 }
 
+/// The result of a step over one limiter.
+impl From<Done> for One {
+    fn from(done: Done) -> Self {
+        let verdict = if done.allowed { Verdict::Allow } else { Verdict::Deny };
+        match done.decisions.into_iter().next() {
+            None => Self::of(verdict, without_values(verdict), done.at),
+            Some(Decided { decision, overflow, elsewhere, figures }) => {
+                let verdict = if done.allowed { verdict } else { decision.verdict() };
+                Self { verdict, at: done.at, decision, overflow, elsewhere, figures }
+            }
+        }
+    }
+}
+
+/// The decision of a limiter whose rule admits everything. No other has this limit.
 pub(crate) const UNLIMITED: Decision = Decision {
     outcome: Outcome::Allow { delay: Micros::ZERO },
     limit: u64::MAX,
     remaining: u64::MAX,
     reset_after: Micros::ZERO,
 };
+
+/// Whether a limiter decided whose rule admits everything.
+#[inline]
+pub(crate) const fn is_unlimited(decision: &Decision) -> bool {
+    decision.limit == UNLIMITED.limit
+}
+
+/// A verdict as a decision.
+#[inline]
+pub(crate) const fn without_values(verdict: Verdict) -> Decision {
+    let outcome = match verdict {
+        Verdict::Allow => Outcome::Allow { delay: Micros::ZERO },
+        Verdict::Deny => Outcome::Deny { retry_after: Micros::ZERO },
+        Verdict::Never => Outcome::Never,
+    };
+    Decision { outcome, limit: 0, remaining: 0, reset_after: Micros::ZERO }
+}

@@ -33,13 +33,14 @@ mod spin;
 mod succession;
 mod sync;
 mod table;
+mod unlimited;
 
 use std::sync::Arc;
 
 use tidegate_core::{Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
-use crate::inline_list::InlineList;
+use crate::inline_list::{InlineList, StepList};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
@@ -56,7 +57,7 @@ pub(crate) use replacement::Replacement;
 pub(crate) use succession::Moved;
 use sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 pub(crate) use table::Part;
-use table::{LockedLimiters, StoreVerbs};
+use table::{LockedLimiter, LockedLimiters};
 
 /// All limiters of a gate, through all its policies.
 #[derive(Debug)]
@@ -187,7 +188,7 @@ impl MemoryStore {
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
-        let locked = generation.lock_all(met, &step, clock.now())?;
+        let locked = generation.lock_all(met, &step, clock)?;
         let (done, short) = run(locked, met, clock, &step);
         self.tidy_if(generation, short, done.at);
         Ok(done)
@@ -212,7 +213,7 @@ impl MemoryStore {
         met: &[Ask],
         now: Timestamp,
     ) -> Result<(), Moved> {
-        let locked = generation.lock_all(met, &|_| Step::Refund, now)?;
+        let locked = generation.lock_all(met, &|_| Step::Refund, &now)?;
         locked.into_iter().rev().for_each(|hold| hold.forget());
         Ok(())
     }
@@ -239,19 +240,27 @@ impl Generation {
         &'a self,
         met: &'a [Ask],
         step: &impl Fn(usize) -> Step,
-        now: Timestamp,
-    ) -> Result<Vec<Box<dyn LockedLimiters + 'a>>, Moved> {
-        let mut order: Vec<_> = met.iter().enumerate().collect();
-        order.sort_by_key(|(_, met)| self.table_number(met));
-        let mut locked = Vec::with_capacity(met.len());
-        for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
+        clock: &dyn Clock,
+    ) -> Result<Locked<'a>, Moved> {
+        let mut order: StepList<_> = met.iter().enumerate().collect();
+        // Usually they are in the order of the rules.
+        if !met.is_sorted_by_key(|met| self.table_number(met)) {
+            order.sort_by_key(|(_, met)| self.table_number(met));
+        }
+        let mut locked = StepList::new();
+        let same_table =
+            |a: &(usize, &Ask), b: &(usize, &Ask)| self.table_number(a.1) == self.table_number(b.1);
+        for of_one in order.chunk_by(same_table) {
             let part = |(place, met): &(usize, &'a Ask)| self.part(*place, met, step(*place));
-            let parts: InlineList<_> = of_one.iter().map(part).collect();
             let Some(table) = of_one.first().and_then(|(_, met)| self.table(met)) else { continue };
-            match table.hold(&parts, now) {
+            let hold = match of_one {
+                [one] => table.hold(&[part(one)], clock),
+                several => table.hold(&several.iter().map(part).collect::<Vec<_>>(), clock),
+            };
+            match hold {
                 Ok(hold) => locked.push(hold),
                 Err(Moved) => {
-                    unlock(locked, now);
+                    unlock(locked, clock.now());
                     return Err(Moved);
                 }
             }
@@ -260,6 +269,9 @@ impl Generation {
     }
 }
 
+/// The limiters of a step, table by table in the order in which they were locked.
+type Locked<'a> = StepList<Box<dyn LockedLimiters + 'a>>;
+
 /// Turns the reply of one limiter into that of a step.
 fn done_by(met: &Ask, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !met.enforced, one.at);
@@ -267,21 +279,19 @@ fn done_by(met: &Ask, one: One, step: Step) -> Done {
 }
 
 /// Runs a step over locked limiters, and unlocks them; also returns whether one had no room.
-fn run<'h>(
-    mut locked: Vec<Box<dyn LockedLimiters + 'h>>,
+fn run(
+    mut locked: Locked<'_>,
     met: &[Ask],
     clock: &impl Clock,
     step: &impl Fn(usize) -> Step,
 ) -> (Done, bool) {
     let at = clock.now();
     locked.iter_mut().for_each(|hold| hold.begin(at));
-    let mut limiters = Vec::with_capacity(met.len());
-    locked.iter_mut().for_each(|hold| hold.held(&mut limiters));
-    limiters.sort_unstable_by_key(|limiter| limiter.place);
-    let (places, mut held): (Vec<_>, Vec<_>) =
-        limiters.into_iter().map(|limiter| (limiter.place, limiter.verbs)).unzip();
+    let mut held = StepList::new();
+    locked.iter_mut().for_each(|hold| hold.held(&mut held));
+    held.sort_unstable_by_key(|one| one.place);
     let allowed = match step(0) {
-        Step::Decide | Step::Ask => ask_all(&mut held, &places, met, at),
+        Step::Decide | Step::Ask => ask_all(&mut held, met, at),
         Step::Peek | Step::AskReported | Step::Report => look_at_all(&mut held, at),
         Step::Refund => {
             look_at_all(&mut held, at);
@@ -289,7 +299,7 @@ fn run<'h>(
             look_at_all(&mut held, at)
         }
         Step::Settle { .. } => {
-            settle_all(&mut held, &places, met, at, step);
+            settle_all(&mut held, met, at, step);
             look_at_all(&mut held, at)
         }
     };
@@ -304,31 +314,26 @@ fn run<'h>(
 }
 
 /// Stores the changes of a step, if any, and unlocks.
-fn unlock(locked: Vec<Box<dyn LockedLimiters + '_>>, at: Timestamp) {
+fn unlock(locked: Locked<'_>, at: Timestamp) {
     // In reverse order: a table that grows when it is unlocked waits for one of its chains, whose lock another step
     // may hold while it waits for a later table.
     locked.into_iter().rev().for_each(|hold| hold.release(at));
 }
 
 /// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken.
-fn ask_all<'a>(
-    held: &mut [Box<dyn StoreVerbs + 'a>],
-    places: &[usize],
-    met: &[Ask],
-    at: Timestamp,
-) -> bool {
+fn ask_all(held: &mut [LockedLimiter<'_>], met: &[Ask], at: Timestamp) -> bool {
     if met.iter().all(|met| met.asks == met.cost && !met.report) {
         return decide_all(held, at);
     }
-    let part = |place: &usize| met.get(*place).map(|met| met.part(Step::Ask).1);
-    for (one, place) in held.iter_mut().zip(places) {
-        if part(place) == Some(Step::Report) {
+    let part = |one: &LockedLimiter<'_>| met.get(one.place).map(|met| met.part(Step::Ask).1);
+    for one in held.iter_mut() {
+        if part(one) == Some(Step::Report) {
             one.take_reported(at);
         }
     }
     let goes_on = look_at_all(held, at);
-    for (one, place) in held.iter_mut().zip(places).filter(|_| goes_on) {
-        if part(place) == Some(Step::Ask) && one.verdict().is_allowed() {
+    for one in held.iter_mut().filter(|_| goes_on) {
+        if part(one) == Some(Step::Ask) && one.verdict().is_allowed() {
             one.take();
         }
     }
@@ -336,15 +341,14 @@ fn ask_all<'a>(
 }
 
 /// Settles each limiter for the units at its index in the request.
-fn settle_all<'a>(
-    held: &mut [Box<dyn StoreVerbs + 'a>],
-    places: &[usize],
+fn settle_all(
+    held: &mut [LockedLimiter<'_>],
     met: &[Ask],
     at: Timestamp,
     step: impl Fn(usize) -> Step,
 ) {
-    for (one, place) in held.iter_mut().zip(places) {
-        if let (Step::Settle { actual }, Some(met)) = (step(*place), met.get(*place)) {
+    for one in held {
+        if let (Step::Settle { actual }, Some(met)) = (step(one.place), met.get(one.place)) {
             one.settle(at, met.cost, actual);
         }
     }

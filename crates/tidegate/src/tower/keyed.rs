@@ -15,7 +15,7 @@ use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::clock::{Clock, Timer};
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
-use crate::step::{Descriptors, Lineage, One, Step};
+use crate::step::{Descriptors, Lineage, One, Step, is_unlimited};
 use crate::wait::wait_until;
 
 /// The name of the rule in answers.
@@ -148,7 +148,8 @@ impl<C: Clock> Keyed<C> {
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
         let One { verdict, at, decision, overflow, elsewhere, .. } = one;
-        let reply = decision.map(|decision| Reply {
+        let is_limited = !is_unlimited(&decision);
+        let reply = is_limited.then_some(Reply {
             lineage: Lineage::NONE,
             number: 0,
             variant: 0,

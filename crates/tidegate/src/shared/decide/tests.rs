@@ -30,6 +30,7 @@ fn ada(cost: u64) -> [KeyAsk; 1] {
         brought,
         by_plan,
         figures,
+        is_unlimited: false,
         by,
     }]
 }

@@ -102,8 +102,7 @@ impl<'g> ToStore<'g> {
         let done =
             |decisions| Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions };
         let last = done(self.decided.clone());
-        let decided = |first| last.of(&self.met, first).cloned().unwrap_or_else(Decided::unlimited);
-        done(self.first.iter().map(decided).collect())
+        done(last.of_each(&self.met, &self.first))
     }
 
     /// Turns the refusal `done`, by the limiters that matched at first, into an answer of the limiters that

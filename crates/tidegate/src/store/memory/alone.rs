@@ -6,7 +6,7 @@ use tidegate_core::{Rule, RuleErrors, Timestamp};
 
 use super::budget::Budget;
 use super::build::{Build, SharedTable, budget_of};
-use super::migration::{drain, sweep, too_small};
+use super::migration::{sweep, too_small};
 use super::newest::Newest;
 use super::preview::Preview;
 use super::succession::Moved;
@@ -20,10 +20,8 @@ use crate::step::{One, Step};
 /// The limiters of one rule. If the rule never changes, only the first table is read.
 #[derive(Debug)]
 pub(crate) struct Limiters {
-    /// `None` if the rule was unlimited at first.
-    first: Option<SharedTable>,
-    /// `None` while the rule is unlimited.
-    newest: Newest<Option<SharedTable>>,
+    first: SharedTable,
+    newest: Newest<SharedTable>,
     /// Locked while the rule changes.
     changing: Mutex<()>,
     budget: Arc<Budget>,
@@ -43,15 +41,11 @@ impl Limiters {
     pub(crate) fn of_rules(usual: &Rule, caps: &RuleSpec) -> Self {
         let budget = budget_of(caps, None);
         let build = Build { base: None, budget: &budget, at: Timestamp::EPOCH };
-        Self::beginning_with(Some(build.table_of_rules(usual, Vec::new())), budget, None)
+        Self::beginning_with(build.table_of_rules(usual, Vec::new()), budget, None)
     }
 
-    fn beginning_with(
-        first: Option<SharedTable>,
-        budget: Arc<Budget>,
-        base: Option<Timestamp>,
-    ) -> Self {
-        let newest = Newest::new(first.clone());
+    fn beginning_with(first: SharedTable, budget: Arc<Budget>, base: Option<Timestamp>) -> Self {
+        let newest = Newest::new(Arc::clone(&first));
         Self { first, newest, changing: Mutex::new(()), budget, base }
     }
 
@@ -68,44 +62,36 @@ impl Limiters {
         published: impl FnOnce(),
     ) -> Result<(), RuleErrors> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = (*self.newest.read()).clone();
+        let old = Arc::clone(&*self.newest.read());
         let build = |at| Build { base: self.base, budget: &self.budget, at };
         let before = at();
-        let (bytes, limiters) = match &old {
-            Some(old) if !build(before).packs(rule) => old.weigh(rule, before),
-            _ => (0, 0),
-        };
+        let (bytes, limiters) =
+            if build(before).packs(rule) { (0, 0) } else { old.weigh(rule, before) };
         if bytes > spec.most_bytes() {
             return Err(too_small(spec.most_bytes(), bytes, limiters));
         }
-        let mut new = None;
         self.newest.publish(|| {
-            old.iter().for_each(|old| old.succession().supersede());
+            old.succession().supersede();
             self.budget.follow(spec);
-            new = build(at()).table(rule, old.clone().into_iter().collect());
-            self.budget.largest_needs(new.as_ref().map_or(0, |table| table.bytes_of_one()));
-            new.clone()
+            let new = build(at()).table(rule, vec![Arc::clone(&old)]);
+            self.budget.largest_needs(new.bytes_of_one());
+            new
         });
         published();
-        match (&old, &new) {
-            (Some(old), Some(new)) => {
-                sweep(old, new);
-                new.succession().end();
-            }
-            (Some(old), None) => drain(old),
-            _ => {}
-        }
+        let new = Arc::clone(&*self.newest.read());
+        sweep(&old, &new);
+        new.succession().end();
         Ok(())
     }
 
     /// Puts a rule in force for the overflow limiter of a table with a rule for each limiter.
     pub(crate) fn amend_usual(&self, rule: &Rule) {
-        self.first.iter().for_each(|table| table.amend(rule));
+        self.first.amend(rule);
     }
 
     /// Whether the early part of a [`Reading`] is used.
     pub(crate) fn reads_early(&self) -> bool {
-        self.first.as_ref().is_some_and(|table| table.reads_early())
+        self.first.reads_early()
     }
 
     /// Limiters in existence.
@@ -113,7 +99,7 @@ impl Limiters {
         self.budget.keys()
     }
 
-    /// [`Table::admits`]; true while unlimited.
+    /// [`Table::admits`].
     #[inline]
     pub(crate) fn admits(
         &self,
@@ -122,58 +108,47 @@ impl Limiters {
         early: Timestamp,
         clock: &dyn Clock,
     ) -> bool {
-        if let Some(first) = &self.first
-            && let Ok(admitted) = first.admits(fingerprint, cost, early, clock)
-        {
+        if let Ok(admitted) = self.first.admits(fingerprint, cost, early, clock) {
             return admitted;
         }
         // The early part was read for the first table, which may not use it.
         let early = Reading::joined(early, clock).early();
-        self.ask_newest(|table| table.admits(fingerprint, cost, early, clock)).unwrap_or(true)
+        self.ask_newest(|table| table.admits(fingerprint, cost, early, clock))
     }
 
-    /// [`Table::one`]; `None` while unlimited.
+    /// [`Table::one`].
     #[inline]
-    pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Option<One> {
+    pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
         self.ask(|table| table.one(part, reading))
     }
 
-    /// [`Table::shared`]; `None` while unlimited.
-    pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
+    /// [`Table::shared`].
+    pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         self.ask(|table| table.shared(cost, step, reading))
     }
 
-    /// [`Table::preview`]; `None` while unlimited.
-    pub(crate) fn preview(
-        &self,
-        part: &Part<'_>,
-        reading: Reading<'_>,
-    ) -> Option<Box<dyn Preview>> {
+    /// [`Table::preview`].
+    pub(crate) fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
         self.ask(|table| table.preview(part, reading))
     }
 
     /// [`Table::forget`].
     pub(crate) fn forget(&self, fingerprint: Fingerprint) {
-        let _ = self.ask(|table| table.forget(fingerprint));
+        self.ask(|table| table.forget(fingerprint));
     }
 
     /// [`Table::touch`].
     pub(crate) fn touch(&self, fingerprint: Fingerprint) -> u64 {
-        self.first.as_ref().map_or(0, |table| table.touch(fingerprint))
+        self.first.touch(fingerprint)
     }
 
     #[inline]
-    fn ask<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> Option<O> {
-        if let Some(first) = &self.first
-            && let Ok(reply) = ask(&**first)
-        {
-            return Some(reply);
-        }
-        self.ask_newest(ask)
+    fn ask<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> O {
+        ask(&*self.first).unwrap_or_else(|Moved| self.ask_newest(ask))
     }
 
     #[cold]
-    fn ask_newest<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> Option<O> {
-        self.newest.ask(|newest| newest.as_ref().map(|table| ask(&**table)).transpose())
+    fn ask_newest<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> O {
+        self.newest.ask(|newest| ask(&**newest))
     }
 }

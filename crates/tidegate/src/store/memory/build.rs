@@ -10,6 +10,7 @@ use super::ruled::RuledTable;
 use super::sharded::Sharded;
 use super::succession::Succession;
 use super::table::Table;
+use super::unlimited::Unlimited;
 use crate::rules::RuleSpec;
 
 /// A table that several generations can share.
@@ -26,10 +27,17 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Builds the table of a rule, which succeeds `old`; `None` if the rule is unlimited.
-    pub(super) fn table(self, rule: &Rule, old: Vec<SharedTable>) -> Option<SharedTable> {
+    /// Builds the table of a rule, which succeeds `old`.
+    pub(super) fn table(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
+        let succession = Succession::new(rule.clone(), self.at, old.clone());
+        let table = rule.visit(Building { build: self, succession });
+        table.unwrap_or_else(|| self.table_of_nothing(rule, old))
+    }
+
+    /// Builds a table that drops the limiters of the `old` ones, which are under `rule` or succeeded by it.
+    pub(super) fn table_of_nothing(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
         let succession = Succession::new(rule.clone(), self.at, old);
-        rule.visit(Building { build: self, succession })
+        Arc::new(Unlimited::new(Arc::clone(self.budget), succession))
     }
 
     /// Builds a table with a rule for each limiter; `usual` is the rule of keys without one.

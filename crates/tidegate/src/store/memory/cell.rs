@@ -7,6 +7,7 @@
 
 mod locked;
 mod pair;
+mod unlimited;
 mod word;
 
 use std::fmt;
@@ -15,12 +16,13 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
 use super::leaving::carried;
-use super::preview::{Preview, preview_of_unlimited};
+use super::preview::Preview;
 use super::replacement::Replacement;
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use locked::Locked;
 use pair::Pair;
+use unlimited::UnlimitedCell;
 use word::Word;
 
 /// The bit that packed states leave free.
@@ -44,58 +46,50 @@ pub(crate) trait Cell: fmt::Debug + Send + Sync {
     /// Creates a preview from the current state.
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview>;
 
-    /// Closes the cell for good. Returns the next cell, under `rule`, in which what was used stays used; `None` if
-    /// `rule` is unlimited.
-    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>>;
+    /// Closes the cell for good. Returns the next cell, under `rule`, in which what was used stays used.
+    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell>;
 }
 
 impl Replacement<dyn Cell> {
     /// [`Cell::admits`] of the cell in force.
     pub(crate) fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
-        self.with(|cell| {
-            cell.is_none_or(|cell| cell.admits(cost, reading.early(), reading.clock()))
-        })
+        self.ask(|cell| cell.admits(cost, reading.early(), reading.clock()))
     }
 
     /// [`Cell::step`] of the cell in force.
     pub(crate) fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        self.with(|cell| match cell {
-            Some(cell) => cell.step(cost, step, reading),
-            None => One::unlimited(reading.early()),
-        })
+        self.ask(|cell| cell.step(cost, step, reading))
     }
 
     /// [`Cell::forget`] of the cell in force.
     pub(crate) fn forget(&self) {
-        self.with(|cell| cell.iter().for_each(|cell| cell.forget()));
+        self.ask(|cell| cell.forget());
     }
 
     /// [`Cell::preview`] of the cell in force.
     pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
-        self.with(|cell| cell.map_or_else(preview_of_unlimited, |cell| cell.preview(reading)))
+        self.ask(|cell| cell.preview(reading))
     }
 
     /// Puts `rule` in force in place of that of `first`, or of the cell that replaced it.
-    pub(crate) fn amend(
-        &self,
-        first: Option<&(dyn Cell + 'static)>,
-        rule: &Rule,
-        reading: Reading<'_>,
-    ) {
-        self.change(first, |last| match last {
-            Some(cell) => cell.close(rule, reading),
-            None => rule.visit(cell_of(None, Self::none_yet())),
-        });
+    pub(crate) fn amend(&self, first: &(dyn Cell + 'static), rule: &Rule, reading: Reading<'_>) {
+        self.change(first, |last| last.close(rule, reading));
+    }
+
+    fn ask<O>(&self, ask: impl FnOnce(&dyn Cell) -> O) -> O {
+        self.with(|cell| ask(cell.unwrap_or(&UnlimitedCell(None))))
     }
 }
 
-/// Creates the cell of the visited rule; `later` decides once the cell is closed. Without `base`, the base of packed
+/// Creates the cell of a rule; `replacement` decides once the cell is closed. Without `base`, the base of packed
 /// times, the state is kept unpacked.
 pub(crate) fn cell_of(
+    rule: &Rule,
     base: Option<Timestamp>,
-    replacement: Arc<Replacement<dyn Cell>>,
-) -> impl Visitor<Out = Box<dyn Cell>> {
-    Build { base, replacement }
+    replacement: &Arc<Replacement<dyn Cell>>,
+) -> Box<dyn Cell> {
+    let cell = rule.visit(Build { base, replacement: Arc::clone(replacement) });
+    cell.unwrap_or_else(|| Box::new(UnlimitedCell(Some(Arc::clone(replacement)))))
 }
 
 struct Build {
@@ -130,6 +124,16 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
         let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
         Box::new(Locked::new(algorithm.clone(), state, Replacement::none_yet()))
     }
+}
+
+/// Creates the cell under `rule` that follows a closed one with this state.
+fn followed_under<R: Algorithm>(
+    rule: &Rule,
+    old: &R,
+    state: Option<R::State>,
+    now: Timestamp,
+) -> Box<dyn Cell> {
+    rule.visit(CarryOver { old, state, now }).unwrap_or_else(|| Box::new(UnlimitedCell(None)))
 }
 
 /// Creates the cell that follows a closed one under the same rule.

@@ -154,6 +154,6 @@ impl<E> Change<E> {
     /// The denial under a rule that the request supplied and that does not come in force.
     pub(super) fn denied(&self) -> Option<Decision> {
         let seen = self.seen.as_ref().filter(|_| !self.in_force)?;
-        seen.decision.filter(|_| seen.verdict == Verdict::Deny)
+        (seen.verdict == Verdict::Deny).then_some(seen.decision)
     }
 }

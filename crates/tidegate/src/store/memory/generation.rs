@@ -25,8 +25,8 @@ pub(crate) struct Generation {
 #[derive(Clone, Debug)]
 pub(super) struct TablesOfRule {
     pub(super) lineage: Lineage,
-    /// By variant; `None` if it is unlimited. One table for all if each limiter has a rule of its own.
-    pub(super) tables: Vec<Option<SharedTable>>,
+    /// By variant. One table for all if each limiter has a rule of its own.
+    pub(super) tables: Vec<SharedTable>,
     pub(super) is_per_key: bool,
     /// When its values came in force; a later change of a rule always has a later time.
     pub(super) since: Timestamp,
@@ -103,7 +103,7 @@ impl Generation {
     #[inline]
     pub(super) fn table(&self, met: &Ask) -> Option<&dyn Table> {
         let rule = self.rules.get(met.rule)?;
-        rule.tables.get(if rule.is_per_key { 0 } else { met.variant })?.as_deref()
+        Some(&**rule.tables.get(if rule.is_per_key { 0 } else { met.variant })?)
     }
 
     /// A number for the one order of tables through all generations: by lineage, then by variant.
@@ -114,6 +114,6 @@ impl Generation {
 
     /// All tables, those of removed rules included.
     pub(super) fn tables(&self) -> impl Iterator<Item = &SharedTable> {
-        self.rules.iter().flat_map(|rule| rule.tables.iter().flatten()).chain(&self.removed)
+        self.rules.iter().flat_map(|rule| &rule.tables).chain(&self.removed)
     }
 }

@@ -41,7 +41,7 @@ impl Known {
         let build = Build { base: store.base, budget: &budget, at };
         let is_per_key = store.per_key.has(rule.spec());
         let tables = match is_per_key {
-            true => vec![Some(build.table_of_rules(&store.per_key.usual(rule), Vec::new()))],
+            true => vec![build.table_of_rules(&store.per_key.usual(rule), Vec::new())],
             false => variants(rule).map(|rule| build.table(rule, Vec::new())).collect(),
         };
         let of_rule = TablesOfRule { lineage, tables, is_per_key, since: at };
@@ -52,7 +52,7 @@ impl Known {
     }
 
     pub(super) fn supersede(&self) {
-        self.of_rule.tables.iter().flatten().for_each(|table| table.succession().supersede());
+        self.of_rule.tables.iter().for_each(|table| table.succession().supersede());
     }
 
     /// Returns the bytes that the limiters to be moved would take under `rule`, and their number.
@@ -72,8 +72,7 @@ impl Known {
         let moved = variants.filter_map(|(variant, old)| {
             let is_moved =
                 become_per_key || !self.keeps(variant, rule) && !build.packs(rule.variant(variant));
-            let (bytes, count) =
-                old.as_ref().filter(|_| is_moved)?.weigh(rule.variant(variant), at);
+            let (bytes, count) = is_moved.then(|| old.weigh(rule.variant(variant), at))?;
             Some((bytes.saturating_add(count.saturating_mul(of_own)), count))
         });
         moved.fold((0, 0), |(bytes, limiters), (more, count)| {
@@ -110,8 +109,13 @@ impl Known {
             let lineage = self.of_rule.lineage;
             let Self { is_kept, is_planned, .. } = *self;
             let fresh = Self { is_kept, is_planned, ..Self::new(store, rule, lineage, at) };
-            let old = std::mem::replace(self, fresh).of_rule.tables;
-            migrations.0.extend(old.into_iter().flatten().map(|old| (old, None)));
+            let old = std::mem::replace(self, fresh);
+            let build = Build { base: store.base, budget: &old.budget, at };
+            migrations.0.extend(old.of_rule.tables.into_iter().map(|table| {
+                let end =
+                    build.table_of_nothing(&table.succession().rule, vec![Arc::clone(&table)]);
+                (table, end)
+            }));
             self.become_per_key(store, rule, at, migrations);
             return;
         }
@@ -127,15 +131,15 @@ impl Known {
                 if has_places && self.keeps(variant, rule) {
                     return old.clone();
                 }
-                let new = build.table(rule.variant(variant), old.clone().into_iter().collect());
-                migrations.0.extend(old.clone().map(|old| (old, new.clone())));
+                let new = build.table(rule.variant(variant), vec![Arc::clone(old)]);
+                migrations.0.push((Arc::clone(old), Arc::clone(&new)));
                 new
             });
             self.of_rule.tables = tables.collect();
             let most = self.budget.most_keys();
             self.places = if has_places { self.places.min(most) } else { most };
         }
-        let tables = self.of_rule.tables.iter().flatten();
+        let tables = self.of_rule.tables.iter();
         self.budget.largest_needs(tables.map(|table| table.bytes_of_one()).max().unwrap_or(0));
         (self.rule, self.is_in_force, self.removed_at) = (rule.clone(), true, None);
     }
@@ -152,7 +156,7 @@ impl Known {
     pub(super) fn amend_overflow(&self, store: &MemoryStore, rule: &PolicyRule) {
         if self.of_rule.is_per_key {
             let usual = store.per_key.usual(rule);
-            self.of_rule.tables.iter().flatten().for_each(|table| table.amend(&usual));
+            self.of_rule.tables.iter().for_each(|table| table.amend(&usual));
         }
     }
 
@@ -168,10 +172,10 @@ impl Known {
             return;
         }
         let build = Build { base: store.base, budget: &self.budget, at };
-        let old: Vec<_> = self.of_rule.tables.iter().flatten().cloned().collect();
+        let old = std::mem::take(&mut self.of_rule.tables);
         let new = build.table_of_rules(&store.per_key.usual(rule), old.clone());
-        migrations.0.extend(old.into_iter().map(|old| (old, Some(Arc::clone(&new)))));
-        (self.of_rule.tables, self.of_rule.is_per_key) = (vec![Some(new)], true);
+        migrations.0.extend(old.into_iter().map(|old| (old, Arc::clone(&new))));
+        (self.of_rule.tables, self.of_rule.is_per_key) = (vec![new], true);
     }
 
     /// Whether the removed rule would still matter if it was added back: a remembered answer may be repeated, or
@@ -183,8 +187,7 @@ impl Known {
     }
 
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
-        let tables = self.of_rule.tables.iter().flatten();
-        let in_use = tables.filter(|table| !table.is_idle(now)).count();
+        let in_use = self.of_rule.tables.iter().filter(|table| !table.is_idle(now)).count();
         in_use == 0
     }
 }

@@ -7,8 +7,8 @@ use super::entry::{Change, Entry};
 use super::overflow::{LockedOverflow, Overflow};
 use super::preset::{Marked, Preset};
 use super::succession::{Moved, Succession};
-use super::table::{LockedLimiter, Part, StoreVerbs, Table};
-use crate::inline_list::InlineList;
+use super::table::{LockedLimiter, LockedVerbs, Part, StoreVerbs, Table};
+use crate::inline_list::{InlineList, StepList};
 
 /// One limiter of a step over several.
 #[derive(Debug)]
@@ -122,11 +122,15 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
 
     /// Adds the verbs of all limiters to a list. The first key without room gets the overflow limiter; the other
     /// keys without room are refused.
-    pub(super) fn held<'h>(&'h mut self, rules: &'h E::Rules, held: &mut Vec<LockedLimiter<'h>>) {
+    pub(super) fn held<'h>(
+        &'h mut self,
+        rules: &'h E::Rules,
+        held: &mut StepList<LockedLimiter<'h>>,
+    ) {
         let mut shared = self.overflow.as_mut().and_then(|(shared, _)| shared.entry.as_mut());
         let verbs = self.entries.iter_mut().map(|entry| LockedLimiter {
             place: entry.part.place,
-            verbs: entry.verbs(rules, &mut shared),
+            verbs: LockedVerbs::Made(entry.verbs(rules, &mut shared)),
         });
         held.extend(verbs);
     }

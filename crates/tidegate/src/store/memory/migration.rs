@@ -6,21 +6,15 @@ use super::build::SharedTable;
 use super::table::Table;
 use crate::key::Fingerprint;
 
-/// Tables to be emptied, each with the one that succeeds it, if any.
+/// Tables to be emptied, each with the one that succeeds it.
 #[derive(Default)]
-pub(super) struct Migrations(pub(super) Vec<(SharedTable, Option<SharedTable>)>);
+pub(super) struct Migrations(pub(super) Vec<(SharedTable, SharedTable)>);
 
 impl Migrations {
     /// Moves all limiters that no step has moved.
     pub(super) fn run(self) {
-        for (old, new) in &self.0 {
-            match new {
-                Some(new) => sweep(old, new),
-                None => drain(old),
-            }
-        }
-        let new = self.0.iter().filter_map(|(_, new)| new.as_ref());
-        new.for_each(|new| new.succession().end());
+        self.0.iter().for_each(|(old, new)| sweep(old, new));
+        self.0.iter().for_each(|(_, new)| new.succession().end());
     }
 }
 
@@ -29,16 +23,6 @@ pub(super) fn sweep(old: &SharedTable, new: &SharedTable) {
     limiters(&**old).for_each(|fingerprint| new.adopt(fingerprint));
     new.adopt_overflow();
     // If a table succeeds several, it adopts only the first one's overflow limiter.
-    drop(old.take_overflow());
-}
-
-/// Drops all limiters of a table without a successor.
-pub(super) fn drain(old: &SharedTable) {
-    let budget = old.budget();
-    limiters(&**old).for_each(|fingerprint| {
-        drop(old.take_out(fingerprint));
-        budget.release(1);
-    });
     drop(old.take_overflow());
 }
 

@@ -70,7 +70,7 @@ impl<E: Entry> Overflow<E> {
         reading: Reading<'_>,
     ) -> Result<One, Moved> {
         let Part { cost, step, .. } = *part;
-        let refusal = || E::refusal(rules, part, true).one(step, reading.early());
+        let refusal = || E::refusal(rules, part, true).one(reading.early());
         if budget.on_full() == OnFull::Refuse {
             return succession.check(part.generation).map(|_| refusal());
         }

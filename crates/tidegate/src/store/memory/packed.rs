@@ -2,6 +2,7 @@
 //!
 //! A debt may not fit: the word is then marked, and the state is spilled.
 
+mod alone;
 mod chains;
 mod held;
 mod line;
@@ -44,7 +45,7 @@ pub(super) struct Packed<R: Algorithm> {
     base: Timestamp,
     chains: Chains,
     spilled: Spilled<R>,
-    budget: Arc<Budget>,
+    pub(super) budget: Arc<Budget>,
     overflow: Overflow<FixedEntry<R>>,
     /// The chain that is swept next.
     next_swept: AtomicU32,
@@ -347,9 +348,14 @@ impl<R: Algorithm> Table for Packed<R> {
     fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
-        now: Timestamp,
+        clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        self.hold_chains(parts, now)
+        if let [part] = parts
+            && let Some(hold) = self.hold_alone(part)?
+        {
+            return Ok(hold);
+        }
+        self.hold_chains(parts, clock.now())
     }
 
     fn touch(&self, fingerprint: Fingerprint) -> u64 {
@@ -374,10 +380,6 @@ impl<R: Algorithm> Table for Packed<R> {
         let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
         drop(chain);
         Ok(preview(&self.rules.algorithm, state, reading.early()))
-    }
-
-    fn budget(&self) -> &Budget {
-        &self.budget
     }
 
     fn succession(&self) -> &Succession<dyn Table> {

@@ -68,6 +68,6 @@ impl Visitor for UntilIdle {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Micros {
         let all = Step::Ask.run(algorithm, &mut None, algorithm.limit(), Timestamp::EPOCH);
-        all.or_unlimited().reset_after.max(algorithm.window())
+        all.decision.reset_after.max(algorithm.window())
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Verbs, Verdict};
 
 use super::table::StoreVerbs;
-use crate::step::{One, Step, UNLIMITED};
+use crate::step::{One, UNLIMITED};
 
 /// The verbs of a limiter whose decision was made before the step.
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +31,8 @@ impl Preset {
         Self::instead(decision, enforced)
     }
 
-    /// The decision for a key without room whose own rule never admits the cost. `decision` is `None` if the step
-    /// returns no values.
-    pub(super) fn never(decision: Option<Decision>, enforced: bool) -> Self {
-        let never = Decision { outcome: Outcome::Never, ..UNLIMITED };
-        Self::instead(decision.unwrap_or(never), enforced)
-    }
-
-    const fn instead(decision: Decision, enforced: bool) -> Self {
+    /// The decision for a key without room.
+    pub(super) const fn instead(decision: Decision, enforced: bool) -> Self {
         Self { decision, enforced, overflow: true, elsewhere: true }
     }
 
@@ -48,11 +42,9 @@ impl Preset {
     }
 
     /// Returns the reply of a step over one limiter.
-    pub(super) fn one(self, step: Step, at: Timestamp) -> One {
+    pub(super) fn one(self, at: Timestamp) -> One {
         let Self { decision, overflow, elsewhere, .. } = self;
-        let reported = step.wants_values().then_some(decision);
-        let verdict = decision.verdict();
-        One { verdict, decision: reported, overflow, elsewhere, ..One::unlimited(at) }
+        One { overflow, elsewhere, ..One::of(decision.verdict(), decision, at) }
     }
 }
 

@@ -122,13 +122,9 @@ impl<R: Algorithm> Preview for Copied<R> {
 }
 
 /// The preview of a rule that admits everything.
-pub(super) fn preview_of_unlimited() -> Box<dyn Preview> {
-    Box::new(Unlimited)
-}
+pub(super) struct UnlimitedPreview;
 
-struct Unlimited;
-
-impl Preview for Unlimited {
+impl Preview for UnlimitedPreview {
     fn admit(&mut self, _cost: u64) -> Option<Forecast> {
         Some(Forecast::default())
     }

@@ -152,7 +152,7 @@ impl Lineages {
         let removed = self.by_name.values_mut().filter(|known| !known.is_in_force);
         removed.for_each(|known| known.removed_at = known.removed_at.or(Some(at)));
         let removed = self.by_name.values().filter(|known| !known.is_in_force);
-        let removed = removed.flat_map(|known| known.of_rule.tables.iter().flatten().cloned());
+        let removed = removed.flat_map(|known| known.of_rule.tables.iter().cloned());
         Generation { number, policy: Arc::clone(&policy), rules, removed: removed.collect() }
     }
 
@@ -177,9 +177,8 @@ impl Lineages {
         let since = known.since_under(rule, at);
         known.follow(store, rule, at, migrations);
         known.of_rule.since = since;
-        known.of_rule.tables.iter().flatten().for_each(|table| {
-            table.succession().serve_since(number);
-        });
+        let tables = known.of_rule.tables.iter();
+        tables.for_each(|table| table.succession().serve_since(number));
         known.of_rule.clone()
     }
 

@@ -19,7 +19,7 @@ use super::sync::{
 pub(crate) struct Replacement<T: ?Sized> {
     /// 1 after the first change.
     begun: AtomicU32,
-    /// `None` if the rule is unlimited.
+    /// `None` before the first change.
     current: RwLock<Option<Box<T>>>,
 }
 
@@ -36,7 +36,7 @@ impl<T: ?Sized> Replacement<T> {
         self.begun.load(Acquire) != 0
     }
 
-    /// Asks the cell in force, `None` if the rule is unlimited; waits for a running change.
+    /// Asks the cell in force, `None` before the first change; waits for a running change.
     #[cold]
     pub(super) fn with<O>(&self, ask: impl FnOnce(Option<&T>) -> O) -> O {
         ask(self.current.read().unwrap_or_else(PoisonError::into_inner).as_deref())
@@ -44,13 +44,9 @@ impl<T: ?Sized> Replacement<T> {
 
     /// Puts in force the cell that `next` makes of the current one, which is `first` before the first change. No
     /// thread reads the replaced cell meanwhile.
-    pub(super) fn change(
-        &self,
-        first: Option<&T>,
-        next: impl FnOnce(Option<&T>) -> Option<Box<T>>,
-    ) {
+    pub(super) fn change(&self, first: &T, next: impl FnOnce(&T) -> Box<T>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        *current = next(if self.is_in_force() { current.as_deref() } else { first });
+        *current = Some(next(current.as_deref().unwrap_or(first)));
         self.begun.store(1, Release);
     }
 

@@ -19,7 +19,7 @@ use super::fixed::FixedEntry;
 use super::leaving::Leaving;
 use super::parameters::{Parameters, bytes_beside_heap};
 use super::preset::Preset;
-use super::preview::{Preview, preview, preview_of_unlimited};
+use super::preview::{Preview, UnlimitedPreview, preview};
 use super::sharded::Sharded;
 use super::succession::Succession;
 use super::table::{Part, StoreVerbs, Table};
@@ -112,7 +112,7 @@ impl Entry for RuledEntry {
         let preview = part
             .rule
             .and_then(|rule| rule.visit(Previewing { entry, rule, supplied: part.supplied, now }));
-        preview.unwrap_or_else(preview_of_unlimited)
+        preview.unwrap_or_else(|| Box::new(UnlimitedPreview))
     }
 
     fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
@@ -164,8 +164,7 @@ impl Entry for RuledEntry {
     fn never(part: &Part<'_>, now: Timestamp) -> Option<One> {
         let mut entry = Self::new(part, &mut Recent::default())?;
         let one = entry.any_mut().run(Step::Peek, part.cost, now);
-        let decision = one.decision.filter(|_| part.step.wants_values());
-        let one = One { decision, overflow: true, elsewhere: true, ..one };
+        let one = One { overflow: true, elsewhere: true, ..one };
         (one.verdict == Verdict::Never && !part.step.is_unconditional()).then_some(one)
     }
 
@@ -185,7 +184,7 @@ impl Entry for RuledEntry {
         claim: impl FnOnce(usize) -> bool,
     ) -> Result<(), One> {
         let Some(rule) = part.rule else { return Ok(()) };
-        let refusal = || refusal(rule, part).one(part.step, now);
+        let refusal = || refusal(rule, part).one(now);
         if follows(part) {
             let need = Self::new(part, recent).map_or(0, |entry| entry.any().need().first);
             if claim(need) {

@@ -339,9 +339,9 @@ impl<E: Entry> Table for Sharded<E> {
     fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
-        now: Timestamp,
+        clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        self.lock_shards(parts, now)
+        self.lock_shards(parts, clock.now())
     }
 
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
@@ -374,10 +374,6 @@ impl<E: Entry> Table for Sharded<E> {
 
     fn amend(&self, rule: &Rule) {
         E::amend(&self.rules, rule);
-    }
-
-    fn budget(&self) -> &Budget {
-        &self.budget
     }
 
     fn bytes_of_one(&self) -> usize {

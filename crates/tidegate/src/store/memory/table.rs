@@ -1,16 +1,18 @@
 //! The operations of a table of limiters, for every algorithm and every way to keep states.
 
+use std::borrow::BorrowMut;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use tidegate_core::{Algorithm, Held, Rule, Timestamp, Verbs};
 
-use super::budget::Budget;
 use super::leaving::Leaving;
 use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
 use crate::clock::{Clock, Reading};
+use crate::inline_list::StepList;
 use crate::key::Fingerprint;
-use crate::step::{One, Step};
+use crate::step::{One, Step, without_values};
 
 impl Step {
     /// Runs the step on one locked limiter, at `now`; [`Step::changes`] says whether it changed the state.
@@ -67,8 +69,8 @@ impl Step {
                 held.decide()
             }
         };
-        let decision = self.wants_values().then(|| held.report());
-        One { verdict, at: now, decision, overflow: false, elsewhere: false, figures: None }
+        let decision = if self.wants_values() { held.report() } else { without_values(verdict) };
+        One::of(verdict, decision, now)
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) struct Part<'a> {
     pub(super) cost: u64,
     pub(super) step: Step,
     pub(super) enforced: bool,
-    /// The rule of the limiter, if the table has none of its own; then `None` is an unlimited one.
+    /// The rule of the limiter, if the table has none of its own.
     pub(super) rule: Option<&'a Rule>,
     /// Whether the request supplied the rule: then it comes in force only if units are taken or given back. A key's
     /// own rule comes in force with any step.
@@ -139,12 +141,11 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
     /// Runs one step on the overflow limiter in the first generation, for a reservation that was taken there.
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// Locks several limiters, each once, until the result is dropped or released. `now` is at or before the time of
-    /// the step.
+    /// Locks several limiters, each once, until the result is dropped or released.
     fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
-        now: Timestamp,
+        clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
 
     /// Prefetches a little of the limiter's memory; the result means nothing.
@@ -163,9 +164,6 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
 
     /// Puts a rule in force for the overflow limiter of a table with a rule for each limiter.
     fn amend(&self, _rule: &Rule) {}
-
-    /// The budget of its limiters.
-    fn budget(&self) -> &Budget;
 
     /// Bytes that must suffice for a single limiter, with any cap.
     fn bytes_of_one(&self) -> usize {
@@ -205,7 +203,7 @@ pub(crate) trait LockedLimiters {
     /// Prepares the limiters for a step at this time.
     fn begin(&mut self, _at: Timestamp) {}
     /// Adds the limiters, each with its index in the request, to a list.
-    fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>);
+    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>);
     /// Stores the limiters as the step left them, drops those that are idle, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
     /// Drops the limiters, and unlocks.
@@ -215,7 +213,37 @@ pub(crate) trait LockedLimiters {
 /// One of the limiters under the locks of a table.
 pub(crate) struct LockedLimiter<'a> {
     pub(super) place: usize,
-    pub(super) verbs: Box<dyn StoreVerbs + 'a>,
+    pub(super) verbs: LockedVerbs<'a>,
+}
+
+/// The verbs of a locked limiter.
+pub(super) enum LockedVerbs<'a> {
+    /// They are kept with the lock.
+    Kept(&'a mut (dyn StoreVerbs + 'a)),
+    /// They were made for this step.
+    Made(Box<dyn StoreVerbs + 'a>),
+}
+
+impl<'a> Deref for LockedLimiter<'a> {
+    type Target = dyn StoreVerbs + 'a;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match &self.verbs {
+            LockedVerbs::Kept(verbs) => *verbs,
+            LockedVerbs::Made(verbs) => &**verbs,
+        }
+    }
+}
+
+impl DerefMut for LockedLimiter<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match &mut self.verbs {
+            LockedVerbs::Kept(verbs) => *verbs,
+            LockedVerbs::Made(verbs) => &mut **verbs,
+        }
+    }
 }
 
 /// The verbs of an algorithm on a locked limiter, and those that the store adds.
@@ -233,7 +261,7 @@ pub(crate) trait StoreVerbs: Verbs {
     fn take_reported(&mut self, now: Timestamp);
 }
 
-impl<R: Algorithm> StoreVerbs for Held<'_, R> {
+impl<R: Algorithm, S: BorrowMut<Option<R::State>>> StoreVerbs for Held<'_, R, S> {
     fn is_overflow(&self) -> bool {
         false
     }

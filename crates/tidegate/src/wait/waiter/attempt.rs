@@ -6,7 +6,7 @@ use std::task::Waker;
 use tidegate_core::{Micros, Timestamp};
 
 use super::Place;
-use crate::step::{Done, Step};
+use crate::step::{Done, Step, is_unlimited};
 use crate::store::memory::Forecast;
 use crate::wait::drive::Progress;
 use crate::wait::queues::HeldQueues;
@@ -126,8 +126,10 @@ impl<D: Waitable> Attempt<'_, '_, D> {
     }
 
     fn obstacle(&self, number: usize, stop: &Stop<D::Key>, seen: &Done) -> Option<Obstacle> {
-        let decided = seen.decisions.get(stop.place).filter(|decided| !decided.unlimited)?;
-        let decision = decided.decision;
+        let decision = seen.decisions.get(stop.place)?.decision;
+        if is_unlimited(&decision) {
+            return None;
+        }
         let is_behind = self.held.has_before(&stop.queue, self.place.ticket);
         if !is_behind && decision.is_allowed() {
             return None;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 
-use super::{CarryOver, Cell};
+use super::{Cell, followed_under};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use crate::store::memory::preview::{Preview, preview};
@@ -79,11 +79,11 @@ impl<R: Algorithm> Cell for Locked<R> {
         }
     }
 
-    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
+    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {
         let state = self.lock().and_then(|mut slot| {
             slot.closed = true;
             slot.state.take()
         });
-        rule.visit(CarryOver { old: &self.algorithm, state, now: reading.anew() })
+        followed_under(rule, &self.algorithm, state, reading.anew())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 
-use super::{CarryOver, Cell, LOCKED, followed_whole};
+use super::{Cell, LOCKED, followed_under, followed_whole};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use crate::store::memory::parameters::stays_whole;
@@ -117,7 +117,7 @@ impl<R: Algorithm> Cell for Pair<R> {
         preview(&self.algorithm, Some(self.algorithm.unpack(self.base, words)), reading.early())
     }
 
-    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
-        rule.visit(CarryOver { old: &self.algorithm, state: self.end(), now: reading.anew() })
+    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {
+        followed_under(rule, &self.algorithm, self.end(), reading.anew())
     }
 }

@@ -33,7 +33,7 @@ impl Limiter {
     fn new(kind: Kind, limit: u64) -> Self {
         let rule = Rule::new((kind.spec)(limit)).expect("a sound rule");
         let replacement = Replacement::none_yet();
-        let cell = rule.visit(cell_of(Some(BASE), Arc::clone(&replacement))).expect("limited");
+        let cell = cell_of(&rule, Some(BASE), &replacement);
         Self { cell: Arc::from(cell), replacement, kind, unit: kind.unit }
     }
 
@@ -51,18 +51,18 @@ impl Limiter {
 
     /// Settles a reservation of no units for `actual` single units, not units of the kind.
     fn owe(&self, actual: u64) -> bool {
-        self.cell.step(0, Step::Settle { actual }, Reading::of(&NOW)).decision.is_some()
+        self.cell.step(0, Step::Settle { actual }, Reading::of(&NOW)).decision.remaining == 0
     }
 
     fn amend(&self, limit: u64) -> bool {
         let rule = Rule::new((self.kind.spec)(limit)).expect("a sound rule");
-        self.replacement.amend(Some(&*self.cell), &rule, Reading::of(&NOW));
+        self.replacement.amend(&*self.cell, &rule, Reading::of(&NOW));
         true
     }
 
     fn left(&self) -> u64 {
         let peeked = self.cell.step(1, Step::Peek, Reading::of(&NOW));
-        let left = peeked.decision.expect("a peek has figures").remaining;
+        let left = peeked.decision.remaining;
         assert_eq!(left % self.unit, 0, "halves of two states");
         left / self.unit
     }

@@ -47,6 +47,7 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
         rule: *rule,
         variant: 0,
         figures: None,
+        is_unlimited: false,
         fingerprint: fingerprint(*key),
         cost: 1,
         asks: 1,

@@ -5,7 +5,7 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::Packed;
 use super::chains::{Chain, Chains, Place};
 use super::spilled::SPILLED;
-use crate::inline_list::InlineList;
+use crate::inline_list::{InlineList, StepList};
 use crate::key::Fingerprint;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
@@ -104,7 +104,7 @@ fn of_fingerprint<'c, 'a>(
 }
 
 impl<R: Algorithm> LockedLimiters for HeldChains<'_, R> {
-    fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>) {
+    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         self.locked.held(&self.table.rules, held);
     }
 

@@ -37,15 +37,12 @@ impl<R: Algorithm> Supplied<'_, R> {
         let mut has_to_begin = false;
         if one.verdict == Verdict::Deny && part.step.wants_values() {
             match self.least_wait(part.cost) {
-                Some(wait) => {
-                    one.decision = one.decision.map(|decision| self.denied(decision, wait))
-                }
+                Some(wait) => one.decision = self.denied(one.decision, wait),
                 None => has_to_begin = true,
             }
         } else if one.verdict == Verdict::Deny {
             has_to_begin = !self.admits_after(self.reset_after(), part.cost);
         }
-        one.decision.take_if(|_| !part.step.wants_values());
         Seen { one, slot, has_to_begin }
     }
 

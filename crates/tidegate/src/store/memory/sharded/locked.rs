@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 
 use super::Sharded;
 use super::shard::Shard;
-use crate::inline_list::InlineList;
+use crate::inline_list::{InlineList, StepList};
 use crate::key::Fingerprint;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
@@ -64,23 +64,28 @@ impl<E: Entry> Sharded<E> {
         part: Part<'a>,
         now: Timestamp,
     ) -> LockedEntry<'a, E> {
+        let shard = shard_among(shards, part.fingerprint).filter(|_| !E::is_unlimited(&part));
+        let locked = shard.and_then(|shard| {
+            self.lock_kept(shard, part, now).or_else(|| self.lock_new(shard, part, now))
+        });
         let unlimited = || Standing::Preset(Preset::unlimited(part.enforced));
-        let Some(shard) = shard_among(shards, part.fingerprint).filter(|_| !E::is_unlimited(&part))
-        else {
-            return LockedEntry::without(part, unlimited());
-        };
-        if let Some(locked) = self.lock_kept(shard, part, now) {
-            return locked;
-        }
-        let Some(entry) = E::new(&part, &mut shard.recent) else {
-            return LockedEntry::without(part, unlimited());
-        };
+        locked.unwrap_or_else(|| LockedEntry::without(part, unlimited()))
+    }
+
+    /// Locks a limiter that is not in its shard; `None` if its rule is unlimited.
+    fn lock_new<'a>(
+        &self,
+        shard: &mut Shard<E>,
+        part: Part<'a>,
+        now: Timestamp,
+    ) -> Option<LockedEntry<'a, E>> {
+        let entry = E::new(&part, &mut shard.recent)?;
         let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
-        match self.find_room(shard, need, stays, now) {
+        Some(match self.find_room(shard, need, stays, now) {
             true if stays => LockedEntry::new(part, Standing::Claimed, entry, need.first),
             true => LockedEntry::new(part, Standing::Absent, entry, 0),
             false => LockedEntry::without(part, no_room::<E>(&part, now)),
-        }
+        })
     }
 
     /// Takes a limiter out of its shard; `None` if it is not there, or was dropped for lack of memory.
@@ -125,7 +130,7 @@ impl<E: Entry> Sharded<E> {
 /// A key for which there is no room.
 fn no_room<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
     let Some(never) = E::never(part, now) else { return Standing::NoRoom };
-    Standing::Preset(Preset::never(never.decision, part.enforced))
+    Standing::Preset(Preset::instead(never.decision, part.enforced))
 }
 
 fn shard_among<'s, E: Entry>(
@@ -147,10 +152,8 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
                     let Some(step) = part.given_back(is_unlimited) else { continue };
                     let Some((kept, _)) = shard.get_mut(part.fingerprint) else { continue };
                     let one = self.table.give_back(kept, Part { step, ..*part }, at);
-                    if let Some(decision) =
-                        one.and_then(|one| one.decision.filter(|_| !is_unlimited))
-                    {
-                        (preset.decision, preset.elsewhere) = (decision, false);
+                    if let Some(one) = one.filter(|_| !is_unlimited) {
+                        (preset.decision, preset.elsewhere) = (one.decision, false);
                     }
                 }
                 (_, Some(entry)) => locked.change = entry.begin(part, &mut shard.recent, at),
@@ -159,7 +162,7 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
         }
     }
 
-    fn held<'h>(&'h mut self, held: &mut Vec<LockedLimiter<'h>>) {
+    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         self.locked.held(&self.table.rules, held);
     }
 

@@ -1,0 +1,84 @@
+//! What a gate adds to a limiter: one rule, three rules, and two rules among many.
+//!
+//! The whole answer is asked for. Each rule that a request meets has a limiter for its key.
+
+use super::{Candidate, Subject};
+use crate::cases::{Case, Rule, Shape};
+use crate::workload::Ask;
+use ::tidegate::{
+    AlgorithmKind, Descriptor, Gate, KeyedLimiter, MAX_LIMIT, Micros, Policy, Request, RuleSpec,
+    Spec,
+};
+
+/// The gates: a name, how many rules there are, and of how many a request meets a limiter.
+const GATES: [(&str, usize, usize); 3] = [
+    ("tidegate/Gate", 1, 1),
+    ("tidegate/Gate, 3 rules", 3, 3),
+    ("tidegate/Gate, 2 of 10000 rules", 10_000, 2),
+];
+
+/// A limiter for each key, and gates over such limiters.
+pub fn offers(case: &Case) -> Vec<Candidate> {
+    if case.shape != Shape::Gate {
+        return Vec::new();
+    }
+    let keyed = |rule| Keyed(limiter(spec(rule)));
+    let mut offered = vec![Candidate::new("tidegate/KeyedLimiter", case.rule, keyed)];
+    offered.extend(GATES.map(|(name, rules, met)| {
+        Candidate::new(name, case.rule, move |rule| OfGate(gate(rule, rules, met)))
+    }));
+    offered
+}
+
+fn spec(rule: Rule) -> Spec {
+    let limit = rule.capacity.min(MAX_LIMIT);
+    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(366 * 86_400))
+}
+
+#[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
+fn limiter(spec: Spec) -> KeyedLimiter {
+    KeyedLimiter::new(spec).expect("a sound rule")
+}
+
+#[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
+fn gate(rule: Rule, rules: usize, met: usize) -> Gate {
+    let of_path = |number: usize| {
+        let per_user = RuleSpec::new(number.to_string(), spec(rule)).key(["user"]);
+        per_user.when("path", (number / met).to_string())
+    };
+    Gate::new(Policy::new((0..rules).map(of_path).collect()).expect("sound rules"))
+}
+
+struct Keyed(KeyedLimiter);
+
+impl Subject for Keyed {
+    fn decide(&self, ask: &Ask) -> bool {
+        self.0.check(&ask.key, 1).is_allowed()
+    }
+}
+
+struct OfGate(Gate);
+
+impl Subject for OfGate {
+    fn decide(&self, ask: &Ask) -> bool {
+        let entries = [("user", ask.key.as_str()), ("path", "0")];
+        let descriptors = [Descriptor::new(&entries)];
+        self.0.check(&Request::new("default", &descriptors)).is_allowed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_meets_as_many_limiters_as_the_name_of_a_gate_says() {
+        let entries = [("user", "ada"), ("path", "0")];
+        let descriptors = [Descriptor::new(&entries)];
+        for (name, rules, met) in GATES {
+            let gate = gate(Rule::PLENTY, rules, met);
+            let answer = gate.check(&Request::new("default", &descriptors));
+            assert_eq!((gate.keys(), answer.matched().len()), (met, met), "{name}");
+        }
+    }
+}

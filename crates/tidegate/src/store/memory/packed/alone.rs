@@ -1,0 +1,52 @@
+//! A packed limiter locked for a step over several, if it is in the table and the only one of the step there.
+
+use tidegate_core::{Algorithm, Held, Timestamp};
+
+use super::Packed;
+use super::chains::{Chain, Place};
+use super::spilled::SPILLED;
+use crate::inline_list::StepList;
+use crate::store::memory::succession::Moved;
+use crate::store::memory::table::{LockedLimiter, LockedLimiters, LockedVerbs, Part};
+
+/// The limiter, its chain locked.
+struct HeldAlone<'a, R: Algorithm> {
+    table: &'a Packed<R>,
+    chain: Chain<'a>,
+    place: Place<'a>,
+    part: Part<'a>,
+    held: Held<'a, R, Option<R::State>>,
+}
+
+impl<R: Algorithm> Packed<R> {
+    /// Locks the chain of a limiter, and takes the limiter; `None`, and nothing is locked, if it is not in the table.
+    pub(super) fn hold_alone<'a>(
+        &'a self,
+        part: &Part<'a>,
+    ) -> Result<Option<Box<dyn LockedLimiters + 'a>>, Moved> {
+        let chain = self.lock(part.fingerprint, part.generation)?;
+        let Some(place) = chain.find(part.fingerprint) else { return Ok(None) };
+        let state = self.unpack(part.fingerprint, place.state());
+        let held = Held::of_copy(&self.rules.algorithm, Some(state), part.cost);
+        let held = if part.enforced { held } else { held.shadow() };
+        Ok(Some(Box::new(HeldAlone { table: self, chain, place, part: *part, held })))
+    }
+}
+
+impl<R: Algorithm> LockedLimiters for HeldAlone<'_, R> {
+    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
+        let verbs = LockedVerbs::Kept(&mut self.held);
+        held.push(LockedLimiter { place: self.part.place, verbs });
+    }
+
+    fn release(self: Box<Self>, at: Timestamp) {
+        let Self { table, chain, place, part, held } = *self;
+        let may_be_cut = part.step.owes(part.cost) || place.state() == SPILLED;
+        let word = table.word(part.fingerprint, held.into_slot(), may_be_cut, at);
+        table.store(&chain, place, part.fingerprint, word);
+    }
+
+    fn forget(self: Box<Self>) {
+        self.table.store(&self.chain, self.place, self.part.fingerprint, 0);
+    }
+}
