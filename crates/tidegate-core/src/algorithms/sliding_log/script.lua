@@ -44,12 +44,6 @@ local function find(key, v, first, entries, slots, forgotten, nth)
   return low
 end
 
--- The part in front of the ring, or few entries.
-local function front(key)
-  local v = redis.call('GETRANGE', key, '0', '236')
-  return v ~= '' and v
-end
-
 local function sliding_log(key, v, arg, now, verb, full, amended, since)
   local call, digits, unpack, pack, sub =
     redis.call, string.format, struct.unpack, struct.pack, string.sub
@@ -350,5 +344,5 @@ local function sliding_log(key, v, arg, now, verb, full, amended, since)
     pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
 end
 
-step, fetch = sliding_log, front
-if algorithms then algorithms[9] = {step = step, fetch = fetch} end
+step, front = sliding_log, '236'
+if algorithms then algorithms[9] = {step = step, front = front} end

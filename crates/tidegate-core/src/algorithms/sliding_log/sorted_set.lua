@@ -37,7 +37,11 @@ local function find(key, W, shift, oldest, oldest_total, forgotten, entries, nth
   return low
 end
 
+-- What was read of each key, if more than one step may ask for it before it changes.
+local seen = algorithms and {}
+
 local function first_member(key)
+  if seen then seen[key] = nil end
   return redis.call('ZRANGE', key, '0', '0')[1] or false
 end
 
@@ -60,6 +64,10 @@ local function sorted_set(key, v, arg, now, verb, full, amended, since)
       oldest, oldest_total, entries = newest, held, 1
       added = {newest - W, member(held, held, last)}
     end
+  elseif v and seen and seen[key] then
+    shift = unpack('<d', v, 34)
+    entries, oldest, oldest_total, newest, forgotten, held, last = unpack('<ddddddd', seen[key])
+    oldest, newest, last = oldest - shift + W, newest - shift + W, last - shift
   elseif v then
     shift = unpack('<d', v, 34)
     entries = call('ZCARD', key) - 1
@@ -68,6 +76,10 @@ local function sorted_set(key, v, arg, now, verb, full, amended, since)
     newest, held, _, last = entry(key, W, shift, -1)
     forgotten = oldest_total - units
     held = held - forgotten
+    if seen then
+      seen[key] = pack('<ddddddd', entries, oldest + shift - W, oldest_total, newest + shift - W, forgotten, held,
+        last + shift)
+    end
   end
 
   -- advance
@@ -213,6 +225,7 @@ end
 -- Writes what `sorted_set` returned. `newer` is whether the revision in `head` replaces the stored one.
 local function write_parts(key, v, head, value, parts, newer, amended)
   local call, digits, stored = redis.call, string.format, v and amended ~= 'replaced'
+  if seen then seen[key] = nil end
   if amended == 'replaced' then
     call('DEL', key)
   elseif parts.drop > 0 then

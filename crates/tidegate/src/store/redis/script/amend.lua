@@ -27,7 +27,7 @@ function changes.fetch(key)
 end
 
 -- Whether parts of a stored state may change in place.
-local function in_parts(kind) return algorithms[kind].fetch ~= nil end
+local function in_parts(kind) return algorithms[kind].front or algorithms[kind].write end
 
 -- The argument of the rule that a state was written under.
 local function rule_of(v, cost)

@@ -10,6 +10,7 @@
 -- are decided; and when it is `gone`. `known` has, by argument, the replies that changed nothing.
 local states, reads, dues, gones, known = {}, {}, {}, {}, {}
 local is_changed, written = false, false
+local sub, byte = string.sub, string.byte
 
 local function write_whole(key, text, due, gone)
   local ms = gone + 999
@@ -47,7 +48,7 @@ local function settle(k)
   local due = dues[k]
   reads[k], dues[k], known[k] = nil, nil, nil
   if due then
-    local done, why = pcall(write_whole, KEYS[k], states[k], due, gones[k])
+    local done, why = pcall(write_whole, keys[k], states[k], due, gones[k])
     if not done then lose(k, why) end
   end
 end
@@ -55,16 +56,25 @@ end
 -- The state of a key, read unless it was read before in the same way. A log is known by its front, which is written
 -- later; a state in parts is written at once.
 local function read(k, its)
-  local way = its.write and 'parts' or its.fetch and 'front' or 'whole'
+  local way = its.write and 'parts' or its.front and 'front' or 'whole'
   if reads[k] ~= way then
     settle(k)
-    states[k], reads[k] = its.fetch and its.fetch(KEYS[k]) or not its.fetch and call('GET', KEYS[k]), way
+    local v
+    if its.write then
+      v = its.fetch(keys[k])
+    elseif its.front then
+      v = call('GETRANGE', keys[k], '0', its.front)
+      if v == '' then v = false end
+    else
+      v = call('GET', keys[k])
+    end
+    states[k], reads[k] = v, way
   end
   return states[k]
 end
 -- Remembers a new state, and writes it later if that is possible.
 local function hold(k, its, at, v, head, value, gone, parts, newer)
-  local key = KEYS[k]
+  local key = keys[k]
   is_changed, known[k] = true, nil
   if its.write then
     reads[k] = nil
@@ -83,10 +93,10 @@ local function hold(k, its, at, v, head, value, gone, parts, newer)
     call('DEL', key)
     states[k], dues[k] = false, nil
   elseif parts == 'parts' then
-    states[k], dues[k], gones[k] = head .. value .. string.sub(v, 34 + #value), dues[k] or 'front', gone
+    states[k], dues[k], gones[k] = head .. value .. sub(v, 34 + #value), dues[k] or 'front', gone
   elseif parts == 'whole' and #value > 204 then
     write_whole(key, head .. value, 'whole', gone)
-    states[k], dues[k] = string.sub(head .. value, 1, 237), nil
+    states[k], dues[k] = sub(head .. value, 1, 237), nil
   else
     -- Overwriting a stored state of the same length costs the store less.
     local in_place = not parts and dues[k] ~= 'whole' and v and #v == 33 + #value and gone <= 9007199254740991
@@ -96,18 +106,18 @@ end
 -- One limiter decides, and takes if `does` is `ask`. Returns what `step` returns, or false and the first bytes of a
 -- state that was written under other values.
 local function run(k, arg, does, full)
-  local its = algorithms[string.byte(arg, 2)]
-  local v, head, newer = read(k, its), string.sub(arg, 1, 33), false
-  if v and string.sub(v, 1, 33) ~= head then
-    if string.sub(v, 1, 22) ~= string.sub(head, 1, 22) then return false, string.sub(v, 1, 33) end
+  local its = algorithms[byte(arg, 2)]
+  local v, head, newer = read(k, its), sub(arg, 1, 33), false
+  if v and sub(v, 1, 33) ~= head then
+    if sub(v, 1, 22) ~= sub(head, 1, 22) then return false, sub(v, 1, 33) end
     newer = is_later(head, v)
-    if not newer then head = string.sub(v, 1, 33) end
+    if not newer then head = sub(v, 1, 33) end
   end
   local verdict, at, takes, changed, value, gone, _, parts, state =
-    its.step(KEYS[k], v, arg, now, does, full, false)
+    its.step(keys[k], v, arg, now, does, full, false)
   if not full then return verdict end
   if changed then hold(k, its, at, v, head, value, gone, parts, newer) end
-  return verdict, at, state or value or string.sub(v, 34), takes
+  return verdict, at, state or value or sub(v, 34), takes
 end
 -- The due states of a request's keys before it took anything, to be restored if it fails.
 local saved, states_before, dues_before, gones_before = false, {}, {}, {}
@@ -130,18 +140,18 @@ end
 local function first_answer(k, dedupe)
   if reads[k] ~= 'whole' then
     settle(k)
-    states[k], reads[k] = call('GET', KEYS[k]), 'whole'
+    states[k], reads[k] = call('GET', keys[k]), 'whole'
   end
   local first = states[k]
   if not first then return end
   local since = struct.unpack('<d', first)
   if since - now > dedupe then
     since, is_changed = now, true
-    first = struct.pack('<d', since) .. string.sub(first, 9)
+    first = struct.pack('<d', since) .. sub(first, 9)
     states[k], dues[k], gones[k] = first, 'whole', since + dedupe
   end
   if now - since < dedupe then
-    first = cmsgpack.unpack(string.sub(first, 9))
+    first = cmsgpack.unpack(sub(first, 9))
     first[1] = 2
     return first
   end
@@ -243,7 +253,7 @@ local function ask(count, ks, args, flags, dedupe)
     for i = 1, #ks do
       local k = ks[i]
       if dues[k] then
-        write_whole(KEYS[k], states[k], dues[k], gones[k])
+        write_whole(keys[k], states[k], dues[k], gones[k])
         dues[k] = nil
       end
     end
@@ -282,10 +292,10 @@ while place <= #plan do
   out[r] = replies
 end
 -- An answer may be remembered only if its units were taken, so limiters are written first.
-for k = 1, #KEYS do
+for k = 1, #keys do
   local remembered = false
   for r = 1, #out do remembered = remembered or answer_of[r] == k end
   if not remembered then settle(k) end
 end
-for k = 1, #KEYS do settle(k) end
+for k = 1, #keys do settle(k) end
 return finish and finish(out) or out

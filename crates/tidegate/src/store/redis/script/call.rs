@@ -79,8 +79,14 @@ impl Call {
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
         let arguments = limiters.iter().map(|one| one.argument(step)).collect();
         let counts = if at.is_some() { Vec::new() } else { Count::of(limiters, step) };
-        Self { enforced, flags, since, counts, ..Self::plain(form, step, kinds, keys, arguments, at) }
-            .composed()
+        Self {
+            enforced,
+            flags,
+            since,
+            counts,
+            ..Self::plain(form, step, kinds, keys, arguments, at)
+        }
+        .composed()
     }
 
     /// A call that has yet to be composed.

@@ -13,7 +13,7 @@
 -- If a limiter was written under other values and nothing was done: the first 33 bytes of each such state, an empty
 -- text for the other limiters, and one more empty text. If new limiters have no room: what each lacks, likewise.
 
-local sub, keys, args, count, goes_on = string.sub, KEYS, ARGV, 1, true
+local sub, count, goes_on = string.sub, 1, true
 local out, others, states, heads, newers, amendings
 if algorithms then count, out, states, heads, newers, amendings = #flags, {1, now}, {}, {}, {}, {} end
 if verb == 'give_back' then
@@ -59,11 +59,14 @@ for i = 1, count do
   if algorithms then
     key, arg = keys[i], args[first + i]
     local its = algorithms[string.byte(arg, 2)]
-    step, fetch, flag = its.step, its.fetch, string.byte(flags, i)
+    step, fetch, front, flag = its.step, its.fetch, its.front, string.byte(flags, i)
     newer, amending = false, nil
   end
   if changes then
     v = changes.fetch(key)
+  elseif front then
+    v = call('GETRANGE', key, '0', front)
+    if v == '' then v = false end
   elseif fetch then
     v = fetch(key)
   else
@@ -120,7 +123,7 @@ for i = count, 1, -1 do
   end
   local amended = amending and amending.how
   local verdict, at, takes, changed, value, gone, expires, parts, state = step(
-    key, v, arg, now, does, verb ~= 'decide', amended, verb == 'undo' and tonumber(ARGV[tail + 2]))
+    key, v, arg, now, does, verb ~= 'decide', amended, verb == 'undo' and tonumber(args[tail + 2]))
   if verdict ~= 0 and flag % 2 == 1 then goes_on = false end
 
   local stays, wait, reset

@@ -27,7 +27,7 @@
 --
 --   step(key, v, arg, now, verb, full, amended, since)
 --     key      only for what is not in `v`
---     v        the stored text, as `fetch` reads it, or false
+--     v        the stored text, or false
 --     verb     `ask` decides, and takes if that is admitted; `look` only decides; any other takes without
 --              deciding. A cost below zero is given back, whatever the verb. `used` returns other values than
 --              these: the time that counts, the units in use, and the time of the last unit
@@ -40,23 +40,25 @@
 --   knows, when the stored text expires, how to write it (`whole` if its length changed, and `parts` or a table for
 --   `write` if more of it stays in the store), and what the reply says in place of the text.
 --
---   fetch(key)   reads a state, if not by GET
---   write(...)   writes parts of it
+--   front        the last byte of a state that is read at first, if not all of it is, counted from 0
+--   fetch(key)   reads a state that is no string
+--   write(key, v, head, value, parts, newer, amended)   writes parts of such a state; `head` is its beginning, and
+--                `newer` whether the revision in there replaces the stored one
 
 -- The algorithm of this script, if there is one; with more, all of them by number.
-local step, fetch, write, algorithms
+local step, fetch, front, write, algorithms
 -- What the files between add.
 local changes, no_room, finish
 
-local verb, flags, first, tail, given = 'ask', '', 0, 1, nil
-if ARGV[2] then
-  if ARGV[3] then
-    verb, flags, first, tail = ARGV[1], ARGV[2], 2, 2 + #KEYS
-    if verb == 'batch' then tail = #ARGV - 5 end
+local keys, args, verb, flags, first, tail, given = KEYS, ARGV, 'ask', '', 0, 1, nil
+if args[2] then
+  if args[3] then
+    verb, flags, first, tail = args[1], args[2], 2, 2 + #keys
+    if verb == 'batch' then tail = #args - 5 end
     if flags ~= '' then algorithms = {} end
-    given = tonumber(ARGV[tail + 1])
+    given = tonumber(args[tail + 1])
   else
-    verb = ARGV[2]
+    verb = args[2]
   end
 end
 
@@ -64,25 +66,6 @@ local call, now = redis.call, given
 if not given then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-end
-
--- Returns a * b / c in whole numbers, and the remainder; a and b are below 2^53, c below 2^52.
-local function muldiv(a, b, c)
-  local q, r = 0, 0
-  local a_rest = a % c
-  local a_whole = (a - a_rest) / c
-  local bit = 1
-  while bit * 2 <= b do bit = bit * 2 end
-  while bit >= 1 do
-    q, r = q + q, r + r
-    if r >= c then q, r = q + 1, r - c end
-    if b >= bit then
-      b, q, r = b - bit, q + a_whole, r + a_rest
-      if r >= c then q, r = q + 1, r - c end
-    end
-    bit = bit / 2
-  end
-  return q, r
 end
 
 -- Whether the revision of `one`, an argument or a state, is later than that of `other`.

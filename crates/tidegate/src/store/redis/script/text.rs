@@ -1,6 +1,6 @@
 //! The text of scripts: whole files, joined.
 
-use tidegate_core::{AlgorithmKind, Layout, Micros, Rule, Spec};
+use tidegate_core::{AlgorithmKind, Layout, MULDIV, Micros, Rule, Spec};
 
 use super::id::Id;
 
@@ -15,7 +15,9 @@ pub(super) const RESET: &str = include_str!("reset.lua");
 /// The text of a script.
 pub(super) fn of(id: Id) -> String {
     let mut files = vec![PRELUDE];
-    files.extend(id.amends.then_some(AMEND));
+    if id.amends {
+        files.extend([MULDIV, AMEND]);
+    }
     files.extend(algorithms(id.kinds));
     files.extend(id.has_bounds.then_some(ROOM));
     files.push(if id.is_batch { BATCH } else { DISPATCH });
