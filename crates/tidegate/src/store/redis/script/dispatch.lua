@@ -143,7 +143,11 @@ for i = count, 1, -1 do
     local in_place = v and parts ~= 'whole' and amended ~= 'replaced'
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
-    if gone <= at then
+    if in_place and gone > at and gone <= 9007199254740991 and not (parts or amending or newer or given) then
+      -- What happens most, first.
+      call('SETRANGE', key, '33', value)
+      if gone ~= expires then call('PEXPIREAT', key, string.format('%d', ms)) end
+    elseif gone <= at then
       call('DEL', key)
     elseif gone > 9007199254740991 or (given or v or parts) and not in_place and not write then
       if given or gone > 9007199254740991 then
