@@ -227,7 +227,7 @@ pub trait Scripted: Decide {
         0
     }
 
-    /// The script's arguments for `cost`, in the order in which its `@rule` paragraph reads them.
+    /// The script's arguments for `cost`, in the order in which it reads them behind cost and window.
     fn script_args(&self, cost: u64) -> Vec<i64>;
 
     /// Decodes the state that a script returned; `None` if the numbers are not a state.

@@ -5,14 +5,17 @@ use alloc::vec::Vec;
 use crate::decision::Verdict;
 use crate::time::Timestamp;
 
-/// The Lua script of an algorithm: a text of named paragraphs, one for each verb or part of one.
+/// Exact division of a product, in Lua: a file that scripts need in which rules change.
+pub const MULDIV: &str = include_str!("muldiv.lua");
+
+/// The Lua script of an algorithm: one function, which runs the algorithm's verbs in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
     /// The number of the algorithm in a stored state; never reused for another one.
     pub kind: u8,
     /// The name of the algorithm's folder.
     pub name: &'static str,
-    /// The paragraphs; a line `-- @name` precedes each.
+    /// The file, which a store joins with its own.
     pub text: &'static str,
     /// The number of integers at the beginning of a state; counters of 32 bits may follow them.
     pub state_integers: usize,

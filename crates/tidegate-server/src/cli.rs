@@ -11,6 +11,7 @@ mod guard;
 mod lab;
 mod listeners;
 mod replay;
+mod script;
 mod serve;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ Examples:
   tidegate replay --config rules.toml --trace access.log.gz
                                           whom would these rules have refused?
   tidegate compare --rate 200/60s         every algorithm with one limit, side by side
+  tidegate script token_bucket            the Lua by which it decides in Redis
 
 Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the configuration.";
 
@@ -42,6 +44,7 @@ enum Command {
     Check(check::Args),
     Replay(replay::Args),
     Compare(compare::Args),
+    Script(script::Args),
 }
 
 /// Runs the command line. Wrong usage ends the process here, with exit code 2.
@@ -51,6 +54,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Script(args) => script::run(&args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -27,6 +27,7 @@ mod reported;
 mod resp;
 mod resp_python;
 mod rfc_9112;
+mod script;
 mod stopping;
 mod store;
 mod tls;

@@ -44,6 +44,11 @@ impl Store {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Its port.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The number of its keys.
     fn keys(&self) -> u64 {
         let mut connection = TcpStream::connect(("127.0.0.1", self.port)).unwrap();

@@ -28,6 +28,22 @@ fn time(client: &Client) -> Timestamp {
     Timestamp::from_micros(numbers[0] * 1_000_000 + numbers[1])
 }
 
+/// A store compiles what it loads.
+#[test]
+fn the_file_of_each_algorithm_is_lua_by_itself() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in AlgorithmKind::ALL {
+        let rule = rule(*algorithm, 5, Micros::from_secs(60));
+        let file = rule.script_input(1).unwrap().script.text;
+        let loaded = client.run(&[b"SCRIPT", b"LOAD", file.as_bytes()]);
+        assert!(loaded.is_ok(), "{algorithm}: {loaded:?}");
+        let limiters = one("key", &rule, 1);
+        let whole = Call::new(&limiters, Step::Ask, None).script.text.clone();
+        assert!(whole.contains(file), "{algorithm}: the file is in the script as it is");
+    }
+}
+
 #[test]
 fn the_time_is_the_servers() {
     let server = Server::start();

@@ -151,7 +151,7 @@ impl Scripted for LeakyQueue {
     const SCRIPT: Script = Script {
         kind: 2,
         name: "leaky_queue",
-        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
+        text: include_str!("../token_bucket/script.lua"),
         state_integers: 3,
     };
 

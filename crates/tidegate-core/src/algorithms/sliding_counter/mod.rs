@@ -240,7 +240,7 @@ impl Scripted for SlidingCounter {
     const SCRIPT: Script = Script {
         kind: 4,
         name: "sliding_counter",
-        text: include_str!("script.lua"),
+        text: concat!(include_str!("../../muldiv.lua"), include_str!("script.lua")),
         state_integers: 4,
     };
 

@@ -1,86 +1,92 @@
--- Sliding window: the number of the newest bucket, the units in all buckets, and one counter of 32 bits for
--- each, the newest first. Counters are kept by age, so they need not move when the clock goes back.
+-- Sliding window. The state: the number of the newest bucket, the units in all buckets, the time of the last
+-- unit, and one counter of 32 bits for each of `span` buckets of `width`, the newest first. Counters are kept by
+-- age, so they need not move when the clock goes back.
 
--- @rule
-local head, stamp, cost, W, N, width, span = unpack('<c22c11ddddd', arg)
-
--- @load
-local newest, total, last, counters = 0, 0, 0, ''
-if v then
-  newest, total, last = unpack('<ddd', v, 34)
-  counters = sub(v, 58)
-else
-  counters = rep('\0', 4 * span)
-end
-
--- @rewind
-newest = (now - now % width) / width
-
--- @view
-local bucket = (at - at % width) / width
-local passed, count = bucket - newest, total
-if passed >= span then
-  passed, count = span, 0
-elseif passed < 0 then
-  passed = 0
-else
-  for age = span - passed, span - 1 do
-    count = count - unpack('<I4', counters, 4 * age + 1)
+local function sliding_window(key, v, arg, now, verb, full, amended, since)
+  -- decode
+  local cost, W, N, width, span = struct.unpack('<ddddd', arg, 34)
+  local newest, total, last, verdict, takes, counters = 0, 0, 0, 0, false, nil
+  if v then
+    newest, total, last = struct.unpack('<ddd', v, 34)
+    counters = string.sub(v, 58)
+  else
+    counters = string.rep('\0', 4 * span)
   end
-end
 
--- @decide
-if cost > N then
-  verdict = 2
-elseif count + cost > N then
-  verdict = 1
-end
-
--- @take
-local units = 0
-if passed == 0 then
-  units = unpack('<I4', counters)
-  counters = sub(counters, 5)
-else
-  counters = rep('\0', 4 * (passed - 1)) .. sub(counters, 1, 4 * (span - passed))
-end
-local after = units + cost
-if after > 4294967295 then after = 4294967295 end
-counters = pack('<I4', after) .. counters
-newest, total, last = bucket, count + after - units, at
-
--- @undo
--- A refund of units whose bucket has left the window is dropped.
-if bucket - (since - since % width) / width >= span then cost = 0 end
-
--- @give_back
-local owed = -cost
-for age = span - passed - 1, 0, -1 do
-  if owed == 0 then break end
-  local units = unpack('<I4', counters, 4 * age + 1)
-  if units > 0 then
-    local given = units
-    if given > owed then given = owed end
-    owed, total = owed - given, total - given
-    counters = sub(counters, 1, 4 * age) .. pack('<I4', units - given) .. sub(counters, 4 * age + 5)
-  end
-end
-
--- @keep
-value = pack('<ddd', newest, total, last) .. counters
-gone = 0
-if total > 0 then
-  for age = 0, span - 1 do
-    if unpack('<I4', counters, 4 * age + 1) > 0 then
-      gone = (newest + span - age) * width
-      break
+  -- advance
+  local at = now
+  if now < last then
+    if last - now <= W then
+      at = last
+    else
+      newest, last, amended = (now - now % width) / width, now, amended or 'rewound'
     end
   end
+  local bucket = (at - at % width) / width
+  local passed, count = bucket - newest, total
+  if passed >= span then
+    passed, count = span, 0
+  elseif passed < 0 then
+    passed = 0
+  else
+    for age = span - passed, span - 1 do
+      count = count - struct.unpack('<I4', counters, 4 * age + 1)
+    end
+  end
+  if verb == 'used' then return at, count, last end
+
+  -- decide
+  if cost > 0 and (verb == 'ask' or verb == 'look') then
+    if cost > N then
+      verdict = 2
+    elseif count + cost > N then
+      verdict = 1
+    end
+  end
+
+  if cost > 0 and verdict == 0 and verb ~= 'look' then
+    -- take
+    local units = 0
+    if passed == 0 then
+      units = struct.unpack('<I4', counters)
+      counters = string.sub(counters, 5)
+    else
+      counters = string.rep('\0', 4 * (passed - 1)) .. string.sub(counters, 1, 4 * (span - passed))
+    end
+    local after = units + cost
+    if after > 4294967295 then after = 4294967295 end
+    counters = struct.pack('<I4', after) .. counters
+    newest, total, last, takes = bucket, count + after - units, at, true
+  elseif cost < 0 and v and not (since and bucket - (since - since % width) / width >= span) then
+    -- give_back, the oldest units first. Units whose bucket has left the window are not given back.
+    takes = true
+    local owed = -cost
+    for age = span - passed - 1, 0, -1 do
+      if owed == 0 then break end
+      local units = struct.unpack('<I4', counters, 4 * age + 1)
+      if units > 0 then
+        local given = units
+        if given > owed then given = owed end
+        owed, total = owed - given, total - given
+        counters = string.sub(counters, 1, 4 * age) .. struct.pack('<I4', units - given)
+          .. string.sub(counters, 4 * age + 5)
+      end
+    end
+  end
+
+  -- encode
+  if v and not (takes or amended) then return verdict, at end
+  local gone = 0
+  if total > 0 then
+    for age = 0, span - 1 do
+      if struct.unpack('<I4', counters, 4 * age + 1) > 0 then
+        gone = (newest + span - age) * width
+        break
+      end
+    end
+  end
+  return verdict, at, takes, takes or amended, struct.pack('<ddd', newest, total, last) .. counters, gone
 end
 
--- @old
-local cost, width, span = 0, a, b
-
--- @used
-used = count
-nothing = N == 0 and count == 0
+step = sliding_window
+if algorithms then algorithms[5] = {step = step} end

@@ -164,7 +164,7 @@ impl Scripted for TokenBucket {
     const SCRIPT: Script = Script {
         kind: 1,
         name: "token_bucket",
-        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
+        text: include_str!("script.lua"),
         state_integers: 3,
     };
 

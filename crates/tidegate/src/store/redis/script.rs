@@ -1,11 +1,11 @@
 //! Decisions as scripts: the call for a step over limiters, and the meaning of its reply. No client
 //! is known here.
 //!
-//! The script of an algorithm is beside its code, in one paragraph for each verb; the algorithm
-//! works out the values of a decision from the state that the script returns. Five forms are
-//! composed of these paragraphs: one limiter; several; any number, some of which were written under
-//! another rule; any number that units are given back to, under whatever rule each was written; and
-//! several requests in one call.
+//! The script of an algorithm is beside its code: one function, which runs the verbs in their order.
+//! The algorithm works out the values of a decision from the state that the script returns. A
+//! script is whole Lua files, joined: `prelude.lua`, those of the algorithms, and `dispatch.lua`, or
+//! `batch.lua` for several requests in one call; `amend.lua` and `room.lua` stand between them where
+//! they are needed.
 //!
 //! ```
 //! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
@@ -30,7 +30,6 @@ mod id;
 mod known;
 mod limiter;
 mod newer_values;
-mod paragraphs;
 mod reply;
 mod revision;
 mod step;

@@ -140,7 +140,7 @@ impl Call {
     /// The reply, when it is not a decision. In reply to a call that amends, a number is the
     /// version of the stored state, which is left unchanged.
     pub fn answer(&self, limiters: &[Limiter<'_>], reply: &Reply) -> Result<Answer, NotAnAnswer> {
-        if *reply == Reply::Nil && self.id.form != Form::Amending {
+        if *reply == Reply::Nil && self.form != Form::Amending {
             return Ok(Answer::Changed);
         }
         if let Some(begins) = written_under_others(limiters, reply) {
@@ -149,17 +149,17 @@ impl Call {
                 return Ok(Answer::NoRoom(lacks().collect()));
             }
             let newer = NewerValues::newer(limiters, &begins);
-            return match (newer, self.id.form) {
+            return match (newer, self.form) {
                 (Some(newer), _) => Ok(Answer::Superseded(newer)),
                 // It would have been amended, were it known to this version.
                 (None, Form::Amending) => Err(NotAnAnswer::of(Reply::Nil)),
                 (None, _) => Ok(Answer::Changed),
             };
         }
-        let read = match (self.id.form, self.id.step, limiters) {
+        let read = match (self.form, self.step, limiters) {
             (Form::One, Step::Decide, [one]) => verdict_alone(one, reply),
             (Form::One, _, [one]) => self.alone(one, reply),
-            (Form::One, _, _) | (Form::GivingBack | Form::Batch, ..) => None,
+            (Form::One, _, _) | (Form::GivingBack, ..) => None,
             (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
         };
         read.map(Answer::Decided).ok_or_else(|| self.not_an_answer(reply))
@@ -171,7 +171,7 @@ impl Call {
 
     fn other_version(&self, reply: &Reply) -> Option<u8> {
         match *reply {
-            Reply::Int(version) if matches!(self.id.form, Form::Amending | Form::GivingBack) => {
+            Reply::Int(version) if matches!(self.form, Form::Amending | Form::GivingBack) => {
                 u8::try_from(version).ok()
             }
             _ => None,
@@ -200,7 +200,7 @@ impl Call {
             },
             Reply::Nil | Reply::Int(_) => return None,
         };
-        let (decision, seen) = self.decision(one, &heard, self.id.step == Step::Ask)?;
+        let (decision, seen) = self.decision(one, &heard, self.step == Step::Ask)?;
         let allowed = decision.is_allowed() || !one.enforced;
         let (decisions, seen) = (vec![decision], vec![seen]);
         let Heard { now, at, .. } = heard;
@@ -217,16 +217,16 @@ impl Call {
         }
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
         // An answer is remembered if units were taken, and a look reports it too.
-        let took = goes_on && (repeated || self.id.step == Step::Ask);
+        let took = goes_on && (repeated || self.step == Step::Ask);
         // The reply to a report holds what was taken, and not whether one unit more fits.
-        let is_report = self.id.step == Step::Report;
+        let is_report = self.step == Step::Report;
         let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
         for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
             let [Reply::Int(verdict), Reply::Int(at), state] = reply else { return None };
             let (state, waits) = state_of(state)?;
             let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state, waits };
             decided.at = decided.at.max(heard.at);
-            if self.id.step != Step::Decide {
+            if self.step != Step::Decide {
                 let (decision, seen) = self.decision(one, &heard, took)?;
                 decided.allowed &= decision.is_allowed() || !one.enforced || !is_report;
                 decided.decisions.push(decision);
@@ -246,7 +246,7 @@ impl Call {
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let state = integers(&one.rule.script_input(0)?, state)?;
         let reply = ScriptReply { now, at, verdict, taken, state };
-        let decision = match self.id.step {
+        let decision = match self.step {
             Step::Report if one.cost > 0 => one.rule.standing(&reply)?,
             _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
         };

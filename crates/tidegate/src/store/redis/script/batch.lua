@@ -1,35 +1,29 @@
--- Decides several requests in one call, each as though it had come alone.
+-- Decides several requests in one call, each as though it had come alone. A state is read once, and written once.
+--
+-- The plan (ARGV[2]). For each request: how often it is asked, how many limiters it has, the key of its answer (0
+-- for none) and how long that is remembered. For each limiter: its key, its argument, and its flag, which is odd if
+-- the rule is enforced, and above 55 if the limiter is asked for a unit that it does not take.
+--
+-- Returns for each request how often a reply was given, and that reply, in turn. An error stands alone in an array.
 
--- @held
 -- By key number: `states`, each `read` in some way or unknown; how it is `due` to be written after all requests
 -- are decided; and when it is `gone`. `known` has, by argument, the replies that changed nothing.
 local states, reads, dues, gones, known = {}, {}, {}, {}, {}
 local is_changed, written = false, false
+local sub, byte = string.sub, string.byte
 
--- @write
-local function write(key, v, due, gone)
+local function write_whole(key, text, due, gone)
   local ms = gone + 999
-  ms = digits('%d', (ms - ms % 1000) / 1000)
+  ms = (ms - ms % 1000) / 1000
   if due == 'front' then
-    call('SETRANGE', key, '0', v)
-    call('PEXPIREAT', key, ms)
-  elseif gone > LAST then
-    call('SET', key, v)
+    call('SETRANGE', key, '0', text)
+    if not given then call('PEXPIREAT', key, string.format('%d', ms)) end
+  elseif given or gone > 9007199254740991 then
+    call('SET', key, text)
   else
-    call('SET', key, v, 'PXAT', ms)
+    call('SET', key, text, 'PXAT', string.format('%d', ms))
   end
 end
-
--- @write_given
-local function write(key, v, due)
-  if due == 'front' then
-    call('SETRANGE', key, '0', v)
-  else
-    call('SET', key, v)
-  end
-end
-
--- @settle
 local function message(why)
   return {type(why) == 'table' and why.err or why}
 end
@@ -54,43 +48,77 @@ local function settle(k)
   local due = dues[k]
   reads[k], dues[k], known[k] = nil, nil, nil
   if due then
-    local done, why = pcall(write, KEYS[k], states[k], due, gones[k])
+    local done, why = pcall(write_whole, keys[k], states[k], due, gones[k])
     if not done then lose(k, why) end
   end
 end
 
--- @hold
-is_changed, known[k] = true, nil
-if gone <= at then
-  call('DEL', key)
-  states[k], dues[k] = false, nil
-else
-  -- Overwriting a stored state of the same length costs the store less.
-  local in_place = dues[k] ~= 'whole' and v and #v == 33 + #value and gone <= LAST
-  states[k], dues[k], gones[k] = head .. stamp .. value, in_place and 'front' or 'whole', gone
+-- The state of a key, read unless it was read before in the same way. A log is known by its front, which is written
+-- later; a state in parts is written at once.
+local function read(k, its)
+  local way = its.write and 'parts' or its.front and 'front' or 'whole'
+  if reads[k] ~= way then
+    settle(k)
+    local v
+    if its.write then
+      v = its.fetch(keys[k])
+    elseif its.front then
+      v = call('GETRANGE', keys[k], '0', its.front)
+      if v == '' then v = false end
+    else
+      v = call('GET', keys[k])
+    end
+    states[k], reads[k] = v, way
+  end
+  return states[k]
 end
-
--- @hold_front
-is_changed, known[k] = true, nil
-if gone <= at then
-  call('DEL', key)
-  states[k], dues[k] = false, nil
-
--- @hold_behind
-  states[k], gones[k] = head .. stamp .. value .. sub(v, 34 + #value), gone
-  dues[k] = dues[k] or 'front'
-elseif #value <= 204 then
-  states[k], dues[k], gones[k] = head .. stamp .. value, 'whole', gone
-else
-  value = head .. stamp .. value
-  write(key, value, 'whole', gone)
-  states[k], dues[k] = sub(value, 1, 237), nil
+-- Remembers a new state, and writes it later if that is possible.
+local function hold(k, its, at, v, head, value, gone, parts, newer)
+  local key = keys[k]
+  is_changed, known[k] = true, nil
+  if its.write then
+    reads[k] = nil
+    if gone <= at then
+      call('DEL', key)
+    else
+      its.write(key, v, head, value, parts, newer)
+      local ms = gone + 999
+      ms = string.format('%d', (ms - ms % 1000) / 1000)
+      if not given and redis.pcall('PEXPIREAT', key, ms) ~= 1 then
+        if not v then call('DEL', key) end
+        call('PEXPIREAT', key, ms)
+      end
+    end
+  elseif gone <= at then
+    call('DEL', key)
+    states[k], dues[k] = false, nil
+  elseif parts == 'parts' then
+    states[k], dues[k], gones[k] = head .. value .. sub(v, 34 + #value), dues[k] or 'front', gone
+  elseif parts == 'whole' and #value > 204 then
+    write_whole(key, head .. value, 'whole', gone)
+    states[k], dues[k] = sub(head .. value, 1, 237), nil
+  else
+    -- Overwriting a stored state of the same length costs the store less.
+    local in_place = not parts and dues[k] ~= 'whole' and v and #v == 33 + #value and gone <= 9007199254740991
+    states[k], dues[k], gones[k] = head .. value, in_place and 'front' or 'whole', gone
+  end
 end
-
--- @hold_parts
-is_changed, reads[k], known[k] = true, nil, nil
-
--- @decide
+-- One limiter decides, and takes if `does` is `ask`. Returns what `step` returns, or false and the first bytes of a
+-- state that was written under other values.
+local function run(k, arg, does, full)
+  local its = algorithms[byte(arg, 2)]
+  local v, head, newer = read(k, its), sub(arg, 1, 33), false
+  if v and sub(v, 1, 33) ~= head then
+    if sub(v, 1, 22) ~= sub(head, 1, 22) then return false, sub(v, 1, 33) end
+    newer = is_later(head, v)
+    if not newer then head = sub(v, 1, 33) end
+  end
+  local verdict, at, takes, changed, value, gone, _, parts, state =
+    its.step(keys[k], v, arg, now, does, full, false)
+  if not full then return verdict end
+  if changed then hold(k, its, at, v, head, value, gone, parts, newer) end
+  return verdict, at, state or value or sub(v, 34), takes
+end
 -- The due states of a request's keys before it took anything, to be restored if it fails.
 local saved, states_before, dues_before, gones_before = false, {}, {}, {}
 local function save(ks)
@@ -112,14 +140,14 @@ end
 local function first_answer(k, dedupe)
   if reads[k] ~= 'whole' then
     settle(k)
-    states[k], reads[k] = call('GET', KEYS[k]), 'whole'
+    states[k], reads[k] = call('GET', keys[k]), 'whole'
   end
   local first = states[k]
   if not first then return end
-  local since = unpack('<d', first)
+  local since = struct.unpack('<d', first)
   if since - now > dedupe then
     since, is_changed = now, true
-    first = pack('<d', since) .. sub(first, 9)
+    first = struct.pack('<d', since) .. sub(first, 9)
     states[k], dues[k], gones[k] = first, 'whole', since + dedupe
   end
   if now - since < dedupe then
@@ -128,15 +156,14 @@ local function first_answer(k, dedupe)
     return first
   end
 end
-local byte = string.byte
 -- One limiter decides and takes. An unchanged state gives the same reply.
-local function ask_one(ks, arg, flag)
+local function ask_one(ks, arg)
   local k = ks[1]
   local replies = known[k]
   local reply = replies and replies[arg]
   if reply then return reply end
   save(ks)
-  local verdict, at, state, takes = steps[byte(arg, 2)](KEYS[k], arg, k, flag < 56)
+  local verdict, at, state, takes = run(k, arg, 'ask', true)
   if not verdict then return {at, ''} end
   if takes and at == now then return state end
   reply = {verdict, now, at, state}
@@ -156,7 +183,7 @@ local function step(k, arg, goes_on)
   if reply then return reply end
   local changed_before = is_changed
   is_changed = false
-  local verdict, at, state = steps[byte(arg, 2)](KEYS[k], arg, k, goes_on)
+  local verdict, at, state = run(k, arg, goes_on and 'ask' or 'look', true)
   if not verdict then return false, at end
   reply = {verdict, now, at, state}
   if verdict ~= 0 and not is_changed then
@@ -165,6 +192,12 @@ local function step(k, arg, goes_on)
   end
   is_changed = is_changed or changed_before
   return reply
+end
+-- Some limiters were written under other values: returns the first bytes of their states, and empty texts for the
+-- others.
+local function under_others(others, count)
+  for i = 1, count + 1 do others[i] = others[i] or '' end
+  return others
 end
 -- All but the last limiter decide. Then the last decides and takes, then the others take, if no enforced one
 -- refuses.
@@ -179,7 +212,7 @@ local function ask_several(count, ks, args, flags, dedupe)
     local verdict, begins = replies and replies[arg]
     if verdict then verdict = verdict[1]
     else
-      verdict, begins = verdicts[byte(arg, 2)](KEYS[k], arg, k)
+      verdict, begins = run(k, arg, 'look', false)
       if not verdict then
         others = others or {}
         others[i] = begins
@@ -188,7 +221,7 @@ local function ask_several(count, ks, args, flags, dedupe)
     if verdict ~= 0 and flags[i] % 2 == 1 then goes_on = false end
   end
   if others then
-    local verdict, begins = verdicts[byte(args[count], 2)](KEYS[ks[count]], args[count], ks[count])
+    local verdict, begins = run(ks[count], args[count], 'look', false)
     if not verdict then others[count] = begins end
     return under_others(others, count)
   end
@@ -202,22 +235,25 @@ local function ask_several(count, ks, args, flags, dedupe)
   if not goes_on then reply[1] = 0 end
   if answer_key and goes_on then
     is_changed = true
-    states[answer_key] = pack('<d', now) .. cmsgpack.pack(reply)
+    states[answer_key] = struct.pack('<d', now) .. cmsgpack.pack(reply)
     dues[answer_key], gones[answer_key] = 'whole', now + dedupe
   end
   return reply
 end
 -- After a first write a script cannot fail for lack of memory. So the first change is written immediately.
 local function ask(count, ks, args, flags, dedupe)
-  local reply = no_room and no_room(ks, count)
+  local reply = no_room and no_room(count, ks)
   if reply then return reply end
-  if #ks == 1 then reply = ask_one(ks, args[1], flags[1])
-  else reply = ask_several(count, ks, args, flags, dedupe) end
+  if #ks == 1 and flags[1] < 56 then
+    reply = ask_one(ks, args[1])
+  else
+    reply = ask_several(count, ks, args, flags, dedupe)
+  end
   if is_changed and not written then
     for i = 1, #ks do
       local k = ks[i]
       if dues[k] then
-        write(KEYS[k], states[k], dues[k], gones[k])
+        write_whole(keys[k], states[k], dues[k], gones[k])
         dues[k] = nil
       end
     end
@@ -225,25 +261,20 @@ local function ask(count, ks, args, flags, dedupe)
   end
   return reply
 end
-
--- @batch
--- The plan. For each request: how often it is asked, how many limiters it has, the key of its answer (0 for
--- none) and how long that is remembered. For each limiter: its key, its argument, and its flag, which is odd if
--- the rule is enforced, and above 55 if the limiter is asked for a unit that it does not take.
-local plan, place, args, flags = ARGV[1], 1, {}, {}
+local plan, place, args, enforced = flags, 1, {}, {}
 while place <= #plan do
   local times, count, answer_key, dedupe, arg
   local ks, r, replies = {}, #out + 1
-  times, count, answer_key, dedupe, place = unpack('<I4I4I4d', plan, place)
+  times, count, answer_key, dedupe, place = struct.unpack('<I4I4I4d', plan, place)
   for i = 1, count do
-    ks[i], arg, flags[i], place = unpack('<I4I4B', plan, place)
-    args[i] = ARGV[arg]
+    ks[i], arg, enforced[i], place = struct.unpack('<I4I4B', plan, place)
+    args[i] = ARGV[first + arg]
   end
   if answer_key > 0 then ks[count + 1] = answer_key end
   keys_of[r], answer_of[r], charged[r] = ks, answer_key, 0
   while times > 0 do
     is_changed, saved = false, false
-    local done, reply = pcall(ask, count, ks, args, flags, dedupe)
+    local done, reply = pcall(ask, count, ks, args, enforced, dedupe)
     if not done then
       if saved then put_back(ks) end
       reply = message(reply)
@@ -261,10 +292,10 @@ while place <= #plan do
   out[r] = replies
 end
 -- An answer may be remembered only if its units were taken, so limiters are written first.
-for k = 1, #KEYS do
+for k = 1, #keys do
   local remembered = false
   for r = 1, #out do remembered = remembered or answer_of[r] == k end
   if not remembered then settle(k) end
 end
-for k = 1, #KEYS do settle(k) end
-return out
+for k = 1, #keys do settle(k) end
+return finish and finish(out) or out

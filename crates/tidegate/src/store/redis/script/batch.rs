@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::call::Call;
+use super::call::{Call, decimal};
 use super::count::Count;
 use super::id::{Form, Id};
 use super::known::{Script, script};
@@ -41,16 +41,16 @@ impl Call {
     /// Whether it may go in a [`Batch`]: a [`Step::Ask`] that amends nothing, over a few limiters.
     #[must_use]
     pub fn can_merge(&self) -> bool {
-        self.id.step == Step::Ask
-            && matches!(self.id.form, Form::One | Form::Several)
-            && !self.id.no_memory
+        self.step == Step::Ask
+            && matches!(self.form, Form::One | Form::Several)
+            && !self.has_no_memory
             && (1..=Batch::MOST_KEYS).contains(&self.keys.len())
     }
 
     /// Whether the other call is identical, and has no id.
     #[must_use]
     pub fn is_repeat_of(&self, other: &Self) -> bool {
-        !self.id.remembers && self == other
+        self.dedupe.is_none() && self == other
     }
 }
 
@@ -70,10 +70,9 @@ impl Batch {
             let limiters = call.enforced.len();
             let answer_key = call.keys.get(limiters).map_or(0, |key| keys.of(key));
             plan.extend([*times, limiters, answer_key].into_iter().flat_map(number));
-            plan.extend((call.dedupe.as_micros() as f64).to_le_bytes());
-            for ((key, arg), flag) in call.keys.iter().zip(&call.args).zip(&call.enforced) {
-                // The plan itself is the first argument.
-                plan.extend([keys.of(key), values.of(arg) + 1].into_iter().flat_map(number));
+            plan.extend((call.dedupe.unwrap_or_default().as_micros() as f64).to_le_bytes());
+            for ((key, arg), flag) in call.keys.iter().zip(&call.arguments).zip(&call.enforced) {
+                plan.extend([keys.of(key), values.of(arg)].into_iter().flat_map(number));
                 plan.push(*flag);
             }
             for count in &call.counts {
@@ -83,23 +82,16 @@ impl Batch {
                 }
             }
         }
-        let time_given = calls.first().is_some_and(|(call, _)| call.id.time_given);
-        let at = calls.first().and_then(|(call, _)| call.args.last()).filter(|_| time_given);
-        let id = Id {
-            form: Form::Batch,
-            step: Step::Ask,
-            kinds: u32::MAX,
-            time_given,
-            remembers: true,
-            tries: false,
-            looks: false,
-            counts: !counts.is_empty(),
-            no_memory: false,
-        };
-        let mut args = [vec![plan], values.all, at.into_iter().cloned().collect()].concat();
-        args.extend(Count::arguments(&counts));
+        let at = calls.first().and_then(|(call, _)| call.at).map(decimal).unwrap_or_default();
+        let has_bounds = !counts.is_empty();
+        let id = Id { kinds: u32::MAX, amends: false, has_bounds, is_batch: true };
+        // Time, time of an undo, memory, counted keys and part of the node.
+        let mut last = vec![at, Vec::new(), Vec::new()];
+        last.extend(Count::arguments(&counts));
+        last.resize(5, Vec::new());
+        let args = [vec![b"batch".to_vec(), plan], values.all, last].concat();
         let times = calls.iter().map(|(_, times)| *times).collect();
-        Self { script: script(id), keys: keys.all, args, counts: id.counts, times }
+        Self { script: script(id), keys: keys.all, args, counts: has_bounds, times }
     }
 
     /// The replies to each request, in the order of the requests.

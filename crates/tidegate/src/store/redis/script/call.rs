@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::VERSION;
 use super::count::Count;
 use super::id::{Form, Id};
 use super::known::{Script, script};
 use super::limiter::{LOOKS, Limiter};
 use super::step::Step;
+use super::text;
 
-fn decimal(at: Timestamp) -> Vec<u8> {
+pub(super) fn decimal(at: Timestamp) -> Vec<u8> {
     at.as_micros().to_string().into_bytes()
 }
 
@@ -24,17 +24,26 @@ pub struct Call {
     pub keys: Vec<Vec<u8>>,
     /// Its `ARGV`.
     pub args: Vec<Vec<u8>>,
-    pub(super) id: Id,
-    /// A flag for each limiter; a single limiter needs none.
+    pub(super) form: Form,
+    pub(super) step: Step,
+    /// A bit for each kind of algorithm.
+    kinds: u32,
+    /// An argument for each key.
+    pub(super) arguments: Vec<Vec<u8>>,
+    /// A flag for each limiter of a call that amends nothing.
     pub(super) enforced: Vec<u8>,
     /// A flag for each limiter of a call that amends.
     flags: Vec<u8>,
-    /// Whether a limiter's values may come in force only with units taken under them.
-    tries: bool,
-    /// The time that the answer is remembered; zero if it is not.
-    pub(super) dedupe: Micros,
+    /// The time, if it is given.
+    pub(super) at: Option<Timestamp>,
+    /// When the units of an undo were taken.
+    since: Option<Timestamp>,
+    /// The time that the answer is remembered, if it is.
+    pub(super) dedupe: Option<Micros>,
     /// The keys that are counted.
     pub(super) counts: Vec<Count>,
+    /// Whether the server has no memory for new limiters.
+    pub(super) has_no_memory: bool,
 }
 
 impl Call {
@@ -62,60 +71,97 @@ impl Call {
     ) -> Self {
         let kinds = limiters.iter().filter_map(|one| one.script_input(step));
         let kinds = kinds.fold(0, |kinds, input| kinds | 1 << input.script.kind);
-        let form = if limiters.len() == 1 { Form::One } else { Form::Several };
-        let time_given = at.is_some();
         let flags: Vec<u8> = limiters.iter().map(|one| one.flag(step)).collect();
         let enforced: Vec<u8> = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
         let looks = flags.iter().any(|flag| flag & LOOKS > 0);
-        let counts = if time_given { Vec::new() } else { Count::of(limiters, step) };
-        let id = Id {
+        let is_one = limiters.len() == 1 && !looks;
+        let form = if is_one { Form::One } else { Form::Several };
+        let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
+        let arguments = limiters.iter().map(|one| one.argument(step)).collect();
+        let counts = if at.is_some() { Vec::new() } else { Count::of(limiters, step) };
+        Self {
+            enforced,
+            flags,
+            since,
+            counts,
+            ..Self::plain(form, step, kinds, keys, arguments, at)
+        }
+        .composed()
+    }
+
+    /// A call that has yet to be composed.
+    fn plain(
+        form: Form,
+        step: Step,
+        kinds: u32,
+        keys: Vec<Vec<u8>>,
+        arguments: Vec<Vec<u8>>,
+        at: Option<Timestamp>,
+    ) -> Self {
+        let id = Id { kinds, amends: false, has_bounds: false, is_batch: false };
+        Self {
+            script: script(id),
+            keys,
+            args: Vec::new(),
             form,
             step,
             kinds,
-            time_given,
-            remembers: false,
-            tries: false,
-            looks,
-            counts: !counts.is_empty(),
-            no_memory: false,
-        };
-        let mut args: Vec<_> = limiters.iter().map(|one| one.argument(step)).collect();
-        if form == Form::Several {
-            args.push(enforced.clone());
+            arguments,
+            enforced: Vec::new(),
+            flags: Vec::new(),
+            at,
+            since: None,
+            dedupe: None,
+            counts: Vec::new(),
+            has_no_memory: false,
         }
-        args.extend([since, at].into_iter().flatten().map(decimal));
-        args.extend(Count::arguments(&counts));
-        let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
-        let decides = !matches!(step, Step::Settle | Step::Undo);
-        let tries =
-            flags != enforced || decides && limiters.iter().any(|one| one.revision.is_some());
-        let dedupe = Micros::ZERO;
-        Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe, counts }
+    }
+
+    /// The call with its script and its arguments, in the order in which `prelude.lua` lists them.
+    fn composed(mut self) -> Self {
+        let amends = matches!(self.form, Form::Amending | Form::GivingBack);
+        let kinds = if amends { u32::MAX } else { self.kinds };
+        let has_bounds = self.has_no_memory || !self.counts.is_empty();
+        self.script = script(Id { kinds, amends, has_bounds, is_batch: false });
+        let verb = match (self.form, self.step) {
+            (Form::GivingBack, _) => "give_back",
+            (_, step) => step.verb(),
+        };
+        let mut last = vec![
+            self.at.map(decimal).unwrap_or_default(),
+            self.since.map(decimal).unwrap_or_default(),
+            if self.has_no_memory { b"full".to_vec() } else { Vec::new() },
+        ];
+        last.extend(Count::arguments(&self.counts));
+        if self.counts.is_empty() {
+            last.truncate(last.iter().rposition(|one| !one.is_empty()).map_or(0, |end| end + 1));
+        }
+        let flags = match self.form {
+            Form::One => Vec::new(),
+            Form::Amending => self.flags.clone(),
+            Form::Several | Form::GivingBack => self.enforced.clone(),
+        };
+        self.args = if self.form == Form::One && last.is_empty() {
+            let verb = (self.step != Step::Ask).then(|| verb.as_bytes().to_vec());
+            self.arguments.iter().cloned().chain(verb).collect()
+        } else {
+            let dedupe = self.dedupe.map(|time| time.as_micros().to_string().into_bytes());
+            let arguments = self.arguments.iter().cloned().chain(dedupe);
+            [verb.as_bytes().to_vec(), flags].into_iter().chain(arguments).chain(last).collect()
+        };
+        self
     }
 
     /// Gives units back to each of these keys, under whatever rule its state was written last: for
     /// a reservation whose key has no limit any more. A key without a state stays so.
     #[must_use]
     pub fn giving_back(keys: &[(&[u8], u64)], at: Option<Timestamp>) -> Self {
-        let id = Id {
-            form: Form::GivingBack,
-            step: Step::Settle,
-            kinds: u32::MAX,
-            time_given: at.is_some(),
-            remembers: false,
-            tries: false,
-            looks: false,
-            counts: false,
-            no_memory: false,
-        };
         let units = keys.iter().map(|(_, units)| (*units).min(Timestamp::MAX.as_micros()));
-        let mut args = vec![VERSION.to_string().into_bytes()];
-        args.extend(units.map(|units| units.to_string().into_bytes()));
-        args.extend(at.map(decimal));
+        let arguments = units.map(|units| units.to_string().into_bytes()).collect();
+        let enforced = vec![b'1'; keys.len()];
         let keys = keys.iter().map(|(key, _)| key.to_vec()).collect();
-        let (enforced, flags, counts) = (Vec::new(), Vec::new(), Vec::new());
-        let (tries, dedupe) = (false, Micros::ZERO);
-        Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe, counts }
+        let plain = Self::plain(Form::GivingBack, Step::Settle, u32::MAX, keys, arguments, at);
+        Self { enforced, ..plain }.composed()
     }
 
     /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the
@@ -126,62 +172,44 @@ impl Call {
     /// costs.
     #[must_use]
     pub fn remembering(mut self, key: Vec<u8>, time: Micros) -> Self {
-        self.tell_enforced();
-        let behind_enforced = self.keys.len() + 1;
-        self.args.insert(behind_enforced, time.as_micros().to_string().into_bytes());
         self.keys.push(key);
-        let form = if self.id.form == Form::One { Form::Several } else { self.id.form };
-        let id = Id { form, remembers: true, ..self.id };
-        Self { script: script(id), id, dedupe: time, ..self }
-    }
-
-    /// Adds the argument that only scripts over several limiters have.
-    fn tell_enforced(&mut self) {
-        if self.id.form == Form::One {
-            self.args.insert(1, self.enforced.clone());
-        }
+        let form = if self.form == Form::One { Form::Several } else { self.form };
+        Self { form, dedupe: Some(time), ..self }.composed()
     }
 
     /// Makes the step amend first what was written under another rule: what was used stays used. It
     /// takes longer, so it is sent only after [`Answer::Changed`](super::Answer::Changed).
     #[must_use]
-    pub fn amending(mut self) -> Self {
-        self.tell_enforced();
-        let tries = self.tries;
-        if tries && let Some(flags) = self.args.get_mut(self.enforced.len()) {
-            flags.clone_from(&self.flags);
-        }
-        let id = Id { form: Form::Amending, kinds: u32::MAX, tries, ..self.id };
-        Self { script: script(id), id, ..self }
+    pub fn amending(self) -> Self {
+        Self { form: Form::Amending, ..self }.composed()
     }
 
     /// Makes the step fit a server that has no memory: existing limiters go on, and a new one is
     /// answered [`Answer::NoRoom`](super::Answer::NoRoom).
     #[must_use]
     pub fn without_memory(self) -> Self {
-        let id = Id { no_memory: true, ..self.id };
-        Self { script: script(id), id, ..self }
+        Self { has_no_memory: true, ..self }.composed()
     }
 
     /// Whether it was made by [`Call::without_memory`].
     #[must_use]
     pub const fn is_without_memory(&self) -> bool {
-        self.id.no_memory
+        self.has_no_memory
     }
 
     /// Whether it counts keys: then its last argument is the part of a cluster's node that runs it.
     pub(crate) const fn counts(&self) -> bool {
-        self.id.counts
+        !self.counts.is_empty()
     }
 
     /// Whether it only asks whether a request goes on, and neither gives back nor reports usage.
     pub(crate) const fn only_asks(&self) -> bool {
-        matches!(self.id.step, Step::Decide | Step::Ask | Step::Peek)
+        matches!(self.step, Step::Decide | Step::Ask | Step::Peek)
     }
 
     /// Forgets limiters: they start fresh. The reply is the number of those that existed.
     #[must_use]
     pub fn reset(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
-        (Script::new("return redis.call('UNLINK', unpack(KEYS))".to_owned()), keys)
+        (Script::new(text::RESET.to_owned()), keys)
     }
 }

@@ -1,29 +1,19 @@
 //! The properties by which one script differs from another.
 
-use super::step::Step;
-
-/// The properties of a script; scripts with equal properties have the same text.
+/// The files of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Id {
-    pub(super) form: Form,
-    pub(super) step: Step,
     /// A bit for each kind of algorithm in the call.
     pub(super) kinds: u32,
-    /// Whether the time is an argument instead of the server's.
-    pub(super) time_given: bool,
-    /// Whether the answer is remembered under an id.
-    pub(super) remembers: bool,
-    /// Whether a limiter's values may come in force only with units taken under them.
-    pub(super) tries: bool,
-    /// Whether a limiter is asked for a unit that it does not take.
-    pub(super) looks: bool,
-    /// Whether a rule keeps a bounded number of keys.
-    pub(super) counts: bool,
-    /// Whether the server has no memory for new limiters.
-    pub(super) no_memory: bool,
+    /// Whether limiters may have been written under another rule.
+    pub(super) amends: bool,
+    /// Whether new keys may have no room.
+    pub(super) has_bounds: bool,
+    /// Whether it decides several requests.
+    pub(super) is_batch: bool,
 }
 
-/// The kinds of decisions that a script can take.
+/// What a call asks of how many limiters, and so what its reply looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     One,
@@ -32,6 +22,4 @@ pub(super) enum Form {
     Amending,
     /// Any number of limiters, each under whatever rule it was written.
     GivingBack,
-    /// Several requests, each over any limiters.
-    Batch,
 }

@@ -20,3 +20,17 @@ pub enum Step {
     /// else back instead; returns the values. A queue gives nothing back.
     Undo,
 }
+
+impl Step {
+    /// Its verb in a script.
+    pub(super) const fn verb(self) -> &'static str {
+        match self {
+            Self::Decide => "decide",
+            Self::Ask => "ask",
+            Self::Peek => "peek",
+            Self::Report => "report",
+            Self::Settle => "settle",
+            Self::Undo => "undo",
+        }
+    }
+}

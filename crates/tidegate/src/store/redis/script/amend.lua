@@ -1,0 +1,233 @@
+-- States that were written under another rule come under that of the argument: what was used stays used. The
+-- algorithm may be another one. A rule is known by the first 33 bytes of its states, so an argument can be made for
+-- the rule of any state, and the algorithm's own function says what is used under it.
+--
+-- An algorithm whose states are not in units has functions for this beside its own:
+--   numbers(cost, N, W, a, b)  the doubles of an argument, from the numbers that a state begins with
+--   with_cost(arg, cost)       an argument with another cost
+--   units(left, part, N, W)    the units in use, from what `used` returned
+--   refit(at, left, last, part, N, W, N2, W2)  the state under another limit; nil if it has another meaning there
+--   most(N, a)                 the most units that can be in use without a debt
+
+changes = {}
+local NONE = string.rep('\0', 11)
+local sub, byte, unpack, pack = string.sub, string.byte, struct.unpack, struct.pack
+
+function changes.fetch(key)
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'string' then
+    local v = redis.call('GETRANGE', key, '0', '4199')
+    return v ~= '' and v
+  elseif kind == 'zset' then
+    return redis.call('ZRANGE', key, '0', '0')[1]
+  elseif kind == 'none' then
+    return false
+  end
+  return kind
+end
+
+-- Whether parts of a stored state may change in place.
+local function in_parts(kind) return algorithms[kind].front or algorithms[kind].write end
+
+-- The argument of the rule that a state was written under.
+local function rule_of(v, cost)
+  local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
+  local numbers = algorithms[kind].numbers
+  if numbers then return sub(v, 1, 33) .. numbers(cost, N, W, a, b) end
+  return sub(v, 1, 33) .. pack('<ddddd', cost, W, N, a, b)
+end
+
+-- The time that counts for a state, the units in use under the rule that it was written under, and the time of its
+-- last unit; then what `used` returned, for `refit`.
+local function used_of(key, v, amended, now)
+  local kind, N, W = unpack('<BI4I6', v, 2)
+  local its = algorithms[kind]
+  local at, left, last, part = its.step(key, v, rule_of(v, 0), now, 'used', true, amended)
+  return at, its.units and its.units(left, part, N, W) or left, last, left, part
+end
+
+-- The state of a limiter that begins with units in use.
+local function charged(key, arg, at, used)
+  local its = algorithms[byte(arg, 2)]
+  if its.with_cost then
+    arg = its.with_cost(arg, used)
+  else
+    arg = sub(arg, 1, 33) .. pack('<d', used) .. sub(arg, 42)
+  end
+  local _, _, _, _, value = its.step(key, false, arg, at, 'charge', false, 'in place')
+  return sub(arg, 1, 33) .. value
+end
+
+-- Returns a state of version 1 as one of version 2, with the earliest revision. A log is rewritten as a whole, once.
+local function upgraded(key, v)
+  if byte(v, 1) ~= 1 or #v < 22 or not algorithms[byte(v, 2)] then return v end
+  if redis.call('TYPE', key).ok == 'string' then
+    local all = redis.call('GET', key)
+    all = '\2' .. sub(all, 2, 22) .. NONE .. sub(all, 23)
+    redis.call('SET', key, all, 'KEEPTTL')
+    return sub(all, 1, 4200)
+  end
+  local head = '\2' .. sub(v, 2, 22) .. NONE .. sub(v, 23)
+  redis.call('ZADD', key, '-inf', head)
+  redis.call('ZREMRANGEBYRANK', key, '0', '0')
+  return head
+end
+
+-- Whether this version reads a state. If not, returns the version that wrote it too, if any did: versions are below
+-- 32, so that no text looks like one.
+local function is_known(v)
+  local version = byte(v, 1) or 0
+  if version ~= 2 then return false, version > 0 and version < 32 and version or nil end
+  return #v >= 33 and algorithms[byte(v, 2)] ~= nil
+end
+
+-- Returns a stored state as one of this version, after it has seen the clock: before it is tried under other values
+-- it is advanced, and kept so. An idle state is idle at any reading.
+function changes.seen(key, v, head, flag)
+  v = upgraded(key, v)
+  if flag % 8 < 2 or sub(v, 1, 22) == sub(head, 1, 22) or not is_known(v) then return v end
+  local its = algorithms[byte(v, 2)]
+  local _, at, _, changed, value, gone, _, parts = its.step(key, v, rule_of(v, 0), now, 'look', false, false)
+  if not changed or gone <= at then return v end
+  if its.write then
+    its.write(key, v, sub(v, 1, 33), value, parts)
+  else
+    redis.call('SETRANGE', key, '33', value)
+  end
+  local ms = gone + 999
+  if not given and gone <= 9007199254740991 then
+    redis.call('PEXPIREAT', key, string.format('%d', (ms - ms % 1000) / 1000))
+  end
+  return changes.fetch(key)
+end
+
+-- Returns a state of another rule as one of the rule in `arg`, and how: whether it replaces the stored one.
+-- Returns false if nothing is left of it; and nil, then the version, if no limiter of this version wrote it, or then
+-- its first bytes, if its revision is later.
+local function amended(key, v, arg, now)
+  local known, version = is_known(v)
+  if not known then return nil, version end
+  if sub(arg, 23, 33) ~= NONE and not is_later(arg, v) then return nil, sub(v, 1, 33) end
+  local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
+  local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
+  local its = algorithms[kind]
+  local at, used, last, left, part = used_of(key, v, false, now)
+  if N == 0 and used == 0 then return false, 'in place' end
+  if kind == kind2 then
+    local value
+    if its.refit then
+      value = its.refit(at, left, last, part, N, W, N2, W2)
+    elseif W == W2 and a == a2 and b == b2 then
+      local _
+      _, _, _, _, value = its.step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
+      -- A log has more behind what changes.
+      if in_parts(kind) then value = value .. sub(v, 34 + #value) end
+    end
+    if value then return sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced' end
+  end
+  return charged(key, arg, at, used), 'replaced'
+end
+
+-- Whether the cost is admitted from a state that is not stored yet.
+local function admitted(key, v, how, arg, now)
+  return algorithms[byte(arg, 2)].step(key, v, arg, now, 'look', false, how) == 0
+end
+
+-- Returns a stored state as though the values in `arg` had been in force since its last unit was taken: all usage
+-- counts as of then. It counts up to their limit plus the former debt, so nobody waits longer than these values ever
+-- require, although a refusal does not put them in force.
+local function dated(key, v, arg)
+  local kind, N, W, a = unpack('<BI4I6I6', v, 2)
+  local kind2, N2, W2, a2 = unpack('<BI4I6I6', arg, 2)
+  local function most_of(kind, N, a)
+    local most = algorithms[kind].most
+    return most and most(N, a) or N
+  end
+  local _, _, last = used_of(key, v, false, 9007199254740992)
+  local at, used = used_of(key, v, false, last)
+  if N == 0 and used == 0 then return false end
+  local most, debt = most_of(kind2, N2, a2), used - most_of(kind, N, a)
+  if debt > 0 then most = most + debt end
+  if used > most then used = most end
+  return charged(key, arg, at, used)
+end
+
+-- Of a stored state amended now, and amended as of its last unit, returns the one that admits the cost, or else the
+-- one with less usage; and how it changes the stored one.
+local function better(key, v, how, since, arg, cost)
+  if not v or not since then return v, how end
+  if cost > 0 then
+    if admitted(key, v, how, arg, now) then return v, how end
+    if admitted(key, since, 'replaced', arg, now) then return since, 'replaced' end
+  end
+  local _, used = used_of(key, v, how, now)
+  local _, used2 = used_of(key, since, 'replaced', now)
+  if used2 < used then return since, 'replaced' end
+  return v, how
+end
+
+-- Brings a state under the rule of the argument. Values of a later revision than the state's come in force with units
+-- taken under them; values without a revision, such as plans, come in force this way only beside values with one.
+function changes.amend(key, v, arg, flag)
+  if flag % 8 < 4 and (verb == 'ask' or verb == 'decide' or verb == 'peek' or verb == 'report')
+    and sub(arg, 23, 33) ~= NONE and sub(v, 23, 33) ~= NONE then
+    flag = flag - flag % 8 + 6 + flag % 2
+  end
+  local stored, since = v, false
+  local state, how = amended(key, v, arg, now)
+  if state == nil then return nil, how end
+  if flag % 8 > 5 then
+    since = dated(key, stored, arg)
+    state, how = better(key, state, how, since, arg, (unpack('<d', arg, 34)))
+  end
+  return {state = state, how = how, flag = flag, stored = stored, since = since}
+end
+
+-- Returns the least wait until the cost is admitted, and the wait until the state is idle if it is not asked
+-- meanwhile; nil if no wait is long enough. A bisection is right because usage only falls.
+function changes.wait(key, amending, arg, exactly)
+  local v, since = amending.stored, amending.since
+  -- When a state is idle, under the rule that it was written under.
+  local function idle(v, how)
+    local kind, N, W, a = unpack('<BI4I6I6', v, 2)
+    local its = algorithms[kind]
+    local rule = its.numbers and sub(v, 1, 33) .. its.numbers(0, N, W, a, 0) or rule_of(v, 0)
+    local _, _, _, _, _, gone = its.step(key, v, rule, now, 'look', false, how)
+    if gone > 9007199254740991 then return 9007199254740991 end
+    return gone < now and now or gone
+  end
+  local function admits(now)
+    local state, how = amended(key, v, arg, now)
+    return admitted(key, state, how, arg, now) or since and admitted(key, since, 'replaced', arg, now)
+  end
+  local least, most = now, idle(v, 'in place')
+  if since then
+    local gone = idle(since, 'replaced')
+    if gone < most then most = gone end
+  end
+  local reset = most
+  if not admits(most) then return nil end
+  while exactly and least < most do
+    local middle = least + (most - least - (most - least) % 2) / 2
+    if admits(middle) then most = middle else least = middle + 1 end
+  end
+  if reset < most then reset = most end
+  return most - now, reset - now
+end
+
+-- `give_back`: an argument is a number of units, and the state itself says under which rule they are given back. A
+-- key without a state stays so; if one is not known to this version, nothing is done.
+function changes.give_back()
+  local keys, args = {}, {}
+  for i = 1, #KEYS do
+    local v = changes.fetch(KEYS[i])
+    if v then
+      v = upgraded(KEYS[i], v)
+      local known, version = is_known(v)
+      if not known then return version end
+      keys[#keys + 1], args[#args + 1] = KEYS[i], rule_of(v, -tonumber(ARGV[first + i]))
+    end
+  end
+  return keys, args
+end
+
