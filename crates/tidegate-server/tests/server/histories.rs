@@ -8,6 +8,8 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
@@ -31,8 +33,10 @@ const SERVERS: usize = 4;
 const CLIENTS: usize = 24;
 /// Requests that a client has under way at a time, if the protocol allows several.
 const DEEP: usize = 16;
-/// How long clients send requests.
+/// How long clients send requests, at least, and until some were denied.
 const LASTING: Duration = Duration::from_millis(300);
+/// How long they wait for a denial: a busy machine may ask less for a while than limits admit.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A window that does not end while a test runs.
 const DAY_US: u64 = 86_400_000_000;
 
@@ -174,14 +178,21 @@ impl Asked {
     }
 }
 
-/// Has all clients ask until the time is over.
+/// Has all clients ask until the time is over and some were denied.
 async fn history(callers: Vec<Caller>, meets: Meets) -> Vec<Told> {
-    let (mut all, ends) = (JoinSet::new(), Instant::now() + LASTING);
+    let (mut all, begun) = (JoinSet::new(), Instant::now());
+    let denied = Arc::new(AtomicBool::new(false));
     for (number, mut caller) in callers.into_iter().enumerate() {
+        let denied = Arc::clone(&denied);
         all.spawn(async move {
             let (mut rng, mut told) = (Rng::new(number as u64), Vec::new());
-            while Instant::now() < ends {
-                told.extend(caller.ask(rng.next_u64(), meets).await);
+            let lasting = || if denied.load(Relaxed) { LASTING } else { PATIENCE };
+            while begun.elapsed() < lasting() {
+                let answers = caller.ask(rng.next_u64(), meets).await;
+                if answers.iter().any(|told| !told.allowed) {
+                    denied.store(true, Relaxed);
+                }
+                told.extend(answers);
             }
             told
         });

@@ -2,8 +2,9 @@
 //!
 //! The answers of a store are awaited here, on one runtime with a thread of its own.
 
+use std::num::NonZero;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use tidegate::{
     AlgorithmKind, Answer, Ban, OnFull, Policy, Request, RuleSpec, SharedGate, SharedReplay, Spec,
@@ -35,6 +36,7 @@ struct Nodes {
     gates: Vec<SharedGate>,
     fitted: Fitted,
     turn: AtomicUsize,
+    revision: AtomicU32,
 }
 
 impl Nodes {
@@ -55,7 +57,8 @@ impl Nodes {
             gate.with_ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap()
         };
         let _inside = RUNTIME.enter();
-        Self { gates: (0..count).map(gate).collect(), fitted, turn: AtomicUsize::new(0) }
+        let gates = (0..count).map(gate).collect();
+        Self { gates, fitted, turn: AtomicUsize::new(0), revision: AtomicU32::new(1) }
     }
 
     fn next(&self) -> &SharedGate {
@@ -127,9 +130,11 @@ impl AnyGate for Nodes {
         })
     }
 
-    /// Replaces the policy of one node after another.
+    /// Replaces the policy of one node after another. Changes follow each other faster than nodes can tell which
+    /// of them came first, so each policy has a revision.
     fn replace(&self, rules: Vec<RuleSpec>) {
-        let policy = Policy::new((self.fitted)(rules)).unwrap();
+        let revision = NonZero::new(self.revision.fetch_add(1, Relaxed)).unwrap();
+        let policy = Policy::new((self.fitted)(rules)).unwrap().with_revision(revision);
         self.gates.iter().for_each(|gate| gate.replace(policy.clone()).unwrap());
     }
 
