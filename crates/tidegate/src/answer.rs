@@ -224,7 +224,7 @@ impl Answer<'_> {
         self.repeated
     }
 
-    /// True if no rule with a limit was enforced: the answer has no values.
+    /// True if no rule with a limit was enforced: the answer has no values, except those of shadow rules.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.enforced().next().is_none()
@@ -325,7 +325,7 @@ impl Answer<'_> {
         self.reported().map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after())
     }
 
-    /// The time for which an admitted request must be held: the longest delay of all rules.
+    /// The time for which an admitted request must be held: the longest delay of the enforced rules.
     #[must_use]
     pub fn delay(&self) -> Micros {
         let longest = self.enforced().map(|matched| matched.decision().delay()).max();
@@ -342,7 +342,7 @@ impl Answer<'_> {
         }
     }
 
-    /// The shortest wait until all limiters are idle: the longest of all rules.
+    /// The wait until the limiters of all enforced rules are idle: the longest of theirs.
     #[must_use]
     pub fn reset_after(&self) -> Micros {
         self.enforced().map(|matched| matched.decision().reset_after).max().unwrap_or_default()

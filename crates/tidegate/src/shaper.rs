@@ -27,7 +27,7 @@ pub use receive::ShaperStream;
 pub use refused::{Refusal, Refused};
 
 /// A queue that takes items in bursts and hands them out evenly, W/N apart: the leaky bucket as a
-/// queue, with its worker.
+/// queue.
 ///
 /// A push returns immediately: with the wait of the item for its slot, or with a refusal and the
 /// time after which the queue has space again. A `leaky_queue` limiter decides which items are
@@ -89,7 +89,7 @@ impl<T, C: Clock> Shaper<T, C> {
     /// Takes in an item of one unit; returns how long it waits for its slot.
     ///
     /// # Errors
-    /// Returns the item when the queue is full, is not emptied, or is closed: see [`Refusal`].
+    /// Returns the item when the queue is full, has too many due items that nobody took, or is closed: see [`Refusal`].
     pub fn push(&self, item: T) -> Result<Micros, Refused<T>> {
         self.push_cost(item, 1)
     }
@@ -104,7 +104,7 @@ impl<T, C: Clock> Shaper<T, C> {
     }
 
     /// Changes the pace and the bound from now on: queued items keep their order, and leave in the
-    /// slots of the new pace, without a credit: see [`ShapingQueue::amend`]. Receivers are woken
+    /// slots of the new pace; time already waited does not count: see [`ShapingQueue::amend`]. Receivers are woken
     /// for an item that is now due sooner.
     ///
     /// ```

@@ -4,8 +4,8 @@
 //! [`RateLimitLayer::new`] refuses requests above a limit, [`RateLimitLayer::waiting`] lets them
 //! wait as the rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
 //! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] use a limiter for each caller, and
-//! [`RateLimitLayer::per_ip`] one for each address, which costs a request least.
-//! All of them hold a request that a `leaky_queue` admits until its slot. Each request is described
+//! [`RateLimitLayer::per_ip`] one for each address, the cheapest for a request.
+//! In all of them a request that a `leaky_queue` admits is held until its slot. Each request is described
 //! by a list of [`Entries`], each read by an extractor ([`Extract`]). The default entries are the
 //! `ip`, `method` and `path` of the request, as in an access log, so that the same rules serve and
 //! replay.

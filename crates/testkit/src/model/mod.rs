@@ -36,9 +36,9 @@ use {
 
 /// One limiter, decided naively.
 ///
-/// Its clock is the `at_us` of each verb. A reading before the last unit taken counts as that time;
-/// a reading before it by more than the window first moves the whole state back. Every verb does
-/// so, even one that only looks.
+/// Its clock is the `at_us` of each verb. A reading up to one window before the last unit taken
+/// counts as the time of that unit. An earlier reading first moves the whole state back to itself,
+/// even in a verb that only looks.
 #[derive(Clone, Debug)]
 pub struct Model {
     policy: Policy,
@@ -123,8 +123,8 @@ impl Model {
         self.last = None;
     }
 
-    /// The limiter's own time for a reading of the clock: never before the last unit taken, unless
-    /// the clock fell by more than a window, which moves the state to it.
+    /// The limiter's own time for a reading of the clock: never before the last unit taken,
+    /// which an early reading may move back (see [`Model`]).
     fn now(&mut self, at_us: u64) -> i128 {
         let t = i128::from(at_us);
         let Some(last) = self.last else { return t };

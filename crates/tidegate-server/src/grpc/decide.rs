@@ -46,7 +46,7 @@ impl Decider {
         let policy = self.limiters.policy();
         let own = OwnLimits::of(&message, &bytes, &question.descriptors, &policy)?;
         let question = question.under(&own);
-        let (answer, statuses) = self.decide(&message, &question).await?;
+        let (answer, statuses) = self.refund_then_check(&message, &question).await?;
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(undecided(answer.is_overloaded()));
         }
@@ -60,9 +60,9 @@ impl Decider {
         Ok(self.response(&answer, &statuses))
     }
 
-    /// Gives units back before it takes others, which may need them. A refund is not asked for anything
-    /// after that, so that it refuses nothing: its status is that right after it was given back.
-    async fn decide(
+    /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the
+    /// check, and so refuses nothing; its status shows the limit right after the refund.
+    async fn refund_then_check(
         &self,
         message: &RateLimitRequest,
         question: &Question<'_>,

@@ -23,7 +23,7 @@ struct Multiplied {
     unit_multiplier: Option<UInt32Value>,
 }
 
-/// A response with these statuses in place of its own.
+/// A framed response with these statuses; `response` itself has none.
 pub(super) fn bytes(response: &RateLimitResponse, statuses: &[StatusWithUnits]) -> Bytes {
     let length = response.encoded_len() + statuses.iter().map(framed_len).sum::<usize>();
     let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);

@@ -20,7 +20,7 @@ struct Reset {
 pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
-    question.refuse_a_wait("a reset")?;
+    question.refuse_max_wait("a reset")?;
     if question.names_a_cost() {
         let detail = "`cost` means nothing to a reset, which forgets all that was used: remove it, \
                       or POST to /v1/refund to give so many units back";
@@ -37,7 +37,7 @@ pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Probl
 pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
-    question.refuse_a_wait("a refund")?;
+    question.refuse_max_wait("a refund")?;
     takes_no_id(&question, "a refund")?;
     question
         .ask(async |request| answer::values(&app.limiters.refund(request).await.map_err(away)?))

@@ -162,7 +162,8 @@ impl<'b> Question<'b> {
         Ok(Self { domain, items, cost, max_wait, request_id })
     }
 
-    /// Refuses a question with a wait, because the rest of the batch would wait with it.
+    /// Creates a question of a batch. It never waits, because the rest of the batch would wait with it; so
+    /// `max_wait_ms` may be absent or 0.
     fn of_batch(fields: Fields<'b>) -> Result<Self, String> {
         let question = Self::of(fields)?;
         if question.max_wait.is_some_and(|wait| wait != MaxWait::NONE) {
@@ -175,8 +176,8 @@ impl<'b> Question<'b> {
         self.cost.is_some() || self.items.iter().any(|item| item.cost.is_some())
     }
 
-    /// Refuses a wait, for requests that do not wait.
-    pub(super) fn refuse_a_wait(&self, what: &str) -> Result<(), Problem> {
+    /// Refuses `max_wait_ms`, even 0, for requests that never wait.
+    pub(super) fn refuse_max_wait(&self, what: &str) -> Result<(), Problem> {
         match self.max_wait {
             None => Ok(()),
             Some(_) => {

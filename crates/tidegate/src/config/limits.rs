@@ -37,9 +37,9 @@ pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit,
     Some((Limit::Units(units), window))
 }
 
-/// Reports a rate beside a limit or window, which it replaces. Returns the fields that cannot be
-/// trusted then.
-pub(super) fn contradiction(
+/// Reports a `rate` that stands beside a `limit` or `window`. Returns the fields whose values later checks must
+/// ignore, because of that, or because `rate` is among `failed`, the fields that were reported before.
+pub(super) fn untrusted_by_rate(
     table: &Table<'_>,
     failed: &[&'static str],
     report: &mut Report<'_>,

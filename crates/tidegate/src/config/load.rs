@@ -29,7 +29,7 @@ pub fn load(path: &Path) -> Result<Policy, ConfigErrors> {
     }
 }
 
-/// The bytes of the file, and at most one more than it may have.
+/// The bytes of the file, at most one more than it may have, so that the caller sees that it is too large.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;

@@ -83,7 +83,7 @@ fn only_of_the_store(name: &str) -> Option<String> {
 pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
     let mut draft = RuleDraft::new(table.clone());
     let mut failed = fields().read(&table, &mut draft, report);
-    failed.extend(limits::contradiction(&table, &failed, report));
+    failed.extend(limits::untrusted_by_rate(&table, &failed, report));
     failed.extend(missing(&table, &failed, report));
     let algorithm = table.get("algorithm").and_then(|entry| entry.value().as_str());
     // Such a rule has no window, and a missing one is not reported.

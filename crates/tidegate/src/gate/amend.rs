@@ -160,7 +160,7 @@ impl<C: Clock> Gate<C> {
         change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
         at: impl Fn() -> Timestamp,
     ) -> Result<(), AmendError> {
-        self.change(at, |policy| policy.with_spec(named, change))
+        self.change(at, |policy| policy.with_values(named, change))
     }
 
     /// Puts in force the policy that `next` makes of the current one.

@@ -42,11 +42,14 @@ pub(crate) fn override_values(
 }
 
 impl Policy {
-    /// Returns this policy with the spec of the named rule changed by `change`.
+    /// Returns this policy with the values of the named rule changed by `change`.
+    ///
+    /// The domain, the name, the key and all conditions of the rule must stay as they are: the index of rules is not
+    /// made again, and rules are not checked against each other. The rule keeps its token, and so its limiters.
     ///
     /// # Errors
     /// Returns an error if there is no such rule or override, or if the changed spec is invalid.
-    pub(crate) fn with_spec(
+    pub(crate) fn with_values(
         &self,
         (domain, name): (&str, &str),
         change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,

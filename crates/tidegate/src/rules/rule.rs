@@ -170,7 +170,8 @@ impl PolicyRule {
         &self.checked.spec
     }
 
-    /// The checked values: variant 0 is the rule's own, then one for each override.
+    /// The checked values: variant 0 is the rule's own, then one for each override. A number without
+    /// an override gives the rule's own.
     #[must_use]
     pub fn variant(&self, number: usize) -> &Rule {
         number
@@ -199,7 +200,7 @@ impl PolicyRule {
             && self.checked.spec.key.iter().all(|name| has(name, None))
     }
 
-    /// Returns the entries that every matching descriptor has, each with its value if only one matches.
+    /// Returns the entries that every matching descriptor has, each with its value where only one text matches.
     pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
         let when = self.checked.when.iter().map(|(name, pattern)| match pattern {
             Pattern::Whole(value) => (name.as_str(), Some(value.as_str())),

@@ -75,7 +75,7 @@ impl SharedGate {
     /// The policy has no such rule, or the values are invalid, cannot be kept in this store, or no share of
     /// them can be kept in this process. The old values stay in force.
     pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_spec((domain, rule), own_values(spec)))
+        self.change(|policy| policy.with_values((domain, rule), own_values(spec)))
     }
 
     /// Changes the values of one override, like [`Gate::amend_override`](crate::Gate::amend_override).
@@ -88,7 +88,7 @@ impl SharedGate {
         rule: &str,
         other: OverrideSpec,
     ) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_spec((domain, rule), override_values(other)))
+        self.change(|policy| policy.with_values((domain, rule), override_values(other)))
     }
 
     /// Returns the settings of the named rule that are in force on this node.

@@ -34,8 +34,8 @@ impl Took {
         self.limiters.iter().any(|(_, took)| *took)
     }
 
-    /// Keeps only the limiters in `all`, which are all of the same request, that took the cost.
-    pub(super) fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
+    /// Of `all` limiters of the request, keeps those that took its cost.
+    pub(super) fn keep_takers<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
         let all = again(all, |(met, _)| met, &self.limiters, |(known_by, _)| *known_by);
         all.into_iter().filter(|(_, (_, took))| *took).map(|(one, _)| one).collect()
     }
@@ -57,12 +57,12 @@ impl From<&Answer<'_>> for Took {
 /// Gives back the units of a request in one atomic step; returns the state of its limits
 /// afterwards.
 pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, took: &Took) -> Fields {
-    gate.settle_those(request, 0, |all| took.of(all));
-    Fields::from(&gate.peek(&Request::new(request.domain(), &free(request))))
+    gate.settle_those(request, 0, |all| took.keep_takers(all));
+    Fields::from(&gate.peek(&Request::new(request.domain(), &at_no_cost(request))))
 }
 
 /// The descriptors of a finished request, with no cost, so that the answer has no `retry_after`.
-pub(super) fn free<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
+pub(super) fn at_no_cost<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
     request.descriptors().iter().map(|one| one.cost(0)).collect()
 }
 
@@ -78,8 +78,8 @@ impl PendingCharge {
         Self { counts, question, took: Took::default() }
     }
 
-    /// The request was admitted.
-    pub(super) fn took(&mut self, took: Took) {
+    /// Notes what the admitted request took; without this call nothing is given back.
+    pub(super) fn admitted(&mut self, took: Took) {
         self.took = took;
     }
 

@@ -167,7 +167,7 @@ impl Passage {
     ) -> Self {
         let Admission { fields, permit, took } = admission;
         if let Some(charge) = after.as_mut().and_then(|after| after.charge.as_mut()) {
-            charge.took(took);
+            charge.admitted(took);
         }
         Self { after, fields, held: Held::new(plan.recorder.clone(), permit) }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::{Micros, Timestamp};
 use tokio::time::sleep;
 
-use super::charging::{Took, free};
+use super::charging::{Took, at_no_cost};
 use super::decider::{Decider, Later, Ruling, Soon};
 use super::entries::Question;
 use super::fields::Fields;
@@ -66,7 +66,7 @@ impl Decider for StoreDecider {
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
             give_back(&gate, &request, &took).await;
-            Fields::from(&gate.peek(&Request::new(request.domain(), &free(&request))).await)
+            Fields::from(&gate.peek(&Request::new(request.domain(), &at_no_cost(&request))).await)
         }))
     }
 
@@ -82,7 +82,7 @@ impl Decider for StoreDecider {
 /// Gives back the units of a request. Units that the store does not give back stay taken, because
 /// no caller can do anything about it.
 async fn give_back(gate: &SharedGate, request: &Request<'_>, took: &Took) {
-    let _ = gate.settle_those(request, 0, took.degraded, |all| took.of(all)).await;
+    let _ = gate.settle_those(request, 0, took.degraded, |all| took.keep_takers(all)).await;
 }
 
 async fn pause(wait: Micros) {

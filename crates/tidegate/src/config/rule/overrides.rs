@@ -38,7 +38,7 @@ impl<'t> OverrideDraft<'t> {
     pub(super) fn read(table: Table<'t>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::new(table.clone());
         let mut failed = fields().read(&table, &mut draft, report);
-        failed.extend(limits::contradiction(&table, &failed, report));
+        failed.extend(limits::untrusted_by_rate(&table, &failed, report));
         failed.extend(missing(&table, &failed, report));
         draft.failed = failed;
         draft

@@ -8,8 +8,7 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::budget::Need;
 use crate::key::Fingerprint;
 
-/// The bounds of the bytes by which one unit may grow a state: a chunk of a log, which is a quarter of the log's
-/// largest size.
+/// By how much one unit may grow a state, in bytes: a quarter of a log's largest size, within these bounds.
 const GROWTH: std::ops::RangeInclusive<usize> = 64..=16 << 10;
 
 /// The values of one rule.

@@ -191,7 +191,7 @@ impl Entry for RuledEntry {
                 self.carry_to(rule, recent, now);
                 return Ok(());
             }
-            let step = part.given_back(false);
+            let step = part.unconditional_step(false);
             let one = step.and_then(|step| self.any_mut().run_in_place(step, part.cost, now));
             return Err(one.unwrap_or_else(refusal));
         }

@@ -293,7 +293,7 @@ impl<E: Entry> Sharded<E> {
     /// what was taken before.
     #[cold]
     fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
-        if let Some(step) = part.given_back(true)
+        if let Some(step) = part.unconditional_step(true)
             && let Some((kept, _)) =
                 self.lock(part.fingerprint, part.generation)?.get_mut(part.fingerprint)
         {

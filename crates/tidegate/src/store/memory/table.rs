@@ -86,7 +86,7 @@ pub(crate) struct Part<'a> {
     /// The rule of the limiter, if the table has none of its own.
     pub(super) rule: Option<&'a Rule>,
     /// Whether the request supplied the rule: then it comes in force only if units are taken or given back. A key's
-    /// own rule comes in force with any step.
+    /// own rule comes in force with any step for which [`Step::changes_rule`] is true.
     pub(super) supplied: bool,
     /// The generation that the step asks in.
     pub(super) generation: GenerationNumber,
@@ -104,9 +104,10 @@ impl<'a> Part<'a> {
         Self { rule: Some(rule), supplied, ..self }
     }
 
-    /// The step for a limiter that does not decide: it gives back, or reports. An unlimited rule counts nothing, so
-    /// it takes no more either.
-    pub(super) fn given_back(&self, is_unlimited: bool) -> Option<Step> {
+    /// The step to run although the limiter may not decide, for want of room or under an unlimited rule, because the
+    /// step cannot be refused: a refund, a settlement or a report. Under an unlimited rule only a settlement runs, and
+    /// takes nothing more.
+    pub(super) fn unconditional_step(&self, is_unlimited: bool) -> Option<Step> {
         match self.step {
             Step::Settle { actual } if is_unlimited => {
                 Some(Step::Settle { actual: actual.min(self.cost) })

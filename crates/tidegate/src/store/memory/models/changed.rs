@@ -30,7 +30,7 @@ fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
             rule.spec = spec;
             Ok(())
         };
-        let next = |policy: &Policy| policy.with_spec(("default", &name), change);
+        let next = |policy: &Policy| policy.with_values(("default", &name), change);
         store.change(|| NOW, next, |_| ()).is_ok()
     })
 }

@@ -149,7 +149,7 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
             match (&mut locked.standing, &mut locked.entry) {
                 (Standing::Preset(preset), _) => {
                     let is_unlimited = E::is_unlimited(part);
-                    let Some(step) = part.given_back(is_unlimited) else { continue };
+                    let Some(step) = part.unconditional_step(is_unlimited) else { continue };
                     let Some((kept, _)) = shard.get_mut(part.fingerprint) else { continue };
                     let one = self.table.give_back(kept, Part { step, ..*part }, at);
                     if let Some(one) = one.filter(|_| !is_unlimited) {
