@@ -5,6 +5,7 @@
 //! [`WORST_BYTES`](crate::report::WORST_BYTES). The table reports it if that was not enough.
 
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::thread;
 
 use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
@@ -84,8 +85,10 @@ impl Comparison {
             let own = parts.next();
             let others: Vec<_> = parts.map(|part| scope.spawn(move || record(part))).collect();
             let recorded = own.map_or(Ok(()), record);
-            // A thread that returns nothing panicked, and the end of the scope says so.
-            others.into_iter().filter_map(|other| other.join().ok()).fold(recorded, Result::and)
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            joined.fold(recorded, Result::and)
         })
     }
 

@@ -185,7 +185,10 @@ impl Store {
     /// Gives back to these limiters, all or none; `None` if the store did not reply.
     async fn undone(&self, limiters: &[Limiter<'_>], took: &Took) -> Option<Answer> {
         let call = Arc::new(Call::undo(limiters, took.since, took.at));
-        let reply = give_back(&self.client, &call).await.ok()?;
+        let reply = match give_back(&self.client, &call).await {
+            Err(error) if error.is_of_other_layout() => Reply::Nil,
+            reply => reply.ok()?,
+        };
         call.answer(limiters, &reply).ok()
     }
 }

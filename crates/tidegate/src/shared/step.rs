@@ -160,8 +160,7 @@ impl Store {
             reply = self.run(&call, pending).await;
         }
         let reply = match reply {
-            // The key has another layout; nothing was done.
-            Err(StoreError::Refused(text)) if text.contains("WRONGTYPE") => Reply::Nil,
+            Err(error) if error.is_of_other_layout() => Reply::Nil,
             reply => reply?,
         };
         call.answer(limiters, &reply).map_err(StoreError::from)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use tidegate::{
-    AlgorithmKind, Descriptor, Micros, OnStoreError, Request, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Descriptor, Layout, Micros, OnStoreError, Request, RuleSpec, SharedGate, Spec,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -190,7 +190,7 @@ async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     assert_eq!(proxy.scripts() - before, 3, "twice, and the look");
 }
 
-/// An undo under values that had changed gave nothing back to the other rules either, and counted as done.
+/// An undo under values or a layout that had changed gave nothing back to the other rules either.
 #[tokio::test]
 async fn a_late_reply_is_undone_at_the_rules_whose_values_are_still_those_it_took_under() {
     let server = server();
@@ -199,9 +199,12 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_are_still_those_it_too
         RuleSpec::new(name, spec).key(["user"]).on_store_error(OnStoreError::Closed)
     };
     let both = |name: &str, limit| vec![log(name, limit), log("kept", 10)];
+    let mut other_layout = both("layout", 10);
+    other_layout[0].spec.layout = Some(Layout::SortedSet);
     let cases = [
         (both("same", 10), both("same", 10), vec![1, 1], 1),
         (both("changed", 10), both("changed", 20), vec![2, 1], 1),
+        (both("layout", 10), other_layout, vec![2, 1], 1),
         (vec![log("alone", 10)], vec![log("alone", 20)], vec![2], 0),
     ];
     for (rules, later, left, undone) in cases {

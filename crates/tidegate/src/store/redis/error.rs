@@ -70,6 +70,11 @@ pub(super) enum Symptom {
 }
 
 impl StoreError {
+    /// Whether a script did nothing because a key has another layout by now.
+    pub(crate) fn is_of_other_layout(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.contains("WRONGTYPE"))
+    }
+
     pub(super) fn of(error: &RedisError) -> Self {
         let text = || error.to_string();
         match error.kind() {

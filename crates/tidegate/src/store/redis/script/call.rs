@@ -153,7 +153,7 @@ impl Call {
     }
 
     /// Gives units back to each of these keys, under whatever rule its state was written last: for
-    /// a reservation whose key has no limit any more. A key without a state stays so.
+    /// a reservation whose key has no limit any more. A key without a state stays so. There is at least one key.
     #[must_use]
     pub fn giving_back(keys: &[(&[u8], u64)], at: Option<Timestamp>) -> Self {
         let units = keys.iter().map(|(_, units)| (*units).min(Timestamp::MAX.as_micros()));
