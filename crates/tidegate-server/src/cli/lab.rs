@@ -39,8 +39,14 @@ pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
     if !is_cut {
         return ExitCode::SUCCESS;
     }
-    let file = trace.display();
-    Failure::new(format!("{file} is damaged: what is reported is of the lines before the damage"))
+    let file = match trace.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => trace.display().to_string(),
+    };
+    Failure::new(format!(
+        "{file} is damaged: what is reported is of the lines up to where the damage was noticed, and it may begin \
+         before that; so some of these lines may be wrong"
+    ))
         .report()
 }
 

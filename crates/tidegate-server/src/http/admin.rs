@@ -59,7 +59,9 @@ fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
 /// The problem of a store that did not reply: it is not always known whether the limiters were
 /// changed.
 fn away(error: StoreError) -> Problem {
-    let problem =
-        Problem::new(Kind::Unavailable, format!("{error}; nothing may have been changed"));
+    let problem = Problem::new(
+        Kind::Unavailable,
+        format!("{error}; it is unknown whether anything was changed"),
+    );
     problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
 }

@@ -19,7 +19,9 @@ pub(crate) fn on_hangup(tls: Option<Tls>) {
                         // A panic is logged where it happens.
                         Some(tls) => drop(spawn_blocking(move || reload(&tls)).await),
                         None => {
-                            tracing::info!("SIGHUP: without TLS there is nothing to read again")
+                            tracing::info!(
+                                "SIGHUP: without TLS there is nothing to read again; rules and tokens need a restart"
+                            )
                         }
                     }
                 }
