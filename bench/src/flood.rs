@@ -28,7 +28,7 @@ const HEADINGS: [&str; 7] = [
     "beyond it",
 ];
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct Flood {
     /// Hostile keys.

@@ -11,7 +11,7 @@ use crate::workload;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct InProcess {
     /// One JSON object per line instead of tables.

@@ -28,7 +28,7 @@ const HEADINGS: [&str; 6] = [
     "longest, CPU, least round",
 ];
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct Pauses {
     /// Times that each table is filled anew.

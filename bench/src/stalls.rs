@@ -26,7 +26,7 @@ const HEADINGS: [&str; 8] = [
     "stolen, us",
 ];
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct Stalls {
     /// How long each core is watched, all at the same time.

@@ -16,7 +16,7 @@ const CALLS: u64 = 20_000;
 /// Only what [`repeat`] does is counted.
 const COUNTED: &str = "--toggle-collect=*layer*calls*repeat*";
 
-/// What is called, and how often.
+/// The service to call, and the number of calls.
 #[derive(Args)]
 pub struct LayerCalls {
     /// The name of the case.
@@ -49,7 +49,7 @@ pub fn allocations(service: Service, case: &Case) -> f64 {
 /// Instructions of a call; `None` where valgrind, which counts them, is missing.
 ///
 /// # Errors
-/// When this program can not be found.
+/// If this program cannot be found.
 pub fn instructions(service: Service, case: &Case) -> Result<Option<f64>, String> {
     let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
     let mut valgrind = Command::new("valgrind");

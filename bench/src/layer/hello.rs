@@ -31,16 +31,16 @@ pub struct LayerHello {
 /// Serves until it is ended, on tokio's runtime of a thread for each core.
 ///
 /// # Errors
-/// When the address can not be had.
+/// If the address is not available.
 pub fn run(wanted: &LayerHello) -> Result<(), String> {
     let router = router(Service::named(&wanted.service).ok_or("no such service")?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("can not start the runtime: {error}"))?;
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind(wanted.at).await?;
         axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).await
     });
-    served.map_err(|error| format!("can not serve: {error}"))
+    served.map_err(|error| format!("cannot serve: {error}"))
 }
 
 fn router(service: Service) -> Router {

@@ -30,7 +30,7 @@ const HEADINGS: [&str; 6] = [
     "over bare, of the base",
 ];
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct Layer {
     #[command(flatten)]
@@ -58,7 +58,7 @@ struct Line {
     allocations: f64,
 }
 
-/// What was measured of one service.
+/// The measurements of one service.
 struct Measured {
     line: Line,
     /// CPU nanoseconds of each round, sorted.

@@ -28,15 +28,15 @@ pub enum Service {
     Bare,
     /// tower_governor by the peer's address, without header fields where it admits.
     Governor,
-    /// The same with `use_headers()`.
+    /// tower_governor with `use_headers()`.
     GovernorFields,
     /// A token bucket for each peer, without header fields where it admits.
     Tidegate,
-    /// The same with its default header fields.
+    /// [`Service::Tidegate`] with its default header fields.
     TidegateFields,
     /// A token bucket for each peer without rules, without header fields where it admits.
     TidegatePerIp,
-    /// The same with its default header fields.
+    /// [`Service::TidegatePerIp`] with its default header fields.
     TidegatePerIpFields,
 }
 
@@ -114,7 +114,7 @@ pub fn governor(rule: Rule) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMid
     builder
 }
 
-/// What was built, of a rule that is written in this project.
+/// Returns what was built from a rule that this project wrote.
 #[expect(clippy::expect_used, reason = "a rule that is not sound is to be mended")]
 pub fn sound<T>(built: Option<T>) -> T {
     built.expect("a sound rule")

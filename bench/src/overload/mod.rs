@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long polite callers ask before the load begins.
 const BEFORE: Duration = Duration::from_millis(500);
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct Overload {
     #[command(flatten)]

@@ -49,12 +49,14 @@ pub fn all() -> Vec<Case> {
     let log = |limit, state| {
         move |depth| Case { algorithm: AlgorithmKind::SlidingLog, limit, depth, state, keys: 16 }
     };
-    let others = AlgorithmKind::ALL.iter().filter(|algorithm| **algorithm != AlgorithmKind::SlidingLog);
+    let others =
+        AlgorithmKind::ALL.iter().filter(|algorithm| **algorithm != AlgorithmKind::SlidingLog);
     let others =
         others.flat_map(|algorithm| DEPTHS.map(|depth| Case::unreached(*algorithm, depth)));
     let logs = [(100, State::Sliding), (1_000, State::Sliding), (100, State::Full)];
     let logs = logs.into_iter().flat_map(|(limit, state)| DEPTHS.map(log(limit, state)));
-    let new = |depth| Case { state: State::New, ..Case::unreached(AlgorithmKind::TokenBucket, depth) };
+    let new =
+        |depth| Case { state: State::New, ..Case::unreached(AlgorithmKind::TokenBucket, depth) };
     others.chain(DEPTHS.map(new)).chain(logs).collect()
 }
 

@@ -21,7 +21,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 /// How often a batch is begun anew when the machine's pace changed in it, and with it what was decided.
 const TRIES: usize = 20;
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct Redis {
     #[command(flatten)]

@@ -94,7 +94,7 @@ pub struct Floor {
 /// # Errors
 /// When the address can not be had, or the system fails it.
 pub fn run(wanted: &Floor) -> Result<(), String> {
-    serve(wanted.at, wanted.imitated).map_err(|error| format!("can not serve: {error}"))
+    serve(wanted.at, wanted.imitated).map_err(|error| format!("cannot serve: {error}"))
 }
 
 fn serve(at: SocketAddr, imitated: Imitated) -> io::Result<()> {

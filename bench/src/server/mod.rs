@@ -26,7 +26,7 @@ use tidegate::script::Reply;
 /// Requests to redis-benchmark, which counts and has no clock, until its rate is known.
 const FIRST_REQUESTS: u64 = 20_000;
 
-/// What is wanted of it.
+/// The options of this command.
 #[derive(Args)]
 pub struct Server {
     #[command(flatten)]

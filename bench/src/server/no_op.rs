@@ -42,12 +42,12 @@ impl RateLimitService for Yes {
 /// Serves until it is ended, on tokio's runtime of a thread for each core.
 ///
 /// # Errors
-/// When the address can not be had.
+/// If the address is not available.
 pub fn run(wanted: &NoOp) -> Result<(), String> {
     let service = Server::builder().add_service(RateLimitServiceServer::new(Yes));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("can not start the runtime: {error}"))?;
-    runtime.block_on(service.serve(wanted.at)).map_err(|error| format!("can not serve: {error}"))
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
+    runtime.block_on(service.serve(wanted.at)).map_err(|error| format!("cannot serve: {error}"))
 }
 
 /// The request: one descriptor of one entry.
@@ -75,7 +75,7 @@ pub fn message(request: &RateLimitRequest) -> Vec<u8> {
 /// When the answer is not a yes.
 pub fn check(at: SocketAddr) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("can not start the runtime: {error}"))?;
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     let answer = runtime.block_on(async {
         let client = RateLimitServiceClient::connect(format!("http://{at}")).await;
         let mut client = client.map_err(|error| error.to_string())?;

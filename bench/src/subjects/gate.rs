@@ -1,4 +1,4 @@
-//! What a gate adds to a limiter: one rule, three rules, and two rules among many.
+//! The cost that a gate adds to a limiter: one rule, three rules, and two rules among many.
 //!
 //! The whole answer is asked for. Each rule that a request meets has a limiter for its key.
 

@@ -17,7 +17,7 @@ const KEPT_BYTES_MAX: usize = LINE_BYTES_MAX + 2;
 pub(super) struct Pieces<R> {
     reader: R,
     piece_bytes: usize,
-    /// What was read and is not returned yet.
+    /// Bytes that were read and not returned yet.
     text: Vec<u8>,
     /// The start of the last line of `text`, which has no end yet.
     last_line: usize,

@@ -31,7 +31,7 @@ pub(super) enum Verb {
     Peek,
 }
 
-/// What decides about a limiter in place of the store.
+/// The decider of a limiter in place of the store.
 #[derive(Clone, Copy, Debug)]
 struct By {
     /// Its rule, by refusing.

@@ -31,7 +31,7 @@ pub(super) struct Fallback {
     pub(super) memory: MemoryStore,
     parts: Arc<Parts>,
     pub(super) denials: Denials,
-    /// What is left of limiters that the store has just reported.
+    /// The units left of limiters, as the store has just reported them.
     pub(super) left: Lefts,
     /// The number of refusals whose `retry_after` was spread.
     pub(super) shed: AtomicU64,

@@ -1,4 +1,4 @@
-//! What is left of limiters by the store's last replies, for as long as that says something.
+//! The units left of limiters by the last replies of the store, as long as they mean anything.
 
 use std::num::NonZeroU64;
 
@@ -13,7 +13,7 @@ const LITTLE: Micros = Micros::from_millis(100);
 /// that are plenty: more than all nodes admit within that time.
 const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
-/// What is left of a limiter.
+/// The units left of a limiter.
 #[derive(Clone, Copy, Debug, Default)]
 enum Left {
     /// Less than half.
@@ -23,7 +23,7 @@ enum Left {
     Plenty(NonZeroU64),
 }
 
-/// What is left of the limiters of which the store reported lately.
+/// The units left of the limiters that the store reported lately.
 #[derive(Debug)]
 pub(super) struct Lefts(Recent<Left>);
 

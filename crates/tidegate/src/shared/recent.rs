@@ -1,4 +1,4 @@
-//! What the store lately reported of limiters, each report until some time; their number is bounded.
+//! Recent reports of the store about limiters, each valid until some time; their number is bounded.
 //!
 //! The table has a fixed number of places. Each limiter has four possible places; if all are taken, the report
 //! that ends first is dropped. A shard takes memory with its first report.

@@ -186,7 +186,7 @@ impl AsRef<[u8]> for Address {
     }
 }
 
-/// As `ip.to_string()`, in a fraction of its time.
+/// Returns the text of `ip.to_string()`, in a fraction of its time.
 fn dotted(ip: Ipv4Addr) -> String {
     const LONGEST: usize = "255.255.255.255".len();
     let mut text = String::with_capacity(LONGEST);

@@ -52,7 +52,7 @@ impl Ruling {
 }
 
 impl Ruling {
-    /// What an answer to `question` comes to.
+    /// The ruling that follows from an answer to `question`.
     pub(super) fn of(answer: &Answer<'_>, question: &Question<'_>) -> Self {
         if !answer.is_allowed() {
             return Self::refused(Refusal::of(answer));

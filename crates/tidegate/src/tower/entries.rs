@@ -95,7 +95,7 @@ pub(super) struct Question<'a> {
     pub(super) may_settle: bool,
 }
 
-/// Who asks, if a limiter without rules decides.
+/// The caller, if a limiter without rules decides.
 #[derive(Clone, Copy, Debug)]
 enum Caller {
     /// The caller is named by the first entry.

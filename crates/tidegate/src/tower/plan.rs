@@ -144,7 +144,7 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// What is done with the response of an admitted request, beside its header fields.
+/// The work that an admitted request leaves for its response, beside the header fields.
 pub(super) struct After {
     plan: Arc<Plan>,
     hold: Option<Hold>,

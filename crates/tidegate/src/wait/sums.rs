@@ -1,4 +1,4 @@
-//! What a forecast needs to know of waiters that it does not play through one by one.
+//! Sums of waiters, for a forecast that does not play them through one by one.
 
 /// The number of some waiters, and what they cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ pub(super) struct Id {
     pub(super) is_batch: bool,
 }
 
-/// What a call asks of how many limiters, and so what its reply looks like.
+/// The form of a call, and so of its reply: its verb, and one limiter or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     One,
