@@ -17,7 +17,6 @@ use tower_governor::GovernorLayer;
 
 /// The name of the case.
 pub const CASE: &str = "axum";
-const WRK: &str = include_str!("hello.lua");
 
 /// Which program, and where.
 #[derive(Args)]
@@ -103,13 +102,13 @@ impl Hello {
         let address = at.to_string();
         let program = Program::start(this, ["layer-hello", service.name(), &address])?;
         let hello = Self { at, program: program.listening(at)? };
-        wrk_by(WRK, at, Duration::from_secs(1))?;
+        wrk_by("", at, Duration::from_secs(1))?;
         Ok(hello)
     }
 
     fn sample(&self, length: Duration) -> Result<Sample, String> {
         let (before, stolen_before) = (process::cpu(self.program.pid())?, Stolen::now()?);
-        let Load { decisions, per_s, p50_us, p99_us } = wrk_by(WRK, self.at, length)?;
+        let Load { decisions, per_s, p50_us, p99_us } = wrk_by("", self.at, length)?;
         let cpu = process::cpu(self.program.pid())?.saturating_sub(before);
         let cpu_us = cpu.as_secs_f64() * 1e6 / decisions as f64;
         Ok(Sample { per_s, cpu_us, p50_us, p99_us, stolen: stolen_before.share_since()? })

@@ -77,7 +77,7 @@ pub fn run(wanted: &Layer) -> Result<(), String> {
             measured += services.len();
             let figures = wanted.measure(&case, &services)?;
             print(&case, &figures, wanted.form)
-                .map_err(|problem| format!("can not print: {problem}"))?;
+                .map_err(|problem| format!("cannot print: {problem}"))?;
         }
     }
     let services = wanted.services(hello::CASE, Service::ALL);

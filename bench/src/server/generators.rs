@@ -13,6 +13,7 @@ pub const CONNECTIONS: u32 = 50;
 /// Keys that are asked for over RESP.
 const KEYS: &str = "100000";
 const WRK: &str = include_str!("wrk.lua");
+const MEASURED: &str = include_str!("measured.lua");
 
 /// What was asked, and how it went.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,12 +119,12 @@ pub fn wrk(at: SocketAddr, length: Duration) -> Result<Load, String> {
     wrk_by(WRK, at, length)
 }
 
-/// wrk, asking as `script` says, as fast as it is answered.
+/// wrk, asking as `script` says, or for `/` if that is empty, as fast as it is answered.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
 pub fn wrk_by(script: &str, at: SocketAddr, length: Duration) -> Result<Load, String> {
-    let folder = folder_with("wrk.lua", script)?;
+    let folder = folder_with("wrk.lua", &format!("{script}\n{MEASURED}"))?;
     let mut program = Command::new("wrk");
     program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-d", &seconds(length)]);
     program.arg("-s").arg(folder.path().join("wrk.lua")).arg(format!("http://{at}"));

@@ -15,11 +15,3 @@ function request()
   at = at % users + 1
   return requests[at]
 end
-
--- One line that is read again: answers, microseconds, two latencies, and what went wrong.
-function done(summary, latency, requests)
-  local errors = summary.errors
-  local wrong = errors.connect + errors.read + errors.write + errors.status + errors.timeout
-  print(string.format("measured %d %d %.0f %.0f %d", summary.requests, summary.duration,
-    latency:percentile(50), latency:percentile(99), wrong))
-end

@@ -43,11 +43,11 @@ pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
         true => "standard input".to_owned(),
         false => trace.display().to_string(),
     };
+    let lines = "what is reported is of the lines up to where the damage was noticed";
     Failure::new(format!(
-        "{file} is damaged: what is reported is of the lines up to where the damage was noticed, and it may begin \
-         before that; so some of these lines may be wrong"
+        "{file} is damaged: {lines}; it may begin before that, so some of these may be wrong"
     ))
-        .report()
+    .report()
 }
 
 /// Passes every event to `decide`, on a thread of its own, and what it returns to `record`, with a

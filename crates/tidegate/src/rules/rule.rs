@@ -94,7 +94,7 @@ pub struct PolicyRule {
     pub(super) token: Token,
 }
 
-/// What is found out about a rule when it is checked.
+/// A checked rule: its spec, and the values and patterns that were made from it.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) spec: RuleSpec,

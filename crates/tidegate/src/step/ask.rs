@@ -30,7 +30,7 @@ impl Lineage {
         Self { rule, limiters: 0 }
     }
 
-    /// The same rule with other limiters.
+    /// Returns the lineage of other limiters of this rule.
     pub(crate) const fn with_other_limiters(self) -> Self {
         Self { limiters: self.limiters.wrapping_add(1), ..self }
     }
