@@ -4,6 +4,7 @@
 //! - [`model`] decides from the definitions, with the full history and exact arithmetic. It is slow
 //!   on purpose and shares no code with the stores.
 //! - [`cases`] reads the text tables in each algorithm's folder.
+//! - [`store`] starts Redis servers.
 //! - [`threads`] runs work on threads that start together.
 //! - [`traffic`] makes random rules and traces; the same seed makes the same traffic for ever.
 //!
@@ -18,5 +19,6 @@
 
 pub mod cases;
 pub mod model;
+pub mod store;
 pub mod threads;
 pub mod traffic;

@@ -3,8 +3,8 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use serde_json::Value;
@@ -15,43 +15,25 @@ use crate::grpc;
 use crate::process::{ANY_PORTS, BINARY, Server};
 
 /// A Redis that ends with the test.
-pub(crate) struct Store {
-    process: Child,
-    port: u16,
-    _folder: TempDir,
-}
+pub(crate) struct Store(testkit::store::Server);
 
 impl Store {
     pub(crate) fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let folder = TempDir::new().unwrap();
-        let program = std::env::var("TIDEGATE_STORE_SERVER");
-        let program = program.unwrap_or_else(|_| "redis-server".to_owned());
-        let mut process = Command::new(&program)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .arg("--dir")
-            .arg(folder.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{program} can not be run: {error}"));
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let ready = lines.any(|line| line.unwrap().contains("Ready to accept connections"));
-        assert!(ready, "{program} ended before it was ready");
-        Self { process, port, _folder: folder }
+        Self(testkit::store::Server::start(&[], &[]))
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        self.0.url()
     }
 
     /// Its port.
     pub(crate) const fn port(&self) -> u16 {
-        self.port
+        self.0.port
     }
 
     /// The number of its keys.
     fn keys(&self) -> u64 {
-        let mut connection = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut connection = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
         connection.write_all(b"DBSIZE\r\n").unwrap();
         let mut told = String::new();
         BufReader::new(connection).read_line(&mut told).unwrap();
@@ -59,14 +41,7 @@ impl Store {
     }
 
     pub(crate) fn kill(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        self.kill();
+        self.0.kill();
     }
 }
 

@@ -1,4 +1,4 @@
-//! A Redis of the test's own on a free port, and a small client that asks the scripts.
+//! A Redis of the test's own, and a small client that asks the scripts.
 #![allow(
     unreachable_pub,
     dead_code,
@@ -13,76 +13,30 @@ pub mod policies;
 mod words;
 
 use std::cell::{Cell, RefCell};
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 
 use redis::{Connection, RedisError, Value};
+use testkit::store;
 use tidegate::Timestamp;
 use tidegate::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Script, Step};
 
 /// A server that ends with the test.
-pub struct Server {
-    process: Child,
-    pub port: u16,
-}
+pub struct Server(store::Server);
 
 impl Server {
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// A server that keeps nothing on disk, with more arguments. Another process may take the port that
-    /// was free a moment ago, so it is tried more than once.
+    /// Starts a server with more arguments.
     pub fn start_with(arguments: &[&str]) -> Self {
-        let mut said = String::new();
-        for _ in 0..5 {
-            match Self::try_start(arguments) {
-                Ok(server) => return server,
-                Err(why) => said = why,
-            }
-        }
-        panic!("{} ended before it was ready:\n{said}", program());
-    }
-
-    /// A server that is ready, or what it said before it ended.
-    fn try_start(arguments: &[&str]) -> Result<Self, String> {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
-        let process = Command::new(program())
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .args(["--appendonly", "no"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{} can not be run: {error}", program()));
-        let mut server = Self { process, port };
-        let stdout = server.process.stdout.take().expect("piped");
-        let mut said = String::new();
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if line.contains("Ready to accept connections") {
-                return Ok(server);
-            }
-            said.push_str(&line);
-            said.push('\n');
-        }
-        Err(said)
+        Self(store::Server::start(&[], arguments))
     }
 
     pub fn client(&self) -> Client {
-        let url = format!("redis://127.0.0.1:{}/", self.port);
-        let client = redis::Client::open(url).expect("an address");
+        let client = redis::Client::open(self.0.url()).expect("an address");
         let connection = client.get_connection().expect("a connection");
         let [changed, superseded, loaded] = [(); 3].map(|()| Cell::new(0));
         Client { connection: RefCell::new(connection), changed, superseded, loaded }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -180,11 +134,6 @@ pub fn reply(value: Value) -> Reply {
         Value::Array(values) => Reply::Array(values.into_iter().map(reply).collect()),
         other => panic!("no script answers {other:?}"),
     }
-}
-
-/// What is started: `redis-server`, unless `TIDEGATE_STORE_SERVER` names another.
-fn program() -> String {
-    std::env::var("TIDEGATE_STORE_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
 /// Whether many cases are asked for.

@@ -1,6 +1,4 @@
-//! Real servers of a test's own, on free loopback ports, and a gate over them that collects its events.
-//!
-//! `TIDEGATE_STORE_SERVER` names a program to use instead of `redis-server`, such as `valkey-server`.
+//! Real servers of a test's own, and a gate over them that collects its events.
 #![allow(
     unreachable_pub,
     dead_code,
@@ -16,47 +14,34 @@ pub mod nodes;
 pub mod proxy;
 pub mod records;
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{FromRedisValue, RedisResult, ToRedisArgs};
+use testkit::store;
+pub use testkit::store::Folder;
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec,
     StoreEvent, StoreSettings,
 };
 
-/// A folder that is removed with this value.
-pub struct Folder(pub PathBuf);
+/// A server that ends with the test, and what it is asked.
+pub struct Server(store::Server);
 
-impl Folder {
-    pub fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("tidegate-store-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+impl Deref for Server {
+    type Target = store::Server;
+
+    fn deref(&self) -> &store::Server {
+        &self.0
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut store::Server {
+        &mut self.0
     }
-}
-
-/// A server that ends with the test.
-pub struct Server {
-    process: Option<Child>,
-    arguments: Vec<String>,
-    environment: Vec<(String, String)>,
-    pub folder: Folder,
-    pub port: u16,
 }
 
 impl Server {
@@ -66,72 +51,12 @@ impl Server {
 
     /// Starts a server with these variables in its environment.
     pub fn start_in(environment: &[(String, String)], arguments: &[&str]) -> Self {
-        let port = free_port();
-        let all = ["--save", "", "--appendonly", "no"].iter().chain(arguments);
-        let arguments = all.map(|argument| (*argument).to_owned()).collect();
-        let environment = environment.to_vec();
-        let folder = Folder::new();
-        let mut server = Self { process: None, arguments, environment, folder, port };
-        server.start_again(&[]);
-        server
+        Self(store::Server::start(environment, arguments))
     }
 
     /// Starts a Sentinel with this configuration file.
     pub fn start_sentinel(file: &Path) -> Self {
-        let port = free_port();
-        let arguments = vec![path(file), "--sentinel".to_owned()];
-        let (environment, folder) = (Vec::new(), Folder::new());
-        let mut server = Self { process: None, arguments, environment, folder, port };
-        server.start_again(&[]);
-        server
-    }
-
-    /// Starts it again on its port, and waits until it replies, even that it is loading.
-    pub fn start_again(&mut self, more: &[&str]) {
-        let program = program();
-        let mut process = Command::new(&program)
-            .args(&self.arguments)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--dir", &self.folder.0.display().to_string()])
-            .args(more)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{program} can not be run: {error}"));
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        self.process = Some(process);
-        let ready = |line: &String| {
-            line.contains("Ready to accept connections")
-                || line.contains("Loading RDB produced by")
-                || line.contains("+monitor master")
-        };
-        let mut said = Vec::new();
-        for line in lines.map_while(Result::ok) {
-            if ready(&line) {
-                return;
-            }
-            said.push(line);
-        }
-        panic!("{program} ended before it was ready:\n{}", said.join("\n"));
-    }
-
-    /// `kill -9`.
-    pub fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
-    }
-
-    /// Sends `SIGSTOP`, which freezes it with its connections open, or `SIGCONT`, which resumes it.
-    pub fn signal(&self, name: &str) {
-        let process = self.process.as_ref().expect("it runs");
-        let sent = Command::new("kill").args(["-s", name, &process.id().to_string()]).status();
-        assert!(sent.expect("kill").success());
-    }
-
-    pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        Self(store::Server::start_sentinel(file))
     }
 
     pub fn connect(&self) -> redis::Connection {
@@ -153,35 +78,9 @@ impl Server {
     }
 }
 
-/// Returns a port that was free a moment ago, and low enough that a cluster's bus can use the one 10,000 above
-/// it.
-fn free_port() -> u16 {
-    loop {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        if port <= u16::MAX - 10_000 {
-            return port;
-        }
-    }
-}
-
-/// Returns the server program.
-pub fn program() -> String {
-    std::env::var("TIDEGATE_STORE_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
-}
-
 /// Whether tests may take long.
 pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
 }
 
 /// The events of the store, as text.
