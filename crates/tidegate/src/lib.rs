@@ -39,17 +39,32 @@
 //!
 //! A limit is written as a [`Spec`] and checked as a [`Rule`], which is also what a plan is. A [`RuleSpec`] adds whom
 //! the limit is for, and becomes a [`PolicyRule`] when its policy is checked. Features add a layer (`tower`), a shared
-//! store (`redis`), rules from TOML (`config`) and more; the README lists them.
+//! store (`redis`), rules from TOML (`config`) and more; `docs/library.md` lists them.
 
-/// The examples of the README, as tests; one uses the layer.
-#[cfg(all(doctest, feature = "axum"))]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
+/// The examples of the pages, as tests: a page with code is an entry here (`cargo xtask test --only house`).
+#[cfg(all(doctest, feature = "axum", feature = "config", feature = "redis", feature = "tonic"))]
+mod pages {
+    macro_rules! pages {
+        ($($name:ident $path:literal)*) => {
+            $(#[doc = include_str!(concat!("../../../", $path))] mod $name {})*
+        };
+    }
 
-/// The examples of the page about waiting, as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/waiting.md")]
-mod waiting {}
+    pages! {
+        readme "README.md"
+        addresses "docs/how-to/addresses.md"
+        axum "docs/tutorials/axum.md"
+        change_limits "docs/how-to/change-limits.md"
+        governor "docs/migrate/governor.md"
+        library "docs/library.md"
+        payments "docs/how-to/payments.md"
+        redis "docs/tutorials/redis.md"
+        testing "docs/how-to/testing.md"
+        tonic "docs/tutorials/tonic.md"
+        tower_governor "docs/migrate/tower-governor.md"
+        waiting "docs/waiting.md"
+    }
+}
 
 mod answer;
 mod clock;

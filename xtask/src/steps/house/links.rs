@@ -1,5 +1,6 @@
-//! The rule of links: a link to a file of this project leads to an existing file.
+//! The rule of links: a link to a file of this project leads to an existing file, and to a heading in it.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Findings, House, markdown};
@@ -16,7 +17,7 @@ fn judge(root: &Path, document: &Path, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for (line, prose) in markdown::read(text).prose {
         for target in markdown::targets(prose) {
-            if let Some(why) = fault(root, document, &target) {
+            if let Some(why) = fault(root, document, text, &target) {
                 complaints.push(format!("{}:{line}: `{target}` {why}", document.display()));
             }
         }
@@ -24,25 +25,40 @@ fn judge(root: &Path, document: &Path, text: &str) -> Vec<String> {
     complaints
 }
 
-fn fault(root: &Path, document: &Path, target: &str) -> Option<&'static str> {
-    let path = local(target)?;
+fn fault(root: &Path, document: &Path, text: &str, target: &str) -> Option<&'static str> {
+    if is_elsewhere(target) {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    if path.is_empty() {
+        return (!has_anchor(text, anchor)).then_some(NO_HEADING);
+    }
+    let path = path.split('?').next().unwrap_or_default();
     let Some(path) = resolve(document, path) else {
         return Some("leads out of the project");
     };
-    (!root.join(path).exists()).then_some("leads nowhere: mend the path or add the file")
+    let path = root.join(path);
+    if !path.exists() {
+        return Some("leads nowhere: mend the path or add the file");
+    }
+    let is_page = path.extension().is_some_and(|own| own == "md");
+    let leads = !is_page || fs::read_to_string(path).is_ok_and(|text| has_anchor(&text, anchor));
+    (!leads).then_some(NO_HEADING)
 }
 
-/// The path of a link into this project; `None` for addresses, anchors in the same document and
-/// names that rustdoc resolves.
-fn local(target: &str) -> Option<&str> {
-    let elsewhere =
-        target.contains("://") || target.contains("::") || target.starts_with("mailto:");
-    let path = target.split(['#', '?']).next().unwrap_or_default();
-    (!elsewhere && !path.is_empty()).then_some(path)
+const NO_HEADING: &str = "names no heading of the page: mend the part behind `#`";
+
+fn has_anchor(text: &str, anchor: &str) -> bool {
+    anchor.is_empty() || markdown::anchors(&markdown::read(text)).iter().any(|one| one == anchor)
+}
+
+/// Whether the target is no file of this project: an address, or a name that rustdoc resolves.
+fn is_elsewhere(target: &str) -> bool {
+    target.contains("://") || target.contains("::") || target.starts_with("mailto:")
 }
 
 /// The path from the root, with dots resolved; `None` if it climbs above the root.
-fn resolve(document: &Path, path: &str) -> Option<PathBuf> {
+pub(super) fn resolve(document: &Path, path: &str) -> Option<PathBuf> {
     let mut resolved = match path.strip_prefix('/') {
         Some(_) => PathBuf::new(),
         None => document.parent().unwrap_or(document).to_owned(),
@@ -59,21 +75,19 @@ fn resolve(document: &Path, path: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn complaints(text: &str) -> Vec<String> {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("docs")).unwrap();
-        fs::write(root.path().join("README.md"), "").unwrap();
+        fs::write(root.path().join("README.md"), "# A part\n# A part\n").unwrap();
         fs::write(root.path().join("docs/plot.svg"), "").unwrap();
         judge(root.path(), Path::new("docs/guide.md"), text)
     }
 
     #[test]
     fn links_that_lead_somewhere_pass() {
-        let text = "[a](../README.md#part) ![b](plot.svg) [c](/docs/plot.svg) [d](.) [e](#here)";
+        let text = "# Here: `now`\n[a](../README.md#a-part-1) ![b](plot.svg#x) [c](/docs/plot.svg) [d](.) [e](#here-now)";
         assert_eq!(complaints(text), [""; 0]);
     }
 
@@ -88,6 +102,13 @@ mod tests {
         let found = complaints("# Guide\n\n[a](gone.md) and [b](../docs/gone/x.png)\n");
         assert_eq!(found.len(), 2);
         assert!(found[0].starts_with("docs/guide.md:3: `gone.md` leads nowhere"), "{found:?}");
+    }
+
+    #[test]
+    fn a_link_to_a_heading_that_is_not_there_is_found() {
+        let found = complaints("# Here\n[a](../README.md#part) [b](#there) [c](#here)");
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("`../README.md#part` names no heading"), "{found:?}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Document<'a> {
-    /// The level of each heading, in order.
-    pub(super) headings: Vec<usize>,
+    /// The level and the text of each heading, in order.
+    pub(super) headings: Vec<(usize, &'a str)>,
     /// The fenced code blocks, in order.
     pub(super) blocks: Vec<Block<'a>>,
     /// All other text, with the headings: line number from 1, text.
@@ -57,10 +57,26 @@ fn closes(line: &str, open: &str) -> bool {
     fence(line).is_some_and(|(fence, rest)| rest.is_empty() && fence.starts_with(open))
 }
 
-fn heading(line: &str) -> Option<usize> {
-    let level = line.len() - line.trim_start_matches('#').len();
-    let is_heading = (1..=6).contains(&level) && line[level..].starts_with([' ', '\t']);
-    is_heading.then_some(level)
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let text = line.trim_start_matches('#');
+    let level = line.len() - text.len();
+    let is_heading = (1..=6).contains(&level) && text.starts_with([' ', '\t']);
+    is_heading.then(|| (level, text.trim()))
+}
+
+/// The anchors of the headings, as sites that show Markdown make them.
+pub(super) fn anchors(document: &Document<'_>) -> Vec<String> {
+    let mut anchors: Vec<String> = Vec::new();
+    for (_, text) in &document.headings {
+        let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let anchor: String =
+            kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect();
+        let numbered = (1..).map(|number| format!("{anchor}-{number}"));
+        let free =
+            std::iter::once(anchor.clone()).chain(numbered).find(|one| !anchors.contains(one));
+        anchors.extend(free);
+    }
+    anchors
 }
 
 /// The targets of the links, pictures and reference definitions in a line of prose.
@@ -103,10 +119,17 @@ mod tests {
     fn headings_and_blocks_are_told_apart() {
         let text = "# One\ntext\n```sh\n# not a heading\n```\n## Two\n#not one\n";
         let document = read(text);
-        assert_eq!(document.headings, [1, 2]);
+        assert_eq!(document.headings, [(1, "One"), (2, "Two")]);
         let block = Block { line: 3, language: "sh", lines: vec!["# not a heading"] };
         assert_eq!(document.blocks, [block]);
         assert_eq!(document.prose.last(), Some(&(7, "#not one")));
+    }
+
+    #[test]
+    fn anchors_are_those_of_the_sites_that_show_pages() {
+        let document = read("# `[store]`\n# TG.CHECK and TG.PEEK\n## One\n## One\n# 时间：毫秒\n");
+        let expected = ["store", "tgcheck-and-tgpeek", "one", "one-1", "时间毫秒"];
+        assert_eq!(anchors(&document), expected);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The house step: rules of this project that no tool of the toolchain checks.
 
 mod arrows;
+mod book;
 mod folders;
 mod lengths;
 mod links;
 mod markdown;
 mod openings;
 mod purity;
-mod readmes;
 mod rust;
+mod translations;
 
 use anyhow::Result;
 use cargo_metadata::Metadata;
@@ -71,11 +72,16 @@ const RULES: &[Rule] = &[
     },
     Rule { name: "lengths", what: "no Rust file is too long to be read", check: lengths::check },
     Rule {
-        name: "readmes",
-        what: "README.md and README.zh-CN.md say the same",
-        check: readmes::check,
+        name: "translations",
+        what: "translated pages have the parts and commands of their originals",
+        check: translations::check,
     },
     Rule { name: "links", what: "local links in documents lead somewhere", check: links::check },
+    Rule {
+        name: "book",
+        what: "every page is in the contents, and code of every page is compiled",
+        check: book::check,
+    },
 ];
 
 /// Applies every rule, and names the broken ones.
@@ -95,7 +101,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
 
 fn report(rule: &Rule, findings: &Findings) {
     let word = if findings.complaints.is_empty() { "ok" } else { "BROKEN" };
-    println!("{word:<6} {:<8} {}", rule.name, rule.what);
+    println!("{word:<6} {:<12} {}", rule.name, rule.what);
     for complaint in &findings.complaints {
         println!("       - {complaint}");
     }
