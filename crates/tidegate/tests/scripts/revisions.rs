@@ -1,6 +1,6 @@
 //! Two sets of values at once, by scripts: nodes of an old and of a new configuration ask about one key, and the
 //! newest revision that has taken from it decides. A random walk holds it equal to a naive model; a table for each
-//! algorithm, in both orders, is that of docs/RELIABILITY.md:
+//! algorithm, in both orders, is that of docs/faults.md:
 //!
 //! `cargo test -p tidegate --all-features --test scripts two_sets -- --nocapture | grep '^|'`
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]

@@ -1,7 +1,7 @@
 //! Faults of one server and of the network while 64 tasks ask: units admitted over a limit meanwhile.
 //!
 //! Each test causes one fault and prints a row of values; times are printed and never asserted. With
-//! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/RELIABILITY.md`.
+//! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/faults.md`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
