@@ -38,7 +38,7 @@ pub(crate) struct TestArgs {
     /// Also run the long steps: licences, advisories, the model checker and the longer property
     /// tests
     ///
-    /// The first run installs cargo-deny below the target directory, which takes some minutes.
+    /// The first run installs cargo-deny and mdBook below the target directory, which takes some minutes.
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -104,6 +104,25 @@ mod tests {
             panic!("not a benchmark");
         };
         assert_eq!(args.words, words);
+    }
+
+    #[test]
+    fn every_command_line_in_a_page_is_valid() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages = crate::tree::read(&root).unwrap().into_iter().filter(|file| file.is("md"));
+        let (mut tried, mut wrong) = (0, Vec::new());
+        for page in pages {
+            for line in page.text.lines().filter_map(|line| line.strip_prefix("cargo xtask ")) {
+                let line = line.split([';', '|', '#']).next().unwrap_or_default();
+                let words = std::iter::once("cargo xtask").chain(line.split_whitespace());
+                let error = Cli::try_parse_from(words).err();
+                wrong
+                    .extend(error.map(|error| format!("{}: {line}\n{error}", page.path.display())));
+                tried += 1;
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(tried > 10, "only {tried} command lines were found");
     }
 
     #[test]

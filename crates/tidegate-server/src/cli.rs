@@ -10,6 +10,8 @@ mod decider;
 mod guard;
 mod lab;
 mod listeners;
+#[cfg(test)]
+mod pages;
 mod replay;
 mod script;
 mod serve;

@@ -2,4 +2,5 @@
 #![cfg(feature = "config")]
 
 mod files;
+mod pages;
 mod random;

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod book;
+mod commands;
 mod folders;
 mod lengths;
 mod links;
@@ -81,6 +82,11 @@ const RULES: &[Rule] = &[
         name: "book",
         what: "every page is in the contents, and code of every page is compiled",
         check: book::check,
+    },
+    Rule {
+        name: "commands",
+        what: "the programs, steps, examples and packages in shell lines exist",
+        check: commands::check,
     },
 ];
 
