@@ -1,6 +1,7 @@
 //! The list of the steps of `cargo xtask test`; a new step is one file and one entry.
 
 mod bench;
+mod book;
 mod clippy;
 mod components;
 mod deny;
@@ -10,6 +11,7 @@ mod features;
 mod format;
 mod fuzz;
 mod house;
+mod installed;
 mod loom;
 mod programs;
 mod tests;
@@ -84,6 +86,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "format, lints and tests of the benchmarks, a workspace of its own",
         when: When::All,
         run: bench::run,
+    },
+    Step {
+        name: "book",
+        what: "mdBook makes a site of the pages in `target/book/html`",
+        when: When::All,
+        run: book::run,
     },
     Step {
         name: "fuzz",
