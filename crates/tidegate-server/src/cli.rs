@@ -10,8 +10,6 @@ mod decider;
 mod guard;
 mod lab;
 mod listeners;
-#[cfg(test)]
-mod pages;
 mod replay;
 mod script;
 mod serve;
@@ -60,6 +58,9 @@ pub(crate) fn run() -> ExitCode {
     };
     done.unwrap_or_else(|failure| failure.report())
 }
+
+#[cfg(test)]
+mod pages;
 
 #[cfg(test)]
 mod tests {
