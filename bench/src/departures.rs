@@ -13,9 +13,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
-use tidegate::{
-    AlgorithmKind, Clock, Micros, Park, Refusal, Shaper, Spec, SystemClock, Timer, Timestamp,
-};
+use tidegate::{AlgorithmKind, Clock, Park, Refusal, Shaper, Spec, SystemClock, Timer, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 
 /// The name of the group.
@@ -97,7 +95,8 @@ impl Load {
     }
 
     fn shaper(&self, clock: SystemClock) -> Result<Shaper<(), SystemClock>, String> {
-        let mut spec = Spec::new(AlgorithmKind::LeakyQueue, self.per_second, Micros::from_secs(1));
+        let mut spec =
+            Spec::new(AlgorithmKind::LeakyQueue, self.per_second, Duration::from_secs(1));
         spec.capacity = Some(CAPACITY);
         Shaper::with_clock(spec, clock).map_err(|error| error.to_string())
     }
@@ -105,7 +104,7 @@ impl Load {
     /// Moments as far apart as the items.
     fn moments(&self, from: Timestamp) -> impl Iterator<Item = Timestamp> + use<> {
         let every_us = 1_000_000 / self.per_second;
-        (1..=self.items).map(move |nth| from.plus(Micros::from_micros(nth * every_us)))
+        (1..=self.items).map(move |nth| from.plus(Duration::from_micros(nth * every_us)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is asked of the store: each algorithm, and the log at several lengths.
 
 use std::time::Duration;
-use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec};
 
 /// How deep a pipeline is.
 pub const DEPTHS: [usize; 2] = [1, 16];
@@ -93,7 +93,7 @@ impl Case {
     /// # Errors
     /// When no rule can be so.
     pub fn rule(&self, window: Duration, layout: Layout) -> Result<Rule, String> {
-        let window = Micros::from_micros(u64::try_from(window.as_micros()).unwrap_or(u64::MAX));
+        let window = Duration::from_micros(u64::try_from(window.as_micros()).unwrap_or(u64::MAX));
         let mut spec = Spec::new(self.algorithm, self.limit, window);
         spec.layout = Some(layout).filter(|_| self.algorithm == AlgorithmKind::SlidingLog);
         Rule::new(spec).map_err(|errors| format!("{}: {errors}", self.name()))

@@ -6,9 +6,10 @@ use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Descriptor, Gate, KeyedLimiter, MAX_LIMIT, Micros, Policy, Request, RuleSpec,
+    AlgorithmKind, Descriptor, Duration, Gate, KeyedLimiter, MAX_LIMIT, Policy, Request, RuleSpec,
     Spec,
 };
+use std::time::Duration;
 
 /// The gates: a name, how many rules there are, and of how many a request meets a limiter.
 const GATES: [(&str, usize, usize); 3] = [
@@ -32,7 +33,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
 
 fn spec(rule: Rule) -> Spec {
     let limit = rule.capacity.min(MAX_LIMIT);
-    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(366 * 86_400))
+    Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(366 * 86_400))
 }
 
 #[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]

@@ -7,11 +7,12 @@ use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limiter, Micros, Policy, Request, RuleSpec,
+    AlgorithmKind, Answer, Clock, Descriptor, Duration, Gate, Limiter, Policy, Request, RuleSpec,
     RuleStatistics, Spec, Statistics, SystemClock,
 };
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The clock, the count, the decision, and both; a guard that also times what it stands for; a gate
 /// alone, and with the figures of each of its rules.
@@ -46,7 +47,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
 
 fn spec(rule: Rule) -> Spec {
     let limit = rule.capacity.min(::tidegate::MAX_LIMIT);
-    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(366 * 86_400))
+    Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(366 * 86_400))
 }
 
 #[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]

@@ -7,10 +7,11 @@ use crate::cases::{Case, Rule, Shape};
 use crate::pace::Pace;
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec,
+    AlgorithmKind, Clock, Duration, KeyedLimiter, Limiter, MAX_LIMIT, OnFull, RuleErrors, Spec,
     Timestamp,
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// What each kind of limiter is called.
 const NAMES: [(AlgorithmKind, &str); 7] = [
@@ -104,7 +105,7 @@ fn of<S: Subject + 'static>(
 pub fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
     let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
     if rule.capacity < MAX_LIMIT {
-        let window = Micros::from_micros((rule.capacity * every_us).max(1_000));
+        let window = Duration::from_micros((rule.capacity * every_us).max(1_000));
         let mut spec = Spec::new(algorithm, rule.capacity, window);
         // One leaves at once, before those that wait.
         spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| rule.capacity - 1);
@@ -112,14 +113,14 @@ pub fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
     }
     let mut spec = match algorithm {
         AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket | AlgorithmKind::LeakyQueue => {
-            let mut spec = Spec::new(algorithm, 1_000_000, Micros::from_secs(366 * 86_400));
+            let mut spec = Spec::new(algorithm, 1_000_000, Duration::from_secs(366 * 86_400));
             spec.capacity = Some(200_000_000);
             spec
         }
-        _ => Spec::new(algorithm, MAX_LIMIT, Micros::from_secs(3_600)),
+        _ => Spec::new(algorithm, MAX_LIMIT, Duration::from_secs(3_600)),
     };
     if algorithm == AlgorithmKind::SlidingLog {
-        spec.resolution = Some(Micros::from_secs(1));
+        spec.resolution = Some(Duration::from_secs(1));
     }
     spec
 }

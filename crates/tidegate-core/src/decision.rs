@@ -1,5 +1,7 @@
 //! The decision of a limiter: yes, no, or never, and its values.
 
+use core::time::Duration;
+
 use crate::time::Micros;
 
 /// The bare answer to one request, without the values of a [`Decision`].
@@ -21,7 +23,8 @@ impl Verdict {
     }
 }
 
-/// A verdict with its delay or wait.
+/// A verdict with its delay or wait, in the engine's own unit; callers ask the [`Decision`].
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The request may go on, after being held for `delay` (zero except for a shaping queue).
@@ -42,12 +45,14 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// Whether the request may go on, with its delay or wait.
+    #[doc(hidden)]
     pub outcome: Outcome,
     /// The limit N; the capacity of a bucket; capacity + 1 for a queue.
     pub limit: u64,
     /// Unit-cost requests that would still be admitted at this instant, after this decision.
     pub remaining: u64,
     /// Least wait after which the limiter is idle if nothing else arrived.
+    #[doc(hidden)]
     pub reset_after: Micros,
 }
 
@@ -70,7 +75,29 @@ impl Decision {
 
     /// The wait until the same cost fits: zero if allowed, `None` if it never fits.
     #[must_use]
-    pub const fn retry_after(&self) -> Option<Micros> {
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.retry_after_micros() {
+            Some(wait) => Some(wait.as_duration()),
+            None => None,
+        }
+    }
+
+    /// How long an admitted request must be held; zero if it was not admitted.
+    #[must_use]
+    pub const fn delay(&self) -> Duration {
+        self.delay_micros().as_duration()
+    }
+
+    /// The least wait after which the limiter is idle if nothing else arrives.
+    #[must_use]
+    pub const fn reset_after(&self) -> Duration {
+        self.reset_after.as_duration()
+    }
+
+    /// Returns [`Decision::retry_after`] in the engine's own unit.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn retry_after_micros(&self) -> Option<Micros> {
         match self.outcome {
             Outcome::Allow { .. } => Some(Micros::ZERO),
             Outcome::Deny { retry_after } => Some(retry_after),
@@ -78,9 +105,10 @@ impl Decision {
         }
     }
 
-    /// How long an admitted request must be held; zero if it was not admitted.
+    /// Returns [`Decision::delay`] in the engine's own unit.
+    #[doc(hidden)]
     #[must_use]
-    pub const fn delay(&self) -> Micros {
+    pub const fn delay_micros(&self) -> Micros {
         match self.outcome {
             Outcome::Allow { delay } => delay,
             Outcome::Deny { .. } | Outcome::Never => Micros::ZERO,

@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use crate::algorithms::AlgorithmKind;
 use crate::field::Field;
-use crate::time::Micros;
+use crate::time::Shown;
 
 /// One error in the fields of a rule. Its text says what was expected and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub enum RuleError {
         /// Number of buckets given.
         buckets: u64,
         /// The window.
-        window: Micros,
+        window: Duration,
         /// The nearest number of buckets that does divide it.
         nearest: u64,
     },
@@ -57,7 +58,7 @@ pub enum RuleError {
         /// The cap, in bytes.
         max_memory: u64,
         /// A resolution at which the state would fit.
-        resolution: Micros,
+        resolution: Duration,
     },
 }
 
@@ -95,8 +96,9 @@ impl fmt::Display for RuleError {
             }
             Self::Indivisible { buckets, window, nearest } => write!(
                 f,
-                "{buckets} `buckets` do not divide a window of {window} into whole microseconds: \
-                 the nearest number that does is {nearest}"
+                "{buckets} `buckets` do not divide a window of {} into whole microseconds: \
+                 the nearest number that does is {nearest}",
+                Shown(*window)
             ),
             Self::TooSlow { capacity, most } => write!(
                 f,
@@ -106,7 +108,8 @@ impl fmt::Display for RuleError {
             Self::TooLarge { bytes, max_memory, resolution } => write!(
                 f,
                 "the state of one key could grow to {bytes} bytes, over `max_memory` = {max_memory}: \
-                 set `resolution = \"{resolution}\"` or coarser, or raise `max_memory`"
+                 set `resolution = \"{}\"` or coarser, or raise `max_memory`",
+                Shown(*resolution)
             ),
         }
     }

@@ -9,7 +9,8 @@
 //! alike.
 //!
 //! ```
-//! use tidegate_core::{AlgorithmKind, Held, Micros, Algorithm, Rule, Spec, Timestamp, Verdict, Visitor};
+//! use std::time::Duration;
+//! use tidegate_core::{AlgorithmKind, Held, Algorithm, Rule, Spec, Timestamp, Verdict, Visitor};
 //!
 //! /// Decides three requests of one unit each, at 0, 1 and 2 ms.
 //! struct Three;
@@ -23,7 +24,7 @@
 //!     }
 //! }
 //!
-//! let rule = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 2, Micros::from_secs(1)))?;
+//! let rule = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 2, Duration::from_secs(1)))?;
 //! let verdicts = rule.visit(Three).unwrap_or_default();
 //! assert_eq!(verdicts, [Verdict::Allow, Verdict::Allow, Verdict::Deny]);
 //! # Ok::<(), tidegate_core::RuleErrors>(())
@@ -59,4 +60,4 @@ pub use held::{Held, Verbs, decide_all, look_at_all};
 pub use rule::{Rule, Visitor};
 pub use script::{MULDIV, Script, ScriptInput, ScriptReply};
 pub use spec::{Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Spec};
-pub use time::{Micros, Timestamp};
+pub use time::{Micros, Shown, Timestamp, is_whole};

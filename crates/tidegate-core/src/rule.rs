@@ -8,12 +8,13 @@ use crate::spec::{Limit, Spec};
 /// A checked rule: its fields are valid together, and no product of its values overflows.
 ///
 /// ```
-/// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
+/// use std::time::Duration;
+/// use tidegate_core::{AlgorithmKind, Rule, Spec};
 ///
-/// let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)))?;
+/// let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)))?;
 /// assert!(!rule.is_unlimited());
 ///
-/// let mut spec = Spec::new(AlgorithmKind::SlidingWindow, 100, Micros::from_secs(1));
+/// let mut spec = Spec::new(AlgorithmKind::SlidingWindow, 100, Duration::from_secs(1));
 /// spec.buckets = Some(7);
 /// assert!(Rule::new(spec).is_err(), "7 buckets do not divide one second");
 /// # Ok::<(), tidegate_core::RuleErrors>(())
@@ -34,7 +35,9 @@ impl Rule {
         let algorithm = match (spec.limit, spec.window) {
             (Limit::Unlimited, _) => None,
             (Limit::Units(_), None) => Some(AnyAlgorithm::closed()),
-            (Limit::Units(limit), Some(window)) => Some(AnyAlgorithm::build(&spec, limit, window)?),
+            (Limit::Units(limit), Some(window)) => {
+                Some(AnyAlgorithm::build(&spec, limit, window.into())?)
+            }
         };
         Ok(Self { spec, algorithm })
     }

@@ -2,6 +2,7 @@
 //! algorithm computes the values of the decision.
 
 use core::iter;
+use core::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::algorithms::AlgorithmKind;
@@ -10,7 +11,6 @@ use crate::held::{Held, Verbs};
 use crate::rule::{Rule, Visitor};
 use crate::script::{ScriptInput, ScriptReply};
 use crate::spec::Spec;
-use crate::time::Micros;
 
 impl Rule {
     /// The input of the rule's script for a request of `cost` units; `None` if the rule is
@@ -24,10 +24,11 @@ impl Rule {
     /// none. If an algorithm has several names, the result has the name of this rule.
     ///
     /// ```
-    /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
+    /// use std::time::Duration;
+    /// use tidegate_core::{AlgorithmKind, Rule, Spec};
     ///
-    /// let leaky = Rule::new(Spec::new(AlgorithmKind::LeakyBucket, 5, Micros::from_secs(1)))?;
-    /// let log = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 9, Micros::from_secs(60)))?;
+    /// let leaky = Rule::new(Spec::new(AlgorithmKind::LeakyBucket, 5, Duration::from_secs(1)))?;
+    /// let log = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 9, Duration::from_secs(60)))?;
     /// let input = log.script_input(0).expect("it has a limit");
     /// let rebuilt = leaky.of_parameters(input.script.kind, input.parameters).expect("there is one");
     /// assert_eq!(rebuilt.script_input(1), log.script_input(1));
@@ -39,7 +40,7 @@ impl Rule {
         let algorithms = iter::once(own).chain(AlgorithmKind::ALL.iter().copied());
         algorithms.into_iter().find_map(|algorithm| {
             let [limit, window_us, ..] = parameters;
-            let mut spec = Spec::new(algorithm, limit, Micros::from_micros(window_us));
+            let mut spec = Spec::new(algorithm, limit, Duration::from_micros(window_us));
             if window_us == 0 {
                 spec.window = None;
             } else {
@@ -62,15 +63,16 @@ impl Rule {
     /// `None` if the rule is unlimited or the reply holds no state.
     ///
     /// ```
-    /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp, ScriptReply, Verdict};
+    /// use std::time::Duration;
+    /// use tidegate_core::{AlgorithmKind, Rule, Spec, Timestamp, ScriptReply, Verdict};
     ///
-    /// let rule = Rule::new(Spec::new(AlgorithmKind::FixedWindow, 5, Micros::from_secs(1)))?;
+    /// let rule = Rule::new(Spec::new(AlgorithmKind::FixedWindow, 5, Duration::from_secs(1)))?;
     /// let at = Timestamp::from_micros(300_000);
     /// // The window ends at one second; 5 units are in it.
     /// let state = vec![1_000_000, 5, 300_000];
     /// let reply = ScriptReply { now: at, at, verdict: Verdict::Deny, taken: false, state };
     /// let decision = rule.decision(1, &reply).expect("three integers are a state");
-    /// assert_eq!(decision.retry_after(), Some(Micros::from_millis(700)));
+    /// assert_eq!(decision.retry_after(), Some(Duration::from_millis(700)));
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]

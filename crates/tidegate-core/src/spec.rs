@@ -1,11 +1,12 @@
 //! A rule as written, before it is checked.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::algorithms::AlgorithmKind;
 use crate::error::{RuleError, out_of_range};
 use crate::field::Field;
-use crate::time::Micros;
+use crate::time::{Micros, Shown, is_whole};
 
 /// The largest limit, capacity or initial level: 10^9 units.
 pub const MAX_LIMIT: u64 = 1_000_000_000;
@@ -13,9 +14,9 @@ pub const MAX_LIMIT: u64 = 1_000_000_000;
 /// [`Never`](crate::Verdict::Never).
 pub const MAX_COST: u64 = MAX_LIMIT;
 /// The shortest window: one millisecond.
-pub const MIN_WINDOW: Micros = Micros::from_millis(1);
+pub const MIN_WINDOW: Duration = Duration::from_millis(1);
 /// The longest window: 366 days.
-pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
+pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 86_400);
 /// The largest number of buckets of a sliding window.
 pub(crate) const MAX_BUCKETS: u64 = 1_000;
 /// The default memory limit of one key of a log: 64 MiB.
@@ -63,8 +64,9 @@ pub struct Spec {
     pub algorithm: AlgorithmKind,
     /// N, units per window.
     pub limit: Limit,
-    /// W. It is optional only if the limit is unlimited or 0.
-    pub window: Option<Micros>,
+    /// W, in whole microseconds, from [`MIN_WINDOW`] to [`MAX_WINDOW`]. It is optional only if the limit is unlimited
+    /// or 0.
+    pub window: Option<Duration>,
     /// `sliding_window`: number of buckets of the window (default 10).
     pub buckets: Option<u64>,
     /// `sliding_window`: also count the bucket that has left only in part (default false).
@@ -76,7 +78,7 @@ pub struct Spec {
     /// `token_bucket`: tokens at the start (default the capacity).
     pub initial: Option<u64>,
     /// `sliding_log`: the resolution of its times (default one microsecond).
-    pub resolution: Option<Micros>,
+    pub resolution: Option<Duration>,
     /// `sliding_log`: how a store that runs scripts keeps it (default one string).
     pub layout: Option<Layout>,
     /// `sliding_log`, `sliding_window`: the largest memory in bytes of the states of all keys
@@ -88,16 +90,16 @@ pub struct Spec {
 impl Spec {
     /// `limit` units per `window`, with every other field at its default.
     #[must_use]
-    pub const fn new(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
+    pub const fn new(algorithm: AlgorithmKind, limit: u64, window: Duration) -> Self {
         Self::bare(algorithm, Limit::Units(limit), Some(window))
     }
 
     /// `limit` units per `window`, with other fields set so that all algorithms can be compared:
     /// fewer buckets if ten do not divide the window, a coarser log if the limit is large.
     #[must_use]
-    pub fn fitting(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
+    pub fn fitting(algorithm: AlgorithmKind, limit: u64, window: Duration) -> Self {
         let mut spec = Self::new(algorithm, limit, window);
-        algorithm.fit(&mut spec, limit, window);
+        algorithm.fit(&mut spec, limit, Micros::from(window));
         spec
     }
 
@@ -108,7 +110,7 @@ impl Spec {
         Self::bare(algorithm, Limit::Unlimited, None)
     }
 
-    const fn bare(algorithm: AlgorithmKind, limit: Limit, window: Option<Micros>) -> Self {
+    const fn bare(algorithm: AlgorithmKind, limit: Limit, window: Option<Duration>) -> Self {
         Self {
             algorithm,
             limit,
@@ -156,18 +158,19 @@ impl Spec {
         check(Field::Initial, self.initial, 0, MAX_LIMIT);
         check(Field::MaxMemory, self.max_memory, 1024, MAX_MAX_MEMORY);
         match self.window {
-            Some(window) if !(MIN_WINDOW..=MAX_WINDOW).contains(&window) => {
-                found.push(out_of_range(Field::Window, window));
+            Some(window) if !(MIN_WINDOW..=MAX_WINDOW).contains(&window) || !is_whole(window) => {
+                found.push(out_of_range(Field::Window, Shown(window)));
             }
             None if !matches!(self.limit, Limit::Unlimited | Limit::Units(0)) => {
                 found.push(RuleError::Missing { field: Field::Window });
             }
             _ => {}
         }
-        let finest = Micros::from_micros(1);
+        let finest = Duration::from_micros(1);
         let coarsest = self.window.unwrap_or(MAX_WINDOW);
-        if let Some(resolution) = self.resolution.filter(|r| !(finest..=coarsest).contains(r)) {
-            found.push(out_of_range(Field::Resolution, resolution));
+        let fits = |r: &Duration| (finest..=coarsest).contains(r) && is_whole(*r);
+        if let Some(resolution) = self.resolution.filter(|resolution| !fits(resolution)) {
+            found.push(out_of_range(Field::Resolution, Shown(resolution)));
         }
         let known = self.algorithm.fields();
         found.extend(

@@ -1,7 +1,7 @@
 //! Time of the limiters: integer microseconds, saturating, never negative.
 
 use core::fmt;
-use core::num::TryFromIntError;
+use core::ops::{Add, Sub};
 use core::time::Duration;
 
 /// A point in time: microseconds since the Unix epoch, UTC.
@@ -31,19 +31,26 @@ impl Timestamp {
         self.0
     }
 
-    /// The time from `earlier` to this instant; zero if this is not later.
+    /// Returns the time from `earlier` to this instant; zero if this is not later.
+    #[must_use]
+    pub const fn duration_since(self, earlier: Self) -> Duration {
+        self.since(earlier).as_duration()
+    }
+
+    /// Returns [`Timestamp::duration_since`] in the engine's own unit.
     #[must_use]
     #[inline]
+    #[doc(hidden)]
     pub const fn since(self, earlier: Self) -> Micros {
         Micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant, `by` later. The result can lie beyond [`Timestamp::MAX`], for example as the
-    /// end of the window that holds the last instant; it stops at 2^64 - 1 microseconds.
+    /// Returns this instant, `by` later, as `+` does.
     #[must_use]
     #[inline]
-    pub const fn plus(self, by: Micros) -> Self {
-        Self(self.0.saturating_add(by.0))
+    #[doc(hidden)]
+    pub fn plus(self, by: impl Into<Micros>) -> Self {
+        Self(self.0.saturating_add(by.into().0))
     }
 
     /// The time until [`Timestamp::MAX`], at least one microsecond: a wait for something that never
@@ -52,14 +59,34 @@ impl Timestamp {
         Self::MAX.since(self).max(Micros(1))
     }
 
-    /// This instant, `by` earlier; stops at the epoch.
+    /// Returns this instant, `by` earlier, as `-` does.
     #[must_use]
-    pub const fn minus(self, by: Micros) -> Self {
-        Self(self.0.saturating_sub(by.0))
+    #[doc(hidden)]
+    pub fn minus(self, by: impl Into<Micros>) -> Self {
+        Self(self.0.saturating_sub(by.into().0))
     }
 }
 
-/// A length of time in microseconds. Arithmetic saturates.
+/// Rounds the duration down to whole microseconds. The result can lie beyond [`Timestamp::MAX`], for
+/// example as the end of the window that holds the last instant; it stops at 2^64 - 1 microseconds.
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, by: Duration) -> Self {
+        self.plus(by)
+    }
+}
+
+/// Rounds the duration down to whole microseconds; stops at the epoch.
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, by: Duration) -> Self {
+        self.minus(by)
+    }
+}
+
+/// The engine's own length of time, in microseconds; its callers use [`Duration`]. Arithmetic saturates.
 ///
 /// Shown in the largest unit that is exact: `Micros::from_micros(1_500_000)` is `1500ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,25 +94,24 @@ pub struct Micros(u64);
 
 impl From<Micros> for Duration {
     fn from(length: Micros) -> Self {
-        Self::from_micros(length.0)
+        length.as_duration()
     }
 }
 
-/// Rounded down to whole microseconds; more than [`Micros::MAX`], 584,542 years, is refused.
+/// Rounds down to whole microseconds; stops at [`Micros::MAX`], 584,542 years.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tidegate_core::Micros;
 ///
-/// assert_eq!(Micros::try_from(Duration::from_millis(3)), Ok(Micros::from_millis(3)));
-/// assert!(Micros::try_from(Duration::MAX).is_err());
+/// assert_eq!(Micros::from(Duration::from_nanos(3_999)), Micros::from_micros(3));
+/// assert_eq!(Micros::from(Duration::MAX), Micros::MAX);
 /// assert_eq!(Duration::from(Micros::from_secs(2)), Duration::from_secs(2));
 /// ```
-impl TryFrom<Duration> for Micros {
-    type Error = TryFromIntError;
-
-    fn try_from(length: Duration) -> Result<Self, Self::Error> {
-        u64::try_from(length.as_micros()).map(Self)
+impl From<Duration> for Micros {
+    #[inline]
+    fn from(length: Duration) -> Self {
+        Self::from_duration(length)
     }
 }
 
@@ -100,6 +126,21 @@ impl Micros {
     #[inline]
     pub const fn from_micros(us: u64) -> Self {
         Self(us)
+    }
+
+    /// Returns the whole microseconds of `length`; stops at [`Micros::MAX`].
+    #[must_use]
+    #[inline]
+    pub const fn from_duration(length: Duration) -> Self {
+        let whole = length.as_secs().saturating_mul(1_000_000);
+        Self(whole.saturating_add(length.subsec_micros() as u64))
+    }
+
+    /// Returns this length as a [`Duration`].
+    #[must_use]
+    #[inline]
+    pub const fn as_duration(self) -> Duration {
+        Duration::from_micros(self.0)
     }
 
     /// `ms` milliseconds.
@@ -143,6 +184,27 @@ impl Micros {
     pub(crate) fn saturating_from(us: u128) -> Self {
         Self(u64::try_from(us).unwrap_or(u64::MAX))
     }
+}
+
+/// Shows a length that a caller gave: as [`Micros`] does, or with its nanoseconds.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Shown(pub Duration);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.subsec_nanos() % 1_000 {
+            0 => Micros::from(self.0).fmt(f),
+            _ => write!(f, "{:?}, with a part below a microsecond", self.0),
+        }
+    }
+}
+
+/// Returns whether `length` is whole microseconds, as everything is that a limiter counts with.
+#[doc(hidden)]
+#[must_use]
+pub const fn is_whole(length: Duration) -> bool {
+    length.subsec_nanos() % 1_000 == 0
 }
 
 impl fmt::Display for Micros {

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use tidegate_core::{Algorithm, AlgorithmKind, Held, Micros, Rule, Spec, Timestamp, Visitor};
+use std::time::Duration;
+use tidegate_core::{Algorithm, AlgorithmKind, Held, Rule, Spec, Timestamp, Visitor};
 
 const WINDOW_US: u64 = 1_000_000;
 const LIMIT: u64 = 100;
@@ -52,7 +53,7 @@ proptest! {
     fn a_log_that_can_not_grow_is_never_over_its_limit(
         asked in prop::collection::vec((0..60_000_u64, 0..9_u64, prop::bool::weighted(0.3)), 1..400)
     ) {
-        let window = Micros::from_micros(WINDOW_US);
+        let window = Duration::from_micros(WINDOW_US);
         Rule::new(Spec::new(AlgorithmKind::SlidingLog, LIMIT, window)).unwrap().visit(Walk(&asked));
     }
 }

@@ -8,6 +8,7 @@ use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::thread;
 
+use std::time::Duration;
 use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
 use crate::plot::{Bins, Timeline, length_label};
@@ -19,7 +20,7 @@ use crate::trace::{Batch, Event, TraceError};
 #[derive(Debug)]
 pub struct Comparison {
     limit: u64,
-    window: Micros,
+    window: Duration,
     bins: Bins,
     runs: Vec<Run>,
 }
@@ -47,7 +48,7 @@ impl Comparison {
     /// Returns an error if the limit or the window is invalid.
     pub fn new(
         limit: u64,
-        window: Micros,
+        window: Duration,
         key: &[String],
         bins: Bins,
     ) -> Result<Self, PolicyErrors> {
@@ -108,7 +109,7 @@ impl Comparison {
                 percent(report.refused, report.requests),
                 rule.own().fullest(),
                 rule.own().bound().map_or("none".to_owned(), grouped),
-                length_label(rule.longest_delay.as_micros()),
+                length_label(Micros::from(rule.longest_delay).as_micros()),
             ]);
         }
         let (headline, rate) = (self.headline(), self.rate());
@@ -162,6 +163,6 @@ impl Comparison {
     }
 
     fn rate(&self) -> String {
-        format!("{} per {}", grouped(self.limit), self.window)
+        format!("{} per {}", grouped(self.limit), Micros::from(self.window))
     }
 }

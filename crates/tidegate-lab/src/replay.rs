@@ -52,7 +52,8 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::{AlgorithmKind, Micros, OverrideSpec, Spec};
+    use std::time::Duration;
+    use tidegate::{AlgorithmKind, OverrideSpec, Spec};
 
     use crate::trace::{self, Source};
 
@@ -67,7 +68,7 @@ mod tests {
     }
 
     fn rule(name: &str) -> RuleSpec {
-        RuleSpec::new(name, Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1)))
     }
 
     #[test]

@@ -4,9 +4,10 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use std::time::Duration;
 use tidegate::{
-    Answer, Gate, Micros, Mode, OnExcess, Policy, Request, RuleSpec, SharedGate, StoreError,
-    StoreEvent, StoreSettings,
+    Answer, Gate, Mode, OnExcess, Policy, Request, RuleSpec, SharedGate, StoreError, StoreEvent,
+    StoreSettings,
 };
 
 use crate::failure::Failure;
@@ -130,12 +131,12 @@ impl Limiters {
             return self.check_with_waiting(request).await;
         }
         if self.stop.as_ref().is_some_and(Stop::refuses_waits) {
-            return self.check_with_waiting(&request.max_wait(Micros::ZERO)).await;
+            return self.check_with_waiting(&request.max_wait(Duration::ZERO)).await;
         }
         tokio::select! {
             biased;
             answer = self.check_with_waiting(request) => answer,
-            () = self.closing() => self.check_with_waiting(&request.max_wait(Micros::ZERO)).await,
+            () = self.closing() => self.check_with_waiting(&request.max_wait(Duration::ZERO)).await,
         }
     }
 
@@ -327,7 +328,7 @@ mod tests {
         let (answer, ()) = tokio::join!(limiters.check(&request), ends);
         assert!(!answer.is_allowed());
         let waits = answer.retry_after().unwrap();
-        assert!(waits > Micros::from_secs(86_400), "{waits}");
+        assert!(waits > Duration::from_secs(86_400), "{waits:?}");
         assert!(!limiters.check(&request).await.is_allowed(), "nobody waits from then on");
         let _ = limiters.refund(&request).await.unwrap();
         assert!(limiters.check(&request).await.is_allowed(), "its place in the line is free");

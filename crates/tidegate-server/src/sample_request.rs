@@ -71,10 +71,11 @@ fn fitting(pattern: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, RuleSpec, Spec};
+    use std::time::Duration;
+    use tidegate::{AlgorithmKind, Descriptor, Gate, RuleSpec, Spec};
 
     fn rule(name: &str) -> RuleSpec {
-        RuleSpec::new(name, Spec::new(AlgorithmKind::FixedWindow, 5, Micros::from_secs(1)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::FixedWindow, 5, Duration::from_secs(1)))
     }
 
     fn meets(rules: Vec<RuleSpec>, expected: &str) -> SampleRequest {

@@ -10,13 +10,13 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate::{Concurrency, Micros, Permit};
+use tidegate::{Concurrency, Permit};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
 const CONNECTIONS: usize = 3;
 const TASKS: usize = 12;
-const LONGEST_WAIT: Micros = Micros::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The numbers of connections that nobody uses, and as many permits as there are connections.
 #[derive(Clone)]

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use tidegate::{Descriptor, Gate, Micros, Request, Timestamp, config};
+use std::time::Duration;
+use tidegate::{Descriptor, Gate, Request, Timestamp, config};
 
 const RULES: &str = r#"
 [[rule]]
@@ -67,9 +68,12 @@ struct Kind {
 impl Kind {
     /// The most that were admitted in any second, counted the slow way.
     fn most_in_a_second(&self) -> usize {
-        let second = Micros::from_secs(1);
+        let second = Duration::from_secs(1);
         let until = |end: &Timestamp| {
-            self.admitted.iter().filter(|at| **at <= *end && end.since(**at) < second).count()
+            self.admitted
+                .iter()
+                .filter(|at| **at <= *end && end.duration_since(**at) < second)
+                .count()
         };
         self.admitted.iter().map(until).max().unwrap_or(0)
     }
@@ -102,7 +106,7 @@ fn traffic(gate: &Gate<Timestamp>) -> BTreeMap<(&'static str, &'static str), Kin
     let mut kinds: BTreeMap<_, Kind> = BTreeMap::new();
     let mut now = BEGIN;
     for _ in 0..REQUESTS {
-        now = now.plus(Micros::from_micros(seeded.below(10_000)));
+        now = now.plus(Duration::from_micros(seeded.below(10_000)));
         let (biz_type, channel) = (seeded.one_of(&TYPES), seeded.one_of(&CHANNELS));
         let entries = [("biz_type", biz_type), ("channel", channel)];
         let descriptors = [Descriptor::new(&entries)];

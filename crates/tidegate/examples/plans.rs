@@ -5,15 +5,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate::{
-    AlgorithmKind, KeyedLimiter, ManualClock, Micros, Rule, RuleErrors, Spec, Statistics,
-};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Rule, RuleErrors, Spec, Statistics};
 
 /// What callers have booked; in a service, a cache of a table.
 type Booked = Arc<RwLock<HashMap<Vec<u8>, Arc<Rule>>>>;
 
 fn per_minute(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60))
+    Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60))
 }
 
 /// Asks so many times, and counts what passed and what was blocked.

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use tidegate::{AlgorithmKind, Concurrency, Limiter, Micros, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Concurrency, Limiter, Spec};
 
 const WORKERS: usize = 4;
 const JOBS: u64 = 60;
-const LONGEST_WAIT: Micros = Micros::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 struct Pool {
     jobs: Mutex<VecDeque<u64>>,
@@ -24,7 +25,7 @@ struct Pool {
 
 impl Pool {
     fn new() -> Result<Self, Box<dyn Error>> {
-        let mut pace = Spec::new(AlgorithmKind::TokenBucket, 200, Micros::from_secs(1));
+        let mut pace = Spec::new(AlgorithmKind::TokenBucket, 200, Duration::from_secs(1));
         pace.capacity = Some(20);
         Ok(Self {
             jobs: Mutex::new((0..JOBS).collect()),

@@ -6,8 +6,9 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use std::time::Duration;
 use tidegate::tower::RateLimitLayer;
-use tidegate::{AlgorithmKind, Gate, Micros, Policy, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec};
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::transport::server::TcpIncoming;
@@ -18,7 +19,7 @@ use tonic_types::StatusExt;
 
 /// Three calls an hour of each method, for each address.
 fn limits() -> Result<RateLimitLayer, Box<dyn Error>> {
-    let spec = Spec::new(AlgorithmKind::SlidingLog, 3, Micros::from_secs(3_600));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 3, Duration::from_secs(3_600));
     let rule = RuleSpec::new("per-method", spec).key(["ip", "path"]);
     Ok(RateLimitLayer::new(Arc::new(Gate::new(Policy::new(vec![rule])?))))
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use tidegate_core::Outcome;
@@ -116,9 +117,10 @@ impl<'a> Matched<'a> {
     /// descriptors from number 63 on count as one: if any of them has it, all do.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(1));
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?);
     /// let (ada, bob) = ([("user", "ada")], [("user", "bob")]);
     /// let descriptors = [Descriptor::new(&ada), Descriptor::new(&bob)];
@@ -233,7 +235,7 @@ impl Answer<'_> {
     /// True if the request is refused and the same cost can never fit.
     #[must_use]
     pub fn is_never(&self) -> bool {
-        !self.allowed && self.retry_after().is_none()
+        !self.allowed && self.retry_after_micros().is_none()
     }
 
     /// True if a rule that can refuse had no room for the key.
@@ -321,14 +323,25 @@ impl Answer<'_> {
 
     /// The shortest wait after which the same cost would fit: zero if allowed, `None` if it never does.
     #[must_use]
-    pub fn retry_after(&self) -> Option<Micros> {
-        self.reported().map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after())
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_micros().map(Duration::from)
+    }
+
+    /// Returns [`Answer::retry_after`] in the engine's own unit.
+    pub(crate) fn retry_after_micros(&self) -> Option<Micros> {
+        self.reported()
+            .map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after_micros())
     }
 
     /// The time for which an admitted request must be held: the longest delay of the enforced rules.
     #[must_use]
-    pub fn delay(&self) -> Micros {
-        let longest = self.enforced().map(|matched| matched.decision().delay()).max();
+    pub fn delay(&self) -> Duration {
+        self.delay_micros().into()
+    }
+
+    /// Returns [`Answer::delay`] in the engine's own unit.
+    pub(crate) fn delay_micros(&self) -> Micros {
+        let longest = self.enforced().map(|matched| matched.decision().delay_micros()).max();
         longest.filter(|_| self.allowed).unwrap_or_default()
     }
 
@@ -344,14 +357,19 @@ impl Answer<'_> {
 
     /// The wait until the limiters of all enforced rules are idle: the longest of theirs.
     #[must_use]
-    pub fn reset_after(&self) -> Micros {
+    pub fn reset_after(&self) -> Duration {
+        self.reset_after_micros().into()
+    }
+
+    /// Returns [`Answer::reset_after`] in the engine's own unit.
+    pub(crate) fn reset_after_micros(&self) -> Micros {
         self.enforced().map(|matched| matched.decision().reset_after).max().unwrap_or_default()
     }
 }
 
 /// A wait to compare; never is the longest.
 fn wait(decision: &Decision) -> Micros {
-    decision.retry_after().unwrap_or(Micros::MAX)
+    decision.retry_after_micros().unwrap_or(Micros::MAX)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn order_of(met: &[Ask]) -> InlineList<usize> {
 pub(crate) fn time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
     let any_enforced = met.iter().any(Ask::takes_enforced);
     let counts = |met: &&Ask<K>| met.takes_enforced() || !any_enforced && met.cost > 0;
-    met.iter().filter(counts).filter_map(|met| spec(policy, met)?.dedupe).max()
+    met.iter().filter(counts).filter_map(|met| spec(policy, met)?.dedupe).max().map(Micros::from)
 }
 
 /// The shortest `dedupe` of the enforced rules that the request takes from; `None` if one of them
@@ -72,7 +72,7 @@ pub(crate) fn time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
 pub(crate) fn least_time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
     let enforced = met.iter().filter(|met| met.takes_enforced());
     let times: Option<Vec<_>> = enforced.map(|met| spec(policy, met)?.dedupe).collect();
-    times?.into_iter().min()
+    times?.into_iter().min().map(Micros::from)
 }
 
 fn spec<'p, K>(policy: &'p Policy, met: &Ask<K>) -> Option<&'p RuleSpec> {

@@ -27,9 +27,12 @@ use crate::inline_list::InlineList;
 /// refuse, so that `Retry-After` is never before any `t`.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp, headers};
+/// use std::time::Duration;
+/// use tidegate::{
+///     AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp, headers,
+/// };
 ///
-/// let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(60)));
+/// let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Duration::from_secs(60)));
 /// let gate = Gate::with_clock(Policy::new(vec![rule])?, Timestamp::from_micros(90_000_000));
 /// let descriptors = [Descriptor::new(&[])];
 /// let fields = headers::of(&gate.check(&Request::new("default", &descriptors)));
@@ -52,8 +55,9 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
 /// Calls `emit` with each field of [`of`], in order, without allocating a list.
 ///
 /// ```
-/// # use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, headers};
-/// # let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(60)));
+/// # use std::time::Duration;
+/// # use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec, headers};
+/// # let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Duration::from_secs(60)));
 /// # let gate = Gate::new(Policy::new(vec![rule])?);
 /// # let descriptors = [Descriptor::new(&[])];
 /// # let answer = gate.check(&Request::new("default", &descriptors));
@@ -88,7 +92,7 @@ pub(crate) fn write(answer: &Answer<'_>, text: &mut String, mut ended: impl FnMu
     ended(Field::Policies, text);
     limits(answer, &by_rule, text);
     ended(Field::Limits, text);
-    if let Some(wait) = answer.retry_after().filter(|_| !answer.is_allowed()) {
+    if let Some(wait) = answer.retry_after_micros().filter(|_| !answer.is_allowed()) {
         text.push_str(itoa::Buffer::new().format(wait.as_secs_ceil()));
         ended(Field::RetryAfter, text);
     }
@@ -215,13 +219,16 @@ fn time_shown(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
     match (answer.is_allowed(), decision.is_allowed()) {
         (true, _) => Some(decision.reset_after),
         (false, true) => None,
-        (false, false) => decision.retry_after(),
+        (false, false) => decision.retry_after_micros(),
     }
 }
 
 fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
     let spec = matched.values().spec();
-    let (Limit::Units(limit @ 1..), Some(window)) = (spec.limit, spec.window) else { return None };
+    let (Limit::Units(limit @ 1..), Some(window)) = (spec.limit, spec.window.map(Micros::from))
+    else {
+        return None;
+    };
     if matched.decision().limit == limit {
         return Some(window.as_secs_ceil());
     }
@@ -234,18 +241,19 @@ fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::{Descriptor, Gate, Mode, OverrideSpec, Policy, Request, RuleSpec};
+    use std::time::Duration;
     use tidegate_core::{AlgorithmKind, Spec, Timestamp};
 
     /// Ten an hour for each user, a hundred for `vip`.
     fn per_user() -> RuleSpec {
-        let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(3600));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(3600));
         let mut vip = OverrideSpec::new("user", "vip");
         vip.limit = Some(Limit::Units(100));
         RuleSpec::new("per-user", spec).key(["user"]).with_override(vip)
     }
 
     fn for_all() -> RuleSpec {
-        RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 50, Micros::from_secs(60)))
+        RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 50, Duration::from_secs(60)))
     }
 
     /// The values of both fields for a request with these users and costs.
@@ -311,7 +319,7 @@ mod tests {
     /// The lists are valid structured fields in their canonical form.
     #[test]
     fn both_lists_are_structured_fields_in_canonical_form() {
-        let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000_000, Micros::from_secs(86_400));
+        let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000_000, Duration::from_secs(86_400));
         let large = RuleSpec::new("a.b_c-9", spec);
         for users in [&[("bob", 3)][..], &[("bob", 3), ("ann", 11)], &[("vip", 1), ("bob", 0)]] {
             let (policies, limits) = fields(vec![for_all(), per_user(), large.clone()], users);

@@ -5,9 +5,10 @@
 //! none is charged, under any concurrency.
 //!
 //! ```
-//! use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+//! use std::time::Duration;
+//! use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
 //!
-//! let per_channel = RuleSpec::new("pay-channel", Spec::new(AlgorithmKind::SlidingLog, 2, Micros::from_secs(1)))
+//! let per_channel = RuleSpec::new("pay-channel", Spec::new(AlgorithmKind::SlidingLog, 2, Duration::from_secs(1)))
 //!     .in_domain("pay")
 //!     .when("biz_type", "transfer")
 //!     .key(["channel"]);
@@ -21,7 +22,7 @@
 //! assert!(gate.check(&request).is_allowed());
 //! let refused = gate.check(&request);
 //! assert!(!refused.is_allowed());
-//! assert!(refused.retry_after().is_some_and(|wait| wait <= Micros::from_secs(1)));
+//! assert!(refused.retry_after().is_some_and(|wait| wait <= Duration::from_secs(1)));
 //! # Ok::<(), tidegate::PolicyErrors>(())
 //! ```
 //!
@@ -121,6 +122,9 @@ pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
-    MIN_WINDOW, Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, guides,
+    MIN_WINDOW, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, guides,
 };
+/// The engine's own types, for the other crates of the workspace.
+#[doc(hidden)]
+pub use tidegate_core::{Micros, Outcome};
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

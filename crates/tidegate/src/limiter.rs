@@ -28,14 +28,15 @@ pub use reservation::Reservation;
 /// One limiter, without keys. Share it by reference; every verb is exact under any concurrency.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Limiter, Spec};
 ///
-/// let limiter = Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)))?;
+/// let limiter = Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)))?;
 /// assert!(limiter.admits(60));
 /// assert!(limiter.admits(40));
 /// let refused = limiter.check(50);
 /// assert!(!refused.is_allowed());
-/// assert!(refused.retry_after().is_some_and(|wait| wait <= Micros::from_millis(500)));
+/// assert!(refused.retry_after().is_some_and(|wait| wait <= Duration::from_millis(500)));
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
 #[derive(Debug)]

@@ -26,13 +26,14 @@ use crate::request::Request;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
-/// use tidegate::{AlgorithmKind, Answer, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Answer, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
 ///
 /// static REFUSED: AtomicUsize = AtomicUsize::new(0);
 /// let count = |_: &Request<'_>, answer: &Answer<'_>| {
 ///     REFUSED.fetch_add(usize::from(!answer.is_allowed()), Relaxed);
 /// };
-/// let rule = RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(86_400)));
+/// let rule = RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(86_400)));
 /// let gate = Gate::new(Policy::new(vec![rule])?).with_observer(Arc::new(count));
 ///
 /// let descriptors = [Descriptor::new(&[]).cost(2)];

@@ -4,6 +4,8 @@ mod id;
 mod limit;
 mod origin;
 
+use std::time::Duration;
+
 use tidegate_core::Micros;
 
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
@@ -85,21 +87,21 @@ impl<'a> Request<'a> {
         Self { domain, descriptors, max_wait: Micros::MAX, id: None, source: 0 }
     }
 
-    /// Sets the longest wait; zero means not to wait.
+    /// Sets the longest wait, rounded down to whole microseconds; zero means not to wait.
     ///
     /// It only shortens the wait that rules allow ([`OnExcess`](crate::OnExcess)): if they reject,
     /// nothing waits. A request whose wait cannot end in time is refused immediately. The `delay`
     /// of a request that a `leaky_queue` admits is not such a wait.
     #[must_use]
-    pub const fn max_wait(mut self, wait: Micros) -> Self {
-        self.max_wait = wait;
+    pub const fn max_wait(mut self, wait: Duration) -> Self {
+        self.max_wait = Micros::from_duration(wait);
         self
     }
 
     /// The longest time it may wait, if rules let it.
     #[must_use]
-    pub const fn longest_wait(&self) -> Micros {
-        self.max_wait
+    pub const fn longest_wait(&self) -> Duration {
+        self.max_wait.as_duration()
     }
 
     /// The domain whose rules decide.

@@ -6,7 +6,9 @@ mod url;
 use std::fmt;
 use std::path::PathBuf;
 
-use tidegate_core::Micros;
+use std::time::Duration;
+
+use tidegate_core::is_whole;
 
 pub use secret::Secret;
 #[cfg(feature = "redis")]
@@ -14,9 +16,9 @@ pub(crate) use url::Form;
 pub use url::{StoreUrl, StoreUrlError};
 
 /// The default for the time of one decision.
-const DEFAULT_TIMEOUT: Micros = Micros::from_millis(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(10);
 /// The longest possible time of one decision.
-const MOST_TIMEOUT: Micros = Micros::from_secs(60);
+const MOST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The valid values of `timeout`.
 pub(crate) const TIMEOUT_EXPECTED: &str = "a length of time such as \"10ms\", from 1ms to 1m";
 /// The default for requests under way.
@@ -37,10 +39,11 @@ const PREFIX_EXPECTED: &str =
 /// A shared store: its address, and how it is used.
 ///
 /// ```
-/// use tidegate::{Micros, StoreSettings};
+/// use std::time::Duration;
+/// use tidegate::StoreSettings;
 ///
 /// let mut settings = StoreSettings::new("redis://127.0.0.1:6379/2".parse()?);
-/// settings.timeout = Micros::from_millis(5);
+/// settings.timeout = Duration::from_millis(5);
 /// settings.nodes = Some(3);
 /// # Ok::<(), tidegate::StoreUrlError>(())
 /// ```
@@ -57,7 +60,7 @@ pub struct StoreSettings {
     pub tls_roots: Option<PathBuf>,
     /// The longest time of one decision, 1 ms to one minute; after it the rules' own
     /// `on_store_error` decides (default 10 ms).
-    pub timeout: Micros,
+    pub timeout: Duration,
     /// The beginning of every key: 1 to 64 visible ASCII characters without braces (default
     /// `tidegate:`).
     pub key_prefix: String,
@@ -105,8 +108,8 @@ impl StoreSettings {
 /// The condition for `tls_roots`.
 const ROOTS_EXPECTED: &str = "it only with a URL that asks for TLS, such as \"rediss://…\"";
 
-fn is_timeout(timeout: Micros) -> bool {
-    (Micros::from_millis(1)..=MOST_TIMEOUT).contains(&timeout)
+fn is_timeout(timeout: Duration) -> bool {
+    (Duration::from_millis(1)..=MOST_TIMEOUT).contains(&timeout) && is_whole(timeout)
 }
 
 fn is_prefix(prefix: &str) -> bool {
@@ -159,7 +162,7 @@ mod tests {
     fn every_setting_out_of_range_is_told_and_the_defaults_are_sound() {
         let mut settings = StoreSettings::new("redis://127.0.0.1".parse().unwrap());
         assert_eq!(settings.mistakes(), []);
-        (settings.timeout, settings.nodes) = (Micros::from_micros(999), Some(0));
+        (settings.timeout, settings.nodes) = (Duration::from_micros(999), Some(0));
         (settings.key_prefix, settings.max_in_flight) = ("a{b}".to_owned(), 0);
         settings.tls_roots = Some("roots.pem".into());
         let words: Vec<_> = settings.mistakes().iter().map(SettingsError::field).collect();

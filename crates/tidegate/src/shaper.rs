@@ -14,8 +14,9 @@ mod takers;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_core::{Micros, Spec};
+use tidegate_core::Spec;
 
 use crate::clock::{Clock, SystemClock};
 use state::ShaperState;
@@ -40,9 +41,10 @@ pub use refused::{Refusal, Refused};
 /// thousands. A receiver that is dropped while it waits loses no item.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Micros, Shaper, Spec};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Shaper, Spec};
 ///
-/// let mails = Shaper::new(Spec::new(AlgorithmKind::LeakyQueue, 1_000, Micros::from_secs(1)))?;
+/// let mails = Shaper::new(Spec::new(AlgorithmKind::LeakyQueue, 1_000, Duration::from_secs(1)))?;
 /// let worker = std::thread::spawn({
 ///     let mails = mails.clone();
 ///     move || {
@@ -90,7 +92,7 @@ impl<T, C: Clock> Shaper<T, C> {
     ///
     /// # Errors
     /// Returns the item when the queue is full, has too many due items that nobody took, or is closed: see [`Refusal`].
-    pub fn push(&self, item: T) -> Result<Micros, Refused<T>> {
+    pub fn push(&self, item: T) -> Result<Duration, Refused<T>> {
         self.push_cost(item, 1)
     }
 
@@ -99,7 +101,7 @@ impl<T, C: Clock> Shaper<T, C> {
     ///
     /// # Errors
     /// As [`Shaper::push`], and when the cost can never fit.
-    pub fn push_cost(&self, item: T, cost: u64) -> Result<Micros, Refused<T>> {
+    pub fn push_cost(&self, item: T, cost: u64) -> Result<Duration, Refused<T>> {
         self.shared.change(|queue, now| queue.push(now, item, cost))
     }
 
@@ -108,9 +110,10 @@ impl<T, C: Clock> Shaper<T, C> {
     /// for an item that is now due sooner.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec};
     ///
-    /// let per_second = |limit| Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(1));
+    /// let per_second = |limit| Spec::new(AlgorithmKind::LeakyQueue, limit, Duration::from_secs(1));
     /// let clock = ManualClock::new();
     /// let mails = Shaper::with_clock(per_second(1), clock.clone())?;
     /// for mail in ["at once", "a second later"] {
@@ -118,7 +121,7 @@ impl<T, C: Clock> Shaper<T, C> {
     /// }
     /// assert_eq!(mails.next_blocking(), Some("at once"));
     /// mails.amend(per_second(1_000))?;
-    /// clock.advance(Micros::from_millis(1));
+    /// clock.advance(Duration::from_millis(1));
     /// assert_eq!(mails.next_blocking(), Some("a second later"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

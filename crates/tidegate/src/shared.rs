@@ -76,10 +76,13 @@ pub(crate) type KeyAsk = Ask<Vec<u8>>;
 /// is lost, or if no reply comes within half of the deadline.
 ///
 /// ```no_run
-/// use tidegate::{AlgorithmKind, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings};
+/// use std::time::Duration;
+/// use tidegate::{
+///     AlgorithmKind, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings,
+/// };
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let rule = RuleSpec::new("per-user", Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)));
+/// let rule = RuleSpec::new("per-user", Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)));
 /// let policy = Policy::new(vec![rule.key(["user"])])?;
 /// let settings = StoreSettings::new("redis://127.0.0.1:6379".parse()?);
 /// let gate = SharedGate::new(policy, settings, |event| eprintln!("{event:?}"))?;

@@ -23,12 +23,13 @@
 //! use axum::http::{Request, StatusCode};
 //! use axum::{Router, routing::get};
 //! use tidegate::tower::RateLimitLayer;
-//! use tidegate::{AlgorithmKind, Gate, Micros, Policy, RuleSpec, Spec};
+//! use std::time::Duration;
+//! use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec};
 //! use tower::ServiceExt;
 //!
 //! # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 //! # runtime.block_on(async {
-//! let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(3600));
+//! let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(3600));
 //! let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-path", spec).key(["path"])])?);
 //! let app: Router = Router::new()
 //!     .route("/", get(async || "hello"))

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use peak_alloc::PeakAlloc;
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, Policy, Request, Rule,
-    RuleSpec, Spec, Timestamp, Under,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, OnFull, Policy, Request, Rule, RuleSpec,
+    Spec, Timestamp, Under,
 };
 
 #[global_allocator]
@@ -25,7 +26,7 @@ fn turn() -> MutexGuard<'static, ()> {
 fn flood(algorithm: AlgorithmKind, on_full: OnFull, keys: u64) -> (usize, usize) {
     let _turn = turn();
     let before = HEAP.current_usage();
-    let spec = Spec::new(algorithm, 1, Micros::from_secs(86_400));
+    let spec = Spec::new(algorithm, 1, Duration::from_secs(86_400));
     let limiter = KeyedLimiter::new(spec).unwrap().with_max_keys(CAP, on_full);
     let ask = |number: u64| _ = limiter.check(number.to_le_bytes(), 1);
     (0..CAP as u64).for_each(ask);
@@ -61,7 +62,7 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
     let limiter = KeyedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
     let limiter = limiter.with_limit_from_request();
     let ask = |key: u64, plan: u64| {
-        let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10 + plan, Micros::from_secs(3_600));
+        let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10 + plan, Duration::from_secs(3_600));
         spec.capacity = Some(1 + plan % 7);
         let _ = limiter.check(Under(&Rule::new(spec).unwrap(), key.to_le_bytes()), 1);
     };
@@ -82,7 +83,7 @@ fn a_rule_without_keys_takes_two_kilobytes() {
     const RULES: usize = 1_000;
     let _turn = turn();
     for algorithm in AlgorithmKind::ALL {
-        let spec = Spec::new(*algorithm, 100, Micros::from_secs(60));
+        let spec = Spec::new(*algorithm, 100, Duration::from_secs(60));
         let before = HEAP.current_usage();
         let rule = |number| {
             let tenant = format!("tenant-{number}");
@@ -99,7 +100,7 @@ fn a_rule_without_keys_takes_two_kilobytes() {
 fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
     let _turn = turn();
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog] {
-        let rule = RuleSpec::new("r", Spec::new(algorithm, 1, Micros::from_secs(86_400)));
+        let rule = RuleSpec::new("r", Spec::new(algorithm, 1, Duration::from_secs(86_400)));
         let gate = Gate::new(Policy::new(vec![rule.key(["user"])]).unwrap());
         let round = || {
             for number in 0..1_000 {
@@ -125,7 +126,7 @@ fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
 fn grow(keys: u64, limit: u64, max_memory: usize, on_full: OnFull) -> (usize, u64, u64) {
     let _turn = turn();
     let before = HEAP.current_usage();
-    let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
+    let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400));
     spec.max_memory = Some(max_memory as u64);
     let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000_000, on_full);
     let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));
@@ -194,7 +195,7 @@ fn a_log_without_memory_to_grow_admits_its_limit_and_not_one_unit_more() {
     const LIMIT: u64 = 2_000;
     let _turn = turn();
     for on_full in [OnFull::Share, OnFull::Refuse] {
-        let mut spec = Spec::new(AlgorithmKind::SlidingLog, LIMIT, Micros::from_secs(86_400));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, LIMIT, Duration::from_secs(86_400));
         spec.max_memory = Some(800_000);
         let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000, on_full);
         let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));

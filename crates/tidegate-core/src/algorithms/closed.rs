@@ -52,7 +52,7 @@ impl Decide for Closed {
 
     /// There is no window, so the longest possible one.
     fn window(&self) -> Micros {
-        MAX_WINDOW
+        MAX_WINDOW.into()
     }
 
     fn last(&self, state: &State) -> Timestamp {

@@ -9,6 +9,7 @@
 
 use std::any::Any;
 
+use std::time::Duration;
 use testkit::cases::Verb;
 use testkit::model::{self, Expected, Policy};
 use tidegate_core::{
@@ -39,7 +40,7 @@ pub fn limiter(policy: &Policy) -> Box<dyn Limiter> {
 pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
     let algorithm =
         AlgorithmKind::from_name(policy.algorithm.name()).expect("the lists are the same");
-    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
+    let mut spec = Spec::new(algorithm, policy.limit, Duration::from_micros(policy.window_us));
     spec.window = spec.window.filter(|window| !window.is_zero());
     match policy.algorithm {
         model::AlgorithmKind::FixedWindow if policy.anchor_first_request => {
@@ -50,7 +51,7 @@ pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
             spec.strict = Some(policy.strict);
         }
         model::AlgorithmKind::SlidingLog => {
-            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
+            spec.resolution = Some(Duration::from_micros(policy.resolution_us));
             // The models' logs of a thousand million units stay small, like most requests.
             spec.max_memory = Some(1 << 40);
         }
@@ -194,8 +195,8 @@ fn expected(decision: Decision) -> Expected {
         allowed: decision.is_allowed(),
         limit: decision.limit,
         remaining: decision.remaining,
-        retry_after_us: decision.retry_after().map(Micros::as_micros),
+        retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
         reset_after_us: decision.reset_after.as_micros(),
-        delay_us: decision.delay().as_micros(),
+        delay_us: decision.delay_micros().as_micros(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
 use tidegate::{Answer, Matched, Micros, PolicyRule};
 
 use super::drawn::Drawn;
@@ -25,7 +26,7 @@ pub struct RuleReport {
     /// The keys that it refused.
     pub refused_most: Most,
     /// The longest time an admitted request had to be held.
-    pub longest_delay: Micros,
+    pub longest_delay: Duration,
     own: VariantReport,
     /// The overrides that applied to a request, by the number of their variant.
     others: BTreeMap<usize, VariantReport>,
@@ -43,7 +44,7 @@ impl RuleReport {
             refused: 0,
             overflow: 0,
             refused_most: Most::new(memory.names),
-            longest_delay: Micros::ZERO,
+            longest_delay: Duration::ZERO,
             own: VariantReport::new(rule, 0),
             others: BTreeMap::new(),
             room: Room::new(memory.worst_bytes, rule.variants()),
@@ -115,8 +116,8 @@ impl RuleReport {
     }
 
     fn admit(&mut self, event: &Event<'_>, matched: &Matched<'_>) {
-        let delay = matched.decision().delay();
-        self.longest_delay = self.longest_delay.max(delay);
+        let delay = matched.decision().delay_micros();
+        self.longest_delay = self.longest_delay.max(delay.into());
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
         let key = Key { rule: matched.rule(), event };
         let (print, times_us) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
@@ -142,7 +143,7 @@ impl RuleReport {
         if !self.longest_delay.is_zero() {
             note.push_str(&format!(
                 "; held up to {}",
-                length_label(self.longest_delay.as_micros())
+                length_label(Micros::from(self.longest_delay).as_micros())
             ));
         }
         self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note))

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use jiff::Timestamp;
-use tidegate::{Limit, Mode, OnFull, Spec};
+use tidegate::{Limit, Micros, Mode, OnFull, Spec};
 
 use super::name::printable;
 use super::{Counted, Report, RuleReport, VariantReport};
@@ -145,7 +145,7 @@ fn worst(text: &mut String, rule: &RuleReport, variant: &VariantReport) {
         named(rule, variant),
         variant.fullest(),
         printable(key),
-        duration_label(window.as_micros()),
+        duration_label(Micros::from(window).as_micros()),
         instant(ended),
     );
 }
@@ -156,7 +156,7 @@ pub fn limit_text(spec: &Spec) -> String {
     let mut text = match (spec.limit, spec.window) {
         (Limit::Unlimited, _) => "unlimited".to_owned(),
         (Limit::Units(0), _) | (_, None) => "nothing".to_owned(),
-        (Limit::Units(limit), Some(window)) => format!("{limit} per {window}"),
+        (Limit::Units(limit), Some(window)) => format!("{limit} per {}", Micros::from(window)),
     };
     if let Some(capacity) = spec.capacity {
         let _ = write!(text, ", capacity {capacity}");

@@ -1,6 +1,6 @@
 //! The counts of one variant of a rule: its own values, or those of an override.
 
-use tidegate::{PolicyRule, Rule, Usage};
+use tidegate::{Micros, PolicyRule, Rule, Usage};
 
 use super::fingerprint::Fingerprint;
 use super::name::{printable, shortened};
@@ -36,7 +36,7 @@ impl VariantReport {
             asked: 0,
             refused: 0,
             largest_cost: 1,
-            worst: Worst::new(window.as_micros(), 0),
+            worst: Worst::new(Micros::from(window).as_micros(), 0),
         }
     }
 

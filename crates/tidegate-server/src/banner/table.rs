@@ -1,7 +1,7 @@
 //! The rules in force, as a table.
 
 use comfy_table::{Table, presets::NOTHING};
-use tidegate::{Limit, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
+use tidegate::{Limit, Micros, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
 
 use crate::labels;
 
@@ -44,13 +44,13 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let waits = match rule.on_excess {
         OnExcess::Reject => None,
         OnExcess::Wait { wait, max_waiters } => {
-            Some(format!("wait {wait}, max_waiters {max_waiters}"))
+            Some(format!("wait {}, max_waiters {max_waiters}", Micros::from(wait)))
         }
     };
     let away = is_shared
         .then(|| format!("on_store_error {}", labels::on_store_error(rule.on_store_error)));
     let reported = (rule.usage == Usage::Reported).then(|| "usage reported".to_owned());
-    let dedupe = rule.dedupe.map(|time| format!("dedupe {time}"));
+    let dedupe = rule.dedupe.map(|time| format!("dedupe {}", Micros::from(time)));
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
     let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
@@ -62,7 +62,7 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
 
 /// The limit, such as `100 per 1s`, and the capacity of a bucket or queue if it differs.
 fn limit(spec: &Spec) -> String {
-    let window = spec.window.map(|window| format!(" per {window}"));
+    let window = spec.window.map(|window| format!(" per {}", Micros::from(window)));
     let capacity = spec.capacity.map(|units| format!(", capacity {units}"));
     match spec.limit {
         Limit::Unlimited => "unlimited".to_owned(),

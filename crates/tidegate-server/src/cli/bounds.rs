@@ -76,7 +76,6 @@ const fn half_of(cores: NonZeroUsize) -> usize {
 
 fn drain(text: &str) -> Result<Duration, String> {
     let drain = parse_duration(text).map_err(|error| error.to_string())?;
-    let drain = Duration::from_micros(drain.as_micros());
     if DRAIN.contains(&drain) {
         return Ok(drain);
     }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate::{Micros, config};
+use std::time::Duration;
+use tidegate::config;
 use tidegate_lab::compare::Comparison;
 use tidegate_lab::plot::{Bins, TARGET_BINS};
 use tidegate_lab::trace::{Options, builtin};
@@ -25,7 +26,7 @@ Examples:
 pub(crate) struct Args {
     /// The limit and the window, such as 200/60s, 100/s or 7/250ms
     #[arg(long, value_parser = rate)]
-    rate: (u64, Micros),
+    rate: (u64, Duration),
     /// The trace; - reads standard input
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     plot: Option<PathBuf>,
 }
 
-fn rate(text: &str) -> Result<(u64, Micros), String> {
+fn rate(text: &str) -> Result<(u64, Duration), String> {
     config::parse_rate(text).map_err(|error| error.to_string())
 }
 

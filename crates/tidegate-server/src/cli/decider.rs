@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{
-    Answer, Descriptor, Micros, Policy, Request, SharedReplay, StoreError, StoreUrl, Timestamp,
+    Answer, Descriptor, Policy, Request, SharedReplay, StoreError, StoreUrl, Timestamp,
 };
 use tidegate_lab::replay::Replay;
 use tidegate_lab::trace::Event;
@@ -14,7 +14,7 @@ use crate::policy;
 use crate::stop::Stop;
 
 /// The longest time that one decision of a replay in a store may take.
-const PATIENCE: Micros = Micros::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Limiters that start fresh and use the time of the trace.
 pub(super) enum Decider {

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use std::time::Duration;
 use tidegate::script::{Call, Limiter, Step};
-use tidegate::{AlgorithmKind, Micros, Rule, Spec, config};
+use tidegate::{AlgorithmKind, Rule, Spec, config};
 
 use crate::failure::Failure;
 use crate::stdout;
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     name: AlgorithmKind,
     /// The limit and the window of the argument, such as 200/60s
     #[arg(long, value_parser = rate, default_value = "5/60s")]
-    rate: (u64, Micros),
+    rate: (u64, Duration),
     /// The units that are asked for
     #[arg(long, default_value_t = 1)]
     cost: u64,
@@ -42,7 +43,7 @@ fn algorithm(name: &str) -> Result<AlgorithmKind, String> {
     })
 }
 
-fn rate(text: &str) -> Result<(u64, Micros), String> {
+fn rate(text: &str) -> Result<(u64, Duration), String> {
     config::parse_rate(text).map_err(|error| error.to_string())
 }
 

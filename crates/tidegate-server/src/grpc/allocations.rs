@@ -11,7 +11,8 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::{
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use hyper::body::Bytes;
 use prost::Message;
-use tidegate::{AlgorithmKind, Micros, Policy, RuleSpec, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Policy, RuleSpec, Spec};
 
 use super::Choices;
 use super::decide::Decider;
@@ -30,7 +31,7 @@ fn message() -> Bytes {
 
 #[test]
 fn a_decision_allocates_its_message_and_its_answer() {
-    let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000, Micros::from_secs(3600));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000, Duration::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
     let limiters = Arc::new(Limiters::of(policy).unwrap());
     let decider = Decider { limiters, choices: Choices::default() };

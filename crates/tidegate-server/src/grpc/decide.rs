@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -53,7 +52,7 @@ impl Decider {
         // The protocol has no field for a delay, so the proxy cannot wait.
         if !answer.delay().is_zero() {
             tokio::select! {
-                () = sleep(Duration::from_micros(answer.delay().as_micros())) => {}
+                () = sleep(answer.delay()) => {}
                 () = self.limiters.closing() => return Err(stops()),
             }
         }

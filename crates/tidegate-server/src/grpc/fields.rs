@@ -71,11 +71,12 @@ fn field(name: &str, value: String) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    use std::time::Duration;
+    use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
 
     #[test]
     fn a_refusal_has_the_families_that_were_asked_for() {
-        let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(60));
         let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec)]).unwrap());
         let descriptors = [Descriptor::new(&[])];
         let request = Request::new("default", &descriptors);

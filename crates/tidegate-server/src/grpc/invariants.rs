@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use prost::Message;
-use tidegate::{AlgorithmKind, Descriptor, Micros, Policy, RuleSpec, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Descriptor, Policy, RuleSpec, Spec};
 
 use super::multiplier;
 use super::own_limits::OwnLimits;
@@ -14,7 +15,7 @@ use super::question::{Entries, Question};
 /// Rules that use the limits of descriptors, in the domain of the seed that has one.
 static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
     let rule = |name: &str, algorithm| {
-        let spec = Spec::new(algorithm, 5, Micros::from_secs(1));
+        let spec = Spec::new(algorithm, 5, Duration::from_secs(1));
         RuleSpec::new(name, spec).in_domain("d").limit_from_request()
     };
     let rules =

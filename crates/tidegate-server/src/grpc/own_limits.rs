@@ -2,7 +2,8 @@
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-use tidegate::{Descriptor, Limit, Micros, Policy, RequestLimit};
+use std::time::Duration;
+use tidegate::{Descriptor, Limit, Policy, RequestLimit};
 use tonic::Status;
 
 use super::multiplier;
@@ -65,7 +66,7 @@ fn own_limit(
             limit.unit
         )
     })?;
-    let window = Micros::from_micros((seconds * 1_000_000).saturating_mul(multiplier));
+    let window = Duration::from_micros((seconds * 1_000_000).saturating_mul(multiplier));
     let units = Limit::Units(limit.requests_per_unit.into());
     let own = policy.own_limit(domain, descriptor, units, window);
     let own = own.map_err(|errors| format!("its `limit` can not be: {errors}"))?;
@@ -81,7 +82,7 @@ mod tests {
 
     /// The result for a limit under two rules that use it, and one that does not.
     fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, Status> {
-        let spec = |algorithm| Spec::new(algorithm, 5, Micros::from_secs(1));
+        let spec = |algorithm| Spec::new(algorithm, 5, Duration::from_secs(1));
         let mut bucket = spec(AlgorithmKind::TokenBucket);
         bucket.capacity = Some(7);
         let policy = Policy::new(vec![
@@ -106,7 +107,7 @@ mod tests {
         {
             let specs = own(30, unit).unwrap();
             let expected = |spec: &Spec| (spec.limit, spec.window);
-            let said = (Limit::Units(30), Some(Micros::from_secs(secs)));
+            let said = (Limit::Units(30), Some(Duration::from_secs(secs)));
             assert!(
                 specs.len() == 2 && specs.iter().all(|spec| expected(spec) == said),
                 "{specs:?}"

@@ -37,7 +37,7 @@ fn one(answer: &Answer<'_>, number: usize, asks: bool) -> StatusWithUnits {
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
-        Some(over) => limited(Code::OverLimit, &over, over.decision().retry_after()),
+        Some(over) => limited(Code::OverLimit, &over, over.decision().retry_after_micros()),
         None => within(answer, number),
     }
 }
@@ -88,7 +88,7 @@ fn rate(matched: &Matched<'_>) -> Rate {
 }
 
 fn wait(matched: &Matched<'_>) -> Micros {
-    matched.decision().retry_after().unwrap_or(Micros::MAX)
+    matched.decision().retry_after_micros().unwrap_or(Micros::MAX)
 }
 
 /// Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers

@@ -30,7 +30,7 @@ impl<'a> From<Matched<'a>> for Shadow<'a> {
             allowed: decision.is_allowed(),
             limit: decision.limit,
             remaining: decision.remaining,
-            retry_after_us: decision.retry_after().map(Micros::as_micros),
+            retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
             reset_after_us: decision.reset_after.as_micros(),
         }
     }

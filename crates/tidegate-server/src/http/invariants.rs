@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
-use tidegate::{Descriptor, MAX_COST, Micros};
+use std::time::Duration;
+use tidegate::{Descriptor, MAX_COST};
 
 use super::problem::Problem;
 use super::question::{Asked, Question};
@@ -51,8 +52,8 @@ fn judge_question(question: &Question<'_>, written: &Value, in_batch: bool) {
         assert_eq!(descriptors.len(), items.len(), "{written}");
         let usual = written["cost"].as_u64().unwrap_or(1);
         descriptors.iter().zip(items).for_each(|(asked, item)| judge_item(asked, item, usual));
-        let longest = written["max_wait_ms"].as_u64().map_or(Micros::MAX, Micros::from_millis);
-        let longest = if in_batch { Micros::ZERO } else { longest };
+        let longest = written["max_wait_ms"].as_u64().map_or(Duration::MAX, Duration::from_millis);
+        let longest = if in_batch { Duration::ZERO } else { longest };
         assert_eq!(request.longest_wait(), longest, "{written}");
         assert_eq!(request.id(), written["request_id"].as_str(), "{written}");
     });

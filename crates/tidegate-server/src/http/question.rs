@@ -25,7 +25,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use smallvec::{SmallVec, smallvec};
-use tidegate::{Descriptor, Micros};
+use std::time::Duration;
+use tidegate::Descriptor;
 
 use super::problem::{Kind, Problem};
 use cost::Cost;
@@ -216,7 +217,7 @@ impl<'b> Question<'b> {
     }
 
     fn request<'a>(&'a self, descriptors: &'a [Descriptor<'a>]) -> tidegate::Request<'a> {
-        let max_wait = self.max_wait.map_or(Micros::MAX, MaxWait::micros);
+        let max_wait = self.max_wait.map_or(Duration::MAX, MaxWait::micros);
         let request = tidegate::Request::new(&self.domain, descriptors).max_wait(max_wait);
         self.request_id.as_ref().map_or(request, |id| id.on(request))
     }

@@ -4,6 +4,7 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use serde::Serialize;
+use std::time::Duration;
 use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::problem::Problem;
@@ -67,7 +68,7 @@ impl From<OnExcess> for Excess {
         match on_excess {
             OnExcess::Reject => Self::Word("reject"),
             OnExcess::Wait { wait, max_waiters } => {
-                Self::Wait { wait_us: wait.as_micros(), max_waiters }
+                Self::Wait { wait_us: in_us(wait), max_waiters }
             }
         }
     }
@@ -122,7 +123,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             on_excess: spec.on_excess.into(),
             usage: labels::usage(spec.usage),
             on_store_error: labels::on_store_error(spec.on_store_error),
-            dedupe_us: spec.dedupe.map(Micros::as_micros),
+            dedupe_us: spec.dedupe.map(in_us),
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
             limit_from_request: spec.limit_from_request,
@@ -135,7 +136,7 @@ impl<'a> From<&'a OverrideSpec> for Override<'a> {
     fn from(other: &'a OverrideSpec) -> Self {
         let values = RuleValues {
             limit: other.limit.map(units),
-            window_us: other.window.map(Micros::as_micros),
+            window_us: other.window.map(in_us),
             capacity: other.capacity,
             ..RuleValues::default()
         };
@@ -147,13 +148,13 @@ impl From<&Spec> for RuleValues {
     fn from(spec: &Spec) -> Self {
         Self {
             limit: Some(units(spec.limit)),
-            window_us: spec.window.map(Micros::as_micros),
+            window_us: spec.window.map(in_us),
             buckets: spec.buckets,
             strict: spec.strict,
             anchor: spec.anchor.map(labels::anchor),
             capacity: spec.capacity,
             initial: spec.initial,
-            resolution_us: spec.resolution.map(Micros::as_micros),
+            resolution_us: spec.resolution.map(in_us),
             layout: spec.layout.map(labels::layout),
             max_memory: spec.max_memory,
         }
@@ -174,4 +175,9 @@ pub(super) fn rules(app: &App) -> Result<Response, Problem> {
     let rules = policy.rules().iter().map(Rule::from).collect();
     let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
     answer::json(&Rules { revision: policy.revision(), rules, memory })
+}
+
+/// Returns the microseconds of a length that a checked rule has.
+const fn in_us(length: Duration) -> u64 {
+    Micros::from_duration(length).as_micros()
 }

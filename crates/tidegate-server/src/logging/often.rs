@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate::{AlgorithmKind, Clock, Limiter, Micros, Spec, SystemClock};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, Limiter, Spec, SystemClock};
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -59,7 +60,7 @@ impl<C: Clock + Clone> Often<C> {
 }
 
 fn limiter<C: Clock>(clock: C) -> Option<Limiter<C>> {
-    let spec = Spec::new(AlgorithmKind::TokenBucket, A_MINUTE, Micros::from_secs(60));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, A_MINUTE, Duration::from_secs(60));
     Limiter::with_clock(spec, clock).ok()
 }
 
@@ -116,7 +117,7 @@ mod tests {
             assert_eq!((withheld.len(), withheld[0].1), (1, 3_500 - A_MINUTE));
             assert!(withheld[0].0.contains("often.rs"), "{withheld:?}");
             assert_eq!(often.withheld(), [], "each is told once");
-            clock.advance(Micros::from_secs(60));
+            clock.advance(Duration::from_secs(60));
             flood(A_MINUTE);
             assert_eq!((came(), often.withheld()), (2 * A_MINUTE + 101, Vec::new()));
         });

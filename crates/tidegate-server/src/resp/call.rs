@@ -1,10 +1,9 @@
 //! The arguments of `CL.THROTTLE key max_burst count period [quantity]`, read as redis-cell does.
 
-use tidegate::{AlgorithmKind, MAX_LIMIT, MAX_WINDOW, Micros, Rule, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, MAX_LIMIT, MAX_WINDOW, Rule, Spec};
 
 use super::args::{Args, integer};
-
-const MICROS: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallLimit {
@@ -47,9 +46,9 @@ impl CallLimit {
         let most = MAX_LIMIT.cast_signed();
         let max_burst = within("max_burst", self.max_burst, 0, most - 1)?;
         let count = within("count per period", self.count, 1, most)?;
-        let seconds = (MAX_WINDOW.as_micros() / MICROS).cast_signed();
+        let seconds = MAX_WINDOW.as_secs().cast_signed();
         let period = within("period", self.period, 1, seconds)?;
-        let mut spec = Spec::new(AlgorithmKind::TokenBucket, count, Micros::from_secs(period));
+        let mut spec = Spec::new(AlgorithmKind::TokenBucket, count, Duration::from_secs(period));
         spec.capacity = Some(max_burst + 1);
         Rule::new(spec).map_err(|mistakes| mistakes.to_string())
     }

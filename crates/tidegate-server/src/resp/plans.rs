@@ -1,6 +1,7 @@
 //! The limits in calls of `CL.THROTTLE`: their limiters, and the last limit of each connection.
 
-use tidegate::{AlgorithmKind, KeyedLimiter, Micros, OnFull, Rule, RuleErrors, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, RuleErrors, Spec};
 
 use super::call::CallLimit;
 use crate::limiters::Limiters;
@@ -21,7 +22,7 @@ impl Throttle {
     pub(super) fn beside(limiters: &Limiters) -> Result<Self, RuleErrors> {
         match limiters.shared() {
             None => {
-                let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
+                let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
                 // Keys beyond the cap are refused and share no limiter, because each call has a
                 // limit of its own, and one limiter under changing limits would enforce none of
                 // them.

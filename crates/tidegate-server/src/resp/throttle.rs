@@ -54,7 +54,7 @@ fn write_decision(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
         Ok(decision) => decision,
         Err(message) => return reply.error(&format!("Cell error: Store error: {message}")),
     };
-    let wait = decision.retry_after().filter(|_| !decision.is_allowed());
+    let wait = decision.retry_after_micros().filter(|_| !decision.is_allowed());
     reply.array(5);
     reply.integer(u8::from(!decision.is_allowed()));
     reply.integer(decision.limit);

@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use tidegate_core::{Micros, Timestamp};
 
@@ -19,15 +20,16 @@ use crate::clock::unparks_this_thread;
 /// every length that divides a day.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Limiter, ManualClock, Micros, Spec};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Limiter, ManualClock, Spec};
 ///
 /// let clock = ManualClock::new();
-/// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
+/// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(1));
 /// let limiter = Limiter::with_clock(spec, clock.clone())?;
 /// assert!(limiter.admits(1));
-/// clock.advance(Micros::from_millis(999));
+/// clock.advance(Duration::from_millis(999));
 /// assert!(!limiter.admits(1));
-/// clock.advance(Micros::from_millis(1));
+/// clock.advance(Duration::from_millis(1));
 /// assert!(limiter.admits(1));
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
@@ -58,9 +60,9 @@ impl ManualClock {
         Self(Arc::new(Mutex::new(Hands { now, sleepers: BTreeMap::new(), slept: 0 })))
     }
 
-    /// Advances the clock by `by`, and wakes all whose time has come. To stop at each of those
+    /// Advances the clock by the whole microseconds of `by`, and wakes all whose time has come. To stop at each of those
     /// times, alternate [`ManualClock::next_sleeper`] and [`ManualClock::advance_to`].
-    pub fn advance(&self, by: Micros) {
+    pub fn advance(&self, by: Duration) {
         let to = self.now().plus(by);
         self.advance_to(to);
     }
@@ -180,9 +182,9 @@ mod tests {
         let mut sleep = clock.sleep_until(at);
         assert_eq!(poll(&mut sleep), Poll::Pending);
         assert_eq!(clock.next_sleeper(), Some(at));
-        clock.advance(Micros::from_micros(9));
+        clock.advance(Duration::from_micros(9));
         assert_eq!(poll(&mut sleep), Poll::Pending);
-        clock.advance(Micros::from_micros(1));
+        clock.advance(Duration::from_micros(1));
         assert_eq!((poll(&mut sleep), clock.sleepers()), (Poll::Ready(()), 0));
     }
 

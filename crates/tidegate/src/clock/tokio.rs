@@ -13,13 +13,14 @@ use super::{Clock, Sleep, SystemClock, Timer};
 /// For use inside one runtime. [`SystemClock`] is faster to read, and otherwise equivalent.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Limiter, Micros, Spec, TokioClock};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Limiter, Spec, TokioClock};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 /// # runtime.block_on(async {
-/// let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000, Micros::from_secs(1));
+/// let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000, Duration::from_secs(1));
 /// let limiter = Limiter::with_clock(spec, TokioClock::new())?;
-/// let decision = limiter.acquire(10, Micros::from_millis(50)).await;
+/// let decision = limiter.acquire(10, Duration::from_millis(50)).await;
 /// assert!(decision.is_allowed());
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// # }).unwrap();

@@ -1,6 +1,7 @@
 //! Rules as far as they could be read, with the positions of their fields.
 
-use tidegate_core::{AlgorithmKind, Micros, Spec};
+use std::time::Duration;
+use tidegate_core::{AlgorithmKind, Spec};
 
 use super::source::Span;
 use super::table::Table;
@@ -19,7 +20,7 @@ pub(super) struct RuleDraft<'t> {
 
 impl<'t> RuleDraft<'t> {
     pub(super) fn new(table: Table<'t>) -> Self {
-        let mut values = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
+        let mut values = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(1));
         values.window = None;
         Self {
             table,

@@ -1,6 +1,6 @@
 //! `on_excess`: what happens to a request above the limit of a rule.
 
-use tidegate_core::Micros;
+use std::time::Duration;
 use toml::de::DeValue;
 
 use super::accept::Level;
@@ -18,7 +18,7 @@ const EXPECTED: &str = "\"reject\", or { wait = \"2s\", max_waiters = 100 }";
 /// The table of a rule whose requests wait.
 #[derive(Default)]
 struct ExcessDraft {
-    wait: Option<Micros>,
+    wait: Option<Duration>,
     max_waiters: Option<usize>,
 }
 

@@ -1,6 +1,8 @@
 //! Lengths of time as text: `"250ms"`, `"60s"`.
 
-use tidegate_core::Micros;
+use std::time::Duration;
+
+use tidegate_core::Shown;
 
 use super::hints::shown;
 use super::value_error::ValueError;
@@ -39,9 +41,10 @@ const LONGEST_MEANT: usize = 64;
 /// `"0s"` is a length; its caller decides whether it makes sense.
 ///
 /// ```
-/// use tidegate::{Micros, config::parse_duration};
+/// use std::time::Duration;
+/// use tidegate::config::parse_duration;
 ///
-/// assert_eq!(parse_duration("250ms"), Ok(Micros::from_millis(250)));
+/// assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
 /// assert_eq!(
 ///     parse_duration("1.5 sec").unwrap_err().to_string(),
 ///     "\"1.5 sec\" is not a length of time: expected a whole number and one of us, ms, s, m, h, d, \
@@ -51,7 +54,7 @@ const LONGEST_MEANT: usize = 64;
 ///
 /// # Errors
 /// For any other text, and for lengths beyond a u64 of microseconds.
-pub fn parse_duration(text: &str) -> Result<Micros, ValueError> {
+pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
     let unit_us = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, us)| *us);
     let Some(unit_us) = unit_us.filter(|_| !digits.is_empty()) else {
@@ -59,7 +62,7 @@ pub fn parse_duration(text: &str) -> Result<Micros, ValueError> {
     };
     let number: Option<u64> = digits.parse().ok();
     let length_us = number.and_then(|number| number.checked_mul(unit_us));
-    length_us.map(Micros::from_micros).ok_or_else(|| {
+    length_us.map(Duration::from_micros).ok_or_else(|| {
         ValueError::new(format!(
             "\"{}\" is longer than can be counted in microseconds: expected at most \"366d\"",
             shown(text)
@@ -88,12 +91,12 @@ pub(super) fn meant(text: &str) -> Option<String> {
     let unit = spelled(unit).and_then(|us| UNITS.iter().find(|(_, other)| *other == us));
     match (whole, unit) {
         (Some(number), Some((unit, _))) => Some(format!("{number}{unit}")),
-        _ => sum(&text).map(|length| length.to_string()),
+        _ => sum(&text).map(|length| Shown(length).to_string()),
     }
 }
 
 /// The sum of a text of numbers and spelled units.
-fn sum(mut text: &str) -> Option<Micros> {
+fn sum(mut text: &str) -> Option<Duration> {
     let mut sum_us: u64 = 0;
     while !text.is_empty() {
         let (number, behind) = split_number(text, |c| c.is_ascii_digit() || c == '.');
@@ -101,7 +104,7 @@ fn sum(mut text: &str) -> Option<Micros> {
         sum_us = sum_us.checked_add(scaled(number, spelled(unit)?)?)?;
         text = behind;
     }
-    (sum_us > 0).then(|| Micros::from_micros(sum_us))
+    (sum_us > 0).then(|| Duration::from_micros(sum_us))
 }
 
 /// The text in lower case, without blanks and underscores.
@@ -140,7 +143,7 @@ mod tests {
     #[test]
     fn every_unit_is_read() {
         let read = ["7us", "7ms", "7s", "7m", "7h", "7d"].map(|text| parse_duration(text).unwrap());
-        let us = read.map(Micros::as_micros);
+        let us = read.map(|length| length.as_micros());
         assert_eq!(us, [7, 7_000, 7_000_000, 420_000_000, 25_200_000_000, 604_800_000_000]);
     }
 
@@ -181,6 +184,6 @@ mod tests {
             let error = parse_duration(text).unwrap_err().to_string();
             assert!(error.contains("longer than can be counted"), "{error}");
         }
-        assert_eq!(parse_duration("18446744073709551615us"), Ok(Micros::MAX));
+        assert_eq!(parse_duration("18446744073709551615us"), Ok(Duration::from_micros(u64::MAX)));
     }
 }

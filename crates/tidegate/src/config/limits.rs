@@ -1,6 +1,7 @@
 //! Limit, window and rate: fields that rules and overrides have in common.
 
-use tidegate_core::{Field, Limit, Micros};
+use std::time::Duration;
+use tidegate_core::{Field, Limit};
 use toml::de::DeValue;
 
 use super::rate::parse_rate;
@@ -29,7 +30,7 @@ pub(super) fn limit(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<Limit>
 }
 
 /// A rate: limit and window in one.
-pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit, Micros)> {
+pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit, Duration)> {
     let DeValue::String(text) = entry.value() else {
         return wrong(entry, RATE, report);
     };

@@ -1,5 +1,7 @@
 //! Rates as text: `"100/s"`, `"200/60s"`, `"7/250ms"`.
 
+use std::time::Duration;
+
 use tidegate_core::Micros;
 
 use super::hints::shown;
@@ -16,16 +18,17 @@ const LONGEST_MEANT: usize = 64;
 /// The fraction is kept as written: `200/60s` is a limit of 200 in a window of 60 s.
 ///
 /// ```
-/// use tidegate::{Micros, config::parse_rate};
+/// use std::time::Duration;
+/// use tidegate::config::parse_rate;
 ///
-/// assert_eq!(parse_rate("100/s"), Ok((100, Micros::from_secs(1))));
-/// assert_eq!(parse_rate("7/250ms"), Ok((7, Micros::from_millis(250))));
+/// assert_eq!(parse_rate("100/s"), Ok((100, Duration::from_secs(1))));
+/// assert_eq!(parse_rate("7/250ms"), Ok((7, Duration::from_millis(250))));
 /// assert!(parse_rate("100").is_err());
 /// ```
 ///
 /// # Errors
 /// For any other text, for a number of units over u64, and for a length of 0.
-pub fn parse_rate(text: &str) -> Result<(u64, Micros), ValueError> {
+pub fn parse_rate(text: &str) -> Result<(u64, Duration), ValueError> {
     let Some((units, window)) = text.split_once('/').filter(|(units, _)| is_whole(units)) else {
         return Err(not_a_rate(text));
     };
@@ -45,7 +48,7 @@ fn is_whole(text: &str) -> bool {
 }
 
 /// The length after the `/`; `None` when it does not resemble one.
-fn window_of(text: &str) -> Option<Result<Micros, ValueError>> {
+fn window_of(text: &str) -> Option<Result<Duration, ValueError>> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
     match (digits.is_empty(), parse_duration(&format!("1{unit}"))) {
         (true, Ok(one)) => Some(Ok(one)),
@@ -90,7 +93,7 @@ fn stretched(length: String, scale: u128) -> Option<String> {
     if scale == 1 {
         return Some(length);
     }
-    let length_us = parse_duration(&length).ok()?.as_micros();
+    let length_us = Micros::from(parse_duration(&length).ok()?).as_micros();
     let stretched_us = length_us.checked_mul(u64::try_from(scale).ok()?)?;
     Some(Micros::from_micros(stretched_us).to_string())
 }
@@ -101,15 +104,15 @@ mod tests {
 
     #[test]
     fn the_fraction_is_kept_as_it_is_written() {
-        assert_eq!(parse_rate("200/60s"), Ok((200, Micros::from_secs(60))));
-        assert_eq!(parse_rate("0/d"), Ok((0, Micros::from_secs(86_400))));
-        assert_eq!(parse_rate("700000000/s"), Ok((700_000_000, Micros::from_secs(1))));
+        assert_eq!(parse_rate("200/60s"), Ok((200, Duration::from_secs(60))));
+        assert_eq!(parse_rate("0/d"), Ok((0, Duration::from_secs(86_400))));
+        assert_eq!(parse_rate("700000000/s"), Ok((700_000_000, Duration::from_secs(1))));
     }
 
     #[test]
     fn per_second_is_never_taken_for_one_per_so_many_seconds() {
-        assert_eq!(parse_rate("5/s"), Ok((5, Micros::from_secs(1))));
-        assert_eq!(parse_rate("1/5s"), Ok((1, Micros::from_secs(5))));
+        assert_eq!(parse_rate("5/s"), Ok((5, Duration::from_secs(1))));
+        assert_eq!(parse_rate("1/5s"), Ok((1, Duration::from_secs(5))));
     }
 
     #[test]

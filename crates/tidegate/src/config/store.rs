@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidegate_core::Micros;
+use std::time::Duration;
 use toml::de::DeValue;
 
 use super::accept::Level;
@@ -21,7 +21,7 @@ pub(super) struct StoreDraft {
     username: Option<String>,
     password: Option<Secret>,
     tls_roots: Option<PathBuf>,
-    timeout: Option<Micros>,
+    timeout: Option<Duration>,
     key_prefix: Option<String>,
     max_in_flight: Option<usize>,
     nodes: Option<u64>,

@@ -1,6 +1,7 @@
 //! Values of the kind that a field needs; for any other kind, what was expected is reported.
 
-use tidegate_core::{Field, Micros};
+use std::time::Duration;
+use tidegate_core::Field;
 use toml::de::DeValue;
 
 use super::hints::{Known, TEXT, instead, shown};
@@ -36,7 +37,7 @@ pub(super) fn how_long(
     entry: &Entry<'_>,
     expected: &str,
     report: &mut Report<'_>,
-) -> Option<Micros> {
+) -> Option<Duration> {
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),
         DeValue::Integer(number) if number.as_str().len() < 10 => {
@@ -115,7 +116,7 @@ pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> 
     usize::try_from(number).ok().or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))
 }
 
-pub(super) fn length(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) -> Option<Micros> {
+pub(super) fn length(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) -> Option<Duration> {
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),
         DeValue::Integer(number) => {

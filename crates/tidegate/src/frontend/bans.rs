@@ -73,7 +73,7 @@ impl<C: Clock> Bans<C> {
 
 /// Denies a decision on a key that is banned for `left` more. A cost that can never fit keeps its own verdict.
 pub(crate) fn deny(decision: &mut Decision, left: Micros) {
-    if let Some(own) = decision.retry_after() {
+    if let Some(own) = decision.retry_after_micros() {
         decision.outcome = Outcome::Deny { retry_after: left.max(own) };
         decision.remaining = 0;
     }

@@ -53,7 +53,7 @@ pub(crate) fn stops_of<K>(
 pub(crate) fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
     match policy.rules().get(rule).map(|rule| rule.spec().on_excess) {
         Some(OnExcess::Wait { wait, max_waiters }) => {
-            Patience { wait: wait.min(max_wait), max_waiters }
+            Patience { wait: Micros::from(wait).min(max_wait), max_waiters }
         }
         Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
     }
@@ -62,7 +62,7 @@ pub(crate) fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patien
 /// Returns how long a request with these limiters must be held. A rule in shadow mode holds no request.
 pub(crate) fn delay_of<K>(met: &[Ask<K>], done: &Done) -> Micros {
     let decisions = met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
-    decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
+    decisions.map(|(_, decided)| decided.decision.delay_micros()).max().unwrap_or_default()
 }
 
 pub(crate) const fn queue_of(met: &Ask) -> GateQueue {

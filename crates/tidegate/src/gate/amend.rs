@@ -39,9 +39,10 @@ impl<C: Clock> Gate<C> {
     /// An [`Answer`](crate::Answer) keeps the policy that decided.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
     ///
-    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
+    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400));
     /// let per_user = |limit| RuleSpec::new("per-user", per_day(limit)).key(["user"]);
     /// let all = RuleSpec::new("all", per_day(1_000));
     /// let gate = Gate::new(Policy::new(vec![per_user(100)])?);
@@ -83,9 +84,10 @@ impl<C: Clock> Gate<C> {
     /// repeated under its id gets the remembered answer only while the values are still the same.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Policy, Request, RuleSpec, Spec};
     ///
-    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
+    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400));
     /// let rules = vec![RuleSpec::new("per-user", per_day(100)).key(["user"])];
     /// let gate = Gate::new(Policy::new(rules)?);
     /// let entries = [("user", "ada")];
@@ -114,8 +116,9 @@ impl<C: Clock> Gate<C> {
     /// overrides and removes them.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use tidegate::{
-    ///     AlgorithmKind, Descriptor, Gate, Limit, Micros, OverrideSpec, Policy, Request, RuleSpec, Spec,
+    ///     AlgorithmKind, Descriptor, Gate, Limit, OverrideSpec, Policy, Request, RuleSpec, Spec,
     /// };
     ///
     /// let vip = |limit| {
@@ -123,7 +126,7 @@ impl<C: Clock> Gate<C> {
     ///     vip.limit = Some(Limit::Units(limit));
     ///     vip
     /// };
-    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(3_600));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(3_600));
     /// let rule = RuleSpec::new("per-user", spec).key(["user"]).with_override(vip(50));
     /// let gate = Gate::new(Policy::new(vec![rule])?);
     /// gate.amend_override("default", "per-user", vip(70))?;

@@ -24,15 +24,16 @@ impl<C: Clock> Gate<C> {
     /// A rule has one ban; a second call replaces it.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use tidegate::{
-    ///     AlgorithmKind, Ban, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec,
+    ///     AlgorithmKind, Ban, Descriptor, Gate, ManualClock, Policy, Request, RuleSpec, Spec,
     /// };
     ///
     /// let clock = ManualClock::new();
-    /// let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(1));
     /// let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?;
-    /// let hour = Micros::from_secs(3_600);
-    /// let ban = Ban::with_clock(2, Micros::from_secs(60), hour, clock.clone())?;
+    /// let hour = Duration::from_secs(3_600);
+    /// let ban = Ban::with_clock(2, Duration::from_secs(60), hour, clock.clone())?;
     /// let gate = Gate::with_clock(policy, clock).with_ban("default", "per-user", ban)?;
     ///
     /// let entries = [("user", "ada")];

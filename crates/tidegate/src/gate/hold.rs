@@ -37,10 +37,11 @@ impl<C: Clock> Gate<C> {
     /// to count.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
     ///
     /// // Only failed logins count.
-    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(900));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(900));
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("logins", spec).key(["user"])])?);
     /// let entries = [("user", "ada")];
     /// let descriptors = [Descriptor::new(&entries)];

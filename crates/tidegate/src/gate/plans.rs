@@ -26,9 +26,10 @@ impl<C: Clock> Gate<C> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, Rule, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, Rule, RuleSpec, Spec};
     ///
-    /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(3_600));
+    /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(3_600));
     /// let rules = vec![RuleSpec::new("per-user", per_hour(2)).key(["user"]), RuleSpec::new("all", per_hour(50))];
     /// let large = Arc::new(Rule::new(per_hour(100))?);
     /// let gate = Gate::new(Policy::new(rules)?).with_plans("default", "per-user", move |descriptor| {

@@ -32,9 +32,10 @@ impl<C: Clock> Gate<C> {
     /// another, and create a task only for those that wait.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, OnExcess, Policy, Request, RuleSpec, Spec};
     ///
-    /// let hour = Micros::from_secs(3_600);
+    /// let hour = Duration::from_secs(3_600);
     /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, hour);
     /// let waits = RuleSpec::new("all", spec).on_excess(OnExcess::Wait { wait: hour, max_waiters: 1 });
     /// let gate = Gate::new(Policy::new(vec![waits])?);
@@ -46,7 +47,7 @@ impl<C: Clock> Gate<C> {
     /// ```
     pub fn check_unless_waiting(&self, request: &Request<'_>) -> Option<Answer<'_>> {
         let stepped = self.step(request, &self.clock, Step::Ask);
-        let (policy, longest) = (&stepped.generation.policy, request.longest_wait());
+        let (policy, longest) = (&stepped.generation.policy, request.longest_wait().into());
         let waits =
             |met: &Ask| met.can_refuse() && !patience(policy, met.rule, longest).wait.is_zero();
         if !stepped.done.allowed && stepped.met.iter().any(waits) {
@@ -108,7 +109,7 @@ impl<C: Clock> Gate<C> {
             }
             Ok((met, once, early))
         });
-        let longest = request.longest_wait();
+        let longest = request.longest_wait().into();
         (Waiter::new(self.waitable(request, generation.share(), met, once, longest)), early)
     }
 }
@@ -129,11 +130,14 @@ impl<C: Timer> Gate<C> {
     /// For dropping the future and for not polling it, see [`Limiter::acquire`](crate::Limiter::acquire).
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{
+    ///     AlgorithmKind, Descriptor, Gate, ManualClock, Policy, Request, RuleSpec, Spec,
+    /// };
     /// use tidegate::OnExcess;
     ///
-    /// let wait = OnExcess::Wait { wait: Micros::from_secs(2), max_waiters: 100 };
-    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
+    /// let wait = OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 };
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
     /// let rule = RuleSpec::new("all", spec).on_excess(wait);
     /// let clock = ManualClock::new();
     /// let gate = Gate::with_clock(Policy::new(vec![rule])?, clock.clone());
@@ -145,7 +149,7 @@ impl<C: Timer> Gate<C> {
     /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     /// # use std::future::Future;
     /// assert!(second.as_mut().poll(&mut context).is_pending());
-    /// clock.advance(Micros::from_secs(1));
+    /// clock.advance(Duration::from_secs(1));
     /// assert!(second.as_mut().poll(&mut context).is_ready());
     /// # drop(second);
     /// # Ok::<(), tidegate::PolicyErrors>(())
@@ -185,16 +189,17 @@ impl<C: Park> Gate<C> {
     /// may wait, and for how long.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, OnExcess, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_millis(40));
-    /// let patient = OnExcess::Wait { wait: Micros::from_secs(10), max_waiters: 100 };
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_millis(40));
+    /// let patient = OnExcess::Wait { wait: Duration::from_secs(10), max_waiters: 100 };
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec).on_excess(patient)])?);
     /// let descriptors = [Descriptor::new(&[])];
     /// let request = Request::new("default", &descriptors);
     /// assert!(gate.acquire_blocking(&request).is_allowed());
     /// assert!(gate.acquire_blocking(&request).is_allowed()); // 40 ms later
-    /// let hasty = Request::new("default", &descriptors).max_wait(Micros::from_micros(1));
+    /// let hasty = Request::new("default", &descriptors).max_wait(Duration::from_micros(1));
     /// assert!(!gate.acquire_blocking(&hasty).is_allowed()); // at once
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```

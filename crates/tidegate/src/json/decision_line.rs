@@ -35,9 +35,9 @@ impl<'a> From<&'a Answer<'_>> for DecisionLine<'a> {
             rule: reported.map(|matched| matched.rule().name()),
             limit: reported.map(|matched| matched.decision().limit),
             remaining: reported.map(|matched| matched.decision().remaining),
-            retry_after_us: answer.retry_after().map(Micros::as_micros),
-            reset_after_us: answer.reset_after().as_micros(),
-            delay_us: answer.delay().as_micros(),
+            retry_after_us: answer.retry_after_micros().map(Micros::as_micros),
+            reset_after_us: answer.reset_after_micros().as_micros(),
+            delay_us: answer.delay_micros().as_micros(),
         }
     }
 }

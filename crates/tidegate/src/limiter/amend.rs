@@ -20,9 +20,10 @@ impl<C: Clock> Limiter<C> {
     /// a lock.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, Spec};
     ///
-    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
+    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400));
     /// let limiter = Limiter::new(per_day(100))?;
     /// assert!(limiter.admits(80));
     /// limiter.amend(per_day(120))?;

@@ -1,5 +1,7 @@
 //! Bans a key for a time after a number of refusals.
 
+use std::time::Duration;
+
 use tidegate_core::{AlgorithmKind, Anchor, Micros, RuleErrors, Spec, Timestamp};
 
 use super::KeyedLimiter;
@@ -25,18 +27,19 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// refuse banned keys, and `SharedGate::with_ban` does over a store.
 ///
 /// ```
-/// use tidegate::{Ban, ManualClock, Micros};
+/// use std::time::Duration;
+/// use tidegate::{Ban, ManualClock};
 ///
 /// // Three refusals within a minute: out for an hour.
 /// let clock = ManualClock::new();
-/// let (within, lasts) = (Micros::from_secs(60), Micros::from_secs(3_600));
+/// let (within, lasts) = (Duration::from_secs(60), Duration::from_secs(3_600));
 /// let ban = Ban::with_clock(3, within, lasts, clock.clone())?;
 /// assert_eq!((ban.refused("ada"), ban.refused("ada")), (None, None));
 /// assert_eq!(ban.refused("ada"), Some(lasts));
 ///
-/// clock.advance(Micros::from_secs(600));
-/// assert_eq!(ban.is_banned("ada"), Some(Micros::from_secs(3_000)));
-/// clock.advance(Micros::from_secs(3_000));
+/// clock.advance(Duration::from_secs(600));
+/// assert_eq!(ban.is_banned("ada"), Some(Duration::from_secs(3_000)));
+/// clock.advance(Duration::from_secs(3_000));
 /// assert_eq!(ban.is_banned("ada"), None);
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
@@ -52,7 +55,7 @@ impl Ban {
     ///
     /// # Errors
     /// Returns the errors of refusals or times that cannot be the limit and window of a rule.
-    pub fn new(refusals: u64, within: Micros, lasts: Micros) -> Result<Self, RuleErrors> {
+    pub fn new(refusals: u64, within: Duration, lasts: Duration) -> Result<Self, RuleErrors> {
         Self::with_clock(refusals, within, lasts, SystemClock::new())
     }
 
@@ -63,8 +66,8 @@ impl Ban {
     /// Returns the errors of refusals or times that cannot be the limit and window of a rule.
     pub fn with_max_keys(
         refusals: u64,
-        within: Micros,
-        lasts: Micros,
+        within: Duration,
+        lasts: Duration,
         max_keys: usize,
     ) -> Result<Self, RuleErrors> {
         Self::build(refusals, within, lasts, max_keys, SystemClock::new())
@@ -78,8 +81,8 @@ impl<C: Clock + Clone> Ban<C> {
     /// Returns the errors of refusals or times that cannot be the limit and window of a rule.
     pub fn with_clock(
         refusals: u64,
-        within: Micros,
-        lasts: Micros,
+        within: Duration,
+        lasts: Duration,
         clock: C,
     ) -> Result<Self, RuleErrors> {
         Self::build(refusals, within, lasts, DEFAULT_MAX_KEYS, clock)
@@ -87,8 +90,8 @@ impl<C: Clock + Clone> Ban<C> {
 
     fn build(
         refusals: u64,
-        within: Micros,
-        lasts: Micros,
+        within: Duration,
+        lasts: Duration,
         max_keys: usize,
         clock: C,
     ) -> Result<Self, RuleErrors> {
@@ -106,14 +109,14 @@ impl<C: Clock + Clone> Ban<C> {
 impl<C: Clock> Ban<C> {
     /// Returns how long the key stays banned; `None` if it is not banned.
     #[must_use]
-    pub fn is_banned(&self, key: impl AsRef<[u8]>) -> Option<Micros> {
-        self.left(self.fingerprint(key.as_ref()), self.bans.clock.now())
+    pub fn is_banned(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
+        self.left(self.fingerprint(key.as_ref()), self.bans.clock.now()).map(Duration::from)
     }
 
     /// Counts a refusal of the key unless it is banned; returns how long it is banned from now on,
     /// if it is.
-    pub fn refused(&self, key: impl AsRef<[u8]>) -> Option<Micros> {
-        self.count(self.fingerprint(key.as_ref()), self.bans.clock.now())
+    pub fn refused(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
+        self.count(self.fingerprint(key.as_ref()), self.bans.clock.now()).map(Duration::from)
     }
 
     /// Ends the ban of the key and resets its count of refusals.
@@ -128,7 +131,7 @@ impl<C: Clock> Ban<C> {
 
     /// [`Ban::is_banned`] at `now`.
     pub(crate) fn left(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Micros> {
-        let left = step(&self.bans, fingerprint, Step::Peek, now)?.decision.retry_after()?;
+        let left = step(&self.bans, fingerprint, Step::Peek, now)?.decision.retry_after_micros()?;
         (!left.is_zero()).then_some(left)
     }
 

@@ -16,10 +16,11 @@ impl<C: Clock> Limiter<C> {
     /// both.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec, Statistics, SystemClock};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, Spec, Statistics, SystemClock};
     ///
     /// let clock = SystemClock::new();
-    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 5, Micros::from_secs(60));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 5, Duration::from_secs(60));
     /// let limiter = Limiter::with_clock(spec, clock.clone())?;
     /// let statistics = Statistics::with_clock(clock);
     /// assert!(limiter.admits_counted(4, &statistics));
@@ -51,10 +52,11 @@ impl<C: Clock> KeyedLimiter<C> {
     /// both.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec, Statistics, SystemClock};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec, Statistics, SystemClock};
     ///
     /// let clock = SystemClock::new();
-    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(60));
     /// let per_user = KeyedLimiter::with_clock(spec, clock.clone())?;
     /// let statistics = Statistics::with_clock(clock);
     /// let admitted = ["ada", "ada", "bob"].map(|user| per_user.admits_counted(user, 1, &statistics));

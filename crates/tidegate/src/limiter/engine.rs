@@ -100,7 +100,7 @@ impl<K: QueueKey, S: Source> Waitable for Call<'_, K, S> {
     }
 
     fn delay(&self, done: &Done) -> Micros {
-        done.decisions.first().map_or(Micros::ZERO, |decided| decided.decision.delay())
+        done.decisions.first().map_or(Micros::ZERO, |decided| decided.decision.delay_micros())
     }
 
     fn delay_is_waiting(&self) -> bool {

@@ -32,10 +32,11 @@ impl<K: AsRef<[u8]>> Key<'_> for K {
 /// values under the supplied rule and keeps the rule in force.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Rule, Spec, Under};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec, Under};
 ///
 /// let limiter = KeyedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket))?.with_limit_from_request();
-/// let mut burst_of_three = Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60));
+/// let mut burst_of_three = Spec::new(AlgorithmKind::TokenBucket, 30, Duration::from_secs(60));
 /// burst_of_three.capacity = Some(3);
 /// let rule = Rule::new(burst_of_three)?;
 /// let verdicts = [(); 4].map(|()| limiter.admits(Under(&rule, "ada"), 1));

@@ -19,9 +19,10 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 /// key that is being limited is never forgotten.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
 ///
-/// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(3600)))?;
+/// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(3600)))?;
 /// assert!(per_user.admits("alice", 1));
 /// assert!(!per_user.admits("alice", 1));
 /// assert!(per_user.admits("bob", 1));
@@ -38,10 +39,11 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tidegate::{AlgorithmKind, Ban, Gate, Micros, Policy, RuleSpec, Spec};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Ban, Gate, Policy, RuleSpec, Spec};
 /// use tidegate::{Answer, Descriptor, Request};
 ///
-/// let (minute, hour) = (Micros::from_secs(60), Micros::from_secs(3_600));
+/// let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3_600));
 /// let per_user = RuleSpec::new("per-user", Spec::new(AlgorithmKind::FixedWindow, 1, hour)).key(["user"]);
 /// let log = |_: &Request<'_>, answer: &Answer<'_>| println!("{:?}", answer.retry_after());
 /// let gate = Gate::new(Policy::new(vec![per_user])?)
@@ -152,9 +154,10 @@ impl<C: Clock> KeyedLimiter<C> {
     /// has no limiter of its own to reset.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
     ///
-    /// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(3600)))?;
+    /// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(3600)))?;
     /// assert!(per_user.admits("alice", 1));
     /// assert!(!per_user.admits("alice", 1));
     /// per_user.reset("alice");

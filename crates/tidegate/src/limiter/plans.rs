@@ -140,9 +140,10 @@ impl<C: Clock> KeyedLimiter<C> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Rule, Spec, Under};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec, Under};
     ///
-    /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(3_600));
+    /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(3_600));
     /// let large = Arc::new(Rule::new(per_hour(100))?);
     /// let limiter = KeyedLimiter::new(per_hour(2))?
     ///     .with_plans(move |key| (key == b"ada").then(|| Arc::clone(&large)));

@@ -51,9 +51,10 @@ impl<C: Clock> Limiter<C> {
     /// Takes `units` for work whose cost is known only afterwards.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, Spec};
     ///
-    /// let tokens = Limiter::new(Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(86_400)))?;
+    /// let tokens = Limiter::new(Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(86_400)))?;
     /// if let Ok(reservation) = tokens.reserve(60) {
     ///     // The work turns out to need less.
     ///     tokens.settle(reservation, 25);

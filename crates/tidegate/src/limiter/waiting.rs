@@ -1,6 +1,8 @@
 //! Waiting for a limiter, with or without a key.
 
-use tidegate_core::{Decision, Micros};
+use std::time::Duration;
+
+use tidegate_core::Decision;
 
 use super::engine::Call;
 use super::key::Key;
@@ -75,14 +77,15 @@ impl<C: Timer> Limiter<C> {
     /// Needs a clock with a timer; the feature `tokio` gives the system's clock one.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Limiter, ManualClock, Micros, Spec, Timer};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, ManualClock, Spec, Timer};
     ///
     /// # async fn work(limiter: &Limiter<impl Timer>) {
-    /// if limiter.acquire(1, Micros::from_secs(2)).await.is_allowed() {
+    /// if limiter.acquire(1, Duration::from_secs(2)).await.is_allowed() {
     ///     // The work goes here.
     /// }
     /// # }
-    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1));
     /// let limiter = Limiter::with_clock(spec, ManualClock::new())?;
     /// let work = work(&limiter);
     /// # let work = std::pin::pin!(work);
@@ -90,8 +93,8 @@ impl<C: Timer> Limiter<C> {
     /// # assert!(work.poll(&mut context).is_ready());
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
-    pub async fn acquire(&self, cost: u64, max_wait: Micros) -> Decision {
-        self.call(cost).wait(max_wait, &self.clock).await.decision
+    pub async fn acquire(&self, cost: u64, max_wait: Duration) -> Decision {
+        self.call(cost).wait(max_wait.into(), &self.clock).await.decision
     }
 }
 
@@ -99,15 +102,16 @@ impl<C: Park> Limiter<C> {
     /// Does what [`Limiter::acquire`] does, but blocks the thread.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, Spec};
     ///
-    /// let limiter = Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 1_000, Micros::from_secs(1)))?;
-    /// assert!(limiter.acquire_blocking(1_000, Micros::ZERO).is_allowed());
-    /// assert!(limiter.acquire_blocking(1, Micros::from_secs(1)).is_allowed());
+    /// let limiter = Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 1_000, Duration::from_secs(1)))?;
+    /// assert!(limiter.acquire_blocking(1_000, Duration::ZERO).is_allowed());
+    /// assert!(limiter.acquire_blocking(1, Duration::from_secs(1)).is_allowed());
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
-    pub fn acquire_blocking(&self, cost: u64, max_wait: Micros) -> Decision {
-        self.call(cost).wait_blocking(max_wait, &self.clock).decision
+    pub fn acquire_blocking(&self, cost: u64, max_wait: Duration) -> Decision {
+        self.call(cost).wait_blocking(max_wait.into(), &self.clock).decision
     }
 }
 
@@ -118,11 +122,16 @@ impl<C: Timer> KeyedLimiter<C> {
     ///
     /// The plan is looked up again for each attempt; see [`KeyedLimiter::plan_changed`]. A rule
     /// that the call supplies holds for the whole wait.
-    pub async fn acquire<'a>(&'a self, key: impl Key<'a>, cost: u64, max_wait: Micros) -> Decision {
+    pub async fn acquire<'a>(
+        &'a self,
+        key: impl Key<'a>,
+        cost: u64,
+        max_wait: Duration,
+    ) -> Decision {
         let call = self.call_of(&key, cost);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
-        call.wait(max_wait, &self.clock).await.decision
+        call.wait(max_wait.into(), &self.clock).await.decision
     }
 }
 
@@ -132,8 +141,8 @@ impl<C: Park> KeyedLimiter<C> {
         &'a self,
         key: impl Key<'a>,
         cost: u64,
-        max_wait: Micros,
+        max_wait: Duration,
     ) -> Decision {
-        self.call_of(&key, cost).wait_blocking(max_wait, &self.clock).decision
+        self.call_of(&key, cost).wait_blocking(max_wait.into(), &self.clock).decision
     }
 }

@@ -23,12 +23,14 @@ use super::Observer;
 /// ```
 /// use std::sync::Arc;
 ///
+/// use std::time::Duration;
 /// use tidegate::{
-///     AlgorithmKind, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, RuleStatistics, Spec,
+///     AlgorithmKind, Descriptor, Gate, ManualClock, Policy, Request, RuleSpec, RuleStatistics,
+///     Spec,
 /// };
 ///
 /// let clock = ManualClock::new();
-/// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
+/// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(60));
 /// let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?;
 /// let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
 /// let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());

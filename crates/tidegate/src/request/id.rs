@@ -17,10 +17,11 @@ impl<'a> Request<'a> {
     /// was admitted once are free from then on.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(86_400));
-    /// let rule = RuleSpec::new("all", spec).dedupe(Micros::from_secs(10));
+    /// let spec = Spec::new(AlgorithmKind::FixedWindow, 2, Duration::from_secs(86_400));
+    /// let rule = RuleSpec::new("all", spec).dedupe(Duration::from_secs(10));
     /// let gate = Gate::new(Policy::new(vec![rule])?);
     /// let descriptors = [Descriptor::new(&[])];
     /// let transfer = Request::new("default", &descriptors).with_id("2f1c-77")?;

@@ -19,9 +19,12 @@ use crate::inline_list::InlineList;
 /// match one limiter, the first with values for it decides.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, RequestLimit, Policy, Request, Rule, RuleSpec, Spec};
+/// use std::time::Duration;
+/// use tidegate::{
+///     AlgorithmKind, Descriptor, Gate, RequestLimit, Policy, Request, Rule, RuleSpec, Spec,
+/// };
 ///
-/// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(3_600));
+/// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(3_600));
 /// let rule = RuleSpec::new("per-user", per_hour(2)).key(["user"]).limit_from_request();
 /// let gate = Gate::new(Policy::new(vec![rule])?);
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
+use tidegate_core::{MAX_WINDOW, Rule, RuleErrors, is_whole};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::rule::{Checked, Override, Overrides, Pattern, PolicyRule};
@@ -75,7 +75,8 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if let Some(name) = spec.hash_tag.as_ref().filter(|name| !spec.key.contains(name)) {
         mistakes.add(Place::Rule, Problem::TagNotInKey(name.clone()));
     }
-    if let Some(given) = spec.dedupe.filter(|given| !DEDUPE_RANGE.contains(given)) {
+    if let Some(given) = spec.dedupe.filter(|time| !DEDUPE_RANGE.contains(time) || !is_whole(*time))
+    {
         mistakes.add(Place::Rule, Problem::Dedupe(given));
     }
     if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
@@ -97,7 +98,7 @@ fn check_usage(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
 
 fn check_excess(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     let OnExcess::Wait { wait, max_waiters } = spec.on_excess else { return };
-    if wait.is_zero() || wait > MAX_WINDOW {
+    if wait.is_zero() || wait > MAX_WINDOW || !is_whole(wait) {
         mistakes.add(Place::Rule, Problem::Wait(wait));
     }
     if !(1..=MOST_MAX_WAITERS).contains(&max_waiters) {
@@ -203,7 +204,8 @@ impl<'a> Earlier<'a> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::{AlgorithmKind, Limit, Micros, Spec};
+    use std::time::Duration;
+    use tidegate_core::{AlgorithmKind, Limit, Spec};
 
     use super::*;
     use crate::Policy;
@@ -218,8 +220,10 @@ mod tests {
             limit: Some(Limit::Units(9)),
             ..OverrideSpec::default()
         };
-        let mut spec =
-            RuleSpec::new("calls", Spec::new(AlgorithmKind::FixedWindow, 5, Micros::from_secs(60)));
+        let mut spec = RuleSpec::new(
+            "calls",
+            Spec::new(AlgorithmKind::FixedWindow, 5, Duration::from_secs(60)),
+        );
         spec.key = vec!["user".to_owned(), "path".to_owned()];
         let numbered = |number: usize| {
             let user = entry("user", format!("u{number}"));

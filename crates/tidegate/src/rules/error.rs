@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use tidegate_core::{Micros, RuleError};
+use std::time::Duration;
+use tidegate_core::{RuleError, Shown};
 
 use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
@@ -40,11 +41,11 @@ pub enum Problem {
     /// `max_keys` is not 1 to 10^9.
     MaxKeys(usize),
     /// The `wait` of `on_excess` is not 1 us to 366 days.
-    Wait(Micros),
+    Wait(Duration),
     /// The `max_waiters` of `on_excess` is not 1 to a million.
     MaxWaiters(usize),
     /// `dedupe` is not 1 ms to a day.
-    Dedupe(Micros),
+    Dedupe(Duration),
     /// A queue whose usage is reported: a queue cannot schedule units that were used already.
     ReportedQueue,
     /// A rule whose usage is reported, and which also lets requests wait (`on_excess`).
@@ -75,7 +76,7 @@ pub enum Problem {
         /// The most bytes that it could take.
         bytes: u64,
         /// A resolution with which it would fit.
-        resolution: Micros,
+        resolution: Duration,
     },
     /// An invalid value of the limiter.
     Figure(RuleError),
@@ -132,12 +133,12 @@ impl fmt::Display for Problem {
             Self::MaxKeys(given) => {
                 write!(f, "`max_keys` is {given}: expected {MAX_KEYS_EXPECTED}")
             }
-            Self::Wait(Micros::ZERO) => write!(
+            Self::Wait(Duration::ZERO) => write!(
                 f,
                 "`wait` is 0: expected {WAIT_EXPECTED}; who is not to wait has \
                  `on_excess = \"reject\"`"
             ),
-            Self::Wait(given) => write!(f, "`wait` is {given}: expected {WAIT_EXPECTED}"),
+            Self::Wait(given) => write!(f, "`wait` is {}: expected {WAIT_EXPECTED}", Shown(*given)),
             Self::MaxWaiters(0) => write!(
                 f,
                 "`max_waiters` is 0: expected {MAX_WAITERS_EXPECTED}; who is not to wait has \
@@ -146,12 +147,14 @@ impl fmt::Display for Problem {
             Self::MaxWaiters(given) => {
                 write!(f, "`max_waiters` is {given}: expected {MAX_WAITERS_EXPECTED}")
             }
-            Self::Dedupe(Micros::ZERO) => write!(
+            Self::Dedupe(Duration::ZERO) => write!(
                 f,
                 "`dedupe` is 0: expected {DEDUPE_EXPECTED}; a rule that remembers no answers has no \
                  `dedupe`"
             ),
-            Self::Dedupe(given) => write!(f, "`dedupe` is {given}: expected {DEDUPE_EXPECTED}"),
+            Self::Dedupe(given) => {
+                write!(f, "`dedupe` is {}: expected {DEDUPE_EXPECTED}", Shown(*given))
+            },
             Self::ReportedQueue => f.write_str(
                 "with `usage = \"reported\"` requests have run by the time they are counted, and \
                  \"leaky_queue\" says when they may run: expected another algorithm, such as \
@@ -190,8 +193,9 @@ impl fmt::Display for Problem {
             Self::TooLargeForStore { bytes, resolution } => write!(
                 f,
                 "the log of one key could grow to {bytes} bytes, and a store holds at most 512 MB for \
-                 one: expected `resolution = \"{resolution}\"` or coarser, or \
-                 `layout = \"sorted_set\"`"
+                 one: expected `resolution = \"{}\"` or coarser, or \
+                 `layout = \"sorted_set\"`",
+                Shown(*resolution)
             ),
             Self::Figure(error) => error.fmt(f),
         }

@@ -85,8 +85,9 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
     use testkit::traffic::Rng;
-    use tidegate_core::{AlgorithmKind, Limit, Micros, Spec};
+    use tidegate_core::{AlgorithmKind, Limit, Spec};
 
     use crate::request::Descriptor;
     use crate::rules::{OverrideSpec, Policy, RuleSpec};
@@ -98,7 +99,7 @@ mod tests {
 
     /// A rule that requires some entries, with a value, a prefix or any value.
     fn rule(rng: &mut Rng, number: u64) -> RuleSpec {
-        let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
+        let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
         let mut rule = RuleSpec::new(format!("rule-{number}"), spec);
         for name in ["a", "b", "c", "d"] {
             match rng.below(8) {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Limit, Micros, Rule};
+use std::time::Duration;
+use tidegate_core::{Limit, Rule};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::policy::Policy;
@@ -42,12 +43,13 @@ impl Policy {
     /// are left out.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 2, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 2, Duration::from_secs(1));
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec).limit_from_request()])?);
     /// let descriptor = Descriptor::new(&[]);
-    /// let minute = Micros::from_secs(60);
+    /// let minute = Duration::from_secs(60);
     /// let own = gate.policy().own_limit("default", &descriptor, Limit::Units(30), minute)?;
     /// let asked = [descriptor.limit(&own)];
     /// let answer = gate.check(&Request::new("default", &asked));
@@ -64,7 +66,7 @@ impl Policy {
         domain: &str,
         descriptor: &Descriptor<'_>,
         limit: Limit,
-        window: Micros,
+        window: Duration,
     ) -> Result<RequestLimit, PolicyErrors> {
         let (mut values, mut errors) = (Vec::new(), Vec::new());
         for (number, rule) in self.of_own_limits(domain, descriptor) {

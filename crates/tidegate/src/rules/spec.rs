@@ -1,6 +1,7 @@
 //! A rule as it is written; nothing is checked until a policy is built from it.
 
-use tidegate_core::{Limit, Micros, Spec};
+use std::time::Duration;
+use tidegate_core::{Limit, Spec};
 
 use crate::request::Request;
 use crate::rules::OnFull;
@@ -18,8 +19,8 @@ pub(crate) const MAX_WAITERS_EXPECTED: &str = "a whole number from 1 to 1000000"
 /// The values of `wait` in `on_excess`, in messages.
 pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1us to 366d";
 /// The shortest and the longest `dedupe`: a millisecond, and a day.
-pub(crate) const DEDUPE_RANGE: std::ops::RangeInclusive<Micros> =
-    Micros::from_millis(1)..=Micros::from_secs(86_400);
+pub(crate) const DEDUPE_RANGE: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(86_400);
 /// The values of `dedupe`, in messages.
 pub(crate) const DEDUPE_EXPECTED: &str = "a length of time such as \"10s\", from 1ms to 1d";
 /// The default of the most bytes of a rule's states: 1 GiB.
@@ -48,7 +49,7 @@ pub enum OnExcess {
     Wait {
         /// The longest wait, from the request's arrival: 1 us to 366 days. A request that cannot be admitted by then
         /// is refused immediately.
-        wait: Micros,
+        wait: Duration,
         /// The most waiters for one limiter, from 1 to a million; further requests are refused immediately.
         max_waiters: usize,
     },
@@ -114,7 +115,7 @@ pub struct RuleSpec {
     pub on_store_error: OnStoreError,
     /// The time, from 1 ms to a day, for which the answer to an admitted request with an id ([`Request::with_id`]) is
     /// remembered. A repeated request gets that answer and takes nothing. `None` remembers nothing.
-    pub dedupe: Option<Micros>,
+    pub dedupe: Option<Duration>,
     /// The entry, one of `key`, whose value alone chooses the cluster slot of the limiters. Rules that match one
     /// request are decided in one step if all have the same tag.
     pub hash_tag: Option<String>,
@@ -219,9 +220,10 @@ impl RuleSpec {
     /// Sets how its limiters learn the usage of a request.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Usage};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Usage};
     ///
-    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1_000, Micros::from_secs(3_600));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1_000, Duration::from_secs(3_600));
     /// let tokens = RuleSpec::new("tokens", spec).usage(Usage::Reported);
     /// let gate = Gate::new(Policy::new(vec![tokens])?);
     /// let admits = |cost| {
@@ -250,7 +252,7 @@ impl RuleSpec {
 
     /// Sets how long the answer to an admitted request is remembered under its id.
     #[must_use]
-    pub const fn dedupe(mut self, time: Micros) -> Self {
+    pub const fn dedupe(mut self, time: Duration) -> Self {
         self.dedupe = Some(time);
         self
     }
@@ -293,7 +295,7 @@ pub struct OverrideSpec {
     /// Another limit.
     pub limit: Option<Limit>,
     /// Another window.
-    pub window: Option<Micros>,
+    pub window: Option<Duration>,
     /// Another capacity.
     pub capacity: Option<u64>,
 }

@@ -3,7 +3,8 @@
 //! In a cluster, limiters are decided in one step only if their keys share a slot. If one descriptor can match two
 //! rules in different slots, both must allow that they are taken one after the other.
 
-use tidegate_core::{Micros, Rule, Spec};
+use std::time::Duration;
+use tidegate_core::{Rule, Spec};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::policy::Policy;
@@ -64,14 +65,14 @@ fn too_large(rule: &Rule) -> Option<Problem> {
 }
 
 /// Returns the finest resolution, among round ones, with which a log fits.
-fn fitting_resolution(spec: &Spec) -> Micros {
-    let fits = |resolution: &Micros| {
+fn fitting_resolution(spec: &Spec) -> Duration {
+    let fits = |resolution: &Duration| {
         let mut coarser = *spec;
         coarser.resolution = Some(*resolution);
         Rule::new(coarser).is_ok_and(|rule| rule.most_stored_bytes() <= MOST_VALUE_BYTES)
     };
     let powers = (0..14).map(|power| 10_u64.pow(power));
-    let nice = powers.flat_map(|power| [1, 2, 5].map(|digit| Micros::from_micros(digit * power)));
+    let nice = powers.flat_map(|power| [1, 2, 5].map(|digit| Duration::from_micros(digit * power)));
     nice.into_iter().find(fits).unwrap_or(spec.window.unwrap_or_default())
 }
 
@@ -136,11 +137,11 @@ mod tests {
     }
 
     fn rule(name: &str) -> RuleSpec {
-        RuleSpec::new(name, Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(1)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1)))
     }
 
     fn queue(name: &str) -> RuleSpec {
-        RuleSpec::new(name, Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1)))
     }
 
     /// Returns the errors of rules in a cluster; one server reports none.
@@ -202,17 +203,17 @@ mod tests {
     #[test]
     fn a_rule_across_slots_neither_remembers_nor_lets_wait() {
         let across = || rule("a").across_slots();
-        let wait = OnExcess::Wait { wait: Micros::from_secs(1), max_waiters: 1 };
-        let both = errors(&[across().dedupe(Micros::from_secs(1)).on_excess(wait)]);
+        let wait = OnExcess::Wait { wait: Duration::from_secs(1), max_waiters: 1 };
+        let both = errors(&[across().dedupe(Duration::from_secs(1)).on_excess(wait)]);
         assert!(both.contains("no `dedupe`") && both.contains("`on_excess"), "{both}");
         let tagged = rule("a").key(["user"]).hash_tag("user");
-        assert_eq!(errors(&[tagged.dedupe(Micros::from_secs(1)).on_excess(wait)]), "");
+        assert_eq!(errors(&[tagged.dedupe(Duration::from_secs(1)).on_excess(wait)]), "");
         assert_eq!(errors(&[across()]), "");
     }
 
     #[test]
     fn a_log_larger_than_a_value_of_the_store_is_refused_with_a_resolution_that_fits() {
-        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Duration::from_secs(60));
         spec.max_memory = Some(1 << 40);
         let fits = |spec| {
             let policy = Policy::new(vec![RuleSpec::new("log", spec)]).unwrap();
@@ -220,7 +221,7 @@ mod tests {
         };
         let errors = fits(spec).unwrap_err();
         assert!(errors.contains("600000237 bytes") && errors.contains("\"2us\""), "{errors}");
-        spec.resolution = Some(Micros::from_micros(2));
+        spec.resolution = Some(Duration::from_micros(2));
         assert_eq!(fits(spec), Ok(()));
         (spec.resolution, spec.layout) = (None, Some(tidegate_core::Layout::SortedSet));
         assert_eq!(fits(spec), Ok(()));

@@ -22,10 +22,11 @@ impl<T, C: Timer> Shaper<T, C> {
     /// workers are not disturbed. Also panics as [`Shaper::next`] does.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1));
     /// let shaper = Shaper::with_clock(spec, ManualClock::new())?;
     /// let worker = tokio::spawn(shaper.clone().run(|mail| async move { println!("sent {mail}") }));
     /// shaper.push("to ada")?;

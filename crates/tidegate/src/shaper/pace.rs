@@ -26,7 +26,7 @@ impl Pace {
         Rule::new(spec)?;
         let Limit::Units(limit) = spec.limit else { return Err(ShaperError::Unlimited) };
         // A spec without a window has a limit of 0, under which no window passes.
-        let window = spec.window.unwrap_or(MAX_WINDOW);
+        let window = Micros::from(spec.window.unwrap_or(MAX_WINDOW));
         let algorithm = LeakyQueue::build(&spec, limit, window)?;
         let state = algorithm.fresh(Timestamp::EPOCH);
         Ok(Self { limit, window, algorithm, state, since: Timestamp::EPOCH })

@@ -1,6 +1,7 @@
 //! Shaping without a clock and without a runtime, with time as an argument.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tidegate_core::{Micros, Spec, Timestamp, Verdict};
 
@@ -23,14 +24,15 @@ use super::refused::{Refusal, Refused};
 ///   stay, and nobody waits more than W longer.
 ///
 /// ```
-/// use tidegate::{AlgorithmKind, Departure, Micros, Next, ShapingQueue, Spec, Timestamp};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Departure, Next, ShapingQueue, Spec, Timestamp};
 ///
-/// let mut mails = ShapingQueue::new(Spec::new(AlgorithmKind::LeakyQueue, 5, Micros::from_secs(1)))?;
+/// let mut mails = ShapingQueue::new(Spec::new(AlgorithmKind::LeakyQueue, 5, Duration::from_secs(1)))?;
 /// let now = Timestamp::from_micros(1_000_000);
-/// assert_eq!(mails.push(now, "first", 1).ok(), Some(Micros::ZERO));
-/// assert_eq!(mails.push(now, "second", 1).ok(), Some(Micros::from_millis(200)));
+/// assert_eq!(mails.push(now, "first", 1).ok(), Some(Duration::ZERO));
+/// assert_eq!(mails.push(now, "second", 1).ok(), Some(Duration::from_millis(200)));
 ///
-/// let later = now.plus(Micros::from_millis(200));
+/// let later = now.plus(Duration::from_millis(200));
 /// assert_eq!(mails.poll(now), Next::Item(Departure { item: "first", slot: now }));
 /// assert_eq!(mails.poll(now), Next::At(later));
 /// assert_eq!(mails.poll(later), Next::Item(Departure { item: "second", slot: later }));
@@ -114,12 +116,12 @@ impl<T> ShapingQueue<T> {
     /// Returns the item if the queue is full, as the `leaky_queue` decides; if the cost can never
     /// fit; if too many due items were not taken (twice as many units as fit into the queue); and
     /// if the queue is closed.
-    pub fn push(&mut self, now: Timestamp, item: T, cost: u64) -> Result<Micros, Refused<T>> {
+    pub fn push(&mut self, now: Timestamp, item: T, cost: u64) -> Result<Duration, Refused<T>> {
         let at = self.advance(now);
         match self.admit(at, at.since(now), cost) {
             Ok(delay) => {
                 self.enqueue(Departure { item, slot: at.plus(delay) }, cost);
-                Ok(delay)
+                Ok(delay.into())
             }
             Err(refusal) => Err(Refused { item, refusal }),
         }
@@ -148,9 +150,10 @@ impl<T> ShapingQueue<T> {
     /// by the spacing of the new pace.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Micros, Next, ShapingQueue, Spec, Timestamp};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Next, ShapingQueue, Spec, Timestamp};
     ///
-    /// let per_second = |limit| Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(1));
+    /// let per_second = |limit| Spec::new(AlgorithmKind::LeakyQueue, limit, Duration::from_secs(1));
     /// let mut mails = ShapingQueue::new(per_second(5))?;
     /// let now = Timestamp::from_micros(1_000_000);
     /// for mail in ["at once", "after 200 ms"] {
@@ -158,8 +161,8 @@ impl<T> ShapingQueue<T> {
     /// }
     /// assert!(matches!(mails.poll(now), Next::Item(_)));
     /// // Half of the slot has passed; the other half takes half as long.
-    /// mails.amend(now.plus(Micros::from_millis(100)), per_second(10))?;
-    /// assert_eq!(mails.poll(now), Next::At(now.plus(Micros::from_millis(150))));
+    /// mails.amend(now.plus(Duration::from_millis(100)), per_second(10))?;
+    /// assert_eq!(mails.poll(now), Next::At(now.plus(Duration::from_millis(150))));
     /// # Ok::<(), tidegate::ShaperError>(())
     /// ```
     ///
@@ -233,7 +236,7 @@ impl<T> ShapingQueue<T> {
             Verdict::Deny => {
                 let wait_us = self.pace.retry_after(at, cost).as_micros();
                 let wait_us = wait_us.saturating_add(behind.as_micros());
-                Err(Refusal::Full { retry_after: Micros::from_micros(wait_us) })
+                Err(Refusal::Full { retry_after: Duration::from_micros(wait_us) })
             }
             Verdict::Allow if weight(cost) > self.pace.most_held().saturating_sub(self.held) => {
                 Err(Refusal::Behind)

@@ -14,16 +14,17 @@ impl<T, C: Timer> Shaper<T, C> {
     /// Panics if the clock's timer does: those of tokio panic outside of its runtime.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// let clock = ManualClock::new();
-    /// let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1));
     /// let shaper = Shaper::with_clock(spec, clock.clone())?;
     /// shaper.push("at once")?;
     /// shaper.push("a tenth of a second later")?;
     /// assert_eq!(shaper.next().await, Some("at once"));
-    /// clock.advance(Micros::from_millis(100));
+    /// clock.advance(Duration::from_millis(100));
     /// assert_eq!(shaper.next().await, Some("a tenth of a second later"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;

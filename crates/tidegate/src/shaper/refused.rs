@@ -1,8 +1,9 @@
 //! An item that was not taken in, and why.
 
 use std::fmt;
+use std::time::Duration;
 
-use tidegate_core::Micros;
+use tidegate_core::Shown;
 
 /// An item that was refused, with the reason.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub enum Refusal {
     /// The queue is full.
     Full {
         /// Least wait after which the same cost would be taken in if nothing else arrived.
-        retry_after: Micros,
+        retry_after: Duration,
     },
     /// The cost is larger than an empty queue admits.
     Never,
@@ -33,7 +34,7 @@ pub enum Refusal {
 impl Refusal {
     /// The wait after which the same cost fits, if the queue is only full; else `None`.
     #[must_use]
-    pub const fn retry_after(self) -> Option<Micros> {
+    pub const fn retry_after(self) -> Option<Duration> {
         match self {
             Self::Full { retry_after } => Some(retry_after),
             Self::Never | Self::Behind | Self::Closed => None,
@@ -45,7 +46,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { retry_after } => {
-                write!(f, "the queue is full: the same cost fits after {retry_after}")
+                write!(f, "the queue is full: the same cost fits after {}", Shown(*retry_after))
             }
             Self::Never => f.write_str(
                 "the cost is larger than an empty queue admits (`capacity` + 1, or 0 at a `limit` of \

@@ -17,10 +17,11 @@ impl SharedGate {
     /// admits everything and does not ask the store.
     ///
     /// ```no_run
-    /// use tidegate::{AlgorithmKind, Micros, Rule, SharedGate, Spec, StoreError};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Rule, SharedGate, Spec, StoreError};
     ///
     /// # async fn example(gate: &SharedGate) -> Result<(), Box<dyn std::error::Error>> {
-    /// let per_minute = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60)))?;
+    /// let per_minute = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 30, Duration::from_secs(60)))?;
     /// let decision = gate.check_under("plans", b"ada", &per_minute, 1).await?;
     /// if decision.is_allowed() { /* go on */ }
     /// # Ok(())

@@ -63,10 +63,11 @@ impl SharedGate {
     /// nodes.
     ///
     /// ```no_run
-    /// use tidegate::{AlgorithmKind, Micros, SharedGate, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, SharedGate, Spec};
     ///
     /// # fn example(gate: &SharedGate) -> Result<(), tidegate::AmendError> {
-    /// let half = Spec::new(AlgorithmKind::TokenBucket, 50, Micros::from_secs(1));
+    /// let half = Spec::new(AlgorithmKind::TokenBucket, 50, Duration::from_secs(1));
     /// gate.amend("default", "per-user", half)
     /// # }
     /// ```

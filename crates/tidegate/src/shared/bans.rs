@@ -29,11 +29,12 @@ impl SharedGate {
     /// id costs the store a look also while the key is banned.
     ///
     /// ```no_run
-    /// use tidegate::{Ban, Micros, Policy, SharedGate, StoreSettings};
+    /// use std::time::Duration;
+    /// use tidegate::{Ban, Policy, SharedGate, StoreSettings};
     ///
     /// # fn example(policy: Policy, settings: StoreSettings) -> Result<(), Box<dyn std::error::Error>> {
     /// // Ten refusals within a minute: out for an hour.
-    /// let ban = Ban::new(10, Micros::from_secs(60), Micros::from_secs(3_600))?;
+    /// let ban = Ban::new(10, Duration::from_secs(60), Duration::from_secs(3_600))?;
     /// let gate = SharedGate::new(policy, settings, |_| {})?.with_ban("default", "per-user", ban)?;
     /// # let _ = gate;
     /// # Ok(())

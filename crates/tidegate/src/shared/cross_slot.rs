@@ -55,7 +55,7 @@ impl Rate {
             Limit::Units(units) => units,
             Limit::Unlimited => u64::MAX,
         };
-        Self { limit, window: rule.spec().window.unwrap_or(Micros::from_micros(1)) }
+        Self { limit, window: rule.spec().window.map_or(Micros::from_micros(1), Micros::from) }
     }
 
     /// The product of this limit and the other's window.

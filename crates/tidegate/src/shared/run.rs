@@ -64,7 +64,7 @@ impl Store {
         let least = dedupe::least_time(self.policy(), met);
         args.origin.id.is_some()
             && args.step == Step::Ask
-            && least.is_some_and(|least| least >= self.client.settings().timeout)
+            && least.is_some_and(|least| least >= self.client.settings().timeout.into())
     }
 }
 

@@ -9,9 +9,10 @@ impl SharedGate {
     /// and no password or certificate is read.
     ///
     /// ```
-    /// use tidegate::{AlgorithmKind, Micros, Policy, RuleSpec, SharedGate, Spec, StoreSettings};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Policy, RuleSpec, SharedGate, Spec, StoreSettings};
     ///
-    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 2, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 2, Duration::from_secs(1));
     /// let mut settings = StoreSettings::new("redis://127.0.0.1".parse()?);
     /// settings.nodes = Some(0);
     /// let error = SharedGate::fits(&Policy::new(vec![RuleSpec::new("few", spec)])?, &settings).unwrap_err();

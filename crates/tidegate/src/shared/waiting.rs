@@ -69,7 +69,7 @@ impl SharedGate {
     /// Returns how long it is until the work may run. Of the delay of a remembered answer some has passed, by
     /// the clock that decided it.
     async fn left_of_delay(&self, request: &Request<'_>, answer: &Answer<'_>) -> Micros {
-        let delay = answer.delay();
+        let delay = answer.delay_micros();
         if delay.is_zero() || !answer.is_repeated() {
             return delay;
         }
@@ -96,7 +96,7 @@ impl SharedGate {
         if let Some(answer) = self.banned(&store, &met, origin).await {
             return answer;
         }
-        let waitable = ToStore::new(self, store, met, request.longest_wait());
+        let waitable = ToStore::new(self, store, met, request.longest_wait().into());
         if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
             return self.decide_now(&waitable.store, &waitable.met, origin).await;
         }

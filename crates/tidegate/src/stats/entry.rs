@@ -71,7 +71,7 @@ impl<H: Borrow<Statistics<C>>, C: Clock> Drop for Entry<H, C> {
         if self.failed || thread::panicking() {
             stats.exception_at(1, now);
         } else {
-            stats.success_at(now.since(self.began), now);
+            stats.success_at(now.duration_since(self.began), now);
         }
         stats.ring.totals.leave();
     }

@@ -43,11 +43,12 @@ impl Snapshot {
     /// The mean response time in microseconds, rounded down; `None` if nothing succeeded.
     ///
     /// ```
-    /// use tidegate::{Micros, Statistics, Timestamp};
+    /// use std::time::Duration;
+    /// use tidegate::{Statistics, Timestamp};
     ///
     /// let stats = Statistics::with_clock(Timestamp::EPOCH);
-    /// stats.success(Micros::from_micros(10));
-    /// stats.success(Micros::from_micros(15));
+    /// stats.success(Duration::from_micros(10));
+    /// stats.success(Duration::from_micros(15));
     /// assert_eq!(stats.second().rt_mean_us(), Some(12));
     /// ```
     #[must_use]

@@ -1,5 +1,7 @@
 //! The statistics of one resource, and their clock.
 
+use std::time::Duration;
+
 use tidegate_core::{Micros, Timestamp};
 
 use super::half_seconds::number_of;
@@ -36,13 +38,14 @@ use crate::clock::{Clock, SystemClock};
 /// Each takes about seven kilobytes, whatever is counted.
 ///
 /// ```
-/// use tidegate::{Micros, Statistics, Timestamp};
+/// use std::time::Duration;
+/// use tidegate::{Statistics, Timestamp};
 ///
 /// let stats = Statistics::with_clock(Timestamp::EPOCH);
 /// let at = |ms: u64| Timestamp::from_micros(ms * 1_000);
 /// stats.pass_at(3, at(700));
 /// stats.block_at(1, at(1_200));
-/// stats.success_at(Micros::from_millis(40), at(1_300));
+/// stats.success_at(Duration::from_millis(40), at(1_300));
 ///
 /// let second = stats.second_at(at(1_400)); // 500 to 1,400
 /// assert_eq!((second.pass, second.block, second.success), (3, 1, 1));
@@ -100,8 +103,8 @@ impl<C> Statistics<C> {
     /// Counts a request that succeeded after `took`. More than 2^48 - 2 microseconds, almost nine
     /// years, count as that.
     #[inline]
-    pub fn success_at(&self, took: Micros, now: Timestamp) {
-        self.ring.complete(now, took.as_micros());
+    pub fn success_at(&self, took: Duration, now: Timestamp) {
+        self.ring.complete(now, Micros::from(took).as_micros());
     }
 
     /// Admits a prioritised request of `units`, now or in the next second. Returns how long it must
@@ -118,11 +121,12 @@ impl<C> Statistics<C> {
     /// counted.
     ///
     /// ```
-    /// use tidegate::{Micros, Statistics, Timestamp};
+    /// use std::time::Duration;
+    /// use tidegate::{Statistics, Timestamp};
     ///
     /// let stats = Statistics::with_clock(Timestamp::EPOCH);
     /// let at = |ms: u64| Timestamp::from_micros(ms * 1_000);
-    /// let wait = |ms| Some(Micros::from_millis(ms));
+    /// let wait = |ms| Some(Duration::from_millis(ms));
     /// assert_eq!(stats.occupy_at(10, 10, 0, at(400)), wait(0)); // the whole limit
     /// assert_eq!(stats.occupy_at(1, 10, 0, at(600)), None); // an ordinary request
     /// assert_eq!(stats.occupy_at(4, 10, 5, at(600)), wait(400)); // its half second begins at 1,000
@@ -130,12 +134,12 @@ impl<C> Statistics<C> {
     /// assert_eq!(stats.second_at(at(999)).occupied, 4);
     /// assert_eq!(stats.second_at(at(1_000)).pass, 4);
     /// ```
-    pub fn occupy_at(&self, units: u64, limit: u64, most: u64, now: Timestamp) -> Option<Micros> {
+    pub fn occupy_at(&self, units: u64, limit: u64, most: u64, now: Timestamp) -> Option<Duration> {
         if units == 0 {
             self.ring.reach(now);
-            return Some(Micros::ZERO);
+            return Some(Duration::ZERO);
         }
-        self.ring.hold(number_of(now)).occupy(now, units, limit, most)
+        self.ring.hold(number_of(now)).occupy(now, units, limit, most).map(Duration::from)
     }
 
     /// The counts of the last second.
@@ -189,12 +193,12 @@ impl<C: Clock> Statistics<C> {
     }
 
     /// [`Statistics::success_at`], now.
-    pub fn success(&self, took: Micros) {
+    pub fn success(&self, took: Duration) {
         self.success_at(took, self.clock.now());
     }
 
     /// [`Statistics::occupy_at`], now.
-    pub fn occupy(&self, units: u64, limit: u64, most: u64) -> Option<Micros> {
+    pub fn occupy(&self, units: u64, limit: u64, most: u64) -> Option<Duration> {
         self.occupy_at(units, limit, most, self.clock.now())
     }
 

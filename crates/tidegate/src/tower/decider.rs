@@ -116,7 +116,7 @@ pub(super) trait Decider: Send + Sync {
 
 /// The time until which an admitted request is held, if it is.
 pub(super) fn runs_at(answer: &Answer<'_>) -> Option<Timestamp> {
-    let delay = answer.delay();
+    let delay = answer.delay_micros();
     (!delay.is_zero()).then(|| answer.at().plus(delay))
 }
 

@@ -126,10 +126,11 @@ impl From<&Answer<'_>> for Fields {
 mod tests {
     use super::*;
     use crate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
+    use std::time::Duration;
 
     /// The fields of the first and of the second answer of a gate of one an hour.
     fn of_an_admission_and_a_refusal() -> [Fields; 2] {
-        let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(3_600));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(3_600));
         let gate = Gate::new(Policy::new(vec![RuleSpec::new("one", spec)]).unwrap());
         let descriptors = [Descriptor::new(&[])];
         [(); 2].map(|()| Fields::from(&gate.check(&Request::new("default", &descriptors))))

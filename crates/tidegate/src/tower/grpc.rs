@@ -75,7 +75,7 @@ pub(super) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
 /// The refusal of a gRPC call whose requests are of `content_type`.
 pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response<Vec<u8>> {
     let message = refusal.detail();
-    let wait = refusal.retry_after();
+    let wait = refusal.retry_after_micros();
     let details: Vec<Any> = wait.map(RetryInfo::packed).into_iter().collect();
     let code = match refusal.reason() {
         Reason::Unavailable => UNAVAILABLE,

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::request::Parts;
-use tidegate_core::Micros;
 
 use super::extract::Extract;
 use crate::clock::{Clock, Timer};
@@ -35,7 +35,7 @@ impl InFlight {
 
     /// One limit for all requests; a request without a permit waits for one, in order of arrival.
     #[must_use]
-    pub fn waiting<C: Timer + Clone + 'static>(limit: Concurrency<C>, most_wait: Micros) -> Self {
+    pub fn waiting<C: Timer + Clone + 'static>(limit: Concurrency<C>, most_wait: Duration) -> Self {
         Self(Arc::new(move |_| {
             let limit = limit.clone();
             Box::pin(async move { limit.acquire(1, most_wait).await })
@@ -55,7 +55,7 @@ impl InFlight {
     pub fn by_waiting<C: Timer + Clone + 'static>(
         key: impl Extract + 'static,
         limit: KeyedConcurrency<C>,
-        most_wait: Micros,
+        most_wait: Duration,
     ) -> Self {
         Self(Arc::new(move |parts| {
             let (key, limit) = (key.extract(parts).unwrap_or_default(), limit.clone());

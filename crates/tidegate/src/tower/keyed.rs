@@ -1,6 +1,7 @@
 //! How a layer uses a keyed limiter: each caller has the limit of their key, or their own plan.
 
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 use tidegate_core::{Micros, Timestamp};
 
@@ -45,9 +46,10 @@ impl RateLimitLayer {
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{ClientIp, RateLimitLayer};
-    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
     ///
-    /// let per_minute = Spec::new(AlgorithmKind::TokenBucket, 60, Micros::from_secs(60));
+    /// let per_minute = Spec::new(AlgorithmKind::TokenBucket, 60, Duration::from_secs(60));
     /// let limiter = Arc::new(KeyedLimiter::new(per_minute)?);
     /// let layer = RateLimitLayer::per_ip(limiter, ClientIp::peer());
     /// # Ok::<(), tidegate::RuleErrors>(())
@@ -70,9 +72,10 @@ impl RateLimitLayer {
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{Entries, RateLimitLayer, header};
-    /// use tidegate::{AlgorithmKind, Micros, KeyedLimiter, Rule, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec};
     ///
-    /// let per_minute = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(60));
+    /// let per_minute = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(60));
     /// let paid = Arc::new(Rule::new(per_minute(6_000))?);
     /// let limiter = KeyedLimiter::new(per_minute(60))?
     ///     .with_plans(move |key| key.starts_with(b"paid-").then(|| paid.clone()));
@@ -94,21 +97,22 @@ impl RateLimitLayer {
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{ClientIp, Entries, RateLimitLayer};
-    /// use tidegate::{AlgorithmKind, Micros, KeyedLimiter, Spec};
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
     ///
-    /// let usual = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
+    /// let usual = Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1));
     /// let limiter = Arc::new(KeyedLimiter::new(usual)?.with_max_waiters(100));
     /// let who = Entries::new().entry("ip", ClientIp::peer());
-    /// let layer = RateLimitLayer::keyed_waiting(limiter, who, Micros::from_secs(5));
+    /// let layer = RateLimitLayer::keyed_waiting(limiter, who, Duration::from_secs(5));
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use]
     pub fn keyed_waiting<C: Timer + 'static>(
         limiter: Arc<KeyedLimiter<C>>,
         who: Entries,
-        most_wait: Micros,
+        most_wait: Duration,
     ) -> Self {
-        Self::with(Keyed::new(NAME, limiter, Some(most_wait)), who)
+        Self::with(Keyed::new(NAME, limiter, Some(most_wait.into())), who)
     }
 }
 

@@ -28,9 +28,10 @@ use crate::stats::Statistics;
 /// ```
 /// use std::sync::Arc;
 /// use tidegate::tower::RateLimitLayer;
-/// use tidegate::{AlgorithmKind, Gate, Micros, Policy, RuleSpec, Spec};
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec};
 ///
-/// let spec = Spec::new(AlgorithmKind::TokenBucket, 60, Micros::from_secs(60));
+/// let spec = Spec::new(AlgorithmKind::TokenBucket, 60, Duration::from_secs(60));
 /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])])?);
 /// let layer = RateLimitLayer::new(Arc::new(gate));
 /// # Ok::<(), tidegate::PolicyErrors>(())

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Response;
 use http::request::Parts;
@@ -29,10 +30,10 @@ const MOST_WAIT: Micros = Micros::from_secs(30);
 /// At most 10,000 hosts have a hold of their own; a hold without room applies to all hosts.
 ///
 /// ```
-/// use tidegate::Micros;
+/// use std::time::Duration;
 /// use tidegate::tower::{Pacing, header};
 ///
-/// let pacing = Pacing::new().hold_by(header("authorization")?).most_wait(Micros::from_secs(5));
+/// let pacing = Pacing::new().hold_by(header("authorization")?).most_wait(Duration::from_secs(5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -59,16 +60,16 @@ impl Pacing {
 
     /// Sets the longest `Retry-After` that is honoured, and discards all holds so far.
     #[must_use]
-    pub fn most_hold(mut self, most: Micros) -> Self {
-        self.holds = Arc::new(Holds::new(MOST_KEYS, most));
+    pub fn most_hold(mut self, most: Duration) -> Self {
+        self.holds = Arc::new(Holds::new(MOST_KEYS, most.into()));
         self
     }
 
     /// Sets how long a request waits for holds to end. A request that would wait longer is refused
     /// immediately.
     #[must_use]
-    pub const fn most_wait(mut self, most: Micros) -> Self {
-        self.most_wait = most;
+    pub const fn most_wait(mut self, most: Duration) -> Self {
+        self.most_wait = Micros::from_duration(most);
         self
     }
 

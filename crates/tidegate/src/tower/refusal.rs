@@ -1,5 +1,7 @@
 //! A refusal, and the default response for it.
 
+use std::time::Duration;
+
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate_core::Micros;
@@ -80,7 +82,7 @@ impl Refusal {
             },
             status: StatusCode::from_u16(headers::status(answer))
                 .unwrap_or(StatusCode::TOO_MANY_REQUESTS),
-            retry_after: answer.retry_after(),
+            retry_after: answer.retry_after_micros(),
             rules,
             fields: Fields::from(answer),
         }
@@ -124,7 +126,12 @@ impl Refusal {
     /// Least wait after which the same request would be admitted if nothing else arrived; `None` is
     /// never.
     #[must_use]
-    pub const fn retry_after(&self) -> Option<Micros> {
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after.map(Duration::from)
+    }
+
+    /// Returns [`Refusal::retry_after`] in the engine's own unit.
+    pub(super) const fn retry_after_micros(&self) -> Option<Micros> {
         self.retry_after
     }
 

@@ -30,7 +30,7 @@ impl StoreDecider {
 async fn check(gate: &SharedGate, request: &Request<'_>, question: &Question<'_>) -> Ruling {
     let (ruling, delay) = {
         let answer = gate.check(request).await;
-        (Ruling::of(&answer, question), answer.delay())
+        (Ruling::of(&answer, question), answer.delay_micros())
     };
     pause(delay).await;
     ruling

@@ -1,8 +1,7 @@
 //! Limits on the work in flight: in all, or for each key.
 
 use std::sync::Arc;
-
-use tidegate_core::Micros;
+use std::time::Duration;
 
 use super::DEFAULT_MAX_WAITERS;
 use super::permit_request::PermitRequest;
@@ -93,8 +92,8 @@ impl<C: Clock> Concurrency<C> {
         self.permits.waiting(ALL)
     }
 
-    fn request(&self, units: u64, max_wait: Micros) -> PermitRequest<'_, C> {
-        PermitRequest::new(&self.permits, &self.clock, ALL, units, max_wait)
+    fn request(&self, units: u64, max_wait: Duration) -> PermitRequest<'_, C> {
+        PermitRequest::new(&self.permits, &self.clock, ALL, units, max_wait.into())
     }
 }
 
@@ -105,7 +104,7 @@ impl<C: Timer> Concurrency<C> {
     ///
     /// A call arrives when its future is first polled. A future that is dropped before it resolves
     /// leaves no trace.
-    pub async fn acquire(&self, units: u64, max_wait: Micros) -> Option<Permit> {
+    pub async fn acquire(&self, units: u64, max_wait: Duration) -> Option<Permit> {
         self.request(units, max_wait).wait().await
     }
 }
@@ -114,20 +113,21 @@ impl<C: Park> Concurrency<C> {
     /// Does what [`Concurrency::acquire`] does, but blocks the thread.
     ///
     /// ```
-    /// use tidegate::{Concurrency, Micros};
+    /// use std::time::Duration;
+    /// use tidegate::Concurrency;
     ///
     /// let in_flight = Concurrency::new(1);
     /// std::thread::scope(|scope| {
     ///     for _ in 0..4 {
     ///         scope.spawn(|| {
-    ///             let permit = in_flight.acquire_blocking(1, Micros::from_secs(60));
+    ///             let permit = in_flight.acquire_blocking(1, Duration::from_secs(60));
     ///             assert!(permit.is_some());
     ///             assert_eq!(in_flight.in_flight(), 1);
     ///         });
     ///     }
     /// });
     /// ```
-    pub fn acquire_blocking(&self, units: u64, max_wait: Micros) -> Option<Permit> {
+    pub fn acquire_blocking(&self, units: u64, max_wait: Duration) -> Option<Permit> {
         self.request(units, max_wait).wait_blocking()
     }
 }
@@ -214,8 +214,14 @@ impl<C: Clock> KeyedConcurrency<C> {
         self.permits.keys()
     }
 
-    fn request(&self, key: &[u8], units: u64, max_wait: Micros) -> PermitRequest<'_, C> {
-        PermitRequest::new(&self.permits, &self.clock, self.seed.of_bytes(key), units, max_wait)
+    fn request(&self, key: &[u8], units: u64, max_wait: Duration) -> PermitRequest<'_, C> {
+        PermitRequest::new(
+            &self.permits,
+            &self.clock,
+            self.seed.of_bytes(key),
+            units,
+            max_wait.into(),
+        )
     }
 }
 
@@ -225,7 +231,7 @@ impl<C: Timer> KeyedConcurrency<C> {
         &self,
         key: impl AsRef<[u8]>,
         units: u64,
-        max_wait: Micros,
+        max_wait: Duration,
     ) -> Option<Permit> {
         let request = self.request(key.as_ref(), units, max_wait);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
@@ -240,7 +246,7 @@ impl<C: Park> KeyedConcurrency<C> {
         &self,
         key: impl AsRef<[u8]>,
         units: u64,
-        max_wait: Micros,
+        max_wait: Duration,
     ) -> Option<Permit> {
         self.request(key.as_ref(), units, max_wait).wait_blocking()
     }

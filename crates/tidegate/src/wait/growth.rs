@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::task::Waker;
+use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
@@ -45,7 +46,7 @@ fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> 
 fn most_looked_at(algorithm: AlgorithmKind, waiting: u64) -> (u64, u64) {
     let clock = ManualClock::new();
     let now = crate::clock::Clock::now(&clock);
-    let spec = Spec::new(algorithm, 3, Micros::from_secs(10));
+    let spec = Spec::new(algorithm, 3, Duration::from_secs(10));
     let limiter = Limiter::with_clock(spec, clock).unwrap();
     let limiter = limiter.with_max_waiters(usize::MAX);
     while limiter.admits(1) {}

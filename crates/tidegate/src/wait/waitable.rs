@@ -124,7 +124,7 @@ pub(crate) fn refuse_behind<D: Waitable>(
         (is_behind, seen.allowed) = (true, false);
         let forecast = forecast_for(waitable, held, stop, Ticket::MAX);
         if let Some(decided) = seen.decisions.get_mut(stop.place) {
-            let least = decided.decision.retry_after();
+            let least = decided.decision.retry_after_micros();
             let wait = least.and_then(|least| Some(forecast?.wait.max(least)));
             refuse(&mut decided.decision, wait);
             decided.decision.remaining = 0;

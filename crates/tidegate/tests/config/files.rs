@@ -5,9 +5,10 @@ use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Anchor, Layout, Limit, Micros, Mode, OnExcess, OnFull, OnStoreError,
-    OverrideSpec, RuleSpec, Spec, config,
+    AlgorithmKind, Anchor, Layout, Limit, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec,
+    RuleSpec, Spec, config,
 };
 
 /// Every `.toml` file of a folder beside this one, with its name and text.
@@ -66,7 +67,7 @@ fn override_on(entries: &[(&str, &str)], change: impl FnOnce(&mut OverrideSpec))
 /// What `right/full.toml` says, said in code.
 fn full() -> Vec<RuleSpec> {
     let mut log = spec(AlgorithmKind::SlidingLog, 100, "1s");
-    log.resolution = Some(Micros::from_micros(250));
+    log.resolution = Some(Duration::from_micros(250));
     log.max_memory = Some(64 << 10);
     log.layout = Some(Layout::SortedSet);
     let mut windows = spec(AlgorithmKind::SlidingWindow, 7, "250ms");
@@ -92,24 +93,24 @@ fn full() -> Vec<RuleSpec> {
             }))
             .with_override(override_on(&[("channel", "alipay")], |other| {
                 other.limit = Some(Limit::Units(40));
-                other.window = Some(Micros::from_secs(2));
+                other.window = Some(Duration::from_secs(2));
             })),
         RuleSpec::new("windows", windows),
         RuleSpec::new("first", first).mode(Mode::Off),
         RuleSpec::new("bucket", bucket)
-            .on_excess(OnExcess::Wait { wait: Micros::from_secs(2), max_waiters: 100 })
+            .on_excess(OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 })
             .on_store_error(OnStoreError::Local),
         RuleSpec::new("drip", spec(AlgorithmKind::LeakyBucket, 60, "60s"))
             .key(["user"])
             .hash_tag("user")
-            .dedupe(Micros::from_millis(1_500))
+            .dedupe(Duration::from_millis(1_500))
             .across_slots()
             .limit_from_request()
             .on_store_error(OnStoreError::Closed)
             .when("tenant", "acme")
             .when("*", "*")
             .with_override(override_on(&[("user", "ann")], |other| {
-                other.window = Some(Micros::from_secs(3_600));
+                other.window = Some(Duration::from_secs(3_600));
                 other.capacity = Some(9);
             })),
         RuleSpec::new("open", Spec::unlimited(AlgorithmKind::TokenBucket)),
@@ -234,7 +235,7 @@ fn a_store_is_what_its_section_says_and_its_password_is_never_shown() {
     expected.username = Some("tide".into());
     expected.password = Some(tidegate::Secret::File("/run/secrets/redis".into()));
     expected.tls_roots = Some("roots.pem".into());
-    (expected.timeout, expected.nodes) = (Micros::from_millis(25), Some(3));
+    (expected.timeout, expected.nodes) = (Duration::from_millis(25), Some(3));
     (expected.key_prefix, expected.max_in_flight) = ("t:".into(), 9);
     assert_eq!(policy.store(), Some(&expected));
     assert!(!format!("{policy:?}").contains("secret@"));

@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::path::Path;
+use tidegate::Micros;
 
 use proptest::prelude::*;
-use tidegate::{Micros, config};
+use std::time::Duration;
+use tidegate::config;
 
 /// All the files of rules that the tests have, right and wrong.
 fn files() -> Vec<String> {
@@ -130,10 +132,10 @@ proptest! {
 
     #[test]
     fn any_length_that_is_shown_is_read_again(us in any::<u64>()) {
-        let length = Micros::from_micros(us);
-        prop_assert_eq!(config::parse_duration(&length.to_string()), Ok(length));
+        let length = Duration::from_micros(us);
+        prop_assert_eq!(config::parse_duration(&Micros::from(length).to_string()), Ok(length));
         if us > 0 {
-            prop_assert_eq!(config::parse_rate(&format!("{us}/{length}")), Ok((us, length)));
+            prop_assert_eq!(config::parse_rate(&format!("{us}/{}", Micros::from(length))), Ok((us, length)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
+use std::time::Duration;
 use tidegate::{Answer, Micros, Mode, OnExcess, OnFull, Request, RuleSpec};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
@@ -38,7 +39,7 @@ impl<'k> Case<'k, dyn Store> {
 
 /// No limiter of these tests has a wait as long as a ban.
 fn is_banned(answer: &Answer<'_>) -> bool {
-    let far = Micros::from_micros(2 * DAY.as_micros());
+    let far = Duration::from_micros(2 * Micros::from(DAY).as_micros());
     !answer.is_allowed() && answer.retry_after().is_some_and(|wait| wait > far)
 }
 
@@ -113,7 +114,7 @@ fn refusals_of_another_rule_are_not_counted(case: &Case<'_, dyn Store>) {
 }
 
 fn who_waited_in_vain_is_counted_and_who_is_banned_does_not_wait(case: &Case<'_, dyn Store>) {
-    let wait = OnExcess::Wait { wait: Micros::from_millis(1), max_waiters: 9 };
+    let wait = OnExcess::Wait { wait: Duration::from_millis(1), max_waiters: 9 };
     let gate = case.banning(1, [case.per_user(1).on_excess(wait)]);
     let descriptors = [tidegate::Descriptor::new(ADA)];
     let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use std::time::Duration;
 use testkit::threads::together;
-use tidegate::{Micros, Mode, OnFull, Request};
+use tidegate::{Mode, OnFull, Request};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
 use crate::subjects::gates::{Ending, ask, left, seen};
@@ -45,7 +46,7 @@ fn a_refusal_holds_nothing_and_reports_when_to_retry(case: &Case<'_, dyn Store>)
     ask(&[(&[], 3)], |request| {
         assert!(gate.hold(request, Ending::Kept).is_ok());
         let refused = gate.hold(request, Ending::Released).unwrap_err();
-        assert!(refused.retry_after().is_some_and(|wait| wait > Micros::ZERO));
+        assert!(refused.retry_after().is_some_and(|wait| wait > Duration::ZERO));
     });
     assert_eq!(seen(gate.as_ref(), &[]), [0]);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Micros, Mode, Request, RuleSpec, Spec, Timestamp,
@@ -45,7 +46,7 @@ kit_of_one! {
     a_refusal_changes_no_later_decision_of_its_id_either
 }
 
-const DEDUPE: Micros = Micros::from_secs(10);
+const DEDUPE: Duration = Duration::from_secs(10);
 /// At this time, no window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
@@ -130,12 +131,12 @@ fn another_cost_or_key_is_another_request_and_no_id_is_none(case: &Case<'_, dyn 
 }
 
 fn a_refusal_changes_no_later_decision_of_its_id_either(case: &Case<'_, dyn Store>) {
-    let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
     let rules = vec![RuleSpec::new("all", spec).dedupe(DEDUPE)];
     let mut gate = Gate::over(case, rules);
     assert!(gate.ask(&ask(0, "a")).0);
     let refused = gate.ask(&ask(400_000, "b"));
-    assert_eq!(refused.3[0].retry_after(), Some(Micros::from_millis(600)));
+    assert_eq!(refused.3[0].retry_after(), Some(Duration::from_millis(600)));
     assert!(!gate.ask(&ask(500_000, "b")).0);
     let admitted = gate.ask(&ask(1_000_000, "b"));
     assert!(admitted.0 && !admitted.1, "who comes back when told so is let in under the same id");
@@ -143,11 +144,11 @@ fn a_refusal_changes_no_later_decision_of_its_id_either(case: &Case<'_, dyn Stor
 }
 
 fn several_rules_have_one_answer_remembered_for_the_longest_time(case: &Case<'_, dyn Store>) {
-    let day = Micros::from_secs(86_400);
+    let day = Duration::from_secs(86_400);
     let of = |name: &str, limit| case.rule(name, limit);
     let rules = vec![
-        of("long", 10).dedupe(Micros::from_secs(20)),
-        of("short", 10).key(["user"]).dedupe(Micros::from_millis(1)),
+        of("long", 10).dedupe(Duration::from_secs(20)),
+        of("short", 10).key(["user"]).dedupe(Duration::from_millis(1)),
         of("never", 10),
         of("tried", 1).mode(Mode::Shadow).dedupe(day),
     ];
@@ -232,10 +233,10 @@ fn trace(rng: &mut Rng) -> Vec<Question> {
 fn repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them(
     case: &Case<'_, dyn Store>,
 ) {
-    let dedupe = Micros::from_millis(1_500);
+    let dedupe = Duration::from_millis(1_500);
     for seed in 0..case.kind.asks() / 8 {
         let rng = &mut Rng::new(seed);
-        let spec = Spec::new(case.algorithm, rng.between(3, 11), Micros::from_secs(3));
+        let spec = Spec::new(case.algorithm, rng.between(3, 11), Duration::from_secs(3));
         let rule = RuleSpec::new("r", spec).key(["user"]);
         let mut gate = Gate::over(case, vec![rule.clone().dedupe(dedupe)]);
         let mut without = Gate::over(case, vec![rule]);
@@ -243,7 +244,8 @@ fn repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them(
         for question in trace(rng) {
             let told = gate.ask(&question);
             let first = since.get(&question.id);
-            let first = first.filter(|(at, _)| question.at_us - at < dedupe.as_micros());
+            let first =
+                first.filter(|(at, _)| question.at_us - at < Micros::from(dedupe).as_micros());
             assert_eq!(told.1, first.is_some(), "seed {seed}: {question:?}");
             match first {
                 Some((_, first)) => assert_eq!((told.2, &told.3), (first.2, &first.3)),

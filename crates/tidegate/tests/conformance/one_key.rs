@@ -1,6 +1,7 @@
 //! One limiter for each key, asked by one caller: the behaviour of every kind of limiter, under every algorithm.
 
-use tidegate::{Micros, Outcome};
+use std::time::Duration;
+use tidegate::Outcome;
 
 use crate::kit::every_subject;
 use crate::subjects::{Case, Kind, Subject};
@@ -17,7 +18,7 @@ every_subject! {
 }
 
 /// By then a unit of the last window has left, with any weight in this one.
-const TWO_DAYS: Micros = Micros::from_secs(2 * 86_400);
+const TWO_DAYS: Duration = Duration::from_secs(2 * 86_400);
 
 /// The number of requests of one unit that are admitted before one is refused.
 fn admitted(subject: &dyn Subject, key: &str) -> usize {
@@ -35,7 +36,7 @@ fn looks_take_nothing_and_what_costs_nothing_is_admitted(case: &Case<'_, dyn Kin
         assert!(!subject.peek(key, 1).is_allowed() && !subject.check(key, 1).is_allowed());
         assert!(!subject.admits(key, 1) && subject.admits(key, 0));
         let nothing = subject.check(key, 0);
-        assert_eq!((nothing.retry_after(), nothing.remaining), (Some(Micros::ZERO), 0));
+        assert_eq!((nothing.retry_after(), nothing.remaining), (Some(Duration::ZERO), 0));
     }
 }
 
@@ -73,7 +74,7 @@ fn reservations_are_settled_even_into_debt(case: &Case<'_, dyn Kind>) {
             assert_eq!(settle(actual).remaining, left, "{units} for {actual}");
         }
         let refusal = subject.reserve(key, 1).err().unwrap();
-        assert!(refusal.retry_after().is_some_and(|wait| wait > Micros::ZERO));
+        assert!(refusal.retry_after().is_some_and(|wait| wait > Duration::ZERO));
         let _ = subject.refund(key, 5);
         assert_eq!(subject.available(key), 0, "the debt was 5");
         let _ = subject.refund(key, 1);
@@ -95,7 +96,7 @@ fn a_denial_takes_nothing_and_reports_a_wait(case: &Case<'_, dyn Kind>) {
             assert_eq!(subject.available(key), remaining);
         }
         let wait = subject.check(key, 1).retry_after().unwrap();
-        assert!(wait > Micros::ZERO && wait.as_secs_ceil() >= 1 && wait <= TWO_DAYS, "{wait}");
+        assert!(wait > Duration::ZERO && wait <= TWO_DAYS, "{wait:?}");
     }
 }
 

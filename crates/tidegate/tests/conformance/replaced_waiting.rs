@@ -1,6 +1,7 @@
 //! Policies that are replaced while requests wait: waiters ask again immediately, in their order.
 
-use tidegate::{AlgorithmKind, Answer, Descriptor, Micros, OnExcess, Request, RuleSpec, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Answer, Descriptor, OnExcess, Request, RuleSpec, Spec};
 
 use crate::kit::every_gate_of_one_step;
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
@@ -16,7 +17,7 @@ every_gate_of_one_step! {
 }
 
 const ADA: Entries<'_> = &[("user", "ada")];
-const WEEK: Micros = Micros::from_secs(7 * 86_400);
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// A rule at which requests may wait.
 fn patient(case: &Case<'_, dyn Store>, name: &str, limit: u64) -> RuleSpec {

@@ -1,6 +1,7 @@
 //! Rules whose usage is reported afterwards: what they take, and their answers, also beside other rules.
 
-use tidegate::{Answer, Descriptor, Micros, Mode, OnFull, Request, RuleSpec, Usage};
+use std::time::Duration;
+use tidegate::{Answer, Descriptor, Mode, OnFull, Request, RuleSpec, Usage};
 
 use crate::kit::every_gate_that_is_reported_to;
 use crate::subjects::gates::{AnyGate, Ending, Entries, ask};
@@ -81,7 +82,7 @@ fn a_look_beside_another_rule_charges_that_one_only_if_the_reported_one_would_ad
 fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where_denied(
     case: &Case<'_, dyn Store>,
 ) {
-    let gate = case.gate(vec![case.tokens(100).dedupe(Micros::from_secs(60))]);
+    let gate = case.gate(vec![case.tokens(100).dedupe(Duration::from_secs(60))]);
     for (id, cost, allowed, remaining) in [("a", 60, true, 40), ("b", 60, false, 0)] {
         let descriptors = [Descriptor::new(ADA).cost(cost)];
         let request = Request::new("default", &descriptors).with_id(id).unwrap();

@@ -1,8 +1,7 @@
 //! Several limiters for one request: all admit or none is charged, and the right ones are charged.
 
-use tidegate::{
-    AlgorithmKind, Descriptor, Limit, Micros, Mode, OverrideSpec, Request, RuleSpec, Spec,
-};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Descriptor, Limit, Mode, OverrideSpec, Request, RuleSpec, Spec};
 
 use crate::kit::every_gate;
 use crate::subjects::gates::{admitted, ask, left, seen};
@@ -92,7 +91,7 @@ fn a_shadow_rule_counts_and_refuses_nobody(case: &Case<'_, dyn Store>) {
         let answer = ask(&[(&[], 1)], |request| gate.check(request));
         assert_eq!((answer.is_allowed(), left(&answer)), (true, remaining.to_vec()));
         assert_eq!(answer.reported().unwrap().rule().name(), "live");
-        assert_eq!(answer.retry_after(), Some(Micros::ZERO));
+        assert_eq!(answer.retry_after(), Some(Duration::ZERO));
     }
     let refused = ask(&[(&[], 1)], |request| gate.check(request));
     assert!(!refused.is_allowed() && !refused.matched()[0].decision().is_allowed());
@@ -107,7 +106,7 @@ fn an_unlimited_rule_reports_nothing(case: &Case<'_, dyn Store>) {
     let gate = case.gate([free, case.rule("live", 2).key(["user"])]);
     let answer = ask(&[(&[], 7)], |request| gate.check(request));
     assert!(answer.is_allowed() && answer.is_unlimited() && answer.reported().is_none());
-    assert_eq!((answer.reset_after(), answer.delay()), (Micros::ZERO, Micros::ZERO));
+    assert_eq!((answer.reset_after(), answer.delay()), (Duration::ZERO, Duration::ZERO));
     assert_eq!(seen(gate.as_ref(), ADA), [2]);
 }
 

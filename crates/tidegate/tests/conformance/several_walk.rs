@@ -170,11 +170,14 @@ fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
         let enforced = said.each.iter().filter(|(n, _)| pairs[*n].spec.mode == Mode::Enforce);
         enforced.map(|(_, answer)| figure(answer)).max().unwrap_or(0)
     };
-    assert_eq!(answer.reset_after().as_micros(), of_enforced(|answer| answer.reset_after_us));
+    assert_eq!(
+        Micros::from(answer.reset_after()).as_micros(),
+        of_enforced(|answer| answer.reset_after_us)
+    );
     let delay_us = if said.allowed { of_enforced(|answer| answer.delay_us) } else { 0 };
-    assert_eq!(answer.delay().as_micros(), delay_us);
+    assert_eq!(Micros::from(answer.delay()).as_micros(), delay_us);
     let retry = report.map_or(Some(0), |(_, answer)| answer.retry_after_us);
-    assert_eq!(answer.retry_after().map(Micros::as_micros), retry);
+    assert_eq!(answer.retry_after().map(|wait| Micros::from(wait).as_micros()), retry);
     assert_eq!(answer.is_never(), !said.allowed && retry.is_none());
     assert_eq!(answer.is_unlimited(), report.is_none());
 }

@@ -15,13 +15,14 @@ use std::pin::Pin;
 pub(crate) use in_process::InProcess;
 pub(crate) use limiters::{Keyed, Single};
 pub(crate) use planned::Planned;
+use std::time::Duration;
 use testkit::model;
-use tidegate::{AlgorithmKind, Decision, ManualClock, Micros, OnFull, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Decision, ManualClock, OnFull, RuleSpec, Spec};
 
 use gates::AnyGate;
 pub(crate) use gates::Store;
 
-pub(crate) const DAY: Micros = Micros::from_secs(86_400);
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// More waiters than in any test.
 const MANY: usize = 1_000;
@@ -53,7 +54,7 @@ pub(crate) trait Subject: Sync {
 
 /// A subject whose callers may wait their turn.
 pub(crate) trait Waiting: Subject {
-    fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Micros) -> Turn<'s>;
+    fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s>;
     fn waiting(&self, key: &str) -> usize;
 }
 

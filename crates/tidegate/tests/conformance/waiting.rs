@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Decision, ManualClock, Micros, Outcome};
+use tidegate::{AlgorithmKind, Decision, ManualClock, Outcome};
 
 use crate::kit::{every_subject, every_subject_in_memory};
 use crate::subjects::{Case, InMemory, Kind, Waiting, per_day};
@@ -25,7 +25,7 @@ every_subject_in_memory! { a_peek_counts_the_waiters }
 
 /// The number of looks for a store's answer, a millisecond apart: longer than any answer takes.
 const LOOKS: u32 = 30_000;
-const WEEK: Micros = Micros::from_secs(7 * 86_400);
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// Polls woken tasks until `happened` returns true.
 pub(crate) fn until<'t, T>(tasks: &mut [Task<'t, T>], happened: impl Fn(&[Task<'t, T>]) -> bool) {
@@ -45,7 +45,7 @@ fn acquire<'s>(
     subject: &'s dyn Waiting,
     key: &'s str,
     cost: u64,
-    wait: Micros,
+    wait: Duration,
 ) -> Task<'s, Decision> {
     let mut task = Task::new(subject.acquire(key, cost, wait));
     task.poll_now();
@@ -63,7 +63,7 @@ fn waiter<'s>(subject: &'s dyn Waiting, key: &'s str, cost: u64) -> Task<'s, Dec
 }
 
 /// The answer to a request that does not wait.
-fn at_once(subject: &dyn Waiting, key: &str, cost: u64, wait: Micros) -> Decision {
+fn at_once(subject: &dyn Waiting, key: &str, cost: u64, wait: Duration) -> Decision {
     let before = subject.waiting(key);
     let mut tasks = [acquire(subject, key, cost, wait)];
     until(&mut tasks, |tasks| tasks[0].is_over());
@@ -86,7 +86,7 @@ fn are_admitted(algorithm: AlgorithmKind, tasks: &mut [Task<'_, Decision>]) {
 fn what_fits_does_not_wait(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(3, 9);
     for key in subject.keys() {
-        let decision = at_once(&*subject, key, 2, Micros::ZERO);
+        let decision = at_once(&*subject, key, 2, Duration::ZERO);
         assert!(decision.is_allowed() || !decision.delay().is_zero(), "{decision:?}");
     }
 }
@@ -99,7 +99,7 @@ fn who_came_first_is_served_first_and_nobody_overtakes(case: &Case<'_, dyn Kind>
     let _ = subject.refund(key, 2);
     // Two units are there, but the waiter for three came first.
     let refused = subject.check(key, 1);
-    assert!(!refused.is_allowed() && refused.retry_after().unwrap() > Micros::ZERO);
+    assert!(!refused.is_allowed() && refused.retry_after().unwrap() > Duration::ZERO);
     assert_eq!(refused.remaining, 0);
     assert!(!subject.admits(key, 1));
     assert!(subject.reserve(key, 1).is_err() && subject.reserve(key, 0).is_ok());
@@ -121,7 +121,7 @@ fn what_can_not_be_in_time_is_refused_at_once(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(3, 9);
     let key = subject.keys()[0];
     assert!(subject.check(key, 3).is_allowed());
-    let hour = Micros::from_secs(3_600);
+    let hour = Duration::from_secs(3_600);
     let alone = at_once(&*subject, key, 3, hour);
     assert!(alone.retry_after().unwrap() > hour, "{alone:?}");
     let first = waiter(&*subject, key, 3);
@@ -149,13 +149,13 @@ fn what_can_never_fit_and_what_costs_nothing_does_not_wait(case: &Case<'_, dyn K
     assert!(subject.check(key, 2).is_allowed());
     let first = waiter(&*subject, key, 1);
     for cost in [3, u64::MAX] {
-        assert_eq!(at_once(&*subject, key, cost, Micros::MAX).outcome, Outcome::Never);
+        assert_eq!(at_once(&*subject, key, cost, Duration::MAX).outcome, Outcome::Never);
     }
-    assert!(at_once(&*subject, key, 0, Micros::ZERO).is_allowed());
+    assert!(at_once(&*subject, key, 0, Duration::ZERO).is_allowed());
     assert!(subject.admits(key, 0) && subject.check(key, 0).is_allowed());
     drop(first);
     let closed = case.in_turn(0, 9);
-    assert_eq!(at_once(&*closed, key, 1, Micros::MAX).outcome, Outcome::Never);
+    assert_eq!(at_once(&*closed, key, 1, Duration::MAX).outcome, Outcome::Never);
 }
 
 /// In a released limiter, a cancelled waiter kept its place; in a released semaphore, those behind it were not woken.

@@ -1,6 +1,7 @@
 //! Waiting with a clock that is moved: which waiter is admitted when, and which is woken when.
 
-use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Micros, Outcome, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Outcome, Spec};
 
 use crate::kit::{every_subject_in_memory, kit_of_one};
 use crate::subjects::{Case, InMemory, Waiting};
@@ -56,7 +57,7 @@ fn queue<'k>(case: &Case<'k, dyn InMemory>, places: u64) -> (Box<dyn Waiting + '
     (case.by(&clock, spec), clock)
 }
 
-fn denied(decision: &Decision) -> Option<Micros> {
+fn denied(decision: &Decision) -> Option<Duration> {
     assert!(!decision.is_allowed());
     decision.retry_after()
 }
@@ -77,7 +78,7 @@ fn waiters_are_admitted_in_order_at_the_instants_their_units_are_there(
         .collect();
     assert_eq!(limiter.waiting(KEY), 4);
     run(&mut tasks, &clock);
-    let ends: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.since(began)).collect();
+    let ends: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.duration_since(began)).collect();
     assert_eq!(ends, [ms(3), ms(4), ms(9), ms(10)]);
     assert!(tasks.iter().all(|task| end(task).is_allowed()));
     assert_eq!(limiter.waiting(KEY), 0);
@@ -146,7 +147,7 @@ fn a_cancelled_waiter_leaves_no_trace_and_those_behind_move_up(case: &Case<'_, d
     tasks[1].cancel();
     assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(4)));
     run(&mut tasks, &clock);
-    let ends = [0, 2].map(|task: usize| tasks[task].end.unwrap().0.since(began));
+    let ends = [0, 2].map(|task: usize| tasks[task].end.unwrap().0.duration_since(began));
     assert_eq!(ends, [ms(2), ms(3)]);
 }
 
@@ -212,7 +213,7 @@ fn a_full_line_refuses_at_once_with_the_time_it_would_have_taken(case: &Case<'_,
 fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut sleeper = Task::begun(limiter.acquire(KEY, 1, ms(5)), &clock);
-    let mut tasks = vec![Task::begun(limiter.acquire(KEY, 1, Micros::from_secs(60)), &clock)];
+    let mut tasks = vec![Task::begun(limiter.acquire(KEY, 1, Duration::from_secs(60)), &clock)];
     clock.advance(ms(5));
     assert!(sleeper.is_woken());
     run_until(&mut tasks, &clock, clock.now().plus(us(999_999)));
@@ -234,7 +235,7 @@ fn a_timer_that_rings_late_costs_nobody_what_is_there(case: &Case<'_, dyn InMemo
 
 fn a_future_that_was_never_polled_never_arrived(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
-    let unpolled = limiter.acquire(KEY, 10, Micros::from_secs(60));
+    let unpolled = limiter.acquire(KEY, 10, Duration::from_secs(60));
     assert_eq!(limiter.waiting(KEY), 0);
     clock.advance(ms(1));
     assert!(limiter.admits(KEY, 1));
@@ -248,7 +249,7 @@ fn a_shaping_queue_lets_work_run_when_its_slot_has_come(case: &Case<'_, dyn InMe
     let mut tasks: Vec<_> =
         (0..6).map(|_| Task::begun(limiter.acquire(KEY, 1, ms(5)), &clock)).collect();
     run(&mut tasks, &clock);
-    let ran: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.since(began)).collect();
+    let ran: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.duration_since(began)).collect();
     assert_eq!(ran, [ms(0), ms(1), ms(2), ms(3), ms(4), ms(5)]);
     assert!(tasks.iter().all(|task| end(task).is_allowed() && end(task).delay().is_zero()));
 }
@@ -270,5 +271,5 @@ fn work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot(case: &Case<'_, 
     let began = clock.now();
     tasks[1].cancel();
     run(&mut tasks, &clock);
-    assert_eq!(tasks[2].end.unwrap().0.since(began), ms(2));
+    assert_eq!(tasks[2].end.unwrap().0.duration_since(began), ms(2));
 }

@@ -1,5 +1,6 @@
 //! Random arrivals, waits and departures, compared with a naive queue.
 
+use std::time::Duration;
 use testkit::model::{self, End, Line};
 use testkit::threads::long;
 use testkit::traffic::Rng;
@@ -31,8 +32,8 @@ fn small_policy(rng: &mut Rng, algorithm: model::AlgorithmKind) -> model::Policy
 /// The end of a waiter's task.
 fn end_of(task: &Task<'_, Decision>) -> Option<End> {
     task.end.as_ref().map(|(at, decision)| match decision.retry_after() {
-        Some(Micros::ZERO) => End::Runs(at.as_micros()),
-        refused => End::Refused(refused.map(Micros::as_micros)),
+        Some(Duration::ZERO) => End::Runs(at.as_micros()),
+        refused => End::Refused(refused.map(|wait| Micros::from(wait).as_micros())),
     })
 }
 
@@ -54,7 +55,7 @@ fn walk(case: &Case<'_, dyn InMemory>, seed: u64) {
                 let cost = rng.skewed(largest);
                 let max_wait_us = rng.pick([0, window_us / 3, window_us, 20 * window_us]);
                 naive.arrive(cost, max_wait_us);
-                let max_wait = Micros::from_micros(max_wait_us);
+                let max_wait = Duration::from_micros(max_wait_us);
                 tasks.push(Task::begun(limiter.acquire(KEY, cost, max_wait), &clock));
             }
             5..7 if !tasks.is_empty() => {
@@ -66,7 +67,7 @@ fn walk(case: &Case<'_, dyn InMemory>, seed: u64) {
                 }
             }
             _ => {
-                let until = clock.now().plus(Micros::from_micros(rng.below(window_us)));
+                let until = clock.now().plus(Duration::from_micros(rng.below(window_us)));
                 run_until(&mut tasks, &clock, until);
                 naive.pass(until.as_micros());
             }
@@ -74,7 +75,7 @@ fn walk(case: &Case<'_, dyn InMemory>, seed: u64) {
         run_until(&mut tasks, &clock, clock.now());
         assert_eq!(limiter.waiting(KEY), naive.waiting(), "seed {seed}: {policy:?}");
     }
-    let until = clock.now().plus(Micros::from_secs(3_600));
+    let until = clock.now().plus(Duration::from_secs(3_600));
     run_until(&mut tasks, &clock, until);
     naive.pass(until.as_micros());
     for (number, task) in tasks.iter().enumerate() {
@@ -116,7 +117,7 @@ fn leaves_no_trace(case: &Case<'_, dyn InMemory>, victim: usize, step: usize) ->
         .iter()
         .map(|cost| {
             naive.arrive(*cost, 60_000_000);
-            Task::begun(limiter.acquire(KEY, *cost, Micros::from_secs(60)), &clock)
+            Task::begun(limiter.acquire(KEY, *cost, Duration::from_secs(60)), &clock)
         })
         .collect();
     // An even step drops the victim after a poll, an odd one after a wake-up.

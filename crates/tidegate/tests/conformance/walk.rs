@@ -5,10 +5,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use std::time::Duration;
 use testkit::model::{self, Model};
 use testkit::threads::{long, together};
 use testkit::traffic::{self, Rng};
-use tidegate::{Clock, ManualClock, Micros, Timestamp};
+use tidegate::{Clock, ManualClock, Timestamp};
 
 use crate::kit::every_subject_in_memory;
 use crate::packed::{spec_of, told};
@@ -134,7 +135,7 @@ fn eight_callers_get_what_the_model_has_as_time_passes(case: &Case<'_, dyn InMem
             let want = there.take_while(|allowed| *allowed).count() as u64;
             assert_eq!(got.into_inner(), want, "step {step}: {policy:?}");
             let pauses = [1, 5_000, 40_000, 300_000, SECOND_US - 1, SECOND_US, 3 * SECOND_US];
-            clock.advance(Micros::from_micros(rng.pick(pauses)));
+            clock.advance(Duration::from_micros(rng.pick(pauses)));
         }
     }
 }

@@ -5,13 +5,14 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
+use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, AmendError, Ban, Descriptor, Gate, Limit, Micros, OnFull, OverrideSpec, Policy,
-    Request, RuleSpec, Spec,
+    AlgorithmKind, AmendError, Ban, Descriptor, Gate, Limit, OnFull, OverrideSpec, Policy, Request,
+    RuleSpec, Spec,
 };
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 type Still = Gate<TestClock>;
 
@@ -129,7 +130,7 @@ fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() 
 #[test]
 fn an_invalid_change_is_reported_with_its_place_and_changes_nothing() {
     let mut vip = OverrideSpec::new("user", "vip");
-    vip.window = Some(Micros::from_secs(1));
+    vip.window = Some(Duration::from_secs(1));
     let first = RuleSpec::new("first", per_day(AlgorithmKind::SlidingLog, 10));
     let rule = RuleSpec::new("each", per_day(AlgorithmKind::SlidingWindow, 10)).key(["user"]);
     let gate = gate(vec![first, rule.with_override(vip)]);
@@ -254,7 +255,7 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
 #[test]
 fn a_remembered_answer_is_repeated_only_under_the_same_values() {
     let spec = |limit| per_day(AlgorithmKind::SlidingLog, limit);
-    let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Micros::from_secs(60));
+    let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Duration::from_secs(60));
     let gate = gate(vec![RuleSpec::new("all", spec(1_000)), each]);
     let entries = [("user", "ada")];
     let descriptors = [Descriptor::new(&entries)];

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TestClock, long, spec_of, told};
+use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limit, Micros, Mode, OverrideSpec, Policy,
-    Request, Rule, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limit, Mode, OverrideSpec, Policy, Request,
+    Rule, RuleSpec, Spec, Timestamp,
 };
 
 const USERS: [&str; 3] = ["ada", "bob", "vip"];
@@ -307,7 +308,7 @@ fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
 #[test]
 fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
     let at = |second: u64| Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000);
-    let per_hour = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(3_600));
+    let per_hour = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(3_600));
     let policy = Policy::new(vec![RuleSpec::new("all", per_hour(60))]).unwrap();
     let gate = Gate::with_clock(policy, Timestamp::EPOCH);
     let descriptors = [Descriptor::new(&[]).cost(60)];

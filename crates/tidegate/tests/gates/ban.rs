@@ -4,16 +4,17 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, together};
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, Policy, Request,
     RuleSpec, Spec, Timestamp,
 };
 
-const DAY: Micros = Micros::from_secs(86_400);
-const MINUTE: Micros = Micros::from_secs(60);
-const HOUR: Micros = Micros::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
 
-fn log(limit: u64, window: Micros) -> Spec {
+fn log(limit: u64, window: Duration) -> Spec {
     Spec::new(AlgorithmKind::SlidingLog, limit, window)
 }
 
@@ -37,9 +38,9 @@ fn a_ban_begins_with_the_last_of_so_many_refusals_and_ends_to_the_microsecond() 
     let refused = [(); 3].map(|()| ban.refused("ada"));
     assert_eq!(refused, [None, None, Some(HOUR)]);
     assert_eq!((ban.is_banned("ada"), ban.is_banned("bob")), (Some(HOUR), None));
-    clock.advance(Micros::from_micros(HOUR.as_micros() - 1));
-    assert_eq!(ban.is_banned("ada"), Some(Micros::from_micros(1)));
-    clock.advance(Micros::from_micros(1));
+    clock.advance(Duration::from_micros(Micros::from(HOUR).as_micros() - 1));
+    assert_eq!(ban.is_banned("ada"), Some(Duration::from_micros(1)));
+    clock.advance(Duration::from_micros(1));
     assert_eq!(ban.is_banned("ada"), None);
 }
 
@@ -52,7 +53,7 @@ fn refusals_are_counted_in_a_window_that_begins_with_the_first() {
         clock.advance(MINUTE);
     }
     assert_eq!(ban.refused("ada"), None);
-    clock.advance(Micros::from_micros(MINUTE.as_micros() - 1));
+    clock.advance(Duration::from_micros(Micros::from(MINUTE).as_micros() - 1));
     assert_eq!(ban.refused("ada"), Some(HOUR));
 }
 
@@ -62,10 +63,10 @@ fn a_ban_is_not_made_longer_by_coming_back_and_afterwards_all_is_forgotten() {
     let ban = Ban::with_clock(2, HOUR, MINUTE, clock.clone()).unwrap();
     assert_eq!((ban.refused("ada"), ban.refused("ada")), (None, Some(MINUTE)));
     for seconds_left in (1..60).rev() {
-        clock.advance(Micros::from_secs(1));
-        assert_eq!(ban.refused("ada"), Some(Micros::from_secs(seconds_left)));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(ban.refused("ada"), Some(Duration::from_secs(seconds_left)));
     }
-    clock.advance(Micros::from_secs(1));
+    clock.advance(Duration::from_secs(1));
     assert_eq!((ban.refused("ada"), ban.refused("ada")), (None, Some(MINUTE)));
     ban.lift("ada");
     assert_eq!((ban.is_banned("ada"), ban.refused("ada")), (None, None));
@@ -86,8 +87,8 @@ fn keys_without_room_are_not_banned_for_what_others_did() {
 fn no_refusals_count_as_one_and_impossible_times_are_errors() {
     let clock = ManualClock::new();
     assert_eq!(ban(0, &clock).refused("ada"), Some(HOUR));
-    assert!(Ban::new(1, Micros::ZERO, HOUR).is_err());
-    assert!(Ban::new(1, HOUR, Micros::ZERO).is_err());
+    assert!(Ban::new(1, Duration::ZERO, HOUR).is_err());
+    assert!(Ban::new(1, HOUR, Duration::ZERO).is_err());
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn refusals_at_the_same_time_begin_one_ban_and_leave_nothing_behind() {
     });
     assert_eq!(ban.is_banned("ada"), Some(HOUR));
     assert!(unbanned.into_inner() < 50);
-    clock.pass(HOUR.as_micros());
+    clock.pass(Micros::from(HOUR).as_micros());
     let refused: Vec<_> = (0..50).map(|_| ban.refused("ada")).collect();
     assert!(refused[..49].iter().all(Option::is_none), "all was forgotten");
     assert_eq!(refused[49], Some(HOUR));

@@ -3,12 +3,12 @@
 
 use crate::packed::{TODAY_US, TestClock};
 use crate::tasks::{Task, bucket, ms, run};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Request,
-    RuleSpec, Spec,
+    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, OnExcess, Policy, Request, RuleSpec, Spec,
 };
 
-const HOUR: Micros = Micros::from_secs(3_600);
+const HOUR: Duration = Duration::from_secs(3_600);
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
 
 fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Gate<C> {

@@ -1,17 +1,16 @@
 //! The cap on answers remembered in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use tidegate::{
-    AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
-};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp};
 
 /// At this time, no window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
 /// A gate with room for all requests, so that only remembered answers make a difference.
 fn gate(most: usize) -> Gate<Timestamp> {
-    let spec = Spec::new(AlgorithmKind::TokenBucket, 100_000, Micros::from_secs(86_400));
-    let rule = RuleSpec::new("user", spec).key(["user"]).dedupe(Micros::from_secs(10));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 100_000, Duration::from_secs(86_400));
+    let rule = RuleSpec::new("user", spec).key(["user"]).dedupe(Duration::from_secs(10));
     let policy = Policy::new(vec![rule]).unwrap();
     let gate = Gate::with_clock(policy, Timestamp::from_micros(BEGIN_US));
     gate.with_max_remembered_answers(most)

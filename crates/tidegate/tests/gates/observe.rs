@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::tasks::{Task, bucket, ms, run};
+use std::time::Duration;
 use tidegate::{
-    Answer, Clock, Descriptor, Gate, ManualClock, Micros, Mode, Observer, OnExcess, Policy,
-    Request, RuleSpec, RuleStatistics, Timestamp,
+    Answer, Clock, Descriptor, Gate, ManualClock, Mode, Observer, OnExcess, Policy, Request,
+    RuleSpec, RuleStatistics, Timestamp,
 };
 
 /// The arguments of an observer: the request's domain and cost, whether it is allowed, how many rules matched.
@@ -184,7 +185,7 @@ fn units_are_counted_by_the_rule_that_passed_or_blocked_them() {
     assert_eq!(counts()[..2], [(6, 0), (6, 2)], "a rule that is met under two keys");
     assert!(!check(&[("ada", 0), ("bob", 3), ("eve", 4)]));
     assert_eq!(counts()[..2], [(6, 7), (6, 5)], "of the two keys only that of bob had no room");
-    clock.advance(Micros::from_secs(61));
+    clock.advance(Duration::from_secs(61));
     assert_eq!(counts(), [(0, 0); 4]);
 }
 
@@ -231,6 +232,6 @@ fn a_clock_is_what_reads_not_what_counts() {
     let gate = Gate::with_clock(policy, now).with_observer(statistics.clone());
     assert!(ask(1, |request| gate.check_at(request, now).is_allowed()));
     assert_eq!(counted(&statistics, "all"), (1, 0));
-    clock.advance(Micros::from_secs(61));
+    clock.advance(Duration::from_secs(61));
     assert_eq!(counted(&statistics, "all"), (0, 0));
 }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -22,7 +23,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Gate<Timestamp> {
 }
 
 fn per_minute(algorithm: AlgorithmKind, limit: u64) -> Spec {
-    Spec::new(algorithm, limit, Micros::from_secs(60))
+    Spec::new(algorithm, limit, Duration::from_secs(60))
 }
 
 fn ask<C: Clock>(gate: &Gate<C>, entries: &[(&str, &str)]) -> bool {
@@ -54,7 +55,7 @@ struct Ticking(AtomicU64);
 
 impl Clock for Ticking {
     fn now(&self) -> Timestamp {
-        NOW.plus(Micros::from_micros(self.0.fetch_add(1, Relaxed)))
+        NOW.plus(Duration::from_micros(self.0.fetch_add(1, Relaxed)))
     }
 }
 
@@ -65,7 +66,7 @@ fn time_taken_before_the_lock() {
     for algorithm in
         [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue]
     {
-        let mut spec = Spec::new(algorithm, 1_000, Micros::from_secs(1));
+        let mut spec = Spec::new(algorithm, 1_000, Duration::from_secs(1));
         spec.capacity = Some(10);
         let policy = Policy::new(vec![RuleSpec::new("r", spec)]).unwrap();
         let gate = Gate::with_clock(policy, Ticking(AtomicU64::new(0)));
@@ -83,7 +84,7 @@ fn a_limiter_that_refuses_for_ever_after_two_threads_raced() {
     for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 50))]);
         let first = eight_threads(&gate, 100);
-        let later = NOW.plus(Micros::from_secs(180));
+        let later = NOW.plus(Duration::from_secs(180));
         let descriptor = [Descriptor::new(&[])];
         let request = Request::new("default", &descriptor);
         let again = (0..100).filter(|_| gate.check_at(&request, later).is_allowed()).count();
@@ -109,10 +110,10 @@ fn other_keys_give_a_limited_caller_a_fresh_budget() {
 #[test]
 fn a_sweep_forgets_callers_that_are_still_limited() {
     for algorithm in AlgorithmKind::ALL {
-        let spec = Spec::new(*algorithm, 1, Micros::from_millis(100));
+        let spec = Spec::new(*algorithm, 1, Duration::from_millis(100));
         let gate = gate([RuleSpec::new("r", spec).key(["user"])]);
         let at = |user: &str, us| {
-            let (entries, at) = ([("user", user)], NOW.plus(Micros::from_micros(us)));
+            let (entries, at) = ([("user", user)], NOW.plus(Duration::from_micros(us)));
             gate.check_at(&Request::new("default", &[Descriptor::new(&entries)]), at).is_allowed()
         };
         exhaust(|| at("ada", 0));

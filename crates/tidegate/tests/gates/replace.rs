@@ -6,12 +6,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::packed::{TODAY_US, TestClock};
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Answer, Ban, Descriptor, Gate, Limit, Micros, OnFull, Policy, Request, Rule,
     RuleSpec, RuleStatistics, Spec,
 };
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 type Still = Gate<TestClock>;
 
@@ -66,7 +67,7 @@ fn a_removed_rule_is_forgotten_when_it_is_idle() {
     assert!(ask("ada", 1, |request| gate.admits(request)));
     gate.replace(policy([each("b", 10)])).unwrap();
     assert_eq!(gate.keys(), 2);
-    clock.set(TODAY_US + DAY.as_micros());
+    clock.set(TODAY_US + Micros::from(DAY).as_micros());
     gate.replace(policy([each("b", 10)])).unwrap();
     assert_eq!(gate.keys(), 1, "that of the rule in force is dropped when it is met");
 }
@@ -109,9 +110,9 @@ fn what_a_rule_with_another_key_has_taken_is_not_given_back_to_others() {
 #[test]
 fn a_request_asked_again_under_its_id_takes_nothing_also_when_its_rule_was_away_meanwhile() {
     let clock = TestClock::at(TODAY_US);
-    let brief = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
+    let brief = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(1));
     let mut rule = RuleSpec::new("a", brief).key(["user"]);
-    rule.dedupe = Some(Micros::from_secs(3_600));
+    rule.dedupe = Some(Duration::from_secs(3_600));
     let gate = Gate::with_clock(policy([rule.clone()]), clock.clone());
     let again =
         || ask("ada", 1, |request| gate.check(&request.with_id("x").unwrap()).is_repeated());

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::changes::History;
 use crate::packed::{long, together};
-use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 const USERS: [&str; 4] = ["ada", "bob", "eve", "joe"];
 
 fn each(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {

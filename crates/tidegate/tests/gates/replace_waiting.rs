@@ -67,7 +67,7 @@ fn who_waits_keeps_its_place_wherever_its_rule_stands() {
     let began = clock.now();
     run(&mut tasks, &clock);
     assert!(tasks.iter().all(|task| is_admitted(task) == Some(true)));
-    let ends = tasks.iter().map(|task| task.end.as_ref().unwrap().0.since(began));
+    let ends = tasks.iter().map(|task| task.end.as_ref().unwrap().0.duration_since(began));
     assert_eq!(ends.collect::<Vec<_>>(), [ms(4), ms(5), ms(6)], "in the order in which they came");
     let (_, answer) = tasks[0].end.as_ref().unwrap();
     assert_eq!(answer.matched().len(), 3, "it is charged to all rules of now");

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Answer, Ban, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Problem,
     Request, RuleSpec, RuleStatistics, Spec, Usage,
 };
 
-const HOUR: Micros = Micros::from_secs(3_600);
+const HOUR: Duration = Duration::from_secs(3_600);
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 const KIND: &[(&str, &str)] = &[("kind", "request")];
 
@@ -60,9 +61,9 @@ fn the_fourth_report_of_300_of_1000_is_taken_and_the_next_look_is_refused() {
         assert_eq!(look.retry_after(), report.retry_after(), "the same unit is waited for");
         // A peek takes nothing, and reports the shortest wait.
         let wait = look.retry_after().unwrap();
-        clock.advance(Micros::from_micros(wait.as_micros() - 1));
+        clock.advance(Duration::from_micros(Micros::from(wait).as_micros() - 1));
         assert!(!ask(&gate, &[(ADA, 0)]).is_allowed(), "{algorithm:?}");
-        clock.advance(Micros::from_micros(1));
+        clock.advance(Duration::from_micros(1));
         assert!(ask(&gate, &[(ADA, 0)]).is_allowed(), "{algorithm:?}");
     }
 }
@@ -72,7 +73,7 @@ fn a_cost_above_the_limit_is_taken_and_not_answered_never() {
     let (gate, _) = gate(vec![tokens(AlgorithmKind::TokenBucket, 10)]);
     let report = ask(&gate, &[(ADA, 25)]);
     // 15 units are owed, and one more is waited for.
-    let wait = Micros::from_micros(16 * HOUR.as_micros() / 10);
+    let wait = Duration::from_micros(16 * Micros::from(HOUR).as_micros() / 10);
     assert_eq!((report.is_never(), report.retry_after()), (false, Some(wait)));
     assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());
 }
@@ -107,11 +108,11 @@ fn who_reports_is_not_banned_for_it_and_a_banned_key_still_reports() {
         let _ = ask(&gate, &[(ADA, 36_000)]);
     }
     let _ = gate.refund(&Request::new("default", &[Descriptor::new(ADA).cost(4 * 36_000)]));
-    clock.advance(Micros::from_millis(100));
+    clock.advance(Duration::from_millis(100));
     assert!(ask(&gate, &[(ADA, 0)]).is_allowed(), "no report was counted as a refusal");
     let _ = ask(&gate, &[(ADA, 10)]);
     (0..2).for_each(|_| assert!(!ask(&gate, &[(ADA, 0)]).is_allowed()));
-    clock.advance(Micros::from_secs(60));
+    clock.advance(Duration::from_secs(60));
     assert!(!ask(&gate, &[(ADA, 0)]).is_allowed(), "looks are what bans go by");
     let before = left(&gate, "tokens");
     let _ = ask(&gate, &[(ADA, 10)]);
@@ -133,11 +134,11 @@ fn what_was_reported_counts_as_passed_and_a_refused_look_as_one_unit() {
 
 #[test]
 fn a_bucket_that_starts_empty_begins_to_fill_with_a_look() {
-    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(10));
     spec.initial = Some(0);
     let (gate, clock) = gate(vec![RuleSpec::new("all", spec).usage(Usage::Reported)]);
     assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());
-    clock.advance(Micros::from_secs(1));
+    clock.advance(Duration::from_secs(1));
     assert!(ask(&gate, &[(ADA, 0)]).is_allowed());
 }
 

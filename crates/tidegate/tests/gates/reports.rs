@@ -6,8 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Gate<Timestamp> {
@@ -18,7 +19,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Gate<Timestamp> {
 }
 
 fn log(name: &str, limit: u64, seconds: u64) -> RuleSpec {
-    RuleSpec::new(name, Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(seconds)))
+    RuleSpec::new(name, Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(seconds)))
 }
 
 fn ask(gate: &Gate<Timestamp>, cost: u64) -> Answer<'_> {
@@ -43,8 +44,8 @@ fn when_denied_the_denying_rule_with_the_longest_wait_is_reported() {
     assert!(ask(&gate, 2).is_allowed());
     let answer = ask(&gate, 1);
     assert_eq!(reported(&answer), "long", "`wide` waits longest for its reset, but denies nothing");
-    assert_eq!(answer.retry_after(), Some(Micros::from_secs(60)));
-    assert_eq!(answer.reset_after(), Micros::from_secs(600), "the longest of all");
+    assert_eq!(answer.retry_after(), Some(Duration::from_secs(60)));
+    assert_eq!(answer.reset_after(), Duration::from_secs(600), "the longest of all");
 }
 
 #[test]
@@ -80,11 +81,11 @@ fn ties_between_descriptors_go_to_the_rule_that_is_first_in_the_file() {
 #[test]
 fn the_delay_is_the_longest_of_all_queues() {
     let queue = |name, limit| {
-        RuleSpec::new(name, Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(60)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::LeakyQueue, limit, Duration::from_secs(60)))
     };
     let gate = gate([queue("fast", 60), queue("slow", 20), log("log", 99, 60)]);
     let delays: Vec<_> = (0..3).map(|_| ask(&gate, 1).delay()).collect();
-    assert_eq!(delays, [0, 3, 6].map(Micros::from_secs));
+    assert_eq!(delays, [0, 3, 6].map(Duration::from_secs));
     let refused = ask(&gate, 20);
     assert!(!refused.is_allowed() && refused.delay().is_zero(), "nothing is held that is refused");
 }

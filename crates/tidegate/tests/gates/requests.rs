@@ -6,9 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OverrideSpec, Policy, Request,
-    RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, OverrideSpec, Policy, Request, RuleSpec, Spec,
+    Timestamp,
 };
 
 type Frozen = Gate<Timestamp>;
@@ -19,7 +20,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Frozen {
 }
 
 fn log(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60))
+    Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60))
 }
 
 fn check<'g>(gate: &'g Frozen, entries: &[(&str, &str)], cost: u64) -> Answer<'g> {
@@ -91,16 +92,16 @@ fn an_exact_rule_wants_these_entries_in_this_order_and_no_others() {
 
 #[test]
 fn an_override_may_change_the_window_and_the_capacity() {
-    let mut bucket = Spec::new(AlgorithmKind::TokenBucket, 60, Micros::from_secs(60));
+    let mut bucket = Spec::new(AlgorithmKind::TokenBucket, 60, Duration::from_secs(60));
     bucket.capacity = Some(2);
     let mut over = OverrideSpec::new("user", "ada");
-    (over.window, over.capacity) = (Some(Micros::from_secs(120)), Some(4));
+    (over.window, over.capacity) = (Some(Duration::from_secs(120)), Some(4));
     let gate = gate([RuleSpec::new("r", bucket).key(["user"]).with_override(over)]);
     assert_eq!(admitted(&gate, &[("user", "bob")]), 2);
     assert_eq!(admitted(&gate, &[("user", "ada")]), 4);
     let wait = |user| check(&gate, &[("user", user)], 1).retry_after();
-    assert_eq!(wait("bob"), Some(Micros::from_secs(1)));
-    assert_eq!(wait("ada"), Some(Micros::from_secs(2)));
+    assert_eq!(wait("bob"), Some(Duration::from_secs(1)));
+    assert_eq!(wait("ada"), Some(Duration::from_secs(2)));
 }
 
 #[test]

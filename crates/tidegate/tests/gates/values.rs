@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, Policy, Request,
     RequestLimit, Rule, RuleSpec, Spec,
 };
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 const USER: &str = "per-user";
 
 fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
@@ -132,7 +133,7 @@ fn of_two_descriptors_with_one_limiter_the_first_that_supplies_values_decides() 
 /// Without the rule for all, the request would be admitted, and its values would come in force.
 #[test]
 fn a_refused_request_does_not_put_its_supplied_values_in_force() {
-    let short = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
+    let short = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(1));
     let clock = TestClock::at(TODAY_US);
     let per_user = RuleSpec::new(USER, log(10)).limit_from_request();
     let (gate, _) = gate_by(clock.clone(), per_user, 15);
@@ -147,7 +148,7 @@ fn a_refused_request_does_not_put_its_supplied_values_in_force() {
     clock.pass(2_000_000);
     assert_eq!(left(&gate, "ada"), [2, 7]);
     let denied = ask(&[("ada", 5)], Some(&supplied), |request| gate.check(request).retry_after());
-    assert_eq!(denied, Some(Micros::from_micros(DAY.as_micros() - 2_000_000)));
+    assert_eq!(denied, Some(Duration::from_micros(Micros::from(DAY).as_micros() - 2_000_000)));
     assert_eq!(left(&gate, "ada"), [2, 7]);
 }
 
@@ -224,7 +225,7 @@ fn a_charge_is_given_back_where_it_was_taken_though_the_plan_has_changed() {
 
 #[test]
 fn under_another_plan_the_same_id_is_another_request() {
-    let per_user = RuleSpec::new(USER, log(2)).dedupe(Micros::from_secs(60));
+    let per_user = RuleSpec::new(USER, log(2)).dedupe(Duration::from_secs(60));
     let (gate, plans) = gate_of(per_user, 50);
     plans.set("ada", log(10));
     let once = || {
@@ -243,7 +244,7 @@ fn under_another_plan_the_same_id_is_another_request() {
 fn a_ban_counts_what_a_plan_refuses() {
     let clock = TestClock::at(TODAY_US);
     let (gate, plans) = gate(9, 50);
-    let hour = Micros::from_secs(3_600);
+    let hour = Duration::from_secs(3_600);
     let ban = Ban::with_clock(2, hour, hour, clock).unwrap();
     let gate = gate.with_ban("default", USER, ban).unwrap();
     plans.set("ada", log(1));
@@ -329,12 +330,12 @@ fn a_rule_that_there_is_not_has_no_plans() {
 #[test]
 fn header_fields_report_the_values_that_decided() {
     let (gate, plans) = gate(2, 50);
-    plans.set("ada", Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60)));
+    plans.set("ada", Spec::new(AlgorithmKind::TokenBucket, 30, Duration::from_secs(60)));
     let field = |own: Option<&RequestLimit>| {
         let fields = ask(&[("ada", 1)], own, |request| tidegate::headers::of(&gate.peek(request)));
         fields.into_iter().find(|(name, _)| *name == "RateLimit-Policy").unwrap().1
     };
     assert_eq!(field(None), r#""per-user";q=30;w=60, "all";q=50;w=86400"#);
-    let supplied = own(Spec::new(AlgorithmKind::FixedWindow, 7, Micros::from_secs(5)));
+    let supplied = own(Spec::new(AlgorithmKind::FixedWindow, 7, Duration::from_secs(5)));
     assert_eq!(field(Some(&supplied)), r#""per-user";q=7;w=5, "all";q=50;w=86400"#);
 }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, together};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, Gate, Limit, Micros, OnFull, Policy, Request, RequestLimit, Rule,
-    RuleSpec, Spec,
+    AlgorithmKind, Descriptor, Gate, Limit, OnFull, Policy, Request, RequestLimit, Rule, RuleSpec,
+    Spec,
 };
 
 const EACH: &str = "each";
 
 fn log(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400))
+    Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400))
 }
 
 /// A gate with a rule for each user, "each", with a plan for ada; before it and behind it a rule for all.

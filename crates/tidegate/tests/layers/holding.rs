@@ -8,18 +8,19 @@ use crate::common::{poll_once, rule};
 use axum::body::Body;
 use http::request::Parts;
 use http::{Request, Response};
+use std::time::Duration;
 use tidegate::tower::{Entries, InFlight, Pacing, RateLimitLayer};
 use tidegate::{
-    AlgorithmKind, Clock, Concurrency, Gate, KeyedLimiter, ManualClock, Micros, Mode, Policy,
-    RuleSpec, Spec, Statistics, Timer, TokioClock,
+    AlgorithmKind, Clock, Concurrency, Gate, KeyedLimiter, ManualClock, Mode, Policy, RuleSpec,
+    Spec, Statistics, Timer, TokioClock,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-const HALF: Micros = Micros::from_millis(500);
+const HALF: Duration = Duration::from_millis(500);
 
 /// One each half second, and room for three that are held.
 fn queue() -> Spec {
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 2, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 2, Duration::from_secs(1));
     spec.capacity = Some(3);
     spec
 }
@@ -33,7 +34,7 @@ fn forms<C: Timer + Clone + 'static>(clock: &C) -> Vec<(&'static str, RateLimitL
     let gate = || gate(vec![RuleSpec::new("even", queue())], clock.clone());
     let plans = || Arc::new(KeyedLimiter::with_clock(queue(), clock.clone()).unwrap());
     let who = || Entries::new().entry("user", |_: &Parts| Some("ann".to_owned()));
-    let long = Micros::from_secs(60);
+    let long = Duration::from_secs(60);
     vec![
         ("new", RateLimitLayer::new(gate())),
         ("waiting", RateLimitLayer::waiting(gate())),
@@ -59,14 +60,14 @@ async fn admitted_requests_reach_the_service_evenly_apart() {
         let reached = Arc::new(Mutex::new(Vec::new()));
         let noted = reached.clone();
         let service = layer.layer(service_fn(move |_: Request<Body>| {
-            noted.lock().unwrap().push(clock.now().since(began));
+            noted.lock().unwrap().push(clock.now().duration_since(began));
             async { Ok::<_, Infallible>(Response::new(Body::empty())) }
         }));
         let asked: Vec<_> = (0..4).map(|_| tokio::spawn(service.clone().oneshot(get()))).collect();
         for request in asked {
             assert_eq!(request.await.unwrap().unwrap().status(), 200, "{form}");
         }
-        let expected = [0, 500, 1_000, 1_500].map(Micros::from_millis);
+        let expected = [0, 500, 1_000, 1_500].map(Duration::from_millis);
         assert_eq!(*reached.lock().unwrap(), expected, "{form}");
     }
 }

@@ -12,9 +12,10 @@ use axum::routing::get;
 use http::{Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use std::time::Duration;
 use tidegate::tower::{Pacing, RateLimitLayer, Reason, Refusal, header};
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, RuleSpec, Spec,
+    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, OnExcess, Policy, RuleSpec, Spec,
     Timestamp,
 };
 use tokio::net::TcpListener;
@@ -61,10 +62,10 @@ fn a_host_that_asks_for_it_is_left_alone_until_then() {
     let mut held = ask("one.example");
     assert!(poll_once(&mut held).is_none());
     assert_eq!(poll_once(&mut ask("two.example")).unwrap().unwrap().status(), 200);
-    clock.advance(Micros::from_millis(4_999));
+    clock.advance(Duration::from_millis(4_999));
     assert!(poll_once(&mut held).is_none());
     assert_eq!(calls.load(Ordering::Relaxed), 2);
-    clock.advance(Micros::from_millis(1));
+    clock.advance(Duration::from_millis(1));
     assert_eq!(poll_once(&mut held).unwrap().unwrap().status(), 200);
 }
 
@@ -75,9 +76,9 @@ fn a_date_is_honoured_as_seconds_are() {
     let service = RateLimitLayer::outgoing(gate(vec![], &clock), Pacing::new()).layer(service);
     poll_once(&mut Box::pin(service.clone().oneshot(to("one.example")))).unwrap().unwrap();
     let mut held = Box::pin(service.oneshot(to("one.example")));
-    clock.advance(Micros::from_micros(9_999_999));
+    clock.advance(Duration::from_micros(9_999_999));
     assert!(poll_once(&mut held).is_none());
-    clock.advance(Micros::from_micros(1));
+    clock.advance(Duration::from_micros(1));
     assert!(poll_once(&mut held).is_some());
 }
 
@@ -85,7 +86,8 @@ fn a_date_is_honoured_as_seconds_are() {
 fn a_hold_that_is_too_long_to_wait_for_is_told_at_once_and_nothing_is_sent() {
     let clock = ManualClock::new();
     let (service, calls) = asks_once(429, "7200");
-    let pacing = Pacing::new().most_hold(Micros::from_secs(60)).most_wait(Micros::from_secs(59));
+    let pacing =
+        Pacing::new().most_hold(Duration::from_secs(60)).most_wait(Duration::from_secs(59));
     let service = RateLimitLayer::outgoing(gate(vec![], &clock), pacing).layer(service);
     poll_once(&mut Box::pin(service.clone().oneshot(to("one.example")))).unwrap().unwrap();
     let told =
@@ -93,14 +95,14 @@ fn a_hold_that_is_too_long_to_wait_for_is_told_at_once_and_nothing_is_sent() {
     let refusal = told.extensions().get::<Refusal>().unwrap();
     assert_eq!(
         (refusal.reason(), refusal.retry_after()),
-        (Reason::Held, Some(Micros::from_secs(60)))
+        (Reason::Held, Some(Duration::from_secs(60)))
     );
     assert_eq!(
         (told.status().as_u16(), &told.headers()["retry-after"]),
         (429, &"60".parse().unwrap())
     );
     assert_eq!(calls.load(Ordering::Relaxed), 1);
-    clock.advance(Micros::from_secs(60));
+    clock.advance(Duration::from_secs(60));
     assert!(poll_once(&mut Box::pin(service.oneshot(to("one.example")))).is_some());
     assert_eq!(calls.load(Ordering::Relaxed), 2);
 }
@@ -121,16 +123,16 @@ async fn asks_late(_: Request<Body>) -> Result<Response<Body>, Infallible> {
 fn held_behind_the_gate(
     clock: &ManualClock,
 ) -> (Arc<Gate<ManualClock>>, impl Future<Output: Sized>) {
-    let wait = OnExcess::Wait { wait: Micros::from_secs(200), max_waiters: 10 };
-    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(100));
+    let wait = OnExcess::Wait { wait: Duration::from_secs(200), max_waiters: 10 };
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(100));
     let gate = gate(vec![RuleSpec::new("pace", spec).on_excess(wait)], clock);
-    let pacing = Pacing::new().most_wait(Micros::from_secs(200));
+    let pacing = Pacing::new().most_wait(Duration::from_secs(200));
     let service = RateLimitLayer::outgoing(gate.clone(), pacing).layer(service_fn(asks_late));
     let ask = || Box::pin(service.clone().oneshot(to("one.example")));
     let (mut first, mut second) = (ask(), ask());
     assert!(poll_once(&mut first).is_none() && poll_once(&mut second).is_none());
     assert_eq!(poll_once(&mut first).unwrap().unwrap().status(), 429);
-    clock.advance(Micros::from_secs(100));
+    clock.advance(Duration::from_secs(100));
     assert!(poll_once(&mut second).is_none(), "admitted by the gate, and held");
     assert_eq!(left(&gate), 1, "given back, to be asked for when the hold has ended");
     (gate, second)
@@ -147,10 +149,10 @@ fn what_is_asked_while_a_request_waits_at_the_gate_is_heeded_too() {
     let clock = ManualClock::new();
     let (_, second) = held_behind_the_gate(&clock);
     let mut second = Box::pin(second);
-    clock.advance(Micros::from_micros(49_999_999));
+    clock.advance(Duration::from_micros(49_999_999));
     assert!(poll_once(&mut second).is_none());
     assert_eq!(clock.sleepers(), 1);
-    clock.advance(Micros::from_micros(1));
+    clock.advance(Duration::from_micros(1));
     assert!(poll_once(&mut second).is_none(), "sent: the service answers when it is polled again");
     assert_eq!(clock.sleepers(), 0);
     assert!(poll_once(&mut second).is_some());
@@ -204,7 +206,7 @@ fn a_grpc_server_that_refuses_is_left_alone_for_its_retry_info() {
     assert_eq!(refused.extensions().get::<Refusal>().unwrap().reason(), Reason::Limit);
     let held = poll_once(&mut call()).unwrap().unwrap();
     assert_eq!(held.extensions().get::<Refusal>().unwrap().reason(), Reason::Held);
-    clock.advance(Micros::from_secs(60));
+    clock.advance(Duration::from_secs(60));
     assert_eq!(status(&poll_once(&mut call()).unwrap().unwrap()), None);
     assert_eq!(served.load(Ordering::Relaxed), 2);
 }
@@ -244,8 +246,8 @@ async fn clones_of_a_real_client_share_the_pace_exactly() {
 /// The first answer, a 429 with a hold of 20 s, comes when all others stand in the gate's line.
 #[test]
 fn after_a_hold_the_pace_is_still_kept() {
-    let wait = OnExcess::Wait { wait: Micros::from_secs(60), max_waiters: 100 };
-    let spec = Spec::new(AlgorithmKind::SlidingLog, 5, Micros::from_secs(1));
+    let wait = OnExcess::Wait { wait: Duration::from_secs(60), max_waiters: 100 };
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 5, Duration::from_secs(1));
     let clock = ManualClock::new();
     let gate = gate(vec![RuleSpec::new("pace", spec).on_excess(wait)], &clock);
     let sent = Arc::new(Mutex::new(Vec::new()));
@@ -269,12 +271,14 @@ fn after_a_hold_the_pace_is_still_kept() {
         for one in &mut asking {
             one.take_if(|one| poll_once(one).is_some());
         }
-        clock.advance(Micros::from_millis(50));
+        clock.advance(Duration::from_millis(50));
     }
     let sent = sent.lock().unwrap();
     assert_eq!(sent.len(), 40);
     let within = |end: &Timestamp| {
-        sent.iter().filter(|at| *at <= end && end.since(**at) < Micros::from_secs(1)).count()
+        sent.iter()
+            .filter(|at| *at <= end && end.duration_since(**at) < Duration::from_secs(1))
+            .count()
     };
     assert_eq!(sent.iter().map(within).max(), Some(5));
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use std::time::Duration;
 use tidegate::tower::{ClientIp, PeerAddr, RateLimitLayer, Reason, Refusal};
-use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Micros, Spec};
+use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 fn limiter(limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
-    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     Arc::new(KeyedLimiter::with_clock(spec, ManualClock::new()).unwrap())
 }
 

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use crate::common::poll_once;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
+use std::time::Duration;
 use tidegate::tower::{Entries, RateLimitLayer, Refusal, header};
-use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Micros, Rule, Spec};
+use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Rule, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// So many a minute; twice as much for whoever has paid, and no limit for `root`.
@@ -17,7 +18,7 @@ fn limiter(limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
 }
 
 fn limiter_by(clock: &ManualClock, limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
-    let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
+    let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     let paid = Arc::new(Rule::new(spec(2 * limit)).unwrap());
     let all = Arc::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
     let plan_of = move |key: &[u8]| match key {
@@ -33,7 +34,7 @@ fn layer(limiter: &Arc<KeyedLimiter<ManualClock>>) -> RateLimitLayer {
 }
 
 fn waiting(limiter: &Arc<KeyedLimiter<ManualClock>>, secs: u64) -> RateLimitLayer {
-    RateLimitLayer::keyed_waiting(limiter.clone(), user(), Micros::from_secs(secs))
+    RateLimitLayer::keyed_waiting(limiter.clone(), user(), Duration::from_secs(secs))
 }
 
 fn user() -> Entries {
@@ -122,7 +123,7 @@ fn who_waits_under_a_plan_goes_in_turn_and_holds_up_nobody_else() {
     assert_eq!(begin(Some("ann")).1, Some(429), "its turn would come in two minutes");
     let others = [Some("bob"), Some("paid eve"), Some("root"), Some("root"), None, None];
     assert_eq!(others.map(|user| begin(user).1), [Some(200); 6]);
-    clock.advance(Micros::from_secs(60));
+    clock.advance(Duration::from_secs(60));
     assert_eq!(poll_once(&mut second).unwrap().status(), 200);
     assert_eq!((limiter.waiting("ann"), limiter.available("ann")), (0, 0));
 }
@@ -147,13 +148,13 @@ fn who_goes_away_while_it_waits_under_a_plan_takes_nothing() {
     assert_eq!(asked.iter_mut().filter_map(poll_once).count(), 1);
     drop(asked);
     assert_eq!(limiter.waiting("ann"), 0);
-    clock.advance(Micros::from_secs(60));
+    clock.advance(Duration::from_secs(60));
     assert_eq!(limiter.available("ann"), 1);
 }
 
 #[test]
 fn the_figures_told_to_one_who_waited_are_those_of_the_plan_that_let_it_through() {
-    let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
+    let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     let rule = |limit| Arc::new(Rule::new(spec(limit)).unwrap());
     let booked = Arc::new(Mutex::new(rule(1)));
     let plan = booked.clone();
@@ -172,7 +173,7 @@ fn the_figures_told_to_one_who_waited_are_those_of_the_plan_that_let_it_through(
 
 #[tokio::test]
 async fn a_limiter_without_plans_is_reported_with_the_rule_that_is_in_force() {
-    let per_minute = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
+    let per_minute = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     let limiter = KeyedLimiter::with_clock(per_minute(2), ManualClock::new()).unwrap();
     let limiter = Arc::new(limiter);
     let service = layer(&limiter).layer(service_fn(hello));

@@ -9,8 +9,9 @@ use crate::common::{gate, rule};
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use std::time::Duration;
 use tidegate::tower::{Entries, RateLimitLayer, Reason, Refusal, extension, header, method};
-use tidegate::{ManualClock, Micros, Statistics};
+use tidegate::{ManualClock, Statistics};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 fn get(fields: &[(&str, &str)]) -> Request<Body> {
@@ -78,7 +79,7 @@ async fn a_refusal_reaches_no_service_and_is_left_for_layers_further_out() {
     let refused = service.oneshot(get(&[])).await.unwrap();
     let refusal = refused.extensions().get::<Refusal>().unwrap();
     assert_eq!((refusal.reason(), refusal.rules()), (Reason::Limit, &["all".to_owned()][..]));
-    assert_eq!(refusal.retry_after(), Some(Micros::from_secs(60)));
+    assert_eq!(refusal.retry_after(), Some(Duration::from_secs(60)));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
@@ -152,7 +153,7 @@ async fn passes_blocks_exceptions_and_response_times_are_counted() {
     ];
     for field in asked.into_iter().chain([("status", "200")]) {
         let answer = service.clone().oneshot(get(&[field])).await;
-        clock.advance(Micros::from_millis(1));
+        clock.advance(Duration::from_millis(1));
         drop(answer);
     }
     let minute = statistics.minute();
@@ -167,7 +168,7 @@ async fn a_request_is_in_flight_until_the_body_of_its_answer_has_ended() {
     let layer = RateLimitLayer::new(gate(vec![])).statistics(statistics.clone());
     let service = layer.layer(service_fn(hello));
     let answer = service.oneshot(get(&[])).await.unwrap();
-    clock.advance(Micros::from_millis(250));
+    clock.advance(Duration::from_millis(250));
     assert_eq!((statistics.in_flight(), statistics.minute().success), (1, 0));
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(&body[..], b"hello");

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::{gate, poll_once, rule};
 use axum::body::Body;
 use http::{Request, Response};
+use std::time::Duration;
 use tidegate::tower::{InFlight, RateLimitLayer, Reason, Refusal, header};
 use tidegate::{
-    AlgorithmKind, Concurrency, Descriptor, Gate, KeyedConcurrency, ManualClock, Micros, OnExcess,
-    Policy, RuleSpec, Spec,
+    AlgorithmKind, Concurrency, Descriptor, Gate, KeyedConcurrency, ManualClock, OnExcess, Policy,
+    RuleSpec, Spec,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -25,8 +26,8 @@ async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
 
 /// One rule for all: two in a second, waiting up to a second and a half.
 fn waiting_gate(clock: &ManualClock) -> Arc<Gate<ManualClock>> {
-    let wait = OnExcess::Wait { wait: Micros::from_millis(1_500), max_waiters: 10 };
-    let spec = Spec::new(AlgorithmKind::SlidingLog, 2, Micros::from_secs(1));
+    let wait = OnExcess::Wait { wait: Duration::from_millis(1_500), max_waiters: 10 };
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 2, Duration::from_secs(1));
     let rule = RuleSpec::new("all", spec).on_excess(wait);
     Arc::new(Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone()))
 }
@@ -51,9 +52,9 @@ fn the_excess_waits_its_turn_and_what_can_not_is_refused_at_once() {
     let first: Vec<_> =
         first.into_iter().map(|done| done.map(|answer| status(answer.unwrap()))).collect();
     assert_eq!(first, [Some(200), Some(200), None, None, Some(429)]);
-    clock.advance(Micros::from_millis(999));
+    clock.advance(Duration::from_millis(999));
     assert!(poll_once(&mut asked[2]).is_none());
-    clock.advance(Micros::from_millis(1));
+    clock.advance(Duration::from_millis(1));
     assert_eq!(status(poll_once(&mut asked[2]).unwrap().unwrap()), 200);
     assert_eq!(status(poll_once(&mut asked[3]).unwrap().unwrap()), 200);
 }
@@ -68,7 +69,7 @@ fn a_client_that_goes_away_keeps_no_place_and_takes_no_unit() {
     assert_eq!((done, waiting(&gate)), (2, 2));
     drop(asked.split_off(2));
     assert_eq!(waiting(&gate), 0);
-    clock.advance(Micros::from_secs(1));
+    clock.advance(Duration::from_secs(1));
     let mut later: Vec<_> = (0..2).map(|_| Box::pin(service.clone().oneshot(get()))).collect();
     assert_eq!(later.iter_mut().filter_map(poll_once).count(), 2);
 }
@@ -76,7 +77,7 @@ fn a_client_that_goes_away_keeps_no_place_and_takes_no_unit() {
 #[test]
 fn a_shaped_request_is_held_until_its_slot() {
     let clock = ManualClock::new();
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 2, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 2, Duration::from_secs(1));
     spec.capacity = Some(5);
     let policy = Policy::new(vec![RuleSpec::new("even", spec)]).unwrap();
     let gate = Arc::new(Gate::with_clock(policy, clock.clone()));
@@ -85,7 +86,7 @@ fn a_shaped_request_is_held_until_its_slot() {
     let mut left = Vec::new();
     for _ in 0..3 {
         left.push(asked.extract_if(.., |request| poll_once(request).is_some()).count());
-        clock.advance(Micros::from_millis(500));
+        clock.advance(Duration::from_millis(500));
     }
     assert_eq!(left, [1, 1, 1]);
 }
@@ -123,7 +124,7 @@ fn a_place_in_flight_can_be_waited_for() {
     let clock = ManualClock::new();
     let limit = Concurrency::with_clock(1, clock.clone());
     let layer = RateLimitLayer::new(gate(vec![]));
-    let layer = layer.in_flight(InFlight::waiting(limit, Micros::from_secs(1)));
+    let layer = layer.in_flight(InFlight::waiting(limit, Duration::from_secs(1)));
     let service = layer.layer(service_fn(hello));
     let mut asked: Vec<_> = (0..3).map(|_| Box::pin(service.clone().oneshot(get()))).collect();
     let first = poll_once(&mut asked[0]).unwrap();
@@ -132,7 +133,7 @@ fn a_place_in_flight_can_be_waited_for() {
     let second = poll_once(&mut asked[1]).unwrap().unwrap();
     assert_eq!(second.status(), 200);
     assert!(poll_once(&mut asked[2]).is_none());
-    clock.advance(Micros::from_micros(1_000_001));
+    clock.advance(Duration::from_micros(1_000_001));
     assert_eq!(poll_once(&mut asked[2]).unwrap().unwrap().status(), 429);
 }
 

@@ -4,11 +4,12 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp,
 };
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
@@ -145,7 +146,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_zero() {
                 }
             };
             assert_eq!(limiter(0, 0), 0, "it begins empty");
-            clock.pass(DAY.as_micros());
+            clock.pass(Micros::from(DAY).as_micros());
             assert_eq!(limiter(used, 1), left);
         }
     }

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use std::time::Duration;
 use testkit::model::{self, Model};
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Decision, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec, Spec,
+    AlgorithmKind, Decision, Descriptor, Gate, OnFull, Policy, Request, RuleSpec, Spec,
 };
 
 const SECOND_US: u64 = 1_000_000;
@@ -26,7 +27,7 @@ fn gate(spec: Spec, max_keys: usize, on_full: OnFull, clock: &TestClock) -> Gate
 }
 
 fn per_minute(algorithm: AlgorithmKind, limit: u64) -> Spec {
-    Spec::new(algorithm, limit, Micros::from_secs(60))
+    Spec::new(algorithm, limit, Duration::from_secs(60))
 }
 
 /// What a request came to.

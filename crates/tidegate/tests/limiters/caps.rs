@@ -4,9 +4,10 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec,
-    Spec, Timestamp,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, OnFull, Policy, Request, RuleSpec, Spec,
+    Timestamp,
 };
 
 /// A clock that is moved by hand, and only forward, so that states are packed.
@@ -29,7 +30,7 @@ const BOTH: [AlgorithmKind; 2] = [AlgorithmKind::FixedWindow, AlgorithmKind::Sli
 
 /// One unit per second for each value of the entry of the rule's own name.
 fn rule(name: &str, algorithm: AlgorithmKind) -> RuleSpec {
-    RuleSpec::new(name, Spec::new(algorithm, 1, Micros::from_secs(1))).key([name])
+    RuleSpec::new(name, Spec::new(algorithm, 1, Duration::from_secs(1))).key([name])
 }
 
 fn ask<'g>(gate: &'g Gate<&Hand>, entries: &[(&str, &str)]) -> Answer<'g> {

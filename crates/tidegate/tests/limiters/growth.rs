@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
-use tidegate::{AlgorithmKind, Anchor, KeyedLimiter, Micros, OnFull, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Anchor, KeyedLimiter, OnFull, Spec};
 
 const KEYS: u32 = 200_000;
 
@@ -14,7 +15,7 @@ fn key(number: u32) -> [u8; 4] {
 
 /// `limit` units per hour, each key's first of them now.
 fn limiter(limit: u64) -> KeyedLimiter<TestClock> {
-    let spec = Spec::new(AlgorithmKind::FixedWindow, limit, Micros::from_secs(3_600));
+    let spec = Spec::new(AlgorithmKind::FixedWindow, limit, Duration::from_secs(3_600));
     KeyedLimiter::with_clock(spec, TestClock::at(TODAY_US)).unwrap()
 }
 
@@ -80,7 +81,7 @@ fn keys_in_use_keep_their_counts_while_the_table_grows_around_them() {
 #[test]
 fn a_table_that_fills_and_empties_again_and_again_never_runs_out_of_places() {
     const CAP: u32 = 1_533;
-    let mut spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(366 * 86_400));
+    let mut spec = Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(366 * 86_400));
     spec.anchor = Some(Anchor::FirstRequest);
     let limiter = KeyedLimiter::new(spec).unwrap().with_max_keys(CAP as usize, OnFull::Refuse);
     for round in 0..if long() { 4_000 } else { 400 } {

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::Rng;
 use tidegate::{
@@ -48,7 +49,7 @@ fn with<T>(both: bool, cost: u64, verb: impl FnOnce(&Request<'_>) -> T) -> T {
 impl All {
     fn new(policy: &model::Policy) -> Self {
         let (spec, clock) = (spec_of(policy), TestClock::at(TODAY_US));
-        let other = Spec::new(AlgorithmKind::FixedWindow, 1_000_000_000, Micros::from_millis(1));
+        let other = Spec::new(AlgorithmKind::FixedWindow, 1_000_000_000, Duration::from_millis(1));
         let rules = vec![
             RuleSpec::new("own", spec).key(["user"]),
             RuleSpec::new("other", other).key(["other"]).mode(Mode::Shadow),
@@ -103,7 +104,7 @@ impl All {
 #[test]
 fn a_debt_of_a_million_is_still_one_when_the_limit_is_a_million() {
     let per_hour = |limit| {
-        let mut spec = Spec::new(AlgorithmKind::FixedWindow, limit, Micros::from_secs(3_600));
+        let mut spec = Spec::new(AlgorithmKind::FixedWindow, limit, Duration::from_secs(3_600));
         spec.anchor = Some(Anchor::FirstRequest);
         spec
     };
@@ -220,7 +221,7 @@ fn a_unit_admitted_beside_the_last_of_a_debt_cuts_nothing_off() {
 #[test]
 fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingCounter] {
-        let (clock, day) = (TestClock::at(TODAY_US), Micros::from_secs(86_400));
+        let (clock, day) = (TestClock::at(TODAY_US), Duration::from_secs(86_400));
         let spec = Spec::new(algorithm, 10, day);
         let rules = vec![RuleSpec::new("own", spec).key(["user"]).max_keys(1, OnFull::Refuse)];
         let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock.clone());
@@ -231,7 +232,7 @@ fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
             assert!(gate.check(&request).is_allowed(), "{algorithm}: {user} finds room");
             assert!(!gate.settle(&request, 1 << 45).is_allowed());
             assert_eq!(gate.keys(), 1);
-            clock.pass(2 * day.as_micros());
+            clock.pass(2 * Micros::from(day).as_micros());
         }
         let entries = [("user", "eve")];
         let descriptors = [Descriptor::new(&entries).cost(10)];

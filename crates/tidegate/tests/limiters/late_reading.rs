@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, Micros, Spec, Timestamp};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, Spec, Timestamp};
 
 /// A clock whose readings are given one by one; the last stands.
 #[derive(Clone, Default)]
@@ -37,7 +38,7 @@ fn time_taken_before_the_lock_moves_no_state_back() {
     let alone_is_whole = [AlgorithmKind::SlidingWindow, AlgorithmKind::SlidingLog];
     let by_key_is_whole = [&alone_is_whole[..], &[AlgorithmKind::SlidingCounter]].concat();
     for algorithm in AlgorithmKind::ALL {
-        let spec = Spec::new(*algorithm, 1, Micros::from_secs(60));
+        let spec = Spec::new(*algorithm, 1, Duration::from_secs(60));
         // A queue of one place serves one and holds one.
         let most = if *algorithm == AlgorithmKind::LeakyQueue { 2 } else { 1 };
         let clock = Readings::default();
@@ -70,7 +71,7 @@ fn admitted(clock: &Readings, late: bool, ask: impl Fn() -> bool) -> u32 {
 /// all the same, nor forget the units of the one before it.
 #[test]
 fn a_late_reading_does_not_take_a_sliding_counter_back_to_an_earlier_window() {
-    let spec = Spec::new(AlgorithmKind::SlidingCounter, 100, Micros::from_secs(10));
+    let spec = Spec::new(AlgorithmKind::SlidingCounter, 100, Duration::from_secs(10));
     let clock = Readings::default();
     clock.are(&[3_600]);
     let limiter = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Micros, Rule, Spec, Under};
+use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Rule, Spec, Under};
 
-pub(crate) const DAY: Micros = Micros::from_secs(86_400);
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 const KEYS: [&str; 3] = ["ada", "bob", ""];
 const WALKS: u64 = 300;
 const STEPS: usize = 200;

@@ -3,6 +3,7 @@
 
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::planned::{DAY, limiter, per_day};
+use std::time::Duration;
 use tidegate::{AlgorithmKind, KeyedLimiter, Limit, Micros, OnFull, Rule, Spec, Under};
 
 #[test]
@@ -55,7 +56,7 @@ fn idle_limiters_make_room_under_any_plan() {
         for number in 0..10_u64 {
             let algorithm =
                 AlgorithmKind::ALL[(round + number) as usize % AlgorithmKind::ALL.len()];
-            let plan = Rule::new(Spec::new(algorithm, 5, Micros::from_secs(1))).unwrap();
+            let plan = Rule::new(Spec::new(algorithm, 5, Duration::from_secs(1))).unwrap();
             assert!(limiter.admits(Under(&plan, format!("{round} {number}")), 1), "{round}");
         }
         clock.pass(3_000_000);
@@ -90,7 +91,7 @@ fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
 }
 
 fn log(limit: u64, window_s: u64) -> Rule {
-    Rule::new(Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(window_s))).unwrap()
+    Rule::new(Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(window_s))).unwrap()
 }
 
 #[test]
@@ -101,7 +102,11 @@ fn calls_that_are_denied_under_two_figures_do_not_starve_a_key() {
     clock.pass(400_000);
     assert!(!limiter.admits(Under(&other, "key"), 1));
     let told = limiter.check(Under(&other, "key"), 1);
-    assert_eq!(told.retry_after(), Some(Micros::from_micros(600_000)), "what was taken goes then");
+    assert_eq!(
+        told.retry_after(),
+        Some(Duration::from_micros(600_000)),
+        "what was taken goes then"
+    );
     clock.pass(599_999);
     assert!(!limiter.admits(Under(&other, "key"), 1));
     clock.pass(1);
@@ -112,12 +117,12 @@ fn calls_that_are_denied_under_two_figures_do_not_starve_a_key() {
 fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
     let clock = TestClock::at(TODAY_US);
     let limiter = limiter(clock.clone());
-    let mut empty = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
+    let mut empty = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(10));
     empty.initial = Some(0);
     let empty = Rule::new(empty).unwrap();
     assert!(limiter.admits(Under(&log(1, 1), "key"), 1));
     let told = limiter.check(Under(&empty, "key"), 1);
-    clock.pass(told.retry_after().unwrap().as_micros());
+    clock.pass(Micros::from(told.retry_after().unwrap()).as_micros());
     assert!(limiter.admits(Under(&empty, "key"), 1));
 }
 

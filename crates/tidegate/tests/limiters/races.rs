@@ -5,11 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together};
+use std::time::Duration;
 use testkit::model;
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limiter, Micros, Policy, Request,
-    RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limiter, Policy, Request, RuleSpec, Spec,
+    Timestamp,
 };
 
 const SECOND_US: u64 = 1_000_000;
@@ -114,7 +115,7 @@ struct Ticking(AtomicU64);
 
 impl Clock for Ticking {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(TODAY_US).plus(Micros::from_micros(self.0.fetch_add(1, SeqCst)))
+        Timestamp::from_micros(TODAY_US).plus(Duration::from_micros(self.0.fetch_add(1, SeqCst)))
     }
 }
 
@@ -122,7 +123,7 @@ impl Clock for Ticking {
 #[test]
 fn no_window_of_a_running_clock_holds_more_than_the_limit() {
     const LIMIT: usize = 100;
-    let window = Micros::from_millis(1);
+    let window = Duration::from_millis(1);
     let spec = Spec::new(AlgorithmKind::SlidingLog, LIMIT as u64, window);
     let policy = Policy::new(vec![RuleSpec::new("r", spec)]).unwrap();
     let gate = Gate::with_clock(policy, Ticking(AtomicU64::new(0)));
@@ -140,6 +141,6 @@ fn no_window_of_a_running_clock_holds_more_than_the_limit() {
     times.sort_unstable();
     assert!(times.len() > 5 * LIMIT, "{}", times.len());
     for ends in times.windows(LIMIT + 1) {
-        assert!(ends[LIMIT].since(ends[0]) >= window);
+        assert!(ends[LIMIT].duration_since(ends[0]) >= window);
     }
 }

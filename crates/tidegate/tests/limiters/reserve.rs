@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use crate::packed::{TODAY_US, TestClock};
-use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Micros, Spec, Timestamp};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Spec, Timestamp};
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);

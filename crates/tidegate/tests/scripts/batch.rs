@@ -4,13 +4,14 @@
 use std::time::SystemTime;
 
 use redis::Value;
+use std::time::Duration;
 use tidegate::script::{Answer, Batch, Call, Decided, Limiter, Reply, Step};
-use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
 use crate::walk_batch::{Told, is_of_others, run_batch};
 
-const HOUR: Micros = Micros::from_secs(3_600);
+const HOUR: Duration = Duration::from_secs(3_600);
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> Rule {
     Rule::new(Spec::new(algorithm, limit, HOUR)).unwrap()
@@ -222,7 +223,7 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
         vec![one("other", &other, 1)],
     ];
     let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
-    let remembered = calls[2].clone().remembering(b"answer".to_vec(), HOUR);
+    let remembered = calls[2].clone().remembering(b"answer".to_vec(), HOUR.into());
     let merged = [(&calls[0], 1), (&calls[1], 2), (&remembered, 1), (&calls[3], 2), (&calls[4], 1)];
     let told = run_batch(&client, &merged);
     for (number, told) in told.iter().enumerate() {
@@ -239,7 +240,7 @@ fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
     let client = server.client();
     let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let limiters = [one("bucket", &bucket, 2)];
-    let call = ask(&limiters).remembering(b"answer".to_vec(), HOUR);
+    let call = ask(&limiters).remembering(b"answer".to_vec(), HOUR.into());
     assert!(call.can_merge() && !call.is_repeat_of(&call.clone()), "each is a request of its own");
     let told = run_batch(&client, &[(&call, 1), (&call, 3), (&ask(&limiters), 1), (&call, 1)]);
     let first = decided(&call, &limiters, &told[0][0]);
@@ -270,7 +271,7 @@ fn a_key_that_a_batch_wrote_expires_when_it_is_idle() {
             let told = run_batch(&client, &[(&call, times)]);
             let told = decided(&call, &limiters, told[0].last().unwrap());
             assert!(told.allowed);
-            let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+            let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
             let expires_ms = client.int(&["PEXPIRETIME", &key]);
             assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "{rule:?}");
         }

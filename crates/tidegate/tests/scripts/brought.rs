@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use std::time::Duration;
 use tidegate::script::{Limiter, Step};
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Policy, Request,
@@ -106,7 +107,7 @@ fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_mo
                     );
                 }
                 put(800);
-                clock.0.fetch_add(wait.as_micros() - 1, SeqCst);
+                clock.0.fetch_add(Micros::from(wait).as_micros() - 1, SeqCst);
                 assert!(!ask(&asked, Some(&other), 4, Step::Peek).is_allowed());
                 clock.0.fetch_add(1, SeqCst);
                 assert!(ask(&asked, Some(&other), 4, Step::Ask).is_allowed());
@@ -153,7 +154,7 @@ fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
     let server = Server::start();
     let client = server.client();
     let window = minute(AlgorithmKind::FixedWindow, 10, None);
-    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(10));
     spec.initial = Some(1);
     let bucket = Rule::new(spec).unwrap();
     let own = RequestLimit::new(bucket.clone());

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex};
 
 use crate::server::policies::checked;
 use crate::server::{Client, Server, long};
+use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Limiter, Step};
 use tidegate::{
-    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Mode, Policy, Request,
-    RequestLimit, Rule, RuleSpec, Spec, Timestamp, Usage,
+    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Mode, Policy, Request, RequestLimit,
+    Rule, RuleSpec, Spec, Timestamp, Usage,
 };
 
 const NAMES: [&str; 3] = ["planned", "plain", "brought"];
@@ -47,7 +48,7 @@ fn figures(rng: &mut Rng, layout: Layout) -> Rule {
         let mut spec = *rule.spec();
         spec.layout = (algorithm == model::AlgorithmKind::SlidingLog).then_some(layout);
         if rng.chance(3) {
-            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Micros::from_secs(1));
+            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Duration::from_secs(1));
             spec.window = None;
         }
         return Rule::new(spec).unwrap();
@@ -108,7 +109,7 @@ impl<'c> Walk<'c> {
     fn is_used(&self, rng: &mut Rng) -> bool {
         let (one, other, context) = self.step(rng, Step::Peek, None, 0);
         assert_eq!(one, other, "{context}");
-        one.1.iter().filter(|one| one.reset_after > Micros::ZERO).count() == 3
+        one.1.iter().filter(|one| one.reset_after() > Duration::ZERO).count() == 3
     }
 
     /// Whether a request of a cost above 0, which meets all rules, reports usage.
@@ -237,7 +238,7 @@ fn figures_of_plans_and_requests_are_told_as_in_memory() {
 
 /// A rule of so many units a minute.
 pub(super) fn minute(algorithm: AlgorithmKind, limit: u64, layout: Option<Layout>) -> Rule {
-    let mut spec = Spec::new(algorithm, limit, Micros::from_secs(60));
+    let mut spec = Spec::new(algorithm, limit, Duration::from_secs(60));
     spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     spec.layout = layout;
     Rule::new(spec).unwrap()
@@ -257,7 +258,7 @@ fn a_wait_for_other_figures_is_remembered_with_the_answer() {
     let both = [shadow(), Limiter::new(b"enforced", &window, 1).unwrap()];
     let ask = |seconds| {
         let call = Call::new(&both, Step::Ask, at(seconds));
-        let mut call = call.remembering(b"answer".to_vec(), Micros::from_secs(60));
+        let mut call = call.remembering(b"answer".to_vec(), Duration::from_secs(60).into());
         for _ in 0..2 {
             let reply = client.eval(&call.script, &call.keys, &call.args);
             match call.answer(&both, &reply).unwrap() {
@@ -271,7 +272,7 @@ fn a_wait_for_other_figures_is_remembered_with_the_answer() {
     let (first, again) = (ask(20), ask(30));
     assert!(first.allowed && !first.repeated && again.repeated);
     let wait = first.decisions[0].retry_after();
-    assert_eq!(wait, Some(Micros::from_secs(40)), "when the log has let go of what it counts");
+    assert_eq!(wait, Some(Duration::from_secs(40)), "when the log has let go of what it counts");
     assert_eq!(first.decisions, again.decisions);
 }
 

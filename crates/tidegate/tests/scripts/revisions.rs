@@ -10,7 +10,7 @@ use crate::server::{Client, Server, long};
 use testkit::model::{self, Policy, Revised};
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Limiter, Revision, Step};
-use tidegate::{AlgorithmKind, Decision, Layout, Outcome, Rule, Timestamp};
+use tidegate::{AlgorithmKind, Decision, Layout, Micros, Outcome, Rule, Timestamp};
 
 /// A time of our days, at the beginning of a second.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -115,7 +115,11 @@ fn walk(client: &Client, rng: &mut Rng, key: &str, mut nodes: [Node; 2], restart
             assert!(restarts || inside <= most, "{}: {inside} of {most}", context());
         } else if let Some(wait) = told.retry_after() {
             let longest = longest_wait_us(model.policy()).max(longest_wait_us(&node.policy));
-            assert!(wait.as_micros() <= longest, "{}: {wait:?} of {longest}", context());
+            assert!(
+                Micros::from(wait).as_micros() <= longest,
+                "{}: {wait:?} of {longest}",
+                context()
+            );
         }
     }
     assert!(model.changes() <= 1 + 2 * began, "{key}: {} changes", model.changes());

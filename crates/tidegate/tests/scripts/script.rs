@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Client, Server};
+use std::time::Duration;
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
 use tidegate::{AlgorithmKind, Layout, Micros, Outcome, Rule, Spec, Timestamp};
 
-fn rule(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Rule {
+fn rule(algorithm: AlgorithmKind, limit: u64, window: Duration) -> Rule {
     Rule::new(Spec::new(algorithm, limit, window)).unwrap()
 }
 
@@ -34,7 +35,7 @@ fn the_file_of_each_algorithm_is_lua_by_itself() {
     let server = Server::start();
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
-        let rule = rule(*algorithm, 5, Micros::from_secs(60));
+        let rule = rule(*algorithm, 5, Duration::from_secs(60));
         let file = rule.script_input(1).unwrap().script.text;
         let loaded = client.run(&[b"SCRIPT", b"LOAD", file.as_bytes()]);
         assert!(loaded.is_ok(), "{algorithm}: {loaded:?}");
@@ -49,7 +50,7 @@ fn the_time_is_the_servers() {
     let server = Server::start();
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
-        let rule = rule(*algorithm, 5, Micros::from_secs(60));
+        let rule = rule(*algorithm, 5, Duration::from_secs(60));
         let before = time(&client);
         let decided = client.step(&one(algorithm.name(), &rule, 1), Step::Ask, None);
         assert!((before..=time(&client)).contains(&decided.at), "{algorithm}");
@@ -62,11 +63,11 @@ fn a_key_expires_at_the_first_millisecond_at_which_it_is_idle() {
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
         // Of the log, entries one behind the other, then in a ring.
-        let rule = rule(*algorithm, 97, Micros::from_secs(3_600));
+        let rule = rule(*algorithm, 97, Duration::from_secs(3_600));
         let key = format!("expiry:{algorithm}");
         for unit in 0..60 {
             let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
-            let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+            let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
             let expires_ms = client.int(&["PEXPIRETIME", &key]);
             let expected = as_good_as_new.div_ceil(1_000).cast_signed();
             assert_eq!(expires_ms, expected, "{algorithm}, unit {unit}");
@@ -81,10 +82,10 @@ fn a_changed_rule_changes_when_its_keys_expire() {
     for algorithm in AlgorithmKind::ALL {
         let key = format!("changed:{algorithm}");
         for (units, hours) in [(40, 2), (2, 1), (2, 3)] {
-            let rule = rule(*algorithm, 97, Micros::from_secs(3_600 * hours));
+            let rule = rule(*algorithm, 97, Duration::from_secs(3_600 * hours));
             for unit in 0..units {
                 let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
-                let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+                let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
                 let expires_ms = client.int(&["PEXPIRETIME", &key]);
                 let expected = as_good_as_new.div_ceil(1_000).cast_signed();
                 assert_eq!(expires_ms, expected, "{algorithm}, {hours} hours, unit {unit}");
@@ -98,13 +99,13 @@ fn a_window_below_a_second_still_expires_its_key() {
     let server = Server::start();
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
-        let rule = rule(*algorithm, 5, Micros::from_millis(20));
+        let rule = rule(*algorithm, 5, Duration::from_millis(20));
         let key = format!("short:{algorithm}");
         assert!(client.step(&one(&key, &rule, 1), Step::Ask, None).allowed);
         let gone = (0..1_000_000).any(|_| client.int(&["EXISTS", &key]) == 0);
         assert!(gone, "{algorithm}");
         let told = client.step(&one(&key, &rule, 1), Step::Peek, None);
-        assert_eq!(told.decisions[0].reset_after, Micros::ZERO, "{algorithm}");
+        assert_eq!(told.decisions[0].reset_after(), Duration::ZERO, "{algorithm}");
     }
 }
 
@@ -113,7 +114,7 @@ fn nothing_is_kept_of_a_limiter_that_is_as_good_as_new() {
     let server = Server::start();
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
-        let rule = rule(*algorithm, 50, Micros::from_secs(60));
+        let rule = rule(*algorithm, 50, Duration::from_secs(60));
         let key = format!("new:{algorithm}");
         client.step(&one(&key, &rule, 0), Step::Ask, None);
         client.step(&one(&key, &rule, 1), Step::Peek, None);
@@ -133,7 +134,7 @@ fn two_requests_in_one_tick_both_count() {
     let client = server.client();
     let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
     for algorithm in AlgorithmKind::ALL {
-        let mut spec = Spec::new(*algorithm, 2, Micros::from_secs(1));
+        let mut spec = Spec::new(*algorithm, 2, Duration::from_secs(1));
         spec.capacity = (*algorithm == AlgorithmKind::LeakyQueue).then_some(1);
         let rule = Rule::new(spec).unwrap();
         let admitted =
@@ -146,7 +147,7 @@ fn two_requests_in_one_tick_both_count() {
 fn a_script_that_the_server_forgot_is_sent_again_and_the_limiter_goes_on() {
     let server = Server::start();
     let client = server.client();
-    let rule = rule(AlgorithmKind::SlidingLog, 10, Micros::from_secs(60));
+    let rule = rule(AlgorithmKind::SlidingLog, 10, Duration::from_secs(60));
     let ask = || client.step(&one("flush", &rule, 1), Step::Ask, None).decisions[0].remaining;
     assert_eq!([ask(), ask()], [9, 8]);
     assert_eq!(client.loaded.get(), 1, "it was sent once");
@@ -165,7 +166,7 @@ fn what_no_limiter_wrote_is_told_and_left_alone() {
     for stored in [b"1".as_slice(), &[0; 22], &[0; 300], &another_version, &another_kind] {
         for algorithm in AlgorithmKind::ALL {
             client.run(&[b"SET", b"foreign", stored]).unwrap();
-            let rule = rule(*algorithm, 5, Micros::from_secs(1));
+            let rule = rule(*algorithm, 5, Duration::from_secs(1));
             let limiters = one("foreign", &rule, 1);
             let call = Call::new(&limiters, Step::Ask, None);
             let reply = client.eval(&call.script, &call.keys, &call.args);
@@ -187,7 +188,7 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
     for algorithm in AlgorithmKind::ALL {
         let key = format!("changed:{algorithm}");
         let remaining = |limit: u64, cost: u64| {
-            let rule = rule(*algorithm, limit, Micros::from_secs(86_400));
+            let rule = rule(*algorithm, limit, Duration::from_secs(86_400));
             let told = client.step(&one(&key, &rule, cost), Step::Ask, None);
             // A queue has one place more than its capacity: the one that is served.
             told.decisions[0].remaining
@@ -195,7 +196,7 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
         };
         assert_eq!(remaining(100, 80), 20, "{algorithm}");
         assert_eq!(remaining(120, 0), 40, "{algorithm}: the difference is added");
-        let rule = rule(*algorithm, 50, Micros::from_secs(86_400));
+        let rule = rule(*algorithm, 50, Duration::from_secs(86_400));
         let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
         assert!(matches!(told.decisions[0].outcome, Outcome::Deny { .. }), "{algorithm}: in debt");
         assert_eq!(remaining(100, 0), 20, "{algorithm}: there and back gives no credit");
@@ -203,7 +204,7 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
 }
 
 /// A log of few units in a sorted set.
-fn sorted_set(limit: u64, window: Micros) -> Rule {
+fn sorted_set(limit: u64, window: Duration) -> Rule {
     let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);
     spec.layout = Some(Layout::SortedSet);
     Rule::new(spec).unwrap()
@@ -213,16 +214,16 @@ fn sorted_set(limit: u64, window: Micros) -> Rule {
 fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_twice() {
     let server = Server::start();
     let client = server.client();
-    let rule = sorted_set(3, Micros::from_millis(30));
+    let rule = sorted_set(3, Duration::from_millis(30));
     let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
     let told = [(); 4].map(|()| client.step(&one("tick", &rule, 1), Step::Ask, at));
     assert_eq!(told.map(|told| told.allowed), [true, true, true, false]);
     assert_eq!(client.int(&["ZCARD", "tick"]), 4, "one for each, and one that says whose it is");
 
-    let hour = sorted_set(90, Micros::from_secs(3_600));
+    let hour = sorted_set(90, Duration::from_secs(3_600));
     for unit in 0..90 {
         let told = client.step(&one("hour", &hour, 1), Step::Ask, None);
-        let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+        let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
         let expires_ms = client.int(&["PEXPIRETIME", "hour"]);
         assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "unit {unit}");
     }
@@ -238,7 +239,7 @@ fn a_sorted_set_of_others_is_told_and_left_alone() {
     let client = server.client();
     client.run(&[b"ZADD", b"foreign", b"1", b"one", b"2", b"two"]).unwrap();
     for layout in [Layout::String, Layout::SortedSet] {
-        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 5, Micros::from_secs(1));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 5, Duration::from_secs(1));
         spec.layout = Some(layout);
         let rule = Rule::new(spec).unwrap();
         let limiters = one("foreign", &rule, 1);
@@ -258,7 +259,7 @@ fn a_sorted_set_of_others_is_told_and_left_alone() {
 fn layouts_measured() {
     let server = Server::start();
     let client = server.client();
-    let window = Micros::from_secs(3_600);
+    let window = Duration::from_secs(3_600);
     for limit in [10_u64, 100, 1_000, 10_000] {
         let mut told = Vec::new();
         for layout in [Layout::String, Layout::SortedSet] {
@@ -267,7 +268,7 @@ fn layouts_measured() {
             let rule = Rule::new(spec).unwrap();
             let key = format!("{layout:?}:{limit}");
             // Full, and an old unit leaves for each that comes.
-            let pause_us = window.as_micros() / limit + 1;
+            let pause_us = Micros::from(window).as_micros() / limit + 1;
             let at = |unit: u64| Timestamp::from_micros(1_763_700_000_000_000 + unit * pause_us);
             for unit in 0..limit {
                 client.step(&one(&key, &rule, 1), Step::Ask, Some(at(unit)));
@@ -296,7 +297,7 @@ fn layouts_measured() {
 fn a_log_takes_a_ninth_of_the_memory_of_a_sorted_set() {
     let server = Server::start();
     let client = server.client();
-    let rule = rule(AlgorithmKind::SlidingLog, 1_000, Micros::from_secs(3_600));
+    let rule = rule(AlgorithmKind::SlidingLog, 1_000, Duration::from_secs(3_600));
     for _ in 0..1_000 {
         let told = client.step(&one("log", &rule, 1), Step::Ask, None);
         let member = format!("{}:0", told.at.as_micros());
@@ -312,7 +313,7 @@ fn a_log_takes_a_ninth_of_the_memory_of_a_sorted_set() {
 fn a_reset_forgets() {
     let server = Server::start();
     let client = server.client();
-    let rule = rule(AlgorithmKind::TokenBucket, 5, Micros::from_secs(60));
+    let rule = rule(AlgorithmKind::TokenBucket, 5, Duration::from_secs(60));
     client.step(&one("reset", &rule, 5), Step::Ask, None);
     let (script, keys) = Call::reset(vec![b"reset".to_vec(), b"none".to_vec()]);
     assert_eq!(client.eval(&script, &keys, &[]), Reply::Int(1));

@@ -6,10 +6,11 @@
 
 use crate::server::policies::rule_of;
 use crate::server::{Server, held, long};
+use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Limiter, Step};
-use tidegate::{AlgorithmKind, Decision, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Decision, Rule, Spec, Timestamp};
 use tidegate_core::look_at_all;
 
 const ALGORITHMS: [model::AlgorithmKind; 7] = [
@@ -133,7 +134,7 @@ fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_ste
     let server = Server::start();
     let client = server.client();
     let rule =
-        |algorithm, limit| Rule::new(Spec::new(algorithm, limit, Micros::from_secs(60))).unwrap();
+        |algorithm, limit| Rule::new(Spec::new(algorithm, limit, Duration::from_secs(60))).unwrap();
     let (wide, narrow) = (rule(AlgorithmKind::SlidingLog, 10), rule(AlgorithmKind::TokenBucket, 2));
     let ask = |wide: &Rule, cost| {
         let both = [Limiter::new(b"wide", wide, cost), Limiter::new(b"narrow", &narrow, cost)];

@@ -4,10 +4,11 @@
 
 use crate::server::policies::rule_of;
 use crate::server::{Client, Server, held, long};
+use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Decided, Limiter, Step};
-use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 /// A time of our days.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -103,7 +104,7 @@ fn what_still_counts_is_given_back_and_what_has_left_is_not() {
     let server = Server::start();
     let client = server.client();
     for algorithm in AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::LeakyQueue) {
-        let rule = Rule::new(Spec::new(*algorithm, 10, Micros::from_secs(10))).unwrap();
+        let rule = Rule::new(Spec::new(*algorithm, 10, Duration::from_secs(10))).unwrap();
         let key = algorithm.name();
         assert!(ask(&client, key, &rule, 4, TODAY_US).allowed);
         assert!(ask(&client, key, &rule, 5, TODAY_US).allowed);
@@ -121,7 +122,7 @@ fn a_rule_that_changed_meanwhile_gives_nothing_back() {
     let server = Server::start();
     let client = server.client();
     let rule = |limit| {
-        Rule::new(Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(10))).unwrap()
+        Rule::new(Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(10))).unwrap()
     };
     assert!(ask(&client, "changed", &rule(10), 4, TODAY_US).allowed);
     let (changed, since) = (rule(20), Timestamp::from_micros(TODAY_US));

@@ -9,8 +9,9 @@
 use crate::server::{Client, Server};
 use crate::version_2::{BEGAN_US, LIMIT, OldNode, bytes, kept, limiter, rule};
 use redis::Value;
+use std::time::Duration;
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 const PAST: &str = "version_1";
 
@@ -58,7 +59,7 @@ fn a_log_that_version_1_wrote_goes_on_whatever_its_size_and_layout() {
     for (units, layout) in
         [(3, Layout::String), (19, Layout::String), (900, Layout::String), (9, Layout::SortedSet)]
     {
-        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 1_000, Micros::from_secs(86_400));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 1_000, Duration::from_secs(86_400));
         spec.layout = Some(layout);
         let rule = Rule::new(spec).unwrap();
         for key in ["then", "now"] {

@@ -17,8 +17,9 @@ use std::path::PathBuf;
 use std::thread;
 
 use crate::server::{Client, Server};
+use std::time::Duration;
 use tidegate::script::{Call, Limiter, Reply, Script, Step};
-use tidegate::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Rule, Spec, Timestamp};
 
 const VERSION: &str = "version_2";
 pub const LIMIT: u64 = 20;
@@ -26,7 +27,7 @@ pub const LIMIT: u64 = 20;
 pub const BEGAN_US: u64 = 1_767_225_600_000_000;
 
 pub fn rule(algorithm: AlgorithmKind) -> Rule {
-    Rule::new(Spec::new(algorithm, LIMIT, Micros::from_secs(86_400))).unwrap()
+    Rule::new(Spec::new(algorithm, LIMIT, Duration::from_secs(86_400))).unwrap()
 }
 
 /// Units admitted when nothing comes back: a queue serves one more than it has places for.

@@ -7,18 +7,19 @@
 
 use crate::server::policies::{checked, rule_of};
 use crate::server::{Client, Server, held, long};
+use std::time::Duration;
 use testkit::model::{self, Policy};
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Limiter, Step};
-use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 const SEED: u64 = 20_261_121;
 /// Steps under one policy before the next begins, on a key of its own.
 const STEPS_OF_A_POLICY: usize = 250;
 
 /// Waits that a script can not tell, and what it tells then at least.
-const END: Micros = Micros::from_micros((1 << 53) - 1);
-const MUCH: Micros = Micros::from_micros(1 << 52);
+const END: Duration = Duration::from_micros((1 << 53) - 1);
+const MUCH: Duration = Duration::from_micros(1 << 52);
 
 fn steps() -> usize {
     if long() { 200_000 } else { 3_000 }
@@ -29,7 +30,7 @@ fn closed(policy: &Policy) -> Rule {
     let mut spec = *rule_of(policy).spec();
     (spec.limit, spec.window) = (tidegate::Limit::Units(0), None);
     Rule::new(spec).unwrap_or_else(|_| {
-        let mut bare = Spec::new(AlgorithmKind::FixedWindow, 0, Micros::from_secs(1));
+        let mut bare = Spec::new(AlgorithmKind::FixedWindow, 0, Duration::from_secs(1));
         bare.window = None;
         Rule::new(bare).unwrap()
     })
@@ -132,7 +133,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
                 // what is given back comes off that.
                 let limiter = Limiter::new(key.as_bytes(), &rule, 0).unwrap();
                 let told = client.step(&[limiter], Step::Peek, Some(at));
-                assert!(told.decisions.iter().all(|told| told.reset_after >= MUCH), "{told:?}");
+                assert!(told.decisions.iter().all(|told| told.reset_after() >= MUCH), "{told:?}");
                 break;
             }
             let cost = if step == Step::Report { actual.max(1) } else { cost };
@@ -142,9 +143,9 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
             let told = client.step(&[limiter], step, Some(at));
             let (allowed, decision) =
                 if looks { core.look(at) } else { core.step(step, at, cost, actual) };
-            if decision.reset_after >= END {
+            if decision.reset_after() >= END {
                 // A debt beyond all telling: the script's stops at 2^53 us.
-                assert!(told.decisions.iter().all(|told| told.reset_after >= MUCH), "{told:?}");
+                assert!(told.decisions.iter().all(|told| told.reset_after() >= MUCH), "{told:?}");
                 break;
             }
             compared += 1;

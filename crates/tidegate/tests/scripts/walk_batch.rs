@@ -6,10 +6,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use redis::Value;
+use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Batch, Call, Limiter, Reply, Revision, Script, Step};
-use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::policies::checked;
 use crate::server::{Client, Server, long, reply};
@@ -82,7 +83,7 @@ impl Asked {
         });
         let call = Call::new(&limiters.collect::<Vec<_>>(), Step::Ask, Some(at));
         let Some(id) = self.id else { return call };
-        call.remembering(format!("{side}:id:{id}").into_bytes(), Micros::from_secs(30))
+        call.remembering(format!("{side}:id:{id}").into_bytes(), Duration::from_secs(30).into())
     }
 }
 
@@ -107,7 +108,7 @@ fn rule(rng: &mut Rng) -> Rule {
             spec.layout = Some(rng.pick([Layout::String, Layout::SortedSet]));
         }
         if rng.chance(4) {
-            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Micros::from_secs(1));
+            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Duration::from_secs(1));
             spec.window = None;
         }
         return Rule::new(spec).unwrap();
@@ -278,8 +279,8 @@ fn a_batch_over_logs_in_rings_is_its_requests_one_after_the_other() {
     let mut seen = Seen::default();
     for number in 0..walks {
         let rules = [30, 300].map(|limit| {
-            let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
-            spec.resolution = Some(Micros::from_micros(1));
+            let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
+            spec.resolution = Some(Duration::from_micros(1));
             Rule::new(spec).unwrap()
         });
         let mut walk = Walk { client: &client, number, rules: rules.to_vec(), known: Vec::new() };

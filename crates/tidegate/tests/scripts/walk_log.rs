@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Client, Server, held, long};
+use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::script::{Limiter, Step};
-use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 /// A time of our days.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -23,9 +24,9 @@ struct Shape {
 }
 
 fn rule(shape: &Shape) -> Rule {
-    let window = Micros::from_micros(shape.window_us);
+    let window = Duration::from_micros(shape.window_us);
     let mut spec = Spec::new(AlgorithmKind::SlidingLog, shape.limit, window);
-    spec.resolution = Some(Micros::from_micros(shape.resolution_us));
+    spec.resolution = Some(Duration::from_micros(shape.resolution_us));
     spec.layout = Some(shape.layout);
     Rule::new(spec).unwrap()
 }

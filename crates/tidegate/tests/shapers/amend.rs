@@ -4,9 +4,10 @@
 use std::task::Poll;
 
 use crate::tasks::{Task, ms, now, push_all, shaper, spec, ten_a_second};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock as _, Departure, Limit, Micros, Next, Refusal, ShaperError, ShapingQueue,
-    Spec, Timestamp,
+    AlgorithmKind, Clock as _, Departure, Limit, Next, Refusal, ShaperError, ShapingQueue, Spec,
+    Timestamp,
 };
 
 const fn at(ms: u64) -> Timestamp {
@@ -190,8 +191,8 @@ fn changing_to_and_fro_gives_no_credit() {
         while let Next::Item(_) = shaper.try_next() {
             left += 1;
         }
-        clock.advance(Micros::from_micros(613));
-        let passed = clock.now().since(began).as_micros();
+        clock.advance(Duration::from_micros(613));
+        let passed = clock.now().duration_since(began).as_micros();
         assert!(left <= 1 + passed * 10 / 1_000_000, "{left} after {passed} us");
     }
     assert!(left > 30, "{left}");

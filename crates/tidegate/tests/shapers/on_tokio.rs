@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Micros, Shaper, Spec, TokioClock};
+use tidegate::{AlgorithmKind, Shaper, Spec, TokioClock};
 use tokio::time::{self, Instant};
 
 fn ten_a_second() -> Shaper<u64, TokioClock> {
-    let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
+    let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1));
     Shaper::with_clock(spec, TokioClock::new()).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! The shaping queue, told the time: slots, refusals, late receivers, clocks, closing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Departure, Micros, Next, Refusal, ShaperError, ShapingQueue, Spec, Timestamp,
 };
@@ -11,7 +12,7 @@ fn ten_a_second<T>(capacity: u64) -> ShapingQueue<T> {
 }
 
 fn spec(limit: u64, window_ms: u64, capacity: u64) -> Spec {
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_millis(window_ms));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Duration::from_millis(window_ms));
     spec.capacity = Some(capacity);
     spec
 }
@@ -32,11 +33,11 @@ fn pushed(
     cost: u64,
 ) -> Result<u64, Refusal> {
     let answer = queue.push(ms(at_ms), name, cost);
-    answer.map(|delay| delay.as_micros() / 1_000).map_err(|refused| refused.refusal)
+    answer.map(|delay| Micros::from(delay).as_micros() / 1_000).map_err(|refused| refused.refusal)
 }
 
 const fn full(retry_ms: u64) -> Result<u64, Refusal> {
-    Err(Refusal::Full { retry_after: Micros::from_millis(retry_ms) })
+    Err(Refusal::Full { retry_after: Duration::from_millis(retry_ms) })
 }
 
 /// The drawing in the guide of the algorithm, item by item.
@@ -61,7 +62,7 @@ fn slots_a_third_of_a_second_apart_never_drift() {
     let mut queue = ShapingQueue::new(spec(3, 1_000, 600)).unwrap();
     for n in 0..=600_u64 {
         let slot_us = (n * 1_000_000).div_ceil(3);
-        assert_eq!(queue.push(ms(0), n, 1).ok(), Some(Micros::from_micros(slot_us)), "{n}");
+        assert_eq!(queue.push(ms(0), n, 1).ok(), Some(Duration::from_micros(slot_us)), "{n}");
     }
     assert_eq!(queue.push(ms(0), 601, 1).unwrap_err().item, 601, "the item comes back");
 }
@@ -221,7 +222,7 @@ fn closed_now_it_gives_back_the_rest_in_order() {
 #[test]
 fn a_rule_that_can_not_shape_is_told_why() {
     let told = |spec| ShapingQueue::<()>::new(spec).unwrap_err().to_string();
-    let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(1));
+    let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1));
     assert!(told(bucket).contains("expected `leaky_queue`"), "{}", told(bucket));
     let unlimited = Spec::unlimited(AlgorithmKind::LeakyQueue);
     assert!(told(unlimited).contains("nothing would bound the queue"));
@@ -236,7 +237,7 @@ fn a_refusal_says_what_helps() {
     queue.push(ms(0), "first", 1).unwrap();
     let refused = queue.push(ms(40), "second", 1).unwrap_err();
     assert_eq!(refused.to_string(), "the queue is full: the same cost fits after 60ms");
-    assert_eq!(refused.refusal.retry_after(), Some(Micros::from_millis(60)));
+    assert_eq!(refused.refusal.retry_after(), Some(Duration::from_millis(60)));
     assert_eq!(Refusal::Never.retry_after(), None);
     assert_eq!(format!("{refused:?}").matches("second").count(), 0, "items need not be printable");
 }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::tasks::{Bell, Task, ms, now, push_all, shaper, ten_a_second};
+use std::time::Duration;
 use testkit::traffic::Rng;
-use tidegate::{Clock as _, Departure, ManualClock, Micros, Next, Refusal, Shaper};
+use tidegate::{Clock as _, Departure, ManualClock, Next, Refusal, Shaper};
 
 #[test]
 fn an_item_comes_in_its_slot_and_not_a_microsecond_sooner() {
@@ -19,9 +20,9 @@ fn an_item_comes_in_its_slot_and_not_a_microsecond_sooner() {
     assert_eq!(now(shaper.next()), Some(Some('A')));
     let mut next = Task::new(shaper.next_departure());
     assert_eq!(next.poll(), Poll::Pending);
-    clock.advance(Micros::from_micros(99_999));
+    clock.advance(Duration::from_micros(99_999));
     assert_eq!((next.woken(), next.poll()), (0, Poll::Pending));
-    clock.advance(Micros::from_micros(1));
+    clock.advance(Duration::from_micros(1));
     assert_eq!(next.woken(), 1);
     assert_eq!(next.poll(), Poll::Ready(Some(Departure { item: 'B', slot })));
 }

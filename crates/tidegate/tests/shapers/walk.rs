@@ -3,6 +3,7 @@
 //! `TIDEGATE_LONG=1` walks twenty times as many.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::time::Duration;
 use testkit::model::{self, Model, Policy};
 use testkit::traffic::Rng;
 use tidegate::{
@@ -30,7 +31,7 @@ impl Naive {
     /// How far a clock may be behind: without a window, as far as any.
     fn window_us(&self) -> u64 {
         let policy = self.model.policy();
-        if policy.window_us > 0 { policy.window_us } else { MAX_WINDOW.as_micros() }
+        if policy.window_us > 0 { policy.window_us } else { Micros::from(MAX_WINDOW).as_micros() }
     }
 
     /// The instant that counts; a clock that is back by more than W takes the slots along.
@@ -70,7 +71,7 @@ impl Naive {
         let said = self.model.peek(now, cost);
         match said.retry_after_us {
             Some(0) if said.allowed => {}
-            Some(us) => return Err(Refusal::Full { retry_after: Micros::from_micros(us) }),
+            Some(us) => return Err(Refusal::Full { retry_after: Duration::from_micros(us) }),
             None => return Err(Refusal::Never),
         }
         let weight = |cost: u64| cost.max(1);
@@ -106,7 +107,7 @@ fn policy(limit: u64, window_us: u64, capacity: u64) -> Policy {
 }
 
 fn spec(policy: &Policy) -> Spec {
-    let window = Micros::from_micros(policy.window_us);
+    let window = Duration::from_micros(policy.window_us);
     let mut spec = Spec::new(AlgorithmKind::LeakyQueue, policy.limit, window);
     spec.window = (policy.window_us > 0).then_some(window);
     spec.capacity = policy.capacity;
@@ -163,7 +164,8 @@ impl Walk {
         let cost = if self.rng.chance(70) { 1 } else { self.rng.below(self.capacity + 3) };
         let said = self.naive.push(self.now, number, cost);
         let answer = self.queue.push(Timestamp::from_micros(self.now), number, cost);
-        let answer = answer.map(Micros::as_micros).map_err(|refused| refused.refusal);
+        let answer =
+            answer.map(|wait| Micros::from(wait).as_micros()).map_err(|refused| refused.refusal);
         assert_eq!(answer, said, "{}: item {number} of {cost} at {}", self.told, self.now);
     }
 
@@ -258,14 +260,14 @@ fn slots_are_evenly_apart_and_in_order() {
     for seed in 0..walks() {
         let mut rng = Rng::new(seed);
         let (limit, window) = (rng.skewed(100_000), rng.between(1_000, 3_000_000));
-        let spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_micros(window));
+        let spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Duration::from_micros(window));
         let mut queue = ShapingQueue::new(spec).unwrap();
         let (mut now, mut before) = (1_000_000, None);
         for number in 0..STEPS {
             now += rng.below(2 * window / limit + 2);
             let cost = rng.between(1, 3);
             let Ok(delay) = queue.push(Timestamp::from_micros(now), number, cost) else { continue };
-            let slot = now + delay.as_micros();
+            let slot = now + Micros::from(delay).as_micros();
             if let Some((slot_before, cost_before)) = before {
                 let apart = u128::from(slot - slot_before + 1) * u128::from(limit);
                 let least = u128::from(cost_before * window);

@@ -9,7 +9,8 @@ use std::task::Poll;
 use std::thread;
 
 use crate::tasks::{Task, ms, push_all, spec, ten_a_second};
-use tidegate::{Clock as _, Micros, Refusal, Shaper};
+use std::time::Duration;
+use tidegate::{Clock as _, Refusal, Shaper};
 
 #[test]
 fn a_handler_is_called_in_each_slot() {
@@ -17,7 +18,7 @@ fn a_handler_is_called_in_each_slot() {
     let began = clock.now();
     let calls = RefCell::new(Vec::new());
     let handler = |name: char| {
-        calls.borrow_mut().push((name, clock.now().since(began)));
+        calls.borrow_mut().push((name, clock.now().duration_since(began)));
         ready(())
     };
     let mut run = Task::new(shaper.clone().run(handler));
@@ -56,7 +57,7 @@ fn a_slow_handler_makes_later_items_late_and_loses_none() {
     let began = clock.now();
     let calls = RefCell::new(Vec::new());
     let handler = |name: char| {
-        calls.borrow_mut().push((name, clock.now().since(began)));
+        calls.borrow_mut().push((name, clock.now().duration_since(began)));
         tidegate::Timer::sleep_until(&clock, clock.now().plus(ms(250)))
     };
     let mut run = Task::new(shaper.clone().run(handler));
@@ -171,9 +172,9 @@ fn a_stream_gives_each_item_in_its_slot_and_ends() {
     shaper.close();
     let mut next = || Task::new(poll_fn(|context| Pin::new(&mut stream).poll_next(context))).poll();
     assert_eq!((next(), next()), (Poll::Ready(Some('A')), Poll::Pending));
-    clock.advance(Micros::from_micros(99_999));
+    clock.advance(Duration::from_micros(99_999));
     assert_eq!(next(), Poll::Pending);
-    clock.advance(Micros::from_micros(1));
+    clock.advance(Duration::from_micros(1));
     assert_eq!(
         (next(), next(), next()),
         (Poll::Ready(Some('B')), Poll::Ready(None), Poll::Ready(None))

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Waker};
 
+use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Micros, Spec, Statistics, Timestamp,
+    AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Spec, Statistics, Timestamp,
 };
 
 /// A clock that moves on with each reading, by more than half a second, so that what is counted by the next
@@ -52,7 +53,7 @@ impl Clock for Ticking {
 /// Every algorithm, with states that are packed and with states that are kept whole, and one unlimited.
 fn limiters() -> impl Iterator<Item = (Spec, bool)> {
     let specs = AlgorithmKind::ALL.iter().flat_map(|algorithm| {
-        [Spec::new(*algorithm, 7, Micros::from_millis(900)), Spec::unlimited(*algorithm)]
+        [Spec::new(*algorithm, 7, Duration::from_millis(900)), Spec::unlimited(*algorithm)]
     });
     specs.flat_map(|spec| [(spec, true), (spec, false)])
 }
@@ -133,18 +134,18 @@ fn counting_reads_no_clock_that_the_decision_has_read() {
 fn what_is_refused_behind_a_line_is_counted_as_well() {
     let clock = ManualClock::new();
     clock.advance_to(Timestamp::from_micros(1_699_999_200_000_000));
-    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(60));
     let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
     let keyed = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
     let statistics = Statistics::with_clock(clock.clone());
     assert!(limiter.admits_counted(1, &statistics) && keyed.admits_counted("key", 1, &statistics));
     let mut context = Context::from_waker(Waker::noop());
-    let mut waiting = pin!(limiter.acquire(1, Micros::from_secs(100)));
-    let mut waiting_by_key = pin!(keyed.acquire("key", 1, Micros::from_secs(100)));
+    let mut waiting = pin!(limiter.acquire(1, Duration::from_secs(100)));
+    let mut waiting_by_key = pin!(keyed.acquire("key", 1, Duration::from_secs(100)));
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     assert!(waiting_by_key.as_mut().poll(&mut context).is_pending());
 
-    clock.advance(Micros::from_secs(5));
+    clock.advance(Duration::from_secs(5));
     assert!(!limiter.admits_counted(1, &statistics));
     assert_eq!(limiter.check_counted(1, &statistics), limiter.check(1));
     assert!(!keyed.admits_counted("key", 1, &statistics));

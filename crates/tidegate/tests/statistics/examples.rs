@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate::{Clock, Micros, Resources, Snapshot, Statistics, Timestamp};
+use std::time::Duration;
+use tidegate::{Clock, Resources, Snapshot, Statistics, Timestamp};
 
 /// A whole minute of our days.
 const TODAY_US: u64 = 1_699_999_200_000_000;
@@ -45,8 +46,8 @@ fn clocked() -> (TestClock, Statistics<TestClock>) {
     (clock.clone(), Statistics::with_clock(clock))
 }
 
-fn wait(ms: u64) -> Option<Micros> {
-    Some(Micros::from_millis(ms))
+fn wait(ms: u64) -> Option<Duration> {
+    Some(Duration::from_millis(ms))
 }
 
 #[test]
@@ -73,8 +74,8 @@ fn what_left_the_window_counts_no_more_though_nobody_wrote_since() {
     for idle_ms in [61_000, 63_500, 64_000, 64_500, 120_000, 128_000, 3_600_000, u64::MAX / 2_000] {
         let stats = stats();
         stats.pass_at(5, at(100));
-        stats.success_at(Micros::from_millis(1), at(100));
-        let later = at(100).plus(Micros::from_millis(idle_ms));
+        stats.success_at(Duration::from_millis(1), at(100));
+        let later = at(100).plus(Duration::from_millis(idle_ms));
         assert_eq!(stats.second_at(later), Snapshot::default(), "{idle_ms}");
         assert_eq!(stats.minute_at(later), Snapshot::default(), "{idle_ms}");
         assert!(stats.seconds_at(later).iter().all(|(_, second)| *second == Snapshot::default()));
@@ -86,7 +87,7 @@ fn a_late_writer_counts_now_and_is_not_lost() {
     let stats = stats();
     stats.pass_at(1, at(5_000));
     stats.pass_at(2, at(100));
-    stats.success_at(Micros::from_micros(7), Timestamp::EPOCH);
+    stats.success_at(Duration::from_micros(7), Timestamp::EPOCH);
     assert_eq!(stats.second_at(at(5_000)).pass, 3);
     let last = *stats.seconds_at(at(5_000)).last().unwrap();
     assert_eq!((last.0, last.1.pass, last.1.success), (at(5_000), 3, 1));
@@ -112,7 +113,7 @@ fn the_seconds_of_a_minute_add_up_to_it() {
     let stats = stats();
     for ms in (0..70_000).step_by(170) {
         stats.pass_at(ms, at(ms));
-        stats.success_at(Micros::from_micros(ms), at(ms));
+        stats.success_at(Duration::from_micros(ms), at(ms));
     }
     let (minute, seconds) = (stats.minute_at(at(69_990)), stats.seconds_at(at(69_990)));
     let begins: Vec<_> = (10..70).map(|second| at(second * 1_000)).collect();
@@ -134,10 +135,13 @@ fn there_is_no_second_before_the_epoch() {
 #[test]
 fn the_end_of_time_is_a_time() {
     let stats = stats();
-    let end = Timestamp::EPOCH.plus(Micros::MAX);
+    let end = Timestamp::EPOCH.plus(Duration::MAX);
     stats.pass_at(1, end);
-    stats.success_at(Micros::MAX, end);
-    assert_eq!(stats.occupy_at(1, 1, 1, end).map(|wait| wait > Micros::from_secs(1)), Some(false));
+    stats.success_at(Duration::MAX, end);
+    assert_eq!(
+        stats.occupy_at(1, 1, 1, end).map(|wait| wait > Duration::from_secs(1)),
+        Some(false)
+    );
     assert_eq!((stats.second_at(end).pass, stats.minute_at(end).success), (1, 1));
 }
 
@@ -146,7 +150,7 @@ fn response_times_have_a_sum_a_least_and_a_mean() {
     let stats = stats();
     assert_eq!((stats.second().rt_min_us, stats.second().rt_mean_us()), (None, None));
     for us in [30, 10, 21] {
-        stats.success_at(Micros::from_micros(us), at(0));
+        stats.success_at(Duration::from_micros(us), at(0));
     }
     let second = stats.second_at(at(0));
     assert_eq!((second.success, second.rt_sum_us), (3, 61));

@@ -10,8 +10,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
+use std::time::Duration;
 use testkit::traffic::Rng;
-use tidegate::{Micros, Resources, Snapshot, Statistics, Timestamp};
+use tidegate::{Resources, Snapshot, Statistics, Timestamp};
 
 const THREADS: u64 = 8;
 const TODAY_US: u64 = 1_699_999_200_000_000;
@@ -90,7 +91,7 @@ fn count(stats: &Statistics<Timestamp>, rng: &mut Rng, now: Timestamp, counted: 
             counted.exception += amount;
         }
         _ => {
-            stats.success_at(Micros::from_micros(amount), now);
+            stats.success_at(Duration::from_micros(amount), now);
             counted.success += 1;
             counted.rt_sum_us += amount;
             counted.rt_min_us = counted.rt_min_us.into_iter().chain([amount]).min();
@@ -130,10 +131,11 @@ fn a_reader_sees_its_own_counts_and_never_too_many() {
         together(seed, |rng| {
             let mut own = 0;
             for _ in 0..VERBS / 4 {
-                let now =
-                    shared.later(rng.below(10_000)).minus(Micros::from_micros(rng.below(900_000)));
+                let now = shared
+                    .later(rng.below(10_000))
+                    .minus(Duration::from_micros(rng.below(900_000)));
                 begun.fetch_add(1, Relaxed);
-                shared.stats.success_at(Micros::from_micros(3), now);
+                shared.stats.success_at(Duration::from_micros(3), now);
                 own += 1;
                 let minute = shared.stats.minute_at(now);
                 assert!(minute.success >= own, "lost: {minute:?}, own {own}");
@@ -154,7 +156,7 @@ fn eight_threads_get_the_limit_and_the_places_ahead_to_the_unit() {
             let mut got = Snapshot::default();
             for _ in 0..VERBS / 10 {
                 match shared.stats.occupy_at(1, LIMIT, 300, shared.now()) {
-                    Some(Micros::ZERO) => got.pass += 1,
+                    Some(Duration::ZERO) => got.pass += 1,
                     Some(_) => got.occupied += 1,
                     None => got.block += 1,
                 }
@@ -182,7 +184,7 @@ fn no_second_passes_more_than_the_limit_while_half_seconds_begin() {
                 let most = rng.pick([0, 10, 40]);
                 if let Some(wait) = shared.stats.occupy_at(units, LIMIT, most, now) {
                     got.pass += units;
-                    got.occupied += if wait > Micros::ZERO { units } else { 0 };
+                    got.occupied += if wait > Duration::ZERO { units } else { 0 };
                 }
                 let second = shared.stats.second_at(now);
                 assert!(second.pass <= LIMIT, "{second:?}");

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+use std::time::Duration;
 use testkit::model::statistics::{Counts, Statistics as Model, What};
 use testkit::traffic::Rng;
 use tidegate::{Micros, Snapshot, Statistics, Timestamp};
@@ -77,7 +78,7 @@ impl Walk {
             What::Pass(units) | What::Occupied(units) => self.stats.pass_at(units, now),
             What::Block(units) => self.stats.block_at(units, now),
             What::Exception(requests) => self.stats.exception_at(requests, now),
-            What::Success(us) => self.stats.success_at(Micros::from_micros(us), now),
+            What::Success(us) => self.stats.success_at(Duration::from_micros(us), now),
         }
         self.model.count(self.now_us, what);
     }
@@ -85,7 +86,10 @@ impl Walk {
     /// Asks both for a place: how long each says to wait.
     fn occupy(&mut self, limit: u64, most: u64) -> Option<u64> {
         let units = self.rng.below(limit / 2 + 2);
-        let wait = self.stats.occupy_at(units, limit, most, self.now()).map(Micros::as_micros);
+        let wait = self
+            .stats
+            .occupy_at(units, limit, most, self.now())
+            .map(|wait| Micros::from(wait).as_micros());
         assert_eq!(wait, self.model.occupy(self.now_us, units, limit, most), "{units} of {limit}");
         wait
     }

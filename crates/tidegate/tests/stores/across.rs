@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use crate::server::{gate_over, gate_with, settings};
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Micros, OnStoreError, Request, Rule, RuleSpec, SharedGate,
-    Spec,
+    AlgorithmKind, Answer, Descriptor, OnStoreError, Request, Rule, RuleSpec, SharedGate, Spec,
 };
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// `limit` units a day for each user.
 fn per_user(limit: u64) -> RuleSpec {
@@ -86,7 +85,7 @@ async fn what_came_first_is_given_back_where_the_second_rule_refuses() {
     let cluster = Cluster::start();
     // More units, but over a far longer window: `per-user` is asked first, and `payments` refuses.
     let mut rules = [per_user(1_000), payments(60)];
-    rules[1].spec.window = Some(Micros::from_secs(3_600));
+    rules[1].spec.window = Some(Duration::from_secs(3_600));
     let (gate, _) = gate_over(&cluster.url(), rules.to_vec()).await;
     let gate = Arc::new(gate);
     let admitted = Arc::new(AtomicU64::new(0));
@@ -163,7 +162,7 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
     // Units of the first request are kept, and units of the second are given back.
     for on_store_error in [OnStoreError::Open, OnStoreError::Closed] {
         let mut hasty = settings(&cluster.url());
-        hasty.timeout = Micros::from_millis(400);
+        hasty.timeout = Duration::from_millis(400);
         let rules = vec![per_user(10), payments(50).on_store_error(on_store_error)];
         let (gate, _) = gate_with(hasty, rules).await;
         cluster.0[second].signal("STOP");

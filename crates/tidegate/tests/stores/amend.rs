@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use crate::server::{Server, check, gate_over, gate_with, rule, settings, until_lost};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, AmendError, Descriptor, Limit, Micros, OnExcess, OnStoreError, OverrideSpec,
-    Problem, Request, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, AmendError, Descriptor, Limit, OnExcess, OnStoreError, OverrideSpec, Problem,
+    Request, RuleSpec, SharedGate, Spec,
 };
 use tokio::task::yield_now;
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     rule(algorithm, limit).spec
@@ -116,7 +117,7 @@ async fn what_can_not_be_kept_or_shared_is_refused_and_changes_nothing() {
     let mut settings = settings(&server.url());
     settings.nodes = Some(10);
     let (gate, _) = gate_with(settings, vec![local]).await;
-    let mut log = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
+    let mut log = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Duration::from_secs(60));
     log.max_memory = Some(1 << 40);
     let Err(AmendError::Rule(told)) = gate.amend("default", &name, log) else { panic!("it fits") };
     let problem = told.iter().next().unwrap().problem.clone();
@@ -173,7 +174,7 @@ async fn waiter(gate: &Arc<SharedGate>, cost: u64) -> tokio::task::JoinHandle<(b
 #[tokio::test]
 async fn who_waits_goes_on_under_the_figures_of_now() {
     let server = Server::start(&[]);
-    let wait = OnExcess::Wait { wait: Micros::from_secs(9 * 86_400), max_waiters: 9 };
+    let wait = OnExcess::Wait { wait: Duration::from_secs(9 * 86_400), max_waiters: 9 };
     for algorithm in
         [AlgorithmKind::SlidingLog, AlgorithmKind::TokenBucket, AlgorithmKind::FixedWindow]
     {

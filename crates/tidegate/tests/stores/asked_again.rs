@@ -1,6 +1,7 @@
 //! Requests that are asked again under their id, of a gate over a store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Limit, Micros, OnStoreError, OverrideSpec, Request,
     RuleSpec, Spec,
@@ -8,7 +9,7 @@ use tidegate::{
 
 use crate::server::{Server, gate_over, rule, until_lost};
 
-const DEDUPE: Micros = Micros::from_secs(10);
+const DEDUPE: Duration = Duration::from_secs(10);
 
 fn remembering(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     rule(algorithm, limit).dedupe(DEDUPE)
@@ -70,7 +71,7 @@ async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
 #[tokio::test]
 async fn one_that_was_held_is_not_held_again_under_its_id() {
     let server = Server::start(&[]);
-    let second = Micros::from_secs(1);
+    let second = Duration::from_secs(1);
     let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, second)).dedupe(DEDUPE);
     let (gate, _) = gate_over(&server.url(), vec![rule]).await;
     let descriptors = [Descriptor::new(&[])];
@@ -82,7 +83,9 @@ async fn one_that_was_held_is_not_held_again_under_its_id() {
     let told = gate.check(&request).await;
     assert!(told.is_repeated() && !told.delay().is_zero());
     // A second hold for the whole delay would end after this timer, which starts earlier.
-    let whole = tokio::time::sleep(std::time::Duration::from_micros(told.delay().as_micros()));
+    let whole = tokio::time::sleep(std::time::Duration::from_micros(
+        Micros::from(told.delay()).as_micros(),
+    ));
     tokio::select! {
         biased;
         again = gate.acquire(&request) => assert!(again.is_repeated() && again.delay().is_zero()),
@@ -93,7 +96,7 @@ async fn one_that_was_held_is_not_held_again_under_its_id() {
 #[tokio::test]
 async fn one_that_asks_again_is_held_until_its_slot() {
     let server = Server::start(&[]);
-    let window = Micros::from_millis(100);
+    let window = Duration::from_millis(100);
     let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, window)).dedupe(DEDUPE);
     let (gate, _) = gate_over(&server.url(), vec![rule]).await;
     let descriptors = [Descriptor::new(&[])];

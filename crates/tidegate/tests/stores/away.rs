@@ -11,8 +11,9 @@ use tokio::task::{JoinSet, yield_now};
 use crate::server::{
     Events, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
 };
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Micros, OnStoreError, Policy, Secret, SharedGate, SharedGateError, StoreError,
+    AlgorithmKind, OnStoreError, Policy, Secret, SharedGate, SharedGateError, StoreError,
 };
 
 fn token(limit: u64, on_store_error: OnStoreError) -> tidegate::RuleSpec {
@@ -64,7 +65,7 @@ async fn a_store_without_memory_left_is_told_of_and_is_no_outage() {
     assert!(events.told().is_empty());
     let answer = check(&gate, "bob", 1).await;
     assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_degraded());
-    assert!(answer.retry_after().unwrap() > Micros::ZERO, "denied, and not `at once`");
+    assert!(answer.retry_after().unwrap() > Duration::ZERO, "denied, and not `at once`");
     let told = events.told();
     assert!(told.len() == 1 && told[0].contains("no memory left"), "{told:?}");
     let (late, _) = gate_over(&server.url(), rules).await;
@@ -100,7 +101,7 @@ async fn nothing_is_decided_on_a_replica_also_not_on_one_that_can_be_written() {
 async fn a_store_that_does_not_answer_is_asked_a_few_times_and_then_left_alone() {
     let server = Server::start(&[]);
     let mut quick = settings(&server.url());
-    quick.timeout = Micros::from_millis(10);
+    quick.timeout = Duration::from_millis(10);
     let mut controls = server.connect();
     let (gate, events) = gate_with(quick, vec![token(100, OnStoreError::Open)]).await;
     redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
@@ -119,7 +120,7 @@ async fn a_store_that_does_not_answer_is_asked_a_few_times_and_then_left_alone()
 async fn a_script_that_does_not_end_keeps_the_store_away_and_no_longer() {
     let server = Server::start(&["--busy-reply-threshold", "1"]);
     let mut quick = settings(&server.url());
-    quick.timeout = Micros::from_millis(10);
+    quick.timeout = Duration::from_millis(10);
     let (gate, events) = gate_with(quick, vec![token(100, OnStoreError::Open)]).await;
     let mut controls = server.connect();
     let mut hog = server.connect();
@@ -236,7 +237,7 @@ async fn more_than_this_nodes_part_leaves_no_debt() {
     until_lost(&gate, &events).await;
     let answer = check(&gate, "ada", 1).await;
     assert!(!answer.is_allowed());
-    let day = Micros::from_secs(86_400);
+    let day = Duration::from_secs(86_400);
     assert!(answer.reset_after() <= day, "{:?}", answer.reset_after());
 }
 

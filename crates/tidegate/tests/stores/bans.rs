@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::server::{Server, check, gate_over, rule, until_lost};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Ban, Descriptor, Micros, OnStoreError, Request, RuleSpec, SharedGate,
-    Spec,
+    AlgorithmKind, Answer, Ban, Descriptor, OnStoreError, Request, RuleSpec, SharedGate, Spec,
 };
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 /// Longer than any `retry_after` of the limiters here.
-const WEEK: Micros = Micros::from_secs(7 * 86_400);
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 fn ban(refusals: u64) -> Ban {
     Ban::new(refusals, DAY, WEEK).unwrap()

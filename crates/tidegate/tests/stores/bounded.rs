@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Layout, Micros, Mode, OnFull, Outcome, Request, RuleSpec,
+    AlgorithmKind, Answer, Descriptor, Layout, Mode, OnFull, Outcome, Request, RuleSpec,
     SharedGate, Spec,
 };
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ use crate::server::{Server, check, gate_over, gate_with, settings};
 const COUNTER: &str = "tidegate:?keys:default:r";
 
 fn named_r(algorithm: AlgorithmKind) -> RuleSpec {
-    RuleSpec::new("r", Spec::new(algorithm, 5, Micros::from_secs(60))).key(["user"])
+    RuleSpec::new("r", Spec::new(algorithm, 5, Duration::from_secs(60))).key(["user"])
 }
 
 fn capped(algorithm: AlgorithmKind, most: usize, on_full: OnFull) -> RuleSpec {
@@ -48,15 +48,15 @@ async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
     let mut set = capped(AlgorithmKind::SlidingLog, 3, OnFull::Refuse);
     set.spec.layout = Some(Layout::SortedSet);
     let global =
-        RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(60)));
+        RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(60)));
     let (gate, _) = gate_over(&server.url(), vec![set, global]).await;
     assert_eq!(own(&gate, 0..9).await, [0, 1, 2]);
     let answer = ask(&gate, "another").await;
     assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_never());
     let [refused, global] = answer.matched()[..] else { panic!("{answer:?}") };
     assert!(refused.is_overflow() && refused.decision().remaining == 0);
-    let retry_after = Micros::from_secs(60);
-    assert_eq!(refused.decision().outcome, Outcome::Deny { retry_after });
+    let retry_after = Duration::from_secs(60);
+    assert_eq!(refused.decision().outcome, Outcome::Deny { retry_after: retry_after.into() });
     assert_eq!(global.decision().remaining, 97, "what is refused costs the other rule nothing");
     let answer = ask(&gate, "1").await;
     assert!(answer.is_allowed() && !answer.is_overflow());
@@ -67,7 +67,7 @@ async fn a_rule_in_shadow_mode_that_has_no_room_refuses_nobody() {
     let server = Server::start(&[]);
     let shadow = capped(AlgorithmKind::TokenBucket, 1, OnFull::Refuse).mode(Mode::Shadow);
     let global =
-        RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(60)));
+        RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(60)));
     let (gate, _) = gate_over(&server.url(), vec![shadow, global]).await;
     for (number, user) in ["a", "b", "c"].into_iter().enumerate() {
         let answer = ask(&gate, user).await;
@@ -80,7 +80,7 @@ async fn a_rule_in_shadow_mode_that_has_no_room_refuses_nobody() {
 #[tokio::test]
 async fn a_key_that_has_expired_makes_room() {
     let server = Server::start(&[]);
-    let window = Micros::from_millis(200);
+    let window = Duration::from_millis(200);
     let spec = Spec::new(AlgorithmKind::SlidingWindow, 5, window);
     let rules = vec![RuleSpec::new("r", spec).key(["user"]).max_keys(2, OnFull::Refuse)];
     let (gate, _) = gate_over(&server.url(), rules).await;
@@ -125,10 +125,10 @@ async fn the_cap_holds_however_many_ask_at_once_from_however_many_nodes() {
     let mut gates = Vec::new();
     for _ in 0..3 {
         let mut patient = settings(&server.url());
-        patient.timeout = Micros::from_secs(20);
+        patient.timeout = Duration::from_secs(20);
         let global = RuleSpec::new(
             "all",
-            Spec::new(AlgorithmKind::SlidingLog, 100_000, Micros::from_secs(60)),
+            Spec::new(AlgorithmKind::SlidingLog, 100_000, Duration::from_secs(60)),
         );
         let rules = vec![capped(AlgorithmKind::TokenBucket, 100, OnFull::Refuse), global];
         gates.push(Arc::new(gate_with(patient, rules).await.0));
@@ -171,7 +171,7 @@ async fn without_memory_who_has_a_limiter_keeps_it_and_who_is_new_is_refused() {
             let server = Server::start(&["--maxmemory-policy", "noeviction"]);
             let mut capped = named_r(*algorithm);
             capped.spec.layout = layout;
-            let global = Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(60));
+            let global = Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(60));
             let rules = vec![RuleSpec::new("all", global), capped];
             let (gate, events) = gate_over(&server.url(), rules).await;
             assert!(ask(&gate, "ada").await.is_allowed());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use testkit::model::{self, Model};
-use tidegate::{AlgorithmKind, Micros, RuleSpec, SharedGate, Spec};
+use tidegate::{AlgorithmKind, RuleSpec, SharedGate, Spec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ fn lasting() -> Duration {
 }
 
 fn short(algorithm: AlgorithmKind) -> RuleSpec {
-    let spec = Spec::new(algorithm, LIMIT, Micros::from_micros(WINDOW_US));
+    let spec = Spec::new(algorithm, LIMIT, Duration::from_micros(WINDOW_US));
     RuleSpec::new(algorithm.name(), spec).key(["user"])
 }
 
@@ -161,7 +161,7 @@ async fn nodes_of_a_cluster_whose_clocks_are_apart_are_told_of_once() {
 async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_one() {
     let nodes = apart();
     for algorithm in AlgorithmKind::ALL {
-        let minute = Micros::from_secs(60);
+        let minute = Duration::from_secs(60);
         let rule = RuleSpec::new("here", Spec::new(*algorithm, 6, minute)).key(["user"]);
         let (gate, _) = gate_over(&nodes.url(), vec![rule]).await;
         let key = |user: &String| format!("tidegate:default:here:{user}");
@@ -176,7 +176,7 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
         assert!(!refused.is_degraded(), "{algorithm}: {refused:?}");
         // The counts of one minute fade over the next one, by a sixth in each step.
         let fades = *algorithm == AlgorithmKind::SlidingCounter;
-        let longest = Micros::from_secs(if fades { 70 } else { 60 });
+        let longest = Duration::from_secs(if fades { 70 } else { 60 });
         assert!(refused.retry_after().unwrap() <= longest, "{algorithm}: {refused:?}");
         let mut more = 0;
         while check(&gate, &user, 1).await.is_allowed() {

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule, settings};
-use tidegate::{AlgorithmKind, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec};
 
 /// Two primaries, each with half of the slots.
 pub(crate) struct Cluster(pub(crate) [Server; 2]);
@@ -81,8 +82,8 @@ impl Way<'_> {
 }
 
 fn bucket(name: &str) -> RuleSpec {
-    let spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(86_400));
-    RuleSpec::new(name, spec).key(["user"]).dedupe(Micros::from_secs(600))
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(86_400));
+    RuleSpec::new(name, spec).key(["user"]).dedupe(Duration::from_secs(600))
 }
 
 /// Asks twice under one id: the second time returns the first answer, wherever its keys live.

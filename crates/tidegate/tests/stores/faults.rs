@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Micros, OnStoreError, Policy, RuleSpec, SharedGate, StoreError, StoreSettings,
+    AlgorithmKind, OnStoreError, Policy, RuleSpec, SharedGate, StoreError, StoreSettings,
 };
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
@@ -178,7 +178,7 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
         gate_with(settings(&proxy.url()), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
     let mut hasty = settings(&proxy.url());
-    hasty.timeout = Micros::from_millis(20);
+    hasty.timeout = Duration::from_millis(20);
     proxy.turn(Way::Slow(Duration::from_millis(100)));
     let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     let late = SharedGate::new(policy, hasty, |_| {}).unwrap();
@@ -217,7 +217,7 @@ async fn answers_that_are_lost_after_the_commit_admit_nobody() {
 async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_is_lost_or_over() {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
-    let remembering = |rule: RuleSpec| rule.dedupe(Micros::from_secs(600));
+    let remembering = |rule: RuleSpec| rule.dedupe(Duration::from_secs(600));
     let rules = rules().into_iter().map(remembering).collect();
     let told = "answers lost, five times a second; asked again under an id";
     let figures = drive(&proxy.url(), rules, told, true, async || {
@@ -244,7 +244,7 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
     let proxy = Proxy::before(server.port).await;
     let rule = rule(AlgorithmKind::TokenBucket, 1_000);
     let mut settings = settings(&proxy.url());
-    settings.timeout = Micros::from_millis(20);
+    settings.timeout = Duration::from_millis(20);
     let (gate, events) = gate_with(settings, closed(vec![rule])).await;
     assert!(check(&gate, "bob", 1).await.is_allowed(), "now the server knows the script");
     proxy.turn(Way::Lossy);

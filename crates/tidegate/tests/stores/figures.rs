@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::server::{Server, gate_over, gate_with, long, rule, settings, until_lost};
+use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, Policy,
-    Request, RequestLimit, Rule, RuleSpec, SharedGate, Spec, StoreError,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, OnExcess, OnStoreError, Policy, Request,
+    RequestLimit, Rule, RuleSpec, SharedGate, Spec, StoreError,
 };
 use tokio::task::yield_now;
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 const USERS: [&str; 2] = ["ada", "bob"];
 
 fn figures(algorithm: AlgorithmKind, limit: u64) -> Spec {
@@ -184,7 +185,7 @@ async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
 #[tokio::test]
 async fn under_another_plan_the_same_id_is_another_request() {
     let server = Server::start(&[]);
-    let rules = vec![rule(AlgorithmKind::SlidingLog, 5).dedupe(Micros::from_secs(600))];
+    let rules = vec![rule(AlgorithmKind::SlidingLog, 5).dedupe(Duration::from_secs(600))];
     let (gate, _) = gate_over(&server.url(), rules).await;
     let plans = Plans::default();
     let gate = gate.with_plans("default", "sliding_log", plans.looked_up()).unwrap();
@@ -206,14 +207,15 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
     let rules = vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(wait).limit_from_request()];
     let (gate, _) = gate_over(&server.url(), rules).await;
     // The rule has one token a day; the request supplies one token a millisecond.
-    let fast = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_millis(1))).unwrap();
+    let fast =
+        Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_millis(1))).unwrap();
     let own = RequestLimit::new(fast);
     assert!(check(&gate, Some(&own), None).await.is_allowed());
     let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
     let answer = gate.acquire(&Request::new("default", &descriptors)).await;
     assert!(answer.is_allowed());
     assert_eq!(answer.matched()[0].values().spec().limit, Limit::Units(1));
-    assert_eq!(answer.matched()[0].values().spec().window, Some(Micros::from_millis(1)));
+    assert_eq!(answer.matched()[0].values().spec().window, Some(Duration::from_millis(1)));
 }
 
 /// Under the values in force, with a window of a second, all waiters are admitted soon; under their own, of a
@@ -221,9 +223,9 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
 #[tokio::test]
 async fn nobody_is_refused_for_those_before_it_by_figures_that_are_not_in_force() {
     let server = Server::start(&[]);
-    let wait = OnExcess::Wait { wait: Micros::from_secs(30), max_waiters: 5 };
+    let wait = OnExcess::Wait { wait: Duration::from_secs(30), max_waiters: 5 };
     let six_a = |window| Spec::new(AlgorithmKind::FixedWindow, 6, window);
-    let rule = RuleSpec::new("r", six_a(Micros::from_secs(1))).key(["user"]).on_excess(wait);
+    let rule = RuleSpec::new("r", six_a(Duration::from_secs(1))).key(["user"]).on_excess(wait);
     let (gate, _) = gate_over(&server.url(), vec![rule.limit_from_request()]).await;
     let own = RequestLimit::new(Rule::new(six_a(DAY)).unwrap());
     // If a second ends in between, the first goes on immediately, and another user starts fresh.

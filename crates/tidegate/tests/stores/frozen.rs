@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Descriptor, Micros, Policy, Request, SharedGate, StoreSettings};
+use tidegate::{Descriptor, Policy, Request, SharedGate, StoreSettings};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
@@ -36,7 +36,7 @@ fn cluster() -> Nodes {
 fn gate(nodes: &Nodes) -> Arc<SharedGate> {
     let mut settings = StoreSettings::new(nodes.url().parse().unwrap());
     if !long() {
-        settings.timeout = Micros::from_millis(500);
+        settings.timeout = Duration::from_millis(500);
     }
     let policy = Policy::new(closed(rules())).unwrap();
     Arc::new(SharedGate::new(policy, settings, Events::default().observer()).unwrap())

@@ -2,11 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule, until_lost};
-use tidegate::{
-    AlgorithmKind, Descriptor, Micros, OnExcess, OnStoreError, Request, RuleSpec, Spec,
-};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Descriptor, OnExcess, OnStoreError, Request, RuleSpec, Spec};
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn log(name: &str, limit: u64) -> RuleSpec {
     RuleSpec::new(name, Spec::new(AlgorithmKind::SlidingLog, limit, DAY))
@@ -16,14 +15,14 @@ fn log(name: &str, limit: u64) -> RuleSpec {
 async fn a_refusal_holds_nothing_and_who_waits_is_held_in_turn() {
     let server = Server::start(&[]);
     // Longer than the day that it takes, by more than the clocks of the store and of this process can differ.
-    let wait = OnExcess::Wait { wait: Micros::from_secs(2 * 86_400), max_waiters: 9 };
+    let wait = OnExcess::Wait { wait: Duration::from_secs(2 * 86_400), max_waiters: 9 };
     let (gate, _) = gate_over(&server.url(), vec![log("all", 1).on_excess(wait)]).await;
     let descriptors = [Descriptor::new(&[])];
     let request = Request::new("default", &descriptors);
     let charge = gate.hold(&request).await.unwrap();
     let refused = gate.hold(&request).await.unwrap_err();
-    assert!(refused.retry_after().is_some_and(|wait| wait > Micros::ZERO));
-    let hasty = request.max_wait(Micros::ZERO);
+    assert!(refused.retry_after().is_some_and(|wait| wait > Duration::ZERO));
+    let hasty = request.max_wait(Duration::ZERO);
     assert!(gate.hold_in_turn(&hasty).await.is_err(), "a limiter is full for a day");
     let released = async {
         while gate.waiting(&request) == 0 {

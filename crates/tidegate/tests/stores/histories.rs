@@ -92,9 +92,9 @@ fn figures(decision: &Decision) -> Expected {
         allowed: decision.is_allowed(),
         limit: decision.limit,
         remaining: decision.remaining,
-        retry_after_us: decision.retry_after().map(Micros::as_micros),
+        retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
         reset_after_us: decision.reset_after.as_micros(),
-        delay_us: decision.delay().as_micros(),
+        delay_us: decision.delay_micros().as_micros(),
     }
 }
 
@@ -107,7 +107,7 @@ struct Pair {
 
 impl Pair {
     fn new(name: &str, algorithm: AlgorithmKind, limit: u64, window_ms: u64) -> Self {
-        let spec = Spec::new(algorithm, limit, Micros::from_millis(window_ms));
+        let spec = Spec::new(algorithm, limit, Duration::from_millis(window_ms));
         let model = model::AlgorithmKind::named(algorithm.name()).unwrap();
         let policy = model::Policy::new(model, limit, window_ms * 1_000);
         Self { spec: RuleSpec::new(name, spec), policy }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::task::Poll;
 
+use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, Policy,
     Request, RuleSpec, SharedGate, Spec,
@@ -16,10 +17,10 @@ use tokio::task::{JoinHandle, yield_now};
 
 use crate::server::{Server, check, gate_over, rule};
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 const fn patient(days: u64, max_waiters: usize) -> OnExcess {
-    OnExcess::Wait { wait: Micros::from_secs(86_400 * days), max_waiters }
+    OnExcess::Wait { wait: Duration::from_secs(86_400 * days), max_waiters }
 }
 
 async fn gate(server: &Server, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
@@ -27,7 +28,7 @@ async fn gate(server: &Server, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
 }
 
 /// Returns the answer to a request that waits for `cost` units.
-async fn acquire(gate: &SharedGate, cost: u64) -> (bool, Option<Micros>, u64) {
+async fn acquire(gate: &SharedGate, cost: u64) -> (bool, Option<Duration>, u64) {
     let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
     let answer = gate.acquire(&Request::new("default", &descriptors)).await;
     assert!(!answer.is_degraded());
@@ -55,7 +56,10 @@ async fn waiter<T: Debug + Send + 'static>(
     task
 }
 
-async fn waiter_for(gate: &Arc<SharedGate>, cost: u64) -> JoinHandle<(bool, Option<Micros>, u64)> {
+async fn waiter_for(
+    gate: &Arc<SharedGate>,
+    cost: u64,
+) -> JoinHandle<(bool, Option<Duration>, u64)> {
     let own = Arc::clone(gate);
     waiter(gate, async move { acquire(&own, cost).await }).await
 }
@@ -68,7 +72,7 @@ async fn give_back(gate: &SharedGate, units: u64) {
 #[tokio::test]
 async fn two_processes_share_a_limit_and_each_keeps_its_order() {
     let server = Server::start(&[]);
-    let window = Micros::from_millis(250);
+    let window = Duration::from_millis(250);
     let rules = || {
         let spec = Spec::new(AlgorithmKind::SlidingLog, 1, window);
         vec![RuleSpec::new("r", spec).key(["user"]).on_excess(patient(1, 100))]
@@ -85,7 +89,8 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
     let mut ends = tasks.join_all().await;
     assert!(ends.iter().all(|((allowed, _, _), _, _)| *allowed));
     ends.sort_unstable_by_key(|((_, _, at_us), _, _)| *at_us);
-    let are_apart = ends.windows(2).all(|pair| pair[1].0.2 - pair[0].0.2 >= window.as_micros());
+    let are_apart =
+        ends.windows(2).all(|pair| pair[1].0.2 - pair[0].0.2 >= Micros::from(window).as_micros());
     assert!(are_apart, "{ends:?}");
     for process in 0..2 {
         let own = ends.iter().filter(|end| end.1 == process).map(|end| end.2);
@@ -103,9 +108,9 @@ async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_
 
 async fn refused_with_its_wait(algorithm: AlgorithmKind, cost: u64) {
     let server = Server::start(&[]);
-    let hour = Micros::from_secs(3_600);
+    let hour = Duration::from_secs(3_600);
     // Longer than two days: some algorithms make the sixth request of a burst wait that long.
-    let wait = Micros::from_secs(49 * 3_600);
+    let wait = Duration::from_secs(49 * 3_600);
     let own = rule(algorithm, 3).on_excess(OnExcess::Wait { wait, max_waiters: 9 });
     let shared = gate(&server, vec![own.clone()]).await;
     let memory = Gate::new(Policy::new(vec![own]).unwrap());
@@ -130,7 +135,7 @@ async fn refused_with_its_wait(algorithm: AlgorithmKind, cost: u64) {
     let (allowed, retry_after, _) = acquire(&shared, cost).await;
     let (wait, other) = (retry_after.unwrap(), told.retry_after().unwrap());
     let apart = wait.as_micros().abs_diff(other.as_micros());
-    assert!(!allowed && apart < hour.as_micros(), "{algorithm}, {cost}: {wait} and {other}");
+    assert!(!allowed && apart < hour.as_micros(), "{algorithm}, {cost}: {wait:?} and {other:?}");
     assert_eq!(waiting(&shared), there.len(), "{algorithm}: it did not wait");
     there.iter().for_each(JoinHandle::abort);
 }

@@ -9,14 +9,14 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use tidegate::tower::{InFlight, Pacing, RateLimitLayer, Reason, Refusal};
 use tidegate::{
-    AlgorithmKind, Concurrency, Descriptor, Micros, OnExcess, OnStoreError, RuleSpec, SharedGate,
-    Spec, Statistics,
+    AlgorithmKind, Concurrency, Descriptor, OnExcess, OnStoreError, RuleSpec, SharedGate, Spec,
+    Statistics,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::server::{Server, gate_over, until_lost};
 
-const DAY: Micros = Micros::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn rule(limit: u64) -> RuleSpec {
     RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, limit, DAY))
@@ -152,9 +152,9 @@ async fn charging_by_outcome_goes_on_without_the_store() {
 #[tokio::test]
 async fn what_a_queue_admits_is_held_until_its_slot() {
     let server = Server::start(&[]);
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 20, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 20, Duration::from_secs(1));
     spec.capacity = Some(2);
-    let wait = OnExcess::Wait { wait: Micros::from_secs(30), max_waiters: 9 };
+    let wait = OnExcess::Wait { wait: Duration::from_secs(30), max_waiters: 9 };
     let gate = gate(&server, RuleSpec::new("even", spec).on_excess(wait)).await;
     for layer in [RateLimitLayer::new(Arc::clone(&gate)), RateLimitLayer::waiting(gate)] {
         let begun = tokio::time::Instant::now();
@@ -168,7 +168,7 @@ async fn what_a_queue_admits_is_held_until_its_slot() {
 #[tokio::test]
 async fn what_is_held_back_after_all_is_given_back() {
     let server = Server::start(&[]);
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 4, Micros::from_secs(2));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 4, Duration::from_secs(2));
     spec.capacity = Some(3);
     let gate = gate(&server, RuleSpec::new("even", spec)).await;
     let most = left(&gate).await;
@@ -203,7 +203,7 @@ async fn places_in_flight_statistics_and_pacing_are_as_over_a_gate_in_memory() {
     assert_eq!((seen.pass, seen.block, seen.exception), (3, 2, 1));
 
     gate.reset(&tidegate::Request::new("default", &[Descriptor::new(&[])])).await.unwrap();
-    let pacing = Pacing::new().most_wait(Micros::from_secs(1));
+    let pacing = Pacing::new().most_wait(Duration::from_secs(1));
     let outgoing = RateLimitLayer::outgoing(Arc::clone(&gate), pacing);
     assert_eq!(get(&outgoing, "/alone").await.status(), StatusCode::TOO_MANY_REQUESTS);
     let held = get(&outgoing, "/").await;

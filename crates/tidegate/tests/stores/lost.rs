@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, Layout, Micros, OnStoreError, Request, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Descriptor, Layout, OnStoreError, Request, RuleSpec, SharedGate, Spec,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -88,7 +89,7 @@ async fn between(
 }
 
 /// Makes a gate behind a proxy, after the first check of its store has ended and its scripts are known.
-async fn behind(proxy: &Proxy, timeout: Micros, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
+async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
     let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
     settings.timeout = timeout;
     let (gate, events) = gate_with(settings, rules).await;
@@ -108,7 +109,7 @@ fn server() -> Server {
 }
 
 fn remembering(algorithm: AlgorithmKind) -> RuleSpec {
-    rule(algorithm, 10).dedupe(Micros::from_secs(600))
+    rule(algorithm, 10).dedupe(Duration::from_secs(600))
 }
 
 async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
@@ -125,7 +126,8 @@ async fn a_reply_lost_after_commit_is_asked_for_again_and_nothing_is_taken_twice
     let server = server();
     for algorithm in AlgorithmKind::ALL {
         let proxy = Proxy::before(&server).await;
-        let (gate, _) = behind(&proxy, Micros::from_secs(30), vec![remembering(*algorithm)]).await;
+        let (gate, _) =
+            behind(&proxy, Duration::from_secs(30), vec![remembering(*algorithm)]).await;
         let entries = [("user", algorithm.name())];
         let descriptors = [Descriptor::new(&entries)];
         let request = Request::new("default", &descriptors).with_id("a").unwrap();
@@ -141,9 +143,9 @@ async fn a_reply_lost_after_commit_is_asked_for_again_and_nothing_is_taken_twice
 #[tokio::test]
 async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remember_is() {
     let server = server();
-    let log = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(86_400));
+    let log = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(86_400));
     let other = |name: &str| RuleSpec::new(name, log).key(["user"]);
-    let brief = other("brief").dedupe(Micros::from_millis(1));
+    let brief = other("brief").dedupe(Duration::from_millis(1));
     let cases = [
         (vec![remembering(AlgorithmKind::TokenBucket)], false),
         (vec![remembering(AlgorithmKind::TokenBucket), other("forgetful")], true),
@@ -152,7 +154,7 @@ async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remembe
     ];
     for (number, (rules, with_id)) in cases.into_iter().enumerate() {
         let proxy = Proxy::before(&server).await;
-        let (gate, _) = behind(&proxy, Micros::from_secs(30), rules).await;
+        let (gate, _) = behind(&proxy, Duration::from_secs(30), rules).await;
         let user = number.to_string();
         let entries = [("user", user.as_str())];
         let descriptors = [Descriptor::new(&entries)];
@@ -173,7 +175,7 @@ async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     let server = server();
     let proxy = Proxy::before(&server).await;
     let rules = vec![remembering(AlgorithmKind::TokenBucket)];
-    let (gate, _) = behind(&proxy, Micros::from_secs(6), rules).await;
+    let (gate, _) = behind(&proxy, Duration::from_secs(6), rules).await;
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let request = Request::new("default", &descriptors).with_id("a").unwrap();
     let before = proxy.scripts();
@@ -195,7 +197,7 @@ async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
 async fn a_late_reply_is_undone_at_the_rules_whose_values_are_still_those_it_took_under() {
     let server = server();
     let log = |name: &str, limit| {
-        let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400));
         RuleSpec::new(name, spec).key(["user"]).on_store_error(OnStoreError::Closed)
     };
     let both = |name: &str, limit| vec![log(name, limit), log("kept", 10)];
@@ -210,7 +212,7 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_are_still_those_it_too
     for (rules, later, left, undone) in cases {
         let user = rules[0].name.clone();
         let proxy = Proxy::before(&server).await;
-        let (gate, _) = behind(&proxy, Micros::from_secs(2), rules).await;
+        let (gate, _) = behind(&proxy, Duration::from_secs(2), rules).await;
         let (other, _) = gate_with(settings(&server.url()), later).await;
         let entries = [("user", user.as_str())];
         let descriptors = [Descriptor::new(&entries)];

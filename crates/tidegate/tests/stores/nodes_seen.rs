@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, OnStoreError, OverrideSpec, Policy, Request, RuleSpec,
-    SharedGate, StoreSettings,
+    AlgorithmKind, Answer, Descriptor, Micros, OnStoreError, OverrideSpec, Policy, Request,
+    RuleSpec, SharedGate, StoreSettings,
 };
 
 use crate::server::nodes::Nodes as Cluster;
@@ -203,7 +203,7 @@ async fn denied() -> (Server, SharedGate, Events) {
 }
 
 fn wait(answer: &Answer<'_>) -> u64 {
-    answer.retry_after().unwrap().as_secs_ceil()
+    Micros::from(answer.retry_after().unwrap()).as_secs_ceil()
 }
 
 #[tokio::test]

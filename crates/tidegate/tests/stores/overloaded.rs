@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Answer, Descriptor, Micros, OnStoreError, Request, SharedGate};
+use tidegate::{AlgorithmKind, Answer, Descriptor, OnStoreError, Request, SharedGate};
 
 use tokio::task::{JoinSet, yield_now};
 
@@ -73,7 +73,7 @@ async fn load_that_a_closed_rule_sheds_comes_back_soon_and_not_as_one() {
     let waits = waits.into_inner().unwrap();
     assert_eq!(waits.len(), 10, "each its own: {waits:?}");
     let (first, last) = (*waits.first().unwrap(), *waits.last().unwrap());
-    assert!(first >= Micros::from_millis(100) && last < Micros::from_millis(200), "{waits:?}");
+    assert!(first >= Duration::from_millis(100) && last < Duration::from_millis(200), "{waits:?}");
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::server::nodes::Nodes as Cluster;
 use crate::server::{Server, check, gate_over, rule, until_lost};
 use tidegate::{
-    AlgorithmKind, Descriptor, Limit, Micros, OnStoreError, Policy, Problem, Request, RuleSpec,
-    SharedGate, Spec,
+    AlgorithmKind, Descriptor, Limit, OnStoreError, Policy, Problem, Request, RuleSpec, SharedGate,
+    Spec,
 };
 use tokio::time::timeout;
 
@@ -86,7 +86,7 @@ async fn a_change_of_one_rule_does_nothing_to_another() {
     assert_eq!(asked(&second, "ada", 1).await, (true, vec![30, 40]));
     assert_eq!(asked(&first, "ada", 1).await, (true, vec![30, 40]));
     // Caps and modes are not values.
-    replace(&second, vec![log("x", 10).dedupe(Micros::from_secs(1)), log("y", 40)]);
+    replace(&second, vec![log("x", 10).dedupe(Duration::from_secs(1)), log("y", 40)]);
     assert_eq!(asked(&second, "ada", 1).await, (true, vec![30, 40]));
 }
 
@@ -199,7 +199,7 @@ async fn what_does_not_fit_the_store_changes_nothing() {
     let told = gate.replace(Policy::new(vec![log("r", 20), log("s", 5).key(["host"])]).unwrap());
     let problem = told.unwrap_err().iter().next().unwrap().problem.clone();
     assert!(matches!(problem, Problem::AcrossSlots { .. }), "{problem}");
-    let mut large = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
+    let mut large = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Duration::from_secs(60));
     large.max_memory = Some(1 << 40);
     let told = gate.replace(Policy::new(vec![RuleSpec::new("r", large)]).unwrap());
     let problem = told.unwrap_err().iter().next().unwrap().problem.clone();
@@ -212,7 +212,7 @@ async fn what_does_not_fit_the_store_changes_nothing() {
 #[tokio::test]
 async fn who_waits_is_decided_across_slots_where_its_rules_live_there_by_now() {
     let cluster = Cluster::start(2, 0);
-    let wait = tidegate::OnExcess::Wait { wait: Micros::from_secs(9 * 86_400), max_waiters: 9 };
+    let wait = tidegate::OnExcess::Wait { wait: Duration::from_secs(9 * 86_400), max_waiters: 9 };
     let (gate, _) = gate_over(&cluster.url(), vec![log("r", 10).on_excess(wait)]).await;
     for (limit, goes_on) in [(20, true), (11, false)] {
         replace(&gate, vec![log("r", 10).on_excess(wait)]);

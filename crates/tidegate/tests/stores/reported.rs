@@ -1,14 +1,15 @@
 //! A rule whose usage is reported afterwards, while its store is unavailable.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use tidegate::{AlgorithmKind, Micros, OnStoreError, RuleSpec, Spec, Usage};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, OnStoreError, RuleSpec, Spec, Usage};
 
 use crate::server::{Server, check, gate_over, until_lost};
 
 #[tokio::test]
 async fn a_report_while_the_store_is_away_is_taken_here_or_refused_and_never_lost_without_a_word() {
     let spec = |name| {
-        let spec = Spec::new(AlgorithmKind::SlidingLog, 100, Micros::from_secs(3_600));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 100, Duration::from_secs(3_600));
         RuleSpec::new(name, spec).key(["user"]).usage(Usage::Reported)
     };
     for (on_store_error, looks) in [(OnStoreError::Local, true), (OnStoreError::Closed, false)] {

@@ -8,16 +8,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::server::{Server, check, settings};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, Limit, Micros, OnExcess, Policy, Request, Rule, RuleSpec,
-    SharedGate, Spec,
+    AlgorithmKind, Descriptor, Limit, OnExcess, Policy, Request, Rule, RuleSpec, SharedGate, Spec,
 };
 use tokio::task::yield_now;
 
-const DAY: Micros = Micros::from_secs(86_400);
-const TWO_DAYS: Micros = Micros::from_secs(2 * 86_400);
+const DAY: Duration = Duration::from_secs(86_400);
+const TWO_DAYS: Duration = Duration::from_secs(2 * 86_400);
 
-fn per_user(algorithm: AlgorithmKind, limit: u64, window: Micros) -> RuleSpec {
+fn per_user(algorithm: AlgorithmKind, limit: u64, window: Duration) -> RuleSpec {
     let mut spec = Spec::new(algorithm, limit, window);
     spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     RuleSpec::new("per-user", spec).key(["user"])
@@ -219,7 +219,7 @@ async fn plans_come_in_force_as_requests_bring_them_and_a_rules_own_values_by_re
 #[tokio::test]
 async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
     let server = Server::start(&[]);
-    let wait = OnExcess::Wait { wait: Micros::from_secs(9 * 86_400), max_waiters: 9 };
+    let wait = OnExcess::Wait { wait: Duration::from_secs(9 * 86_400), max_waiters: 9 };
     let old = Arc::new(node(&server, 1, vec![log(10).on_excess(wait)]).await);
     assert_eq!(asked(&old, "ada", 10).await, by(true, 10));
     let waits = |gate: &SharedGate| {

@@ -1,9 +1,10 @@
 //! The rights that a user of the store needs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, Layout, Micros, Policy, Request, RequestLimit, Rule, RuleSpec,
-    Secret, SharedGate, Spec, StoreError, StoreSettings,
+    AlgorithmKind, Descriptor, Layout, Policy, Request, RequestLimit, Rule, RuleSpec, Secret,
+    SharedGate, Spec, StoreError, StoreSettings,
 };
 
 use crate::cluster::Cluster;
@@ -23,7 +24,7 @@ fn of_that_user(url: &str) -> StoreSettings {
     let mut settings = settings(url);
     settings.username = Some("tide".to_owned());
     settings.password = Some(Secret::Text("right".to_owned()));
-    settings.timeout = Micros::from_secs(5);
+    settings.timeout = Duration::from_secs(5);
     settings.nodes = None;
     settings
 }
@@ -44,7 +45,7 @@ async fn connected(url: &str) -> Result<(), StoreError> {
 #[tokio::test]
 async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     let server = Server::start(&[]);
-    let mut log = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(60));
+    let mut log = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(60));
     log.layout = Some(Layout::SortedSet);
     let log = RuleSpec::new("log", log).key(["user"]);
     let rules = || vec![rule(AlgorithmKind::TokenBucket, 10), log.clone().in_domain("logs")];
@@ -111,7 +112,7 @@ fn words(rights: &[String]) -> Vec<&str> {
 #[tokio::test]
 async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
     let server = Server::start(&[]);
-    let minute = Micros::from_secs(60);
+    let minute = Duration::from_secs(60);
     let mut sorted_set = Spec::new(AlgorithmKind::SlidingLog, 9, minute);
     sorted_set.layout = Some(Layout::SortedSet);
     let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 9));

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidegate::{
-    AlgorithmKind, Micros, OnStoreError, Policy, SharedGate, StoreEvent, StoreSettings,
-};
+use tidegate::{AlgorithmKind, OnStoreError, Policy, SharedGate, StoreEvent, StoreSettings};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::server::{Events, Server, check, gate_with, long, rule, settings, until_lost};
@@ -15,7 +13,7 @@ use crate::server::{Events, Server, check, gate_with, long, rule, settings, unti
 /// Units a day of each key.
 const LIMIT: u64 = 7;
 /// Long enough that even a busy machine finishes a test's own work well within it.
-const DEADLINE: Micros = Micros::from_millis(500);
+const DEADLINE: Duration = Duration::from_millis(500);
 
 /// The parts of an answer that a test asserts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

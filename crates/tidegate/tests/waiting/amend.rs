@@ -7,9 +7,10 @@
 )]
 
 use crate::tasks::{Task, bucket, ms, run, settle};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Clock as _, Descriptor, Gate, KeyedLimiter, ManualClock, Micros,
-    OnExcess, Policy, Request, RuleSpec, Spec,
+    AlgorithmKind, Answer, Clock as _, Descriptor, Gate, KeyedLimiter, ManualClock, OnExcess,
+    Policy, Request, RuleSpec, Spec,
 };
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
@@ -72,7 +73,7 @@ fn a_limit_that_rises_wakes_the_head_and_those_behind_it_follow() {
     run(&mut tasks, &clock);
     // Two are left and two flow in each millisecond: the third has three after half of one.
     assert_eq!(is_admitted(&tasks[2]), Some(true));
-    assert_eq!(clock.now().since(began), Micros::from_micros(500));
+    assert_eq!(clock.now().duration_since(began), Duration::from_micros(500));
 }
 
 #[test]

@@ -7,8 +7,9 @@
 )]
 
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
+use std::time::Duration;
 use tidegate::{
-    Answer, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, Policy, Problem, Request,
+    Answer, Clock, Descriptor, Gate, ManualClock, Mode, OnExcess, Policy, Problem, Request,
     RuleSpec, Timestamp,
 };
 
@@ -61,7 +62,7 @@ fn begun<'g>(
     Task::begun(acquire, clock)
 }
 
-fn end(task: &Task<'_, Answer<'_>>) -> (Timestamp, bool, Option<Micros>) {
+fn end(task: &Task<'_, Answer<'_>>) -> (Timestamp, bool, Option<Duration>) {
     let (at, answer) = task.end.as_ref().expect("it is over");
     (*at, answer.is_allowed(), answer.retry_after())
 }
@@ -82,14 +83,14 @@ fn a_request_waits_as_its_rule_says_and_no_longer() {
     let began = clock.now();
     let wishes = [10, 6, 2, 3, 4, 1].map(Wish::of_nobody);
     let mut tasks: Vec<_> = wishes.iter().map(|wish| begun(&gate, wish, &clock)).collect();
-    assert_eq!(end(&tasks[0]), (began, true, Some(Micros::ZERO)));
+    assert_eq!(end(&tasks[0]), (began, true, Some(Duration::ZERO)));
     assert_eq!(end(&tasks[1]), (began, false, Some(ms(6))), "longer than it may wait");
     assert_eq!(end(&tasks[4]), (began, false, Some(ms(9))), "behind two who wait");
     assert_eq!(end(&tasks[5]), (began, false, Some(ms(6))), "the line is full");
     assert_eq!(wishes[5].ask(|request| gate.waiting(request)), 2);
     run(&mut tasks, &clock);
-    assert_eq!(end(&tasks[2]).0.since(began), ms(2));
-    assert_eq!(end(&tasks[3]).0.since(began), ms(5));
+    assert_eq!(end(&tasks[2]).0.duration_since(began), ms(2));
+    assert_eq!(end(&tasks[3]).0.duration_since(began), ms(5));
 }
 
 #[test]
@@ -106,14 +107,18 @@ fn a_request_may_want_to_wait_less_than_its_rule_lets_it_and_never_more() {
         };
         Task::begun(acquire, clock)
     };
-    assert!(end(&ask(10, Micros::ZERO)).1, "nothing has to be waited for");
-    assert_eq!(end(&ask(1, Micros::ZERO)), (began, false, Some(ms(1))));
+    assert!(end(&ask(10, Duration::ZERO)).1, "nothing has to be waited for");
+    assert_eq!(end(&ask(1, Duration::ZERO)), (began, false, Some(ms(1))));
     assert_eq!(end(&ask(3, us(2_999))), (began, false, Some(ms(3))), "a microsecond too early");
     let mut waits = ask(3, ms(3));
     assert!(!waits.is_over());
-    assert_eq!(end(&ask(4, Micros::MAX)), (began, false, Some(ms(7))), "longer than the rule says");
+    assert_eq!(
+        end(&ask(4, Duration::MAX)),
+        (began, false, Some(ms(7))),
+        "longer than the rule says"
+    );
     run(std::slice::from_mut(&mut waits), &clock);
-    assert_eq!(end(&waits).0.since(began), ms(3));
+    assert_eq!(end(&waits).0.duration_since(began), ms(3));
 }
 
 /// The limiter that is waited for is that of one user; the limiter of all goes on for others.
@@ -143,8 +148,8 @@ fn no_request_passes_those_who_wait_for_a_limiter_that_it_meets_as_well() {
     let peeked = Wish::of("bob", 1).ask(|request| gate.peek(request).retry_after());
     assert_eq!(peeked, Some(ms(5)));
     run(&mut tasks, &clock);
-    assert_eq!(end(&tasks[0]).0.since(began), ms(5));
-    assert_eq!(end(&tasks[1]).0.since(began), ms(6));
+    assert_eq!(end(&tasks[0]).0.duration_since(began), ms(5));
+    assert_eq!(end(&tasks[1]).0.duration_since(began), ms(6));
 }
 
 /// Who has waited for one limiter and finds that another lets it wait as well goes before all who came
@@ -164,7 +169,7 @@ fn from_line_to_line_the_order_of_arrival_stays() {
     // The last one finds one left. When ann's own limiter lets her go, she needs four of them too.
     tasks.push(begun(&gate, &wishes[3], &clock));
     run(&mut tasks, &clock);
-    let ends: Vec<_> = tasks.iter().map(|task| end(task).0.since(began)).collect();
+    let ends: Vec<_> = tasks.iter().map(|task| end(task).0.duration_since(began)).collect();
     assert_eq!(ends, [ms(6), ms(1), ms(2), ms(10)]);
 }
 
@@ -211,8 +216,8 @@ fn every_rule_that_denies_must_let_it_wait() {
     assert_eq!(end(&tasks[0]), (began, false, Some(ms(1))), "one of the two rejects");
     assert_eq!(end(&tasks[1]), (began, false, Some(ms(4))), "one of the two waits for 3 ms only");
     run(&mut tasks, &clock);
-    assert_eq!(end(&tasks[2]), (began.plus(ms(3)), true, Some(Micros::ZERO)));
-    assert_eq!(end(&tasks[3]), (began.plus(ms(11)), true, Some(Micros::ZERO)));
+    assert_eq!(end(&tasks[2]), (began.plus(ms(3)), true, Some(Duration::ZERO)));
+    assert_eq!(end(&tasks[3]), (began.plus(ms(11)), true, Some(Duration::ZERO)));
 }
 
 #[test]
@@ -249,8 +254,8 @@ fn figures_of_waiting_that_make_no_sense_are_told() {
         let errors = Policy::new(vec![rule]).unwrap_err();
         errors.iter().map(|error| error.problem.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(bad(Micros::ZERO, 1), [Problem::Wait(Micros::ZERO)]);
+    assert_eq!(bad(Duration::ZERO, 1), [Problem::Wait(Duration::ZERO)]);
     assert_eq!(bad(us(1), 0), [Problem::MaxWaiters(0)]);
-    let both = [Problem::Wait(Micros::MAX), Problem::MaxWaiters(1_000_001)];
-    assert_eq!(bad(Micros::MAX, 1_000_001), both);
+    let both = [Problem::Wait(Duration::MAX), Problem::MaxWaiters(1_000_001)];
+    assert_eq!(bad(Duration::MAX, 1_000_001), both);
 }

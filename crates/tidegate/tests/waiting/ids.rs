@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::tasks::{Task, bucket, ms, run};
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Request,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, Policy, Request,
     RuleSpec, Spec,
 };
 
 fn gate(rule: RuleSpec) -> (Gate<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    let policy = Policy::new(vec![rule.dedupe(Micros::from_secs(60))]).unwrap();
+    let policy = Policy::new(vec![rule.dedupe(Duration::from_secs(60))]).unwrap();
     (Gate::with_clock(policy, clock.clone()), clock)
 }
 
@@ -45,7 +46,7 @@ fn a_repeated_request_is_held_until_the_slot_of_the_first_and_no_longer() {
     assert!(!tasks[0].is_over(), "its slot is in 6 ms");
     run(&mut tasks, &clock);
     let (at, answer) = tasks[0].end.as_ref().unwrap();
-    assert_eq!((at.since(began), answer.delay()), (ms(10), Micros::ZERO));
+    assert_eq!((at.duration_since(began), answer.delay()), (ms(10), Duration::ZERO));
     assert!(answer.is_allowed() && answer.is_repeated());
     assert!(begun(&gate, "a", &clock).is_over(), "its slot is there");
     let told = ask("a", |request| gate.check(request).delay());
@@ -66,7 +67,7 @@ fn a_thread_is_held_as_well() {
         clock.advance(ms(10));
         held.join().unwrap()
     });
-    assert_eq!(answer.1.since(answer.0), ms(10));
+    assert_eq!(answer.1.duration_since(answer.0), ms(10));
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn one_that_waits_twice_takes_once_and_is_answered_before_its_turn() {
     assert!(tasks[0].poll(&clock));
     assert!(tasks[2].poll(&clock), "what it asks for is answered, whoever stands before it");
     run(&mut tasks, &clock);
-    let ends = tasks.map(|task| task.end.map(|(at, answer)| (at.since(began), answer)));
+    let ends = tasks.map(|task| task.end.map(|(at, answer)| (at.duration_since(began), answer)));
     let ends = ends.map(|end| end.map(|(at, answer)| (at, answer.is_repeated())));
     let expected = [(1, false), (2, false), (1, true), (3, false)];
     assert_eq!(ends, expected.map(|(at, repeated)| Some((ms(at), repeated))));

@@ -9,7 +9,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::tasks::{Task, ms, run, settle};
-use tidegate::{Clock, Concurrency, KeyedConcurrency, ManualClock, Micros, Permit};
+use std::time::Duration;
+use tidegate::{Clock, Concurrency, KeyedConcurrency, ManualClock, Permit};
 
 fn limit(limit: u64) -> (Concurrency<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
@@ -50,7 +51,7 @@ fn a_panic_and_a_cancelled_task_give_their_permits_back() {
     }));
     assert!(panicked.is_err());
     let work = async {
-        let _permit = in_flight.acquire(1, Micros::ZERO).await;
+        let _permit = in_flight.acquire(1, Duration::ZERO).await;
         std::future::pending::<()>().await;
     };
     let mut task = Task::begun(work, &clock);
@@ -87,7 +88,7 @@ fn a_wait_ends_with_its_deadline_and_those_behind_move_up() {
     run(&mut tasks, &clock);
     assert!(permit(&mut tasks[0]).is_none());
     let after_deadline = ms(5).as_micros() + 1;
-    assert_eq!(tasks[1].end.as_ref().unwrap().0.since(began).as_micros(), after_deadline);
+    assert_eq!(tasks[1].end.as_ref().unwrap().0.duration_since(began).as_micros(), after_deadline);
     assert!(permit(&mut tasks[1]).is_some());
 }
 
@@ -95,9 +96,9 @@ fn a_wait_ends_with_its_deadline_and_those_behind_move_up() {
 fn what_can_not_be_is_refused_at_once() {
     let (in_flight, clock) = limit(2);
     let in_flight = in_flight.with_max_waiters(1);
-    assert!(permit(&mut Task::begun(in_flight.acquire(3, Micros::MAX), &clock)).is_none());
+    assert!(permit(&mut Task::begun(in_flight.acquire(3, Duration::MAX), &clock)).is_none());
     let _both = in_flight.try_acquire(2);
-    assert!(permit(&mut Task::begun(in_flight.acquire(1, Micros::ZERO), &clock)).is_none());
+    assert!(permit(&mut Task::begun(in_flight.acquire(1, Duration::ZERO), &clock)).is_none());
     let _waits = Task::begun(in_flight.acquire(1, ms(1)), &clock);
     assert!(permit(&mut Task::begun(in_flight.acquire(1, ms(1)), &clock)).is_none());
     assert!(in_flight.try_acquire(0).is_some_and(|permit| permit.units() == 0));

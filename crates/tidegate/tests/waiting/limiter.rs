@@ -7,7 +7,8 @@
 )]
 
 use crate::tasks::{Task, bucket, ms, run, settle};
-use tidegate::{AlgorithmKind, Clock, Decision, KeyedLimiter, Limiter, ManualClock, Micros, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, Decision, KeyedLimiter, Limiter, ManualClock, Spec};
 
 /// A bucket of `limit` tokens that is empty, one token to come each millisecond.
 fn empty(limit: u64) -> (Limiter<ManualClock>, ManualClock) {
@@ -17,7 +18,7 @@ fn empty(limit: u64) -> (Limiter<ManualClock>, ManualClock) {
     (limiter, clock)
 }
 
-fn denied(decision: &Decision) -> Option<Micros> {
+fn denied(decision: &Decision) -> Option<Duration> {
     assert!(!decision.is_allowed());
     decision.retry_after()
 }
@@ -31,9 +32,9 @@ fn an_unlimited_limiter_makes_nobody_wait() {
     let clock = ManualClock::new();
     let spec = Spec::unlimited(AlgorithmKind::TokenBucket);
     let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
-    let task = Task::begun(limiter.acquire(u64::MAX, Micros::ZERO), &clock);
+    let task = Task::begun(limiter.acquire(u64::MAX, Duration::ZERO), &clock);
     assert_eq!(end(&task).limit, u64::MAX);
-    assert!(limiter.acquire_blocking(u64::MAX, Micros::ZERO).is_allowed());
+    assert!(limiter.acquire_blocking(u64::MAX, Duration::ZERO).is_allowed());
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn each_key_has_a_line_of_its_own() {
     assert_eq!(limiter.check_many(&["b", "a"]), [true, false]);
     assert_eq!(denied(&limiter.check("a", 1)), Some(ms(7)));
     run(&mut tasks, &clock);
-    let ends: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.since(began)).collect();
+    let ends: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.duration_since(began)).collect();
     assert_eq!(ends, [ms(4), ms(6)]);
     clock.advance(ms(1));
     assert!(limiter.admits("a", 1));

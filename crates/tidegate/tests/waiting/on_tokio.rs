@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
-use tidegate::{AlgorithmKind, Clock, Concurrency, Limiter, Micros, Spec, TokioClock};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, Concurrency, Limiter, Spec, TokioClock};
 
 /// `limit` tokens, one each millisecond.
 const fn bucket(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_millis(limit))
+    Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_millis(limit))
 }
 
 #[tokio::test(start_paused = true)]
@@ -25,13 +26,13 @@ async fn under_tokios_paused_clock_every_waiter_runs_at_its_instant() {
     for cost in [3, 1, 5, 1] {
         let limiter = Arc::clone(&limiter);
         tasks.push(tokio::spawn(async move {
-            let decision = limiter.acquire(cost, Micros::from_secs(1)).await;
-            (decision.is_allowed(), clock.now().since(began))
+            let decision = limiter.acquire(cost, Duration::from_secs(1)).await;
+            (decision.is_allowed(), clock.now().duration_since(began))
         }));
         tokio::task::yield_now().await;
     }
     for (task, ms) in tasks.into_iter().zip([3, 4, 9, 10]) {
-        assert_eq!(task.await.unwrap(), (true, Micros::from_millis(ms)));
+        assert_eq!(task.await.unwrap(), (true, Duration::from_millis(ms)));
     }
 }
 
@@ -43,7 +44,9 @@ async fn an_aborted_task_lets_those_behind_it_move_up() {
     let began = clock.now();
     let spawn = |cost| {
         let limiter = Arc::clone(&limiter);
-        tokio::spawn(async move { limiter.acquire(cost, Micros::from_secs(1)).await.is_allowed() })
+        tokio::spawn(
+            async move { limiter.acquire(cost, Duration::from_secs(1)).await.is_allowed() },
+        )
     };
     let (first, second) = (spawn(9), spawn(2));
     tokio::task::yield_now().await;
@@ -51,23 +54,23 @@ async fn an_aborted_task_lets_those_behind_it_move_up() {
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
     assert!(second.await.unwrap());
-    assert_eq!(clock.now().since(began), Micros::from_millis(2));
+    assert_eq!(clock.now().duration_since(began), Duration::from_millis(2));
 }
 
 /// Real threads and real time: all are served, and the limit holds in what it leaves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tasks_on_several_threads_lose_no_wakeup_by_the_systems_clock() {
     let limiter = Arc::new(
-        Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 50, Micros::from_millis(5))).unwrap(),
+        Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 50, Duration::from_millis(5))).unwrap(),
     );
     let in_flight = Concurrency::new(3);
     let tasks: Vec<_> = (0..200)
         .map(|_| {
             let (limiter, in_flight) = (Arc::clone(&limiter), in_flight.clone());
             tokio::spawn(async move {
-                let permit = in_flight.acquire(1, Micros::from_secs(600)).await;
+                let permit = in_flight.acquire(1, Duration::from_secs(600)).await;
                 assert!(permit.is_some() && in_flight.in_flight() <= 3);
-                limiter.acquire(1, Micros::from_secs(600)).await.is_allowed()
+                limiter.acquire(1, Duration::from_secs(600)).await.is_allowed()
             })
         })
         .collect();

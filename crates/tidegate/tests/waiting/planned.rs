@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::tasks::{Task, bucket, ms, run, settle};
-use tidegate::{
-    AlgorithmKind, Clock, Decision, KeyedLimiter, ManualClock, Micros, Rule, Spec, Under,
-};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, Decision, KeyedLimiter, ManualClock, Rule, Spec, Under};
 
 /// A limiter under the plan that is kept beside it.
 struct Planned {
@@ -36,7 +35,7 @@ impl Planned {
         self.limiter.plan_changed("key");
     }
 
-    fn begun(&self, cost: u64, max_wait: Micros) -> Task<'_, Decision> {
+    fn begun(&self, cost: u64, max_wait: Duration) -> Task<'_, Decision> {
         Task::begun(self.limiter.acquire("key", cost, max_wait), &self.clock)
     }
 }
@@ -133,7 +132,7 @@ fn threads_under_plans_of_their_own_are_all_served() {
             scope.spawn(move || {
                 let plan = plan(10 + thread % 2);
                 for _ in 0..20 {
-                    let wait = Micros::from_secs(3_600);
+                    let wait = Duration::from_secs(3_600);
                     let decision = limiter.acquire_blocking(Under(&plan, "key"), 1, wait);
                     served.fetch_add(u64::from(decision.is_allowed()), SeqCst);
                 }

@@ -9,16 +9,17 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
+use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Concurrency, KeyedLimiter, Limiter, ManualClock, Micros, OnExcess, Policy,
-    Request, RuleSpec, Spec,
+    AlgorithmKind, Concurrency, KeyedLimiter, Limiter, ManualClock, OnExcess, Policy, Request,
+    RuleSpec, Spec,
 };
 use tidegate::{Descriptor, Gate};
 
 const THREADS: u64 = 8;
 const ROUNDS: u64 = 50;
 /// Longer than any of this takes.
-const LONG: Micros = Micros::from_secs(600);
+const LONG: Duration = Duration::from_secs(600);
 
 /// Each of the threads does each of its rounds.
 fn all(work: impl Fn(u64, u64) + Sync) {
@@ -35,7 +36,7 @@ fn no_wakeup_is_lost_between_threads_that_wait_for_one_limiter() {
     for algorithm in
         [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog, AlgorithmKind::LeakyQueue]
     {
-        let limiter = Limiter::new(Spec::new(algorithm, 50, Micros::from_millis(5))).unwrap();
+        let limiter = Limiter::new(Spec::new(algorithm, 50, Duration::from_millis(5))).unwrap();
         let admitted = AtomicU64::new(0);
         all(|thread, round| {
             let cost = 1 + (thread + round) % 3;
@@ -49,15 +50,15 @@ fn no_wakeup_is_lost_between_threads_that_wait_for_one_limiter() {
 /// The window never ends: exactly N are admitted, by whatever verb, and all others are told no.
 #[test]
 fn threads_that_wait_and_threads_that_do_not_share_a_limit_exactly() {
-    let spec = Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(86_400));
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(86_400));
     let limiter = Limiter::with_clock(spec, ManualClock::new()).unwrap();
     let admitted = AtomicU64::new(0);
     all(|thread, _| {
         let yes = match thread % 4 {
             0 => limiter.admits(1),
             1 => limiter.check(1).is_allowed(),
-            2 => limiter.acquire_blocking(1, Micros::ZERO).is_allowed(),
-            _ => limiter.acquire_blocking(1, Micros::from_secs(1)).is_allowed(),
+            2 => limiter.acquire_blocking(1, Duration::ZERO).is_allowed(),
+            _ => limiter.acquire_blocking(1, Duration::from_secs(1)).is_allowed(),
         };
         admitted.fetch_add(u64::from(yes), SeqCst);
     });
@@ -67,10 +68,10 @@ fn threads_that_wait_and_threads_that_do_not_share_a_limit_exactly() {
 /// Every unit given back wakes somebody who waits for it: the clock stands still, so nothing else can.
 #[test]
 fn refunds_alone_let_every_waiter_through() {
-    let spec = Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(86_400));
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 2, Duration::from_secs(86_400));
     let limiter = Limiter::with_clock(spec, ManualClock::new()).unwrap();
     all(|_, _| {
-        assert!(limiter.acquire_blocking(1, Micros::from_secs(86_400 * 2)).is_allowed());
+        assert!(limiter.acquire_blocking(1, Duration::from_secs(86_400 * 2)).is_allowed());
         limiter.refund(1);
     });
     assert_eq!((limiter.peek(1).remaining, limiter.waiting()), (2, 0));
@@ -79,14 +80,14 @@ fn refunds_alone_let_every_waiter_through() {
 #[test]
 fn threads_wait_for_keys_and_at_a_gate() {
     let keyed =
-        KeyedLimiter::new(Spec::new(AlgorithmKind::TokenBucket, 40, Micros::from_millis(4)))
+        KeyedLimiter::new(Spec::new(AlgorithmKind::TokenBucket, 40, Duration::from_millis(4)))
             .unwrap();
     all(|thread, _| {
         assert!(keyed.acquire_blocking((thread % 3).to_string(), 1, LONG).is_allowed());
     });
     let wait = OnExcess::Wait { wait: LONG, max_waiters: 100 };
     let rule = |name: &str, limit, key: &[&str]| {
-        let spec = Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_millis(limit / 10));
+        let spec = Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_millis(limit / 10));
         RuleSpec::new(name, spec).key(key.iter().copied()).on_excess(wait)
     };
     let rules = vec![rule("all", 40, &[]), rule("each", 20, &["user"])];

@@ -31,7 +31,7 @@ pub struct State {
 impl FixedWindow {
     /// The end of the window that holds `at`, if no window is running.
     #[inline]
-    const fn end(&self, at: Timestamp) -> Timestamp {
+    fn end(&self, at: Timestamp) -> Timestamp {
         let passed = match self.anchor {
             Anchor::Epoch => at.as_micros() % self.window.as_micros(),
             Anchor::FirstRequest => 0,

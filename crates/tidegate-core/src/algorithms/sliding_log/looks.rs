@@ -23,7 +23,7 @@ struct Watched {
 impl Watched {
     fn new(limit: u64) -> Self {
         let window = Micros::from_micros(SECOND_US);
-        let spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);
+        let spec = Spec::new(AlgorithmKind::SlidingLog, limit, window.into());
         let algorithm = SlidingLog::build(&spec, limit, window).unwrap();
         let state = algorithm.fresh(Timestamp::EPOCH);
         Self { algorithm, state, admitted: 0, denied: 0 }

@@ -5,6 +5,7 @@ mod looks;
 mod ring;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::algorithm::{Amend, Decide, Pack, Scripted};
 use crate::decision::Verdict;
@@ -91,13 +92,13 @@ const MOST_HELD: u64 = 1 << 62;
 
 impl SlidingLog {
     /// A unit counts as of the last microsecond of its tick, so that no window ever exceeds N.
-    const fn end_of_tick(&self, at: Timestamp) -> Timestamp {
+    fn end_of_tick(&self, at: Timestamp) -> Timestamp {
         let into = at.as_micros() % self.tick_us;
         at.plus(Micros::from_micros(self.tick_us - 1 - into))
     }
 
     /// The time when a unit admitted at `at` stops counting.
-    const fn leaves(&self, at: Timestamp) -> Timestamp {
+    fn leaves(&self, at: Timestamp) -> Timestamp {
         self.end_of_tick(at).plus(self.window)
     }
 
@@ -165,12 +166,12 @@ impl Decide for SlidingLog {
     fn fit(spec: &mut Spec, limit: u64, window: Micros) {
         const LARGEST: u64 = 1_000_000;
         if limit > LARGEST {
-            spec.resolution = Some(Micros::from_micros(window.as_micros().div_ceil(LARGEST)));
+            spec.resolution = Some(Duration::from_micros(window.as_micros().div_ceil(LARGEST)));
         }
     }
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
-        let tick_us = spec.resolution.map_or(1, Micros::as_micros);
+        let tick_us = spec.resolution.map_or(1, |tick| Micros::from(tick).as_micros());
         let most_entries = limit.min(window.as_micros().div_ceil(tick_us) + 1);
         let layout = spec.layout.unwrap_or_default();
         let algorithm = Self { limit, window, tick_us, most_entries, layout };
@@ -316,7 +317,7 @@ impl Scripted for SlidingLog {
 
     /// The memory was checked when the rule was built.
     fn restore_fields(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
-        spec.resolution = Some(Micros::from_micros(tick_us));
+        spec.resolution = Some(Duration::from_micros(tick_us));
         spec.layout = (kind == SORTED_SET.kind).then_some(Layout::SortedSet);
         spec.max_memory = Some(MAX_MAX_MEMORY);
     }
@@ -359,11 +360,11 @@ impl Scripted for SlidingLog {
 }
 
 /// The next round length: 1, 2 or 5 times a power of ten microseconds.
-fn round_up(us: u64) -> Micros {
+fn round_up(us: u64) -> Duration {
     let mut power = 1_u64;
     loop {
         if let Some(nice) = [1, 2, 5].map(|n| n * power).into_iter().find(|nice| *nice >= us) {
-            return Micros::from_micros(nice);
+            return Duration::from_micros(nice);
         }
         power *= 10;
     }

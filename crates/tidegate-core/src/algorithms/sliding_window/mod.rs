@@ -104,7 +104,7 @@ impl Decide for SlidingWindow {
         if !divides(buckets, window) {
             return Err(RuleError::Indivisible {
                 buckets,
-                window,
+                window: window.into(),
                 nearest: nearest(buckets, window),
             }
             .into());

@@ -10,14 +10,14 @@ const SECOND_US: u64 = 1_000_000;
 
 /// `limit` units per `seconds` for each key.
 fn per_key(limit: u64, seconds: u64) -> RuleSpec {
-    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(seconds));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(seconds));
     RuleSpec::new("r", spec).key(["key"])
 }
 
 fn other(key: &str, limit: u64, seconds: u64) -> OverrideSpec {
     let mut other = OverrideSpec::new("key", key);
     other.limit = Some(Limit::Units(limit));
-    other.window = Some(Micros::from_secs(seconds));
+    other.window = Some(Duration::from_secs(seconds));
     other
 }
 

@@ -3,7 +3,8 @@
 use super::*;
 use crate::replay::Replay;
 use crate::trace::Event;
-use tidegate::{AlgorithmKind, Micros, OverrideSpec, Policy, RuleSpec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, OverrideSpec, Policy, RuleSpec};
 
 use super::super::Memory;
 
@@ -23,7 +24,7 @@ fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory)
 }
 
 fn per_ip() -> RuleSpec {
-    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(1));
     RuleSpec::new("per-ip", spec).key(["ip"])
 }
 

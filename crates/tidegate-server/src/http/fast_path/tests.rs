@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Micros, Policy, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Policy, RuleSpec, Spec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::FastPath;
@@ -22,7 +22,7 @@ const PEEK: &str = "POST /v1/peek HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\
 
 /// Three an hour for each user; nothing in the domain `free`.
 fn app(bounds: Bounds) -> Arc<App> {
-    let spec = Spec::new(AlgorithmKind::TokenBucket, 3, Micros::from_secs(3600));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 3, Duration::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
     Service::new(Arc::new(Limiters::of(policy).unwrap()), bounds).0
 }

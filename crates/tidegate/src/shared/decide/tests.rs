@@ -1,5 +1,7 @@
 //! Tests of what all nodes admit together, and of a node's usage when its share changes.
 
+use std::time::Duration;
+
 use tidegate_core::{AlgorithmKind, Spec};
 
 use super::super::share::Share;
@@ -8,7 +10,7 @@ use crate::rules::RuleSpec;
 use crate::step::{Descriptors, Lineage};
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
-    RuleSpec::new("r", Spec::new(algorithm, limit, Micros::from_secs(86_400))).key(["user"])
+    RuleSpec::new("r", Spec::new(algorithm, limit, Duration::from_secs(86_400))).key(["user"])
 }
 
 fn fallback(rule: RuleSpec, share: Share) -> Fallback {
@@ -77,8 +79,10 @@ fn all_nodes_together_admit_the_limit_and_never_more() {
 
 #[test]
 fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
-    let fallback =
-        fallback(rule(AlgorithmKind::SlidingLog, 4).dedupe(Micros::from_secs(60)), Share::of(None));
+    let fallback = fallback(
+        rule(AlgorithmKind::SlidingLog, 4).dedupe(Duration::from_secs(60)),
+        Share::of(None),
+    );
     let first = ask(&fallback, 2, Some("a"));
     assert!(first.allowed && !first.repeated);
     fallback.split(Share::of_rank(3, 2));
@@ -96,7 +100,7 @@ fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
     let done = ask(&fallback, 1, None);
     assert!(!done.allowed);
     let decision = done.decisions[0].as_ref().unwrap().decision;
-    let soon = Micros::from_millis(100)..Micros::from_millis(200);
+    let soon = Duration::from_millis(100)..Duration::from_millis(200);
     assert!(decision.retry_after().is_some_and(|wait| soon.contains(&wait)), "{decision:?}");
     assert_eq!(decision.remaining, 0);
     assert_eq!(

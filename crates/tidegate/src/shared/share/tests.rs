@@ -1,13 +1,14 @@
 //! The shares of all nodes together, for limits, capacities, initial tokens and overrides.
 
+use std::time::Duration;
+
 use super::*;
 use proptest::prelude::*;
-use tidegate_core::Micros;
 
 use crate::OverrideSpec;
 
 fn bucket(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(1))
+    Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(1))
 }
 
 fn rule(limit: u64) -> RuleSpec {
@@ -95,7 +96,7 @@ fn overrides_are_split_as_the_rule_is() {
 
 #[test]
 fn a_queue_without_places_still_lets_one_request_after_another_through() {
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 6, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 6, Duration::from_secs(1));
     spec.capacity = Some(2);
     let whole = Rule::new(spec).unwrap();
     let share = Share::of_rank(3, 2);

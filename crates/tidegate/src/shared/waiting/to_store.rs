@@ -137,7 +137,7 @@ impl Waitable for ToStore<'_> {
         let place = self.place(stop)?;
         let (rule, seen) = (self.rule(place)?, self.seen.get(place)?);
         let looked = self.log_limit(place).and(self.laps.get(place));
-        let least = self.decided.get(place)?.decision.retry_after().unwrap_or_default();
+        let least = self.decided.get(place)?.decision.retry_after_micros().unwrap_or_default();
         let Some(laps) = looked else {
             // The store does not report what is in force until the request is admitted. It waits at least this
             // long.
@@ -146,7 +146,7 @@ impl Waitable for ToStore<'_> {
             }
             return preview_of_reply(rule, &seen.reply);
         };
-        let window = rule.spec().window.unwrap_or_default().as_micros();
+        let window = Micros::from(rule.spec().window.unwrap_or_default()).as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
         Some(Box::new(Known(Forecast { wait, delay: Micros::ZERO })))
     }

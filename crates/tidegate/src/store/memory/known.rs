@@ -181,8 +181,8 @@ impl Known {
     /// Whether the removed rule would still matter if it was added back: a remembered answer may be repeated, or
     /// another node may use a limiter.
     pub(super) fn is_remembered(&self, store: &MemoryStore, now: Timestamp) -> bool {
-        let dedupe = self.rule.spec().dedupe.unwrap_or_default();
-        let time = dedupe.max(store.per_key.unseen_for(&self.rule));
+        let dedupe = self.rule.spec().dedupe.unwrap_or_default().into();
+        let time = store.per_key.unseen_for(&self.rule).max(dedupe);
         self.removed_at.is_some_and(|since| now < since.plus(time))
     }
 

@@ -133,6 +133,7 @@ impl Preview for UnlimitedPreview {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
     use tidegate_core::{AlgorithmKind, Rule, Spec, Visitor};
 
     const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_345_678);
@@ -153,7 +154,7 @@ mod tests {
     }
 
     fn rules() -> Vec<Spec> {
-        let of = |algorithm| Spec::new(algorithm, 7, Micros::from_secs(1));
+        let of = |algorithm| Spec::new(algorithm, 7, Duration::from_secs(1));
         let [mut strict, mut few] = [AlgorithmKind::SlidingWindow; 2].map(of);
         (strict.strict, few.buckets) = (Some(true), Some(4));
         let mut small = of(AlgorithmKind::TokenBucket);

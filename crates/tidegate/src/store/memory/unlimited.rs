@@ -124,13 +124,14 @@ mod tests {
     use crate::rules::RuleSpec;
     use crate::store::memory::build::{Build, budget_of};
     use crate::store::memory::migration::sweep;
-    use tidegate_core::{AlgorithmKind, Micros, Spec};
+    use std::time::Duration;
+    use tidegate_core::{AlgorithmKind, Spec};
 
     const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
     #[test]
     fn limiters_of_a_rule_that_becomes_unlimited_are_dropped_and_nothing_is_counted_from_then_on() {
-        let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(3_600));
+        let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(3_600));
         let budget = budget_of(&RuleSpec::new("", spec), None);
         let build = |spec, old| {
             let build = Build { base: Some(NOW), budget: &budget, at: NOW };

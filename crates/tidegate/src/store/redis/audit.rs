@@ -1,10 +1,11 @@
 //! An audit of a store's setup for what can make limits fail, run whenever a connection is made.
 
 use std::fmt;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
-use tidegate_core::Micros;
+use tidegate_core::Shown;
 
 use super::error::StoreError;
 use super::link::send;
@@ -13,7 +14,7 @@ use super::link::send;
 const LEAST_VERSION: (u32, u32) = (6, 2);
 /// Clocks of nodes may differ by this much before it is reported; the round trips are part of the
 /// difference.
-const MOST_APART: Micros = Micros::from_millis(50);
+const MOST_APART: Duration = Duration::from_millis(50);
 
 /// A property of the store that can make limits fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub enum Finding {
     /// Clocks of the cluster's primaries differ: a key whose slot moves gets another time.
     ClocksApart {
         /// The difference.
-        by: Micros,
+        by: Duration,
     },
 }
 
@@ -69,7 +70,8 @@ impl fmt::Display for Finding {
             ),
             Self::ClocksApart { by } => write!(
                 f,
-                "the clocks of the cluster's primaries are {by} apart: expected them synchronised"
+                "the clocks of the cluster's primaries are {} apart: expected them synchronised",
+                Shown(*by)
             ),
         }
     }
@@ -151,7 +153,7 @@ fn old_version(info: &str) -> Option<Finding> {
 fn clocks_apart(clocks: impl Iterator<Item = u64>) -> Option<Finding> {
     let clocks: Vec<_> = clocks.collect();
     let by = clocks.iter().max()?.abs_diff(*clocks.iter().min()?);
-    let by = Micros::from_micros(by);
+    let by = Duration::from_micros(by);
     (by > MOST_APART).then_some(Finding::ClocksApart { by })
 }
 
@@ -193,7 +195,7 @@ mod tests {
         let second = 1_000_000;
         assert_eq!(clocks_apart([].into_iter()), None);
         assert_eq!(clocks_apart([5 * second, 5 * second + 50_000].into_iter()), None);
-        let by = Micros::from_secs(3_600);
+        let by = Duration::from_secs(3_600);
         let found = clocks_apart([5 * second, 3_605 * second].into_iter());
         assert_eq!(found, Some(Finding::ClocksApart { by }));
     }

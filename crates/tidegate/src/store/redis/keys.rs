@@ -136,11 +136,12 @@ fn escape_byte(byte: u8, to: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AlgorithmKind, Micros, Policy, RuleSpec, Spec};
+    use crate::{AlgorithmKind, Policy, RuleSpec, Spec};
     use proptest::prelude::*;
+    use std::time::Duration;
 
     fn spec() -> Spec {
-        Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1))
+        Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1))
     }
 
     /// The key of a rule of `domain` for entries `a` and `b`.
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn an_answer_lives_in_the_slot_of_the_least_key_and_is_that_requests_alone() {
-        let of = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(1));
+        let of = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(1));
         let rule = |limit| tidegate_core::Rule::new(of(limit)).unwrap();
         let (ten, nine) = (rule(10), rule(9));
         let key = |id, key: &[u8], rule, cost| {

@@ -9,9 +9,10 @@
 //!
 //! ```
 //! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-//! use tidegate::{AlgorithmKind, Micros, Rule, Spec};
+//! use std::time::Duration;
+//! use tidegate::{AlgorithmKind, Rule, Spec};
 //!
-//! let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)))?;
+//! let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)))?;
 //! let limiters: Vec<_> = Limiter::new(b"tg:api:ada", &rule, 1).into_iter().collect();
 //! let call = Call::new(&limiters, Step::Ask, None);
 //! // A client sends `EVALSHA call.script.sha1 1 KEYS.. ARGV..`, and hands the reply back:

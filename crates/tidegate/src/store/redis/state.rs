@@ -44,7 +44,7 @@ impl StoreState {
             found: watch::Sender::new(None),
             findings: Mutex::default(),
             undecided: Mutex::default(),
-            deadline: Duration::from_micros(settings.timeout.as_micros()),
+            deadline: settings.timeout,
             began: Instant::now(),
             settings,
         }

@@ -134,7 +134,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         if !is_behind && decision.is_allowed() {
             return None;
         }
-        let forecast = decision.retry_after().and_then(|least| {
+        let forecast = decision.retry_after_micros().and_then(|least| {
             let forecast = forecast_for(self.waitable, self.held, stop, self.place.ticket)?;
             Some(Forecast { wait: forecast.wait.max(least), ..forecast })
         });

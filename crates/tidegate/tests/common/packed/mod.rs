@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 pub(crate) use policies::spec_of;
+use std::time::Duration;
 use testkit::model::Expected;
 pub use testkit::threads::{long, together};
 use tidegate::{Clock, Decision, Micros, Timestamp};
@@ -59,8 +60,8 @@ pub fn told(decision: &Decision) -> Expected {
         allowed: decision.is_allowed(),
         limit: decision.limit,
         remaining: decision.remaining,
-        retry_after_us: decision.retry_after().map(Micros::as_micros),
+        retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
         reset_after_us: decision.reset_after.as_micros(),
-        delay_us: decision.delay().as_micros(),
+        delay_us: decision.delay_micros().as_micros(),
     }
 }

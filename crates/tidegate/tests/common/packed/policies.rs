@@ -1,13 +1,14 @@
 //! The words of the models' policies.
 
+use std::time::Duration;
 use testkit::model;
-use tidegate::{AlgorithmKind, Anchor, Micros, Spec};
+use tidegate::{AlgorithmKind, Anchor, Spec};
 
 /// The words of a model's policy.
 pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
     let algorithm =
         AlgorithmKind::from_name(policy.algorithm.name()).expect("the lists are the same");
-    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
+    let mut spec = Spec::new(algorithm, policy.limit, Duration::from_micros(policy.window_us));
     match policy.algorithm {
         model::AlgorithmKind::FixedWindow => {
             spec.anchor = policy.anchor_first_request.then_some(Anchor::FirstRequest);
@@ -16,7 +17,7 @@ pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
             (spec.buckets, spec.strict) = (Some(policy.buckets), Some(policy.strict));
         }
         model::AlgorithmKind::SlidingLog => {
-            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
+            spec.resolution = Some(Duration::from_micros(policy.resolution_us));
             spec.max_memory = Some(1 << 40);
         }
         model::AlgorithmKind::TokenBucket => {

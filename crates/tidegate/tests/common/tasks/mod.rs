@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::{AlgorithmKind, Clock, ManualClock, Micros, Spec, Timestamp};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Clock, ManualClock, Spec, Timestamp};
 
 /// Counts how often it was woken.
 #[derive(Debug, Default)]
@@ -110,12 +111,12 @@ pub fn run<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock) {
     }
 }
 
-pub const fn ms(ms: u64) -> Micros {
-    Micros::from_millis(ms)
+pub const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
 }
 
-pub const fn us(us: u64) -> Micros {
-    Micros::from_micros(us)
+pub const fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
 }
 
 /// `limit` tokens, one each millisecond.

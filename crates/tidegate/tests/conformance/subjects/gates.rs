@@ -2,9 +2,8 @@
 
 use std::pin::Pin;
 
-use tidegate::{
-    AlgorithmKind, Answer, Decision, Descriptor, Micros, OnExcess, Request, RuleSpec, Spec,
-};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Answer, Decision, Descriptor, OnExcess, Request, RuleSpec, Spec};
 
 use super::{Kind, Settle, Subject, Turn, Waiting};
 
@@ -21,7 +20,7 @@ pub(crate) enum Ending {
 }
 
 /// The longest wait that a rule allows.
-const LONGEST_WAIT: Micros = Micros::from_secs(30 * 86_400);
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 
 /// The verbs of a gate.
 pub(crate) trait AnyGate: Sync {
@@ -59,7 +58,7 @@ pub(crate) struct Banning {
 }
 
 impl Banning {
-    pub(crate) const WEEK: Micros = Micros::from_secs(7 * 86_400);
+    pub(crate) const WEEK: Duration = Duration::from_secs(7 * 86_400);
 }
 
 /// A gate whose requests come with their own time.
@@ -207,7 +206,7 @@ impl Subject for OneRule<'_> {
 }
 
 impl Waiting for OneRule<'_> {
-    fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Micros) -> Turn<'s> {
+    fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s> {
         Box::pin(async move {
             let entries = [("user", key)];
             let descriptors = [Descriptor::new(&entries).cost(cost)];

@@ -1,6 +1,7 @@
 //! A limiter without a key, and limiters by key, packed and sharded.
 
-use tidegate::{Clock, Decision, KeyedLimiter, Limiter, ManualClock, Micros, OnFull, Spec, Timer};
+use std::time::Duration;
+use tidegate::{Clock, Decision, KeyedLimiter, Limiter, ManualClock, OnFull, Spec, Timer};
 
 use super::{Capped, InMemory, Settle, Subject, Turn, Waiting, in_memory};
 use crate::clock::Unsteady;
@@ -57,7 +58,7 @@ impl<C: Clock> Subject for Limiter<C> {
 }
 
 impl<C: Timer> Waiting for Limiter<C> {
-    fn acquire<'s>(&'s self, _key: &'s str, cost: u64, max_wait: Micros) -> Turn<'s> {
+    fn acquire<'s>(&'s self, _key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s> {
         Box::pin(self.acquire(cost, max_wait))
     }
 
@@ -128,7 +129,7 @@ impl<C: Clock> Subject for KeyedLimiter<C> {
 }
 
 impl<C: Timer> Waiting for KeyedLimiter<C> {
-    fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Micros) -> Turn<'s> {
+    fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s> {
         Box::pin(self.acquire(key, cost, max_wait))
     }
 

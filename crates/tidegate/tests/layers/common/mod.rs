@@ -14,12 +14,13 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tidegate::{AlgorithmKind, Gate, ManualClock, Micros, Policy, RuleSpec, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, Gate, ManualClock, Policy, RuleSpec, Spec};
 use tokio::net::TcpStream;
 
 /// `limit` a minute, for each value of `key`.
 pub(crate) fn rule(name: &str, limit: u64, key: &[&str]) -> RuleSpec {
-    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     RuleSpec::new(name, spec).key(key.iter().copied())
 }
 

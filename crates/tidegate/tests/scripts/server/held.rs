@@ -3,8 +3,9 @@
 
 use std::any::Any;
 
+use std::time::Duration;
 use tidegate::script::Step;
-use tidegate::{Decision, Micros, Rule, Timestamp};
+use tidegate::{Decision, Rule, Timestamp};
 use tidegate_core::{Algorithm, Held, Verbs, Visitor};
 
 /// A limiter of any algorithm.
@@ -14,7 +15,7 @@ pub trait Limiter {
     /// A look at a limiter whose usage is reported: one unit is decided about, and none taken.
     fn look(&mut self, at: Timestamp) -> (bool, Decision);
     /// How long until nothing is used, if nothing more comes; the limiter is left as it is.
-    fn reset_after(&self, at: Timestamp) -> Micros;
+    fn reset_after(&self, at: Timestamp) -> Duration;
     /// The same limiter under another rule from `at` on.
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter>;
     fn reset(&mut self);
@@ -146,8 +147,8 @@ impl<R: Algorithm> Limiter for Of<R> {
         (decision.is_allowed(), decision)
     }
 
-    fn reset_after(&self, at: Timestamp) -> Micros {
-        Held::new(&self.algorithm, &mut self.slot.clone(), 0).peek(at).reset_after
+    fn reset_after(&self, at: Timestamp) -> Duration {
+        Held::new(&self.algorithm, &mut self.slot.clone(), 0).peek(at).reset_after()
     }
 
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec};
 
 /// A slot every 100 ms; one is served and four wait.
 pub(crate) fn ten_a_second<T>() -> (Shaper<T, ManualClock>, ManualClock) {
@@ -21,7 +22,7 @@ pub(crate) fn shaper<T>(limit: u64, capacity: u64) -> (Shaper<T, ManualClock>, M
 
 /// `limit` slots a second.
 pub(crate) fn spec(limit: u64, capacity: u64) -> Spec {
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Duration::from_secs(1));
     spec.capacity = Some(capacity);
     spec
 }
@@ -31,8 +32,8 @@ pub(crate) fn push_all<T>(shaper: &Shaper<T, ManualClock>, items: impl IntoItera
     items.into_iter().for_each(|item| assert!(shaper.push(item).is_ok()));
 }
 
-pub(crate) const fn ms(ms: u64) -> Micros {
-    Micros::from_millis(ms)
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
 }
 
 /// Counts how often it was woken.

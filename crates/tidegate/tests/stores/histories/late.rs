@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::model::{self, Model};
-use tidegate::{
-    AlgorithmKind, Descriptor, Micros, OnStoreError, Request, SharedGate, StoreSettings,
-};
+use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Request, SharedGate, StoreSettings};
 use tokio::time::sleep;
 
 use super::{Asked, GATES, Pair, Told, counts, history, nodes};
@@ -25,7 +23,7 @@ const RUNS: Duration = Duration::from_millis(60);
 /// Settings of nodes that wait for less time than the store stops.
 fn hasty(server: &Server) -> StoreSettings {
     let mut hasty = settings(&server.url());
-    (hasty.timeout, hasty.nodes) = (Micros::from_millis(10), Some(GATES));
+    (hasty.timeout, hasty.nodes) = (Duration::from_millis(10), Some(GATES));
     hasty
 }
 

@@ -23,8 +23,8 @@ use redis::{FromRedisValue, RedisResult, ToRedisArgs};
 use testkit::store;
 pub use testkit::store::Folder;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec,
-    StoreEvent, StoreSettings,
+    AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec, StoreEvent,
+    StoreSettings,
 };
 
 /// A server that ends with the test, and what it is asked.
@@ -128,14 +128,13 @@ impl Events {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        let long = Duration::from_micros(LONG.as_micros());
-        let told = tokio::time::timeout(long, waits).await;
+        let told = tokio::time::timeout(LONG, waits).await;
         assert!(told.is_ok(), "{:?}", self.told());
     }
 }
 
 /// A deadline that no machine misses, for tests with an available store.
-pub const LONG: Micros = Micros::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(30);
 
 pub fn settings(url: &str) -> StoreSettings {
     let mut settings = StoreSettings::new(url.parse().unwrap());
@@ -147,7 +146,7 @@ pub fn settings(url: &str) -> StoreSettings {
 
 /// A rule of `limit` units a day, with one limiter for each `user`.
 pub fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
-    let day = Micros::from_secs(86_400);
+    let day = Duration::from_secs(86_400);
     RuleSpec::new(algorithm.name(), Spec::new(algorithm, limit, day)).key(["user"])
 }
 

@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Rule, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Rule, Spec, Timestamp};
 
 use super::*;
 use crate::rules::{OnFull, RuleSpec};
 
 const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
-const HOUR: Micros = Micros::from_secs(3_600);
+const HOUR: Duration = Duration::from_secs(3_600);
 const DEBT: u64 = 1_000_000;
 /// The largest count that fits in a word beside the end of a window.
 const LARGEST: u64 = (1 << 14) - 1;
@@ -18,7 +19,7 @@ const LARGEST: u64 = (1 << 14) - 1;
 fn table(debts: usize) -> Packed<FixedWindow> {
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, 100, HOUR);
     spec.anchor = Some(Anchor::FirstRequest);
-    let algorithm = FixedWindow::build(&spec, 100, HOUR).unwrap();
+    let algorithm = FixedWindow::build(&spec, 100, HOUR.into()).unwrap();
     let budget = Budget::new(10);
     let mut caps = RuleSpec::new("", spec).max_keys(10, OnFull::Refuse);
     caps.spec.max_memory = Some((debts * Spilled::<FixedWindow>::BYTES) as u64);

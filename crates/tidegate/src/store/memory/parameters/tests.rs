@@ -1,5 +1,7 @@
 //! States take no more memory than their parameters say.
 
+use std::time::Duration;
+
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Visitor};
 
 use super::*;
@@ -52,7 +54,7 @@ impl Visitor for Play {
 fn no_unit_takes_more_memory_than_is_claimed_for_it() {
     for limit in [2, 3, 5, 8, 10, 17, 60, 100, 257, 1_000, 4_100, 20_000] {
         for algorithm in [AlgorithmKind::SlidingLog, AlgorithmKind::SlidingWindow] {
-            let spec = Spec::new(algorithm, limit, Micros::from_micros(WINDOW_US));
+            let spec = Spec::new(algorithm, limit, Duration::from_micros(WINDOW_US));
             Rule::new(spec).unwrap().visit(Play { rng: limit }).unwrap();
         }
     }

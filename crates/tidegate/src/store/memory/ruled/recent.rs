@@ -45,7 +45,8 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Visitor};
+    use std::time::Duration;
+    use tidegate_core::{AlgorithmKind, Rule, Spec, Visitor};
 
     /// Whether the parameters of each of these limits in turn are shared with recent ones.
     fn are_shared(limits: &[u64]) -> Vec<bool> {
@@ -61,7 +62,7 @@ mod tests {
         }
         let mut recent = Recent::default();
         let shared = |limit: &u64| {
-            let spec = Spec::new(AlgorithmKind::TokenBucket, *limit, Micros::from_secs(1));
+            let spec = Spec::new(AlgorithmKind::TokenBucket, *limit, Duration::from_secs(1));
             Rule::new(spec).unwrap().visit(Twice(&mut recent)).unwrap()
         };
         limits.iter().map(shared).collect()

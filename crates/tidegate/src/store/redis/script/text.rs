@@ -1,6 +1,8 @@
 //! The text of scripts: whole files, joined.
 
-use tidegate_core::{AlgorithmKind, Layout, MULDIV, Micros, Rule, Spec};
+use std::time::Duration;
+
+use tidegate_core::{AlgorithmKind, Layout, MULDIV, Rule, Spec};
 
 use super::id::Id;
 
@@ -27,7 +29,7 @@ pub(super) fn of(id: Id) -> String {
 /// The files of the algorithms whose bits are set in `kinds`, including that of a limit of 0 without a window;
 /// each once.
 fn algorithms(kinds: u32) -> Vec<&'static str> {
-    let window = Micros::from_secs(1);
+    let window = Duration::from_secs(1);
     let specs = AlgorithmKind::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
     let mut sorted_set = Spec::new(AlgorithmKind::SlidingLog, 1, window);
     sorted_set.layout = Some(Layout::SortedSet);
