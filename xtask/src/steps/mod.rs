@@ -11,6 +11,7 @@ mod format;
 mod fuzz;
 mod house;
 mod loom;
+mod packaging;
 mod programs;
 mod tests;
 mod valkey;
@@ -66,6 +67,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "every example runs to its end and finds what it expects",
         when: When::Always,
         run: examples::run,
+    },
+    Step {
+        name: "packaging",
+        what: "every file that installs the server fits its format",
+        when: When::Always,
+        run: packaging::run,
     },
     Step {
         name: "deny",
