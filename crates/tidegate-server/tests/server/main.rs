@@ -19,6 +19,7 @@ mod logs;
 mod nodes;
 mod not_http;
 mod overflow;
+mod packaging;
 mod process;
 mod protocols;
 mod raw;

@@ -18,6 +18,9 @@ const CONFIG: &str = include_str!("../../../../../docs/envoy/envoy.yaml");
 /// The configuration of a gateway to language models, which reports usage.
 const AI_GATEWAY: &str = include_str!("../../../../../docs/envoy/ai-gateway.yaml");
 
+/// The configuration of the compose file.
+const COMPOSE: &str = include_str!("../../../../../packaging/compose/envoy.yaml");
+
 /// The behaviour of the proxy without an answer from the rate limit service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureMode {
@@ -45,27 +48,30 @@ impl Envoy {
         mode: FailureMode,
         changes: &[(&str, &str)],
     ) -> Self {
-        Self::configured(server, CONFIG, mode, changes).await
+        let upstream = Upstream::start().await;
+        let text = configured(CONFIG, server.grpc, upstream.at, mode);
+        let text = changes.iter().fold(text, |text, (from, to)| replaced(&text, from, to));
+        Self::run(upstream, &text).await
     }
 
     /// The gateway to language models.
     pub(crate) async fn ai_gateway(server: &Server) -> Self {
-        Self::configured(server, AI_GATEWAY, FailureMode::Deny, &[]).await
+        let upstream = Upstream::start().await;
+        let text = configured(AI_GATEWAY, server.grpc, upstream.at, FailureMode::Deny);
+        Self::run(upstream, &text).await
     }
 
-    async fn configured(
-        server: &Server,
-        text: &str,
-        mode: FailureMode,
-        changes: &[(&str, &str)],
-    ) -> Self {
-        let upstream = Upstream::start().await;
+    /// The proxy of the compose file, which answers by itself what may pass.
+    pub(crate) async fn of_compose(server: &Server) -> Self {
+        let at = format!("address: 127.0.0.1, port_value: {}", server.grpc.port());
+        let text = replaced(COMPOSE, "address: tidegate, port_value: 8081", &at);
+        let text = with_test_ports(&text);
+        Self::run(Upstream::start().await, &text).await
+    }
+
+    async fn run(upstream: Upstream, text: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let (config, admin) = (folder.path().join("envoy.yaml"), folder.path().join("admin"));
-        let mut text = configured(text, server.grpc, upstream.at, mode);
-        for (from, to) in changes {
-            text = replaced(&text, from, to);
-        }
         std::fs::write(&config, text).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let child = Command::new(binary())
@@ -95,20 +101,19 @@ impl Drop for Process {
 
 /// The configuration with any free ports in place of those of the documents.
 fn configured(text: &str, grpc: SocketAddr, upstream: SocketAddr, mode: FailureMode) -> String {
-    let port = |at: SocketAddr| at.port().to_string();
-    let mut text = text.to_owned();
-    for (from, to) in [
-        ("port_value: 10000", "port_value: 0".to_owned()),
-        ("port_value: 9901", "port_value: 0".to_owned()),
-        ("port_value: 8000", format!("port_value: {}", port(upstream))),
-        ("port_value: 8081", format!("port_value: {}", port(grpc))),
-        // A busy machine that runs tests is no proxy in production.
-        ("timeout: 0.1s", "timeout: 30s".to_owned()),
-        ("failure_mode_deny: false", format!("failure_mode_deny: {}", mode == FailureMode::Deny)),
-    ] {
-        text = replaced(&text, from, &to);
-    }
-    text
+    let port = |at: SocketAddr| format!("port_value: {}", at.port());
+    let text = replaced(&with_test_ports(text), "port_value: 8000", &port(upstream));
+    let text = replaced(&text, "port_value: 8081", &port(grpc));
+    let mode = format!("failure_mode_deny: {}", mode == FailureMode::Deny);
+    replaced(&text, "failure_mode_deny: false", &mode)
+}
+
+/// The configuration with any free ports of the proxy's own, and patience.
+fn with_test_ports(text: &str) -> String {
+    let text = replaced(text, "port_value: 10000", "port_value: 0");
+    let text = replaced(&text, "port_value: 9901", "port_value: 0");
+    // A busy machine that runs tests is no proxy in production.
+    replaced(&text, "timeout: 0.1s", "timeout: 30s")
 }
 
 fn replaced(text: &str, from: &str, to: &str) -> String {

@@ -1,0 +1,50 @@
+//! The files that install the server: their rules are sound, and their proxy limits.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::client::Client;
+use crate::envoy::proxy::Envoy;
+use crate::process::{BINARY, Server, config};
+
+fn packaging(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(file)
+}
+
+fn text(file: &str) -> String {
+    let file = packaging(file);
+    std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The rules in the configuration map of Kubernetes.
+fn rules_of_kubernetes() -> String {
+    let all = text("kubernetes.yaml");
+    let (_, after) = all.split_once("  rules.toml: |\n").expect("a file of rules");
+    let (rules, _) = after.split_once("---\n").expect("more than one resource");
+    rules.lines().map(|line| line.trim_start().to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_rules_of_all_packages_are_sound() {
+    for rules in [text("compose/rules.toml"), rules_of_kubernetes()] {
+        assert!(rules.contains("[[rule]]"), "{rules}");
+        let checked = Command::new(BINARY).arg("check").arg(config(&rules).path()).output();
+        let checked = checked.unwrap();
+        assert!(checked.status.success(), "{rules}{}", String::from_utf8_lossy(&checked.stderr));
+    }
+}
+
+#[tokio::test]
+async fn envoy_of_the_compose_file_limits_each_user() {
+    // So slowly that nothing flows in while the test runs.
+    let rules = text("compose/rules.toml");
+    let server = Server::with_rules(&rules.replace("1/s", "1/1h"));
+    let envoy = Envoy::of_compose(&server).await;
+    let client = Client::new(envoy.at);
+    let mut told = Vec::new();
+    for _ in 0..12 {
+        told.push(client.get_with("/", &[("x-user", "ada")]).await.status);
+    }
+    assert_eq!(told, [[200; 10].as_slice(), &[429; 2]].concat());
+    assert_eq!(client.get_with("/", &[("x-user", "bob")]).await.status, 200);
+}

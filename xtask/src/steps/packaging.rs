@@ -1,0 +1,73 @@
+//! The packaging step: holds each file that installs or runs the server to its format.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::programs::{envoy, linter, need_all, need_linters};
+use crate::context::Context;
+use crate::process::{answers, succeeds};
+use crate::step::Outcome;
+
+/// Files with the name of their schema.
+const SCHEMAS: &[(&str, &[&str])] = &[
+    ("vendor.compose-spec", &["packaging/compose/compose.yaml"]),
+    ("vendor.github-workflows", &[".github/workflows/ci.yml"]),
+    (
+        "vendor.github-issue-forms",
+        &[".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/feature.yml"],
+    ),
+    ("vendor.github-issue-config", &[".github/ISSUE_TEMPLATE/config.yml"]),
+];
+
+const CONTAINERFILE: &str = "packaging/Containerfile";
+const KUBERNETES: &str = "packaging/kubernetes.yaml";
+const ENVOY: &str = "packaging/compose/envoy.yaml";
+const SERVICE: &str = "packaging/tidegate.service";
+
+/// Asks a program that knows the format about each file.
+pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    need_all(context)?;
+    let linters = need_linters(context)?;
+    let root = context.root().to_owned();
+    let mut failed = Vec::new();
+    let mut hold = |file: &str, command: &mut Command| -> Result<()> {
+        if !succeeds(command.current_dir(&root))? {
+            failed.push(file.to_owned());
+        }
+        Ok(())
+    };
+    for (schema, files) in SCHEMAS {
+        let mut check = linter(&linters, "check-jsonschema");
+        hold(schema, check.args(["--builtin-schema", schema]).args(*files))?;
+    }
+    hold(KUBERNETES, linter(&linters, "kubernetes-validate").args(["--strict", KUBERNETES]))?;
+    hold(CONTAINERFILE, linter(&linters, "hadolint").arg(CONTAINERFILE))?;
+    let mut proxy = Command::new(envoy(&context.tools()));
+    // In compose the name of a container leads to it; a validation resolves no names.
+    hold(ENVOY, proxy.args(["--mode", "validate", "--log-level", "warning", "-c", ENVOY]))?;
+    let remark = match service(&root)? {
+        None => format!("{SERVICE} was not checked: there is no systemd-analyze"),
+        Some(errors) if errors.is_empty() => String::new(),
+        Some(errors) => {
+            println!("{errors}");
+            failed.push(SERVICE.to_owned());
+            String::new()
+        }
+    };
+    Ok(if failed.is_empty() { Outcome::Passed(remark) } else { Outcome::from_failures(&failed) })
+}
+
+/// What systemd says against the service, but that the program is not installed here; nothing where there is no systemd.
+fn service(root: &Path) -> Result<Option<String>> {
+    let analyze = || Command::new("systemd-analyze");
+    if !answers(analyze().arg("--version")) {
+        return Ok(None);
+    }
+    let checked = analyze().args(["verify", "--man=no", SERVICE]).current_dir(root).output();
+    let said = checked.context("systemd-analyze cannot be run")?.stderr;
+    let said = String::from_utf8_lossy(&said);
+    let errors = said.lines().filter(|line| !line.contains("/usr/bin/tidegate is not executable"));
+    Ok(Some(errors.collect::<Vec<_>>().join("\n")))
+}
