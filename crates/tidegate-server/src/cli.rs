@@ -13,10 +13,15 @@ mod listeners;
 mod replay;
 mod script;
 mod serve;
+mod sources;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
+
+use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,23 +54,74 @@ enum Command {
 
 /// Runs the command line. Wrong usage ends the process here, with exit code 2.
 pub(crate) fn run() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Script(args) => script::run(&args),
+    let given: Vec<_> = env::args_os().collect();
+    let of_command = given.get(1..).unwrap_or_default();
+    let command = match parse(&given) {
+        Ok(command) => command,
+        Err(error) => match of_variable(of_command, &error) {
+            Some(failure) => return failure.report(),
+            None => error.exit(),
+        },
+    };
+    let done = match &command {
+        Command::Serve(args) => serve::run(args, of_command),
+        Command::Check(args) => check::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Script(args) => script::run(args),
     };
     done.unwrap_or_else(|failure| failure.report())
+}
+
+fn parse(given: &[OsString]) -> Result<Command, Error> {
+    let command = match given.iter().any(|word| word == "-h") {
+        true => brief(Cli::command()),
+        false => Cli::command(),
+    };
+    Ok(Cli::from_arg_matches(&command.try_get_matches_from(given)?)?.command)
+}
+
+/// The commands with a help of one screen each: `--help` names variables and possible values.
+fn brief(command: clap::Command) -> clap::Command {
+    let brief = |arg: clap::Arg| arg.hide_env(true).hide_possible_values(true);
+    command.mut_subcommands(|command| command.mut_args(brief))
+}
+
+/// The failure, if the subcommand was refused because of a variable.
+fn of_variable(given: &[OsString], error: &Error) -> Option<Failure> {
+    let mut cli = Cli::command();
+    // Only a built command has the flags of its subcommands in the form in which an error names them.
+    cli.build();
+    let name = given.first()?.to_str()?;
+    sources::of_variable(cli.find_subcommand(name)?, given, error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_flag_of_serve_is_a_variable_of_its_name_and_a_field_that_is_documented() {
+        let page = include_str!("../../../docs/configuration.md");
+        let page = page.split("\n## ").find(|section| section.starts_with("`[server]`")).unwrap();
+        let cli = Cli::command();
+        let serve = cli.find_subcommand("serve").unwrap();
+        let flags = serve.get_arguments().map(|arg| (arg.get_long().unwrap(), arg.get_env()));
+        let mut fields = 0;
+        for (flag, variable) in flags {
+            let field = flag.replace('-', "_");
+            let expected = format!("TIDEGATE_{}", field.to_uppercase());
+            assert_eq!(variable.unwrap().to_str(), Some(&*expected));
+            if !["config", "store"].contains(&flag) {
+                assert!(page.contains(&format!("\n| `{field}` |")), "{field}");
+                fields += 1;
+            }
+        }
+        assert_eq!(page.matches("\n| `").count(), fields, "each is a flag");
     }
 }

@@ -4,18 +4,23 @@ mod mistakes;
 
 use std::path::Path;
 
+use tidegate::config::{Section, SectionValues};
 use tidegate::{Policy, StoreSettings, StoreUrl, config};
 
 use crate::failure::Failure;
 
 const EXAMPLE: &str = include_str!("../example.toml");
 
-/// The rules of a file.
+/// The rules of a file, and the values of a section of it.
 ///
 /// # Errors
 /// Returns its errors, the first of them if there are many.
-pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
-    config::load(file).map_err(|found| Failure::configuration(mistakes::printed(&found)))
+pub(crate) fn load_with(
+    file: &Path,
+    section: &Section<'_>,
+) -> Result<(Policy, SectionValues), Failure> {
+    let loaded = config::load_with(file, section);
+    loaded.map_err(|found| Failure::configuration(mistakes::printed(&found)))
 }
 
 /// The built-in rules.

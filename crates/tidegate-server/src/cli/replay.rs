@@ -12,9 +12,9 @@ use tidegate_lab::report::{self, Report};
 use tidegate_lab::trace::Event;
 
 use super::decider::Decider;
-use super::lab;
+use super::{guard::file, lab, serve};
 use crate::failure::Failure;
-use crate::{policy, stdout};
+use crate::stdout;
 
 /// Replay a trace against a policy: whose requests would have been refused, and when
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ Examples:
 )]
 pub(crate) struct Args {
     /// The configuration (TOML)
-    #[arg(long)]
+    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
     config: PathBuf,
     /// The trace; - reads standard input
     #[arg(long)]
@@ -62,7 +62,7 @@ enum Format {
 
 /// Decides the whole trace in order of time.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let policy = policy::load(&args.config)?;
+    let (policy, _) = serve::load(&args.config)?;
     let picture = lab::picture(args.plot.as_deref())?;
     let sorted = lab::read(&args.trace, replay::options(&policy))?;
     let (bins, is_cut) = (lab::bins(&sorted), sorted.is_cut());

@@ -28,6 +28,7 @@ mod resp;
 mod resp_python;
 mod rfc_9112;
 mod script;
+mod sources;
 mod stopping;
 mod store;
 mod tls;
