@@ -6,13 +6,17 @@ mod address;
 mod bounds;
 mod check;
 mod compare;
+mod completions;
 mod decider;
 mod guard;
+mod init;
 mod lab;
 mod listeners;
+mod man;
 mod replay;
 mod script;
 mod serve;
+mod share;
 mod sources;
 
 use std::env;
@@ -26,9 +30,10 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   tidegate serve                          rules built in, to try things out
-  tidegate serve --config rules.toml      your own rules
+  tidegate init                           writes rules.toml, to start from
   tidegate check rules.toml               is the configuration sound?
-  tidegate replay --config rules.toml --trace access.log.gz
+  tidegate serve -c rules.toml            your own rules
+  tidegate replay -c rules.toml --trace access.log.gz
                                           whom would these rules have refused?
   tidegate compare --rate 200/60s         every algorithm with one limit, side by side
   tidegate script token_bucket            the Lua by which it decides in Redis
@@ -46,10 +51,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<serve::Args>),
+    Init(init::Args),
     Check(check::Args),
     Replay(replay::Args),
     Compare(compare::Args),
     Script(script::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Runs the command line. Wrong usage ends the process here, with exit code 2.
@@ -65,10 +73,13 @@ pub(crate) fn run() -> ExitCode {
     };
     let done = match &command {
         Command::Serve(args) => serve::run(args, of_command),
+        Command::Init(args) => init::run(args),
         Command::Check(args) => check::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Script(args) => script::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
     };
     done.unwrap_or_else(|failure| failure.report())
 }
@@ -123,5 +134,26 @@ mod tests {
             }
         }
         assert_eq!(page.matches("\n| `").count(), fields, "each is a flag");
+    }
+
+    #[test]
+    fn the_page_of_the_command_line_lists_every_command_and_flag() {
+        let page = include_str!("../../../docs/cli.md");
+        for command in Cli::command().get_subcommands() {
+            let header = format!("`tidegate {}`", command.get_name());
+            let section = page.split("\n## ").find(|section| section.starts_with(&header)).unwrap();
+            let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `-")).collect();
+            let flags: Vec<_> =
+                command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg))).collect();
+            assert_eq!(rows.len(), flags.len(), "{header}");
+            for (flag, arg) in flags {
+                let row = rows.iter().find(|row| row.starts_with(&format!("| `--{flag}`")));
+                let row = row.unwrap_or_else(|| panic!("{header} --{flag}"));
+                let short = arg.get_short().map_or(String::new(), |short| format!("`-{short}`"));
+                let variable = arg.get_env().map_or("", |name| name.to_str().unwrap());
+                assert!(row.contains(&short), "{row}");
+                assert!(section.contains(variable) || variable == "TIDEGATE_CONFIG", "{variable}");
+            }
+        }
     }
 }

@@ -27,9 +27,13 @@ impl Failure {
 
     /// The failure, in the settings of a file.
     pub(crate) fn of(self, file: &Path) -> Self {
-        let message = self.message.trim_start_matches("tidegate: ");
-        let message = message.trim_start_matches("error: ");
+        let message = self.message().trim_start_matches("error: ");
         Self { message: format!("{}: {message}", file.display()), ..self }
+    }
+
+    /// The message without the name of the program.
+    pub(crate) fn message(&self) -> &str {
+        self.message.trim_start_matches("tidegate: ")
     }
 
     /// The reader of standard output went away, which is not an error: no message, exit code 0.

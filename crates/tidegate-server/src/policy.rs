@@ -2,25 +2,16 @@
 
 mod mistakes;
 
-use std::path::Path;
-
-use tidegate::config::{Section, SectionValues};
+use tidegate::config::ConfigErrors;
 use tidegate::{Policy, StoreSettings, StoreUrl, config};
 
 use crate::failure::Failure;
 
 const EXAMPLE: &str = include_str!("../example.toml");
 
-/// The rules of a file, and the values of a section of it.
-///
-/// # Errors
-/// Returns its errors, the first of them if there are many.
-pub(crate) fn load_with(
-    file: &Path,
-    section: &Section<'_>,
-) -> Result<(Policy, SectionValues), Failure> {
-    let loaded = config::load_with(file, section);
-    loaded.map_err(|found| Failure::configuration(mistakes::printed(&found)))
+/// The errors of a file as the failure of a command: the first of them if there are many.
+pub(crate) fn failure(found: &ConfigErrors) -> Failure {
+    Failure::configuration(mistakes::printed(found))
 }
 
 /// The built-in rules.
@@ -49,7 +40,12 @@ pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
 
 /// The number of rules, in words.
 pub(crate) fn count(policy: &Policy) -> String {
-    match policy.rules().len() {
+    rules(policy.rules().len())
+}
+
+/// A number of rules, in words.
+pub(crate) fn rules(number: usize) -> String {
+    match number {
         1 => "1 rule".to_owned(),
         n => format!("{n} rules"),
     }

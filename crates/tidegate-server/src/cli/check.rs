@@ -1,10 +1,14 @@
 //! `tidegate check`: checks a configuration.
 
+mod json;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ValueEnum;
 use tidegate::SharedGate;
+use tidegate::config::ConfigErrors;
 
 use super::guard::file;
 use super::serve;
@@ -27,6 +31,10 @@ pub(crate) struct Args {
     /// The same, named as for the other commands
     #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
     config: Option<PathBuf>,
+
+    /// Output: text, or one JSON object on standard output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
 }
 
 impl Args {
@@ -47,18 +55,52 @@ impl Args {
     }
 }
 
+/// The output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One line, or the errors on standard error with the lines where they are
+    Text,
+    /// One JSON object, also of the errors
+    Json,
+}
+
 /// Reads the file as `serve` would, without a store, and prints how many rules it has.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let file = args.file()?;
-    let (policy, server) = serve::load(file)?;
-    serve::check(file, &server)?;
+    if args.format == Format::Json {
+        return json::print(file, &checked(file));
+    }
+    let rules = checked(file).map_err(Wrong::failure)?;
+    stdout::print(&format!("{}: {}, no mistakes\n", file.display(), policy::rules(rules)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is wrong with a file.
+enum Wrong {
+    /// Errors at places of its text.
+    Text(ConfigErrors),
+    /// What can not be together.
+    Whole(Failure),
+}
+
+impl Wrong {
+    fn failure(self) -> Failure {
+        match self {
+            Self::Text(found) => policy::failure(&found),
+            Self::Whole(failure) => failure,
+        }
+    }
+}
+
+/// The number of rules of a sound file.
+fn checked(file: &Path) -> Result<usize, Wrong> {
+    let (policy, server) = serve::load(file).map_err(Wrong::Text)?;
+    serve::check(file, &server).map_err(Wrong::Whole)?;
     if let Some(store) = policy.store() {
         let fits = SharedGate::fits(&policy, store);
-        fits.map_err(|error| Failure::configuration(format!("{}: {error}", file.display())))?;
+        fits.map_err(|error| Wrong::Whole(Failure::configuration(error).of(file)))?;
     }
-    let rules = policy::count(&policy);
-    stdout::print(&format!("{}: {rules}, no mistakes\n", file.display()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(policy.rules().len())
 }
 
 #[cfg(test)]
@@ -67,7 +109,7 @@ mod tests {
     use std::io::Write;
 
     fn of(file: &Path) -> Args {
-        Args { file: Some(file.to_owned()), config: None }
+        Args { file: Some(file.to_owned()), config: None, format: Format::Text }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use clap::{Command, FromArgMatches};
 use futures_util::future::OptionFuture;
 use tidegate::Policy;
-use tidegate::config::SectionValues;
+use tidegate::config::{ConfigErrors, SectionValues};
 use tokio::runtime::{Builder, Runtime};
 
 use super::address::Where;
@@ -33,8 +33,8 @@ use crate::{grpc, http, policy, resp, stdout};
 /// Reads a file of rules, and the fields of its `[server]`.
 ///
 /// # Errors
-/// Returns its errors, the first of them if there are many.
-pub(super) fn load(file: &Path) -> Result<(Policy, SectionValues), Failure> {
+/// Returns all its errors.
+pub(super) fn load(file: &Path) -> Result<(Policy, SectionValues), ConfigErrors> {
     sources::load(&flags::command(), file)
 }
 
@@ -69,7 +69,7 @@ fn settled(
 /// file decides.
 pub(crate) fn run(args: &Args, given: &[OsString]) -> Result<ExitCode, Failure> {
     let Some(file) = &args.config else { return run_with(args, policy::example()?) };
-    let (policy, values) = load(file)?;
+    let (policy, values) = load(file).map_err(|found| policy::failure(&found))?;
     run_with(&settled(&flags::command(), given, file, &values)?, policy)
 }
 

@@ -14,10 +14,9 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command, Error};
 use tidegate::Policy;
-use tidegate::config::{Section, SectionKind, SectionValues};
+use tidegate::config::{self, ConfigErrors, Section, SectionKind, SectionValues};
 
 use crate::failure::Failure;
-use crate::policy;
 
 /// The section of the file.
 const SECTION: &str = "server";
@@ -33,12 +32,15 @@ pub(super) struct Secret {
 /// Reads a file; the fields of its section are the flags of `command`.
 ///
 /// # Errors
-/// Returns its errors, the first of them if there are many.
-pub(super) fn load(command: &Command, file: &Path) -> Result<(Policy, SectionValues), Failure> {
+/// Returns all its errors.
+pub(super) fn load(
+    command: &Command,
+    file: &Path,
+) -> Result<(Policy, SectionValues), ConfigErrors> {
     let names: Vec<_> = fields(command).map(|(name, arg)| (name, kind(arg))).collect();
     let names: Vec<_> = names.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
     let check = |name: &str, value: &str| check(command, &name.replace('_', "-"), value.as_ref());
-    policy::load_with(file, &Section { name: SECTION, fields: &names, check: &check })
+    config::load_with(file, &Section { name: SECTION, fields: &names, check: &check })
 }
 
 /// The words of a command, with a flag before the others for each value of the file that neither

@@ -10,6 +10,7 @@ mod certificates;
 mod checks;
 mod client;
 mod command_line;
+mod commands;
 mod concurrency;
 mod envoy;
 mod fd_limit;
