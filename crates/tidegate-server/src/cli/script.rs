@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let call = Call::new(&[limiter], Step::Ask, None);
     let argument = call.args.first().map_or(&[][..], Vec::as_slice);
     let line = format!(
-        "${{REDIS:-redis-cli}} --quoted-input EVALSHA \"$(tidegate script {} | ${{REDIS:-redis-cli}} -x SCRIPT LOAD)\" \
+        "${{REDIS:-redis-cli}} --no-raw --quoted-input EVALSHA \"$(tidegate script {} | ${{REDIS:-redis-cli}} -x SCRIPT LOAD)\" \
          1 '\"{}\"' '\"{}\"'",
         args.name,
         quoted(args.key.as_bytes()),
@@ -109,9 +109,9 @@ fn meaning(argument: &[u8], script: &str) -> String {
          --   13-18  {}, and\n--   19-22  {}: of the algorithm\n\
          --   23-33  revision {} of the values, loaded at {} us\n\
          --   34-    doubles: {}\n\
-         -- A third word, '\"peek\"', only looks. Replies: one text, the state, if units were taken; otherwise the verdict\n\
-         -- (0 admits, 1 denies, 2 never admits), the time, the time that counts, and the state. Two texts: the key was\n\
-         -- written under another rule.\n\n",
+         -- A third word, '\"peek\"', only looks. How to read the reply: one text in quotes means that the units were\n\
+         -- taken, and is the new state; a list begins with the verdict (0 admits, 1 denies, 2 never admits), and goes on\n\
+         -- with the time, the time that counts, and the state. Two texts: the key was written under another rule.\n\n",
         number(0, 1),
         number(1, 2),
         number(2, 6),
