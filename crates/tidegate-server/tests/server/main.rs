@@ -19,6 +19,7 @@ mod histories;
 mod logs;
 mod nodes;
 mod not_http;
+mod outages;
 mod overflow;
 mod process;
 mod protocols;
