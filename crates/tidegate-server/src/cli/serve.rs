@@ -92,7 +92,7 @@ fn run_logged(args: &Args, policy: Policy, log: &Log) -> Result<ExitCode, Failur
     let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc), log));
     // A task that hangs does not keep the process from ending.
     for_grpc.into_iter().chain([runtime]).for_each(Runtime::shutdown_background);
-    served.map(|()| ExitCode::SUCCESS)
+    served
 }
 
 /// The runtimes of gRPC calls. They keep more threads busy than checks at the other listeners,
@@ -163,7 +163,12 @@ impl Open {
     }
 }
 
-async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Result<(), Failure> {
+async fn serve(
+    args: &Args,
+    policy: Policy,
+    for_grpc: Threads,
+    log: &Log,
+) -> Result<ExitCode, Failure> {
     listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
@@ -175,11 +180,15 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
     let limiters = Arc::new(limiters);
     let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
-    let answered = answer(args, open, options, Arc::clone(&limiters), stop, for_grpc);
+    let answered = answer(args, open, options, Arc::clone(&limiters), stop.clone(), for_grpc);
     let cut = Reports { log, clients, admin }.during(answered).await?;
+    if stop.is_ending() {
+        tracing::warn!(connections_cut = cut, "stopped at once, being asked a second time");
+        return Ok(ExitCode::FAILURE);
+    }
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints and logs the addresses of the listeners and their services.

@@ -31,8 +31,8 @@ Examples:
                                            over HTTP alone
 
 Without a token the admin listener asks for no password: keep it where only operators reach it.
-SIGTERM and SIGINT let requests that are under way finish; a second one does not. SIGHUP reads the
-certificates again.";
+SIGTERM and SIGINT let requests that are under way finish; a second one does not, and the exit code
+is then 1. SIGHUP reads the certificates again.";
 
 /// Decide over HTTP, gRPC and RESP, in this process or in a store that nodes share
 #[derive(Debug, clap::Args)]
