@@ -42,7 +42,7 @@ Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the co
 
 /// A rate limiter whose every algorithm has a bound that is proven and kept.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, after_help = EXAMPLES)]
+#[command(name = "tidegate", version, after_help = "`tidegate COMMAND -h` is one screen; --help has examples.", after_long_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -134,6 +134,22 @@ mod tests {
             }
         }
         assert_eq!(page.matches("\n| `").count(), fields, "each is a flag");
+    }
+
+    #[test]
+    fn the_short_help_of_each_command_is_one_screen() {
+        let mut cli = brief(Cli::command()).term_width(80);
+        cli.build();
+        let commands: Vec<_> = cli.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+        let mut helps = vec![cli.render_help().to_string()];
+        for name in &commands {
+            let command = cli.find_subcommand_mut(name).unwrap();
+            helps.push(command.clone().term_width(80).render_help().to_string());
+        }
+        for help in helps {
+            assert!(help.lines().count() <= 24, "{help}");
+            assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        }
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::{policy, stdout};
 /// Replay a trace against a policy: whose requests would have been refused, and when
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or an
+    after_help = "Example:  tidegate replay -c rules.toml --trace access.log.gz --fail-above 1%",
+    after_long_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or an
 access log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
 
 Requests do not wait in a replay: those that `on_excess` would let wait are refused. Decisions of rules in
@@ -42,13 +43,16 @@ pub(crate) struct Args {
     /// Output: a report, one decision per line, or one JSON object
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Decide in this store, with keys of this run's own, instead of in this process: redis://,
-    /// rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is used, even
-    /// if the configuration names one; with it the rest of `[store]` applies (user, password,
-    /// certificates)
+    /// Decide in this store, with keys of this run's own
+    ///
+    /// redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is
+    /// used, even if the configuration names one; with it the rest of `[store]` applies (user,
+    /// password, certificates)
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
-    /// Exit code 1 if enforced rules refuse more than this share of the requests, such as 1% or 0.5%
+    /// Exit code 1 if more than this is refused, such as 1%
+    ///
+    /// The share of the requests that enforced rules refuse, compared exactly
     #[arg(long, value_name = "SHARE")]
     fail_above: Option<Share>,
     /// Also draw requests admitted and refused over time as SVG, one lane per rule

@@ -12,7 +12,8 @@ use crate::stdout;
 /// Print the script of an algorithm in a store, and a shell line that runs it by hand
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The text is the one that the store gets for a limiter that is asked alone, after comments with the shell
+    after_help = "Example:  tidegate script sliding_log --rate 100/60s --cost 3 --key tg:api:ada",
+    after_long_help = "The text is the one that the store gets for a limiter that is asked alone, after comments with the shell
 line and the meaning of its argument. That line asks a Redis at 127.0.0.1:6379; name another by REDIS, such as
 REDIS='redis-cli -p 6380'.
 

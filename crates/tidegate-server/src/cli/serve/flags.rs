@@ -38,7 +38,7 @@ is then 1. SIGHUP reads the certificates again.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = BRIEFLY, after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The configuration (TOML); by default a few rules to try
+    /// The configuration (TOML); without it a few rules
     #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
     pub(super) config: Option<PathBuf>,
 
@@ -58,11 +58,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", env = "TIDEGATE_GRPC", default_value = "127.0.0.1:8081", value_parser = address::or_off)]
     pub(super) grpc: Where,
 
-    /// Redis clients, RESP2 and RESP3
+    /// Redis clients
+    ///
+    /// RESP2 and RESP3
     #[arg(long, value_name = "ADDR", env = "TIDEGATE_RESP", default_value = "127.0.0.1:6380", value_parser = address::or_off)]
     pub(super) resp: Where,
 
-    /// Operators: reset, refund, rules
+    /// Operators
+    ///
+    /// Who reset, refund and read the rules
     #[arg(long, value_name = "ADDR", env = "TIDEGATE_ADMIN", default_value = "127.0.0.1:9090", value_parser = address::or_off)]
     pub(super) admin: Where,
 
@@ -95,11 +99,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_CL_THROTTLE", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
     pub(super) no_cl_throttle: bool,
 
-    /// Format of the log lines on standard error, text or json
-    #[arg(long, value_name = "FORMAT", env = "TIDEGATE_LOG_FORMAT", default_value = "text")]
+    /// Log lines, text or json
+    ///
+    /// On standard error
+    #[arg(long, value_name = "KIND", env = "TIDEGATE_LOG_FORMAT", default_value = "text")]
     pub(super) log_format: Format,
 
-    /// Least severe event that is logged, off to trace
+    /// Least severe event logged
     #[arg(long, value_name = "LEVEL", env = "TIDEGATE_LOG_LEVEL", default_value = "info")]
     pub(super) log_level: Level,
 
