@@ -7,13 +7,16 @@
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::thread;
-
 use std::time::Duration;
+
+use serde::Serialize;
 use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
 use crate::plot::{Bins, Timeline, length_label};
 use crate::replay::Replay;
-use crate::report::{Report, RuleReport, align_right, grouped, new_table, overflow, percent};
+use crate::report::{
+    Fullest, Report, RuleReport, align_right, grouped, new_table, overflow, percent,
+};
 use crate::trace::{Batch, Event, TraceError};
 
 /// The algorithms side by side, each with limiters of its own.
@@ -30,6 +33,25 @@ pub struct Comparison {
 struct Run {
     replay: Replay,
     report: Report,
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    limit: u64,
+    window_us: u64,
+    requests: u64,
+    unlimited: u64,
+    algorithms: Vec<OfAlgorithm<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfAlgorithm<'a> {
+    name: &'a str,
+    admitted: u64,
+    refused: u64,
+    longest_delay_us: u64,
+    #[serde(flatten)]
+    fullest: Fullest,
 }
 
 impl Run {
@@ -116,6 +138,29 @@ impl Comparison {
         let mut text = format!("{headline}, {rate}.\n{table}\n{}", self.unmatched());
         self.rules().for_each(|(_, rule)| overflow(&mut text, rule));
         text
+    }
+
+    /// The same numbers as one JSON object, for programs.
+    ///
+    /// # Errors
+    /// No error is known.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        let algorithms = self.rules().map(|(report, rule)| OfAlgorithm {
+            name: rule.rule().name(),
+            admitted: report.requests - report.refused,
+            refused: report.refused,
+            longest_delay_us: Micros::from(rule.longest_delay).as_micros(),
+            fullest: Fullest::of(rule.own()),
+        });
+        let (requests, unlimited) =
+            self.runs.first().map_or((0, 0), |run| (run.report.requests, run.report.unlimited));
+        serde_json::to_string(&Whole {
+            limit: self.limit,
+            window_us: Micros::from(self.window).as_micros(),
+            requests,
+            unlimited,
+            algorithms: algorithms.collect(),
+        })
     }
 
     /// The picture: one lane for each algorithm.

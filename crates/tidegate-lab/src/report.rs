@@ -9,6 +9,7 @@
 
 mod drawn;
 mod fingerprint;
+mod json;
 mod key;
 mod keyed;
 mod most;
@@ -25,6 +26,8 @@ use tidegate::{Answer, Policy};
 
 use crate::plot::{Bins, MAX_LANES, Timeline};
 use crate::trace::Event;
+pub(crate) use json::Fullest;
+pub use json::json;
 pub use most::{Counted, Most};
 pub use rule_report::RuleReport;
 pub(crate) use table::{align_right, grouped, new_table, overflow, percent};

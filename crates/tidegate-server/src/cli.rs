@@ -6,24 +6,34 @@ mod address;
 mod bounds;
 mod check;
 mod compare;
+mod completions;
 mod decider;
 mod guard;
+mod init;
 mod lab;
 mod listeners;
+mod man;
 mod replay;
 mod script;
 mod serve;
+mod share;
+mod sources;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
+
+use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
   tidegate serve                          rules built in, to try things out
-  tidegate serve --config rules.toml      your own rules
+  tidegate init                           writes rules.toml, to start from
   tidegate check rules.toml               is the configuration sound?
-  tidegate replay --config rules.toml --trace access.log.gz
+  tidegate serve -c rules.toml            your own rules
+  tidegate replay -c rules.toml --trace access.log.gz
                                           whom would these rules have refused?
   tidegate compare --rate 200/60s         every algorithm with one limit, side by side
   tidegate script token_bucket            the Lua by which it decides in Redis
@@ -32,7 +42,7 @@ Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the co
 
 /// A rate limiter whose every algorithm has a bound that is proven and kept.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, after_help = EXAMPLES)]
+#[command(name = "tidegate", version, after_help = "`tidegate COMMAND -h` is one screen; --help has examples.", after_long_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -41,22 +51,60 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<serve::Args>),
+    Init(init::Args),
     Check(check::Args),
     Replay(replay::Args),
     Compare(compare::Args),
     Script(script::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Runs the command line. Wrong usage ends the process here, with exit code 2.
 pub(crate) fn run() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Script(args) => script::run(&args),
+    let given: Vec<_> = env::args_os().collect();
+    let of_command = given.get(1..).unwrap_or_default();
+    let command = match parse(&given) {
+        Ok(command) => command,
+        Err(error) => match of_variable(of_command, &error) {
+            Some(failure) => return failure.report(),
+            None => error.exit(),
+        },
+    };
+    let done = match &command {
+        Command::Serve(args) => serve::run(args, of_command),
+        Command::Init(args) => init::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Script(args) => script::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
     };
     done.unwrap_or_else(|failure| failure.report())
+}
+
+fn parse(given: &[OsString]) -> Result<Command, Error> {
+    let command = match given.iter().any(|word| word == "-h") {
+        true => brief(Cli::command()),
+        false => Cli::command(),
+    };
+    Ok(Cli::from_arg_matches(&command.try_get_matches_from(given)?)?.command)
+}
+
+/// The commands with a help of one screen each: `--help` names variables and possible values.
+fn brief(command: clap::Command) -> clap::Command {
+    let brief = |arg: clap::Arg| arg.hide_env(true).hide_possible_values(true);
+    command.mut_subcommands(|command| command.mut_args(brief))
+}
+
+/// The failure, if the subcommand was refused because of a variable.
+fn of_variable(given: &[OsString], error: &Error) -> Option<Failure> {
+    let mut cli = Cli::command();
+    // Only a built command has the flags of its subcommands in the form in which an error names them.
+    cli.build();
+    let name = given.first()?.to_str()?;
+    sources::of_variable(cli.find_subcommand(name)?, given, error)
 }
 
 #[cfg(test)]
@@ -65,10 +113,66 @@ mod pages;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_flag_of_serve_is_a_variable_of_its_name_and_a_field_that_is_documented() {
+        let page = include_str!("../../../docs/configuration.md");
+        let page = page.split("\n## ").find(|section| section.starts_with("`[server]`")).unwrap();
+        let cli = Cli::command();
+        let serve = cli.find_subcommand("serve").unwrap();
+        let flags = serve.get_arguments().map(|arg| (arg.get_long().unwrap(), arg.get_env()));
+        let mut fields = 0;
+        for (flag, variable) in flags {
+            let field = flag.replace('-', "_");
+            let expected = format!("TIDEGATE_{}", field.to_uppercase());
+            assert_eq!(variable.unwrap().to_str(), Some(&*expected));
+            if !["config", "store"].contains(&flag) {
+                assert!(page.contains(&format!("\n| `{field}` |")), "{field}");
+                fields += 1;
+            }
+        }
+        assert_eq!(page.matches("\n| `").count(), fields, "each is a flag");
+    }
+
+    #[test]
+    fn the_short_help_of_each_command_is_one_screen() {
+        let mut cli = brief(Cli::command()).term_width(80);
+        cli.build();
+        let commands: Vec<_> = cli.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+        let mut helps = vec![cli.render_help().to_string()];
+        for name in &commands {
+            let command = cli.find_subcommand_mut(name).unwrap();
+            helps.push(command.clone().term_width(80).render_help().to_string());
+        }
+        for help in helps {
+            assert!(help.lines().count() <= 24, "{help}");
+            assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        }
+    }
+
+    #[test]
+    fn the_page_of_the_command_line_lists_every_command_and_flag() {
+        let page = include_str!("../../../docs/cli.md");
+        for command in Cli::command().get_subcommands() {
+            let header = format!("`tidegate {}`", command.get_name());
+            let section = page.split("\n## ").find(|section| section.starts_with(&header)).unwrap();
+            let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `-")).collect();
+            let flags: Vec<_> =
+                command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg))).collect();
+            assert_eq!(rows.len(), flags.len(), "{header}");
+            for (flag, arg) in flags {
+                let row = rows.iter().find(|row| row.starts_with(&format!("| `--{flag}`")));
+                let row = row.unwrap_or_else(|| panic!("{header} --{flag}"));
+                let short = arg.get_short().map_or(String::new(), |short| format!("`-{short}`"));
+                let variable = arg.get_env().map_or("", |name| name.to_str().unwrap());
+                assert!(row.contains(&short), "{row}");
+                assert!(section.contains(variable) || variable == "TIDEGATE_CONFIG", "{variable}");
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::printable;
@@ -22,6 +23,17 @@ impl Failure {
     /// A configuration has errors: exit code 2, as for wrong usage.
     pub(crate) fn configuration(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
+    }
+
+    /// The failure, in the settings of a file.
+    pub(crate) fn of(self, file: &Path) -> Self {
+        let message = self.message().trim_start_matches("error: ");
+        Self { message: format!("{}: {message}", file.display()), ..self }
+    }
+
+    /// The message without the name of the program.
+    pub(crate) fn message(&self) -> &str {
+        self.message.trim_start_matches("tidegate: ")
     }
 
     /// The reader of standard output went away, which is not an error: no message, exit code 0.

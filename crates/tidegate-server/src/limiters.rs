@@ -1,18 +1,21 @@
 //! The limiters of the server, in this process or in a store that nodes share, behind one
 //! interface.
 
+mod events;
+
 use std::future::pending;
 use std::sync::Arc;
-
 use std::time::Duration;
+
 use tidegate::{
-    Answer, Gate, Mode, OnExcess, Policy, Request, RuleSpec, SharedGate, StoreError, StoreEvent,
-    StoreSettings,
+    Answer, Gate, Mode, OnExcess, Policy, Request, RuleSpec, SharedGate, StoreError, StoreSettings,
 };
 
 use crate::failure::Failure;
 use crate::listener::source;
 use crate::stop::Stop;
+use events::Events;
+pub(crate) use events::Standing;
 
 /// All limiters of the policy in force.
 ///
@@ -39,7 +42,7 @@ pub(crate) enum Verb {
 #[derive(Debug)]
 enum Store {
     Memory(Box<Gate>),
-    Shared(Box<SharedGate>),
+    Shared(Box<SharedGate>, Arc<Events>),
 }
 
 impl Limiters {
@@ -52,7 +55,8 @@ impl Limiters {
             None => Ok(Self::here(Gate::new(policy))),
             Some(store) => {
                 let lets_wait = lets_wait(&policy);
-                let store = Store::Shared(Box::new(shared(policy, store)?));
+                let events = Arc::new(Events::of(&store.url));
+                let store = Store::Shared(Box::new(shared(policy, store, &events)?), events);
                 Ok(Self { store, lets_wait, stop: None })
             }
         }
@@ -82,7 +86,15 @@ impl Limiters {
     pub(crate) fn shared(&self) -> Option<&SharedGate> {
         match &self.store {
             Store::Memory(_) => None,
-            Store::Shared(gate) => Some(gate),
+            Store::Shared(gate, _) => Some(gate),
+        }
+    }
+
+    /// How the store stands, if there is one.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        match &self.store {
+            Store::Memory(_) => None,
+            Store::Shared(_, events) => Some(events.standing()),
         }
     }
 
@@ -97,14 +109,14 @@ impl Limiters {
     pub(crate) fn policy(&self) -> Arc<Policy> {
         match &self.store {
             Store::Memory(gate) => gate.policy(),
-            Store::Shared(gate) => gate.policy(),
+            Store::Shared(gate, _) => gate.policy(),
         }
     }
 
     /// Resolves when the first request can be decided as quickly as later ones; does not wait for
     /// an unavailable store.
     pub(crate) async fn ready(&self) {
-        if let Store::Shared(gate) = &self.store {
+        if let Store::Shared(gate, _) = &self.store {
             // The error has been logged.
             let _ = gate.connected().await;
         }
@@ -113,7 +125,7 @@ impl Limiters {
     /// Leaves the list of nodes that share the store, so that the shares of the others grow
     /// immediately.
     pub(crate) async fn leave(&self) {
-        if let Store::Shared(gate) = &self.store
+        if let Store::Shared(gate, _) = &self.store
             && let Err(error) = gate.leave().await
         {
             tracing::debug!(%error, "the store still lists this server for some seconds");
@@ -143,7 +155,7 @@ impl Limiters {
     async fn check_with_waiting(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.store {
             Store::Memory(gate) => gate.check_in_turn(request).await,
-            Store::Shared(gate) => {
+            Store::Shared(gate, _) => {
                 let request = request.from_source(source::current());
                 Box::pin(gate.check_in_turn(&request)).await
             }
@@ -155,7 +167,7 @@ impl Limiters {
     pub(crate) fn try_check(&self, request: &Request<'_>) -> Option<Answer<'_>> {
         match &self.store {
             Store::Memory(gate) => gate.check_unless_waiting(request),
-            Store::Shared(_) => None,
+            Store::Shared(..) => None,
         }
     }
 
@@ -164,7 +176,7 @@ impl Limiters {
         match (verb, &self.store) {
             (Verb::Check, _) => self.try_check(request),
             (Verb::Peek, Store::Memory(gate)) => Some(gate.peek(request)),
-            (Verb::Peek, Store::Shared(_)) => None,
+            (Verb::Peek, Store::Shared(..)) => None,
         }
     }
 
@@ -179,7 +191,7 @@ impl Limiters {
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.store {
             Store::Memory(gate) => gate.peek(request),
-            Store::Shared(gate) => {
+            Store::Shared(gate, _) => {
                 let request = request.from_source(source::current());
                 Box::pin(gate.peek(&request)).await
             }
@@ -189,14 +201,14 @@ impl Limiters {
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
         match &self.store {
             Store::Memory(gate) => Ok(gate.refund(request)),
-            Store::Shared(gate) => Box::pin(gate.refund(request)).await,
+            Store::Shared(gate, _) => Box::pin(gate.refund(request)).await,
         }
     }
 
     pub(crate) async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         match &self.store {
             Store::Memory(gate) => Ok(gate.reset(request)),
-            Store::Shared(gate) => Box::pin(gate.reset(request)).await,
+            Store::Shared(gate, _) => Box::pin(gate.reset(request)).await,
         }
     }
 }
@@ -209,76 +221,14 @@ fn lets_wait(policy: &Policy) -> bool {
     policy.rules().iter().any(|rule| waits(rule.spec()))
 }
 
-fn shared(policy: Policy, store: StoreSettings) -> Result<SharedGate, Failure> {
-    let gate = SharedGate::new(policy, store, log);
+fn shared(
+    policy: Policy,
+    store: StoreSettings,
+    events: &Arc<Events>,
+) -> Result<SharedGate, Failure> {
+    let observer = Arc::clone(events);
+    let gate = SharedGate::new(policy, store, move |event| observer.log(event));
     gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
-}
-
-/// Logs one line for an event of the store, however many requests noticed it.
-fn log(event: StoreEvent<'_>) {
-    match event {
-        StoreEvent::Lost(error) => tracing::error!(
-            %error,
-            "the store is away; rules decide by their own `on_store_error` until it is back"
-        ),
-        StoreEvent::StillLost(error) => {
-            tracing::error!(%error, "the store is away still, by now for another reason");
-        }
-        StoreEvent::Undecided { error: StoreError::OutOfMemory, .. } => tracing::warn!(
-            "the store has no memory left: limiters that are there go on, and keys that are new are refused; expected a \
-             `maxmemory` that holds all limiters, or rules with `max_keys` (told once a minute, however often)"
-        ),
-        StoreEvent::Undecided { key, error } => {
-            tracing::warn!(
-                %error,
-                "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
-                 minute, however often; the level debug names the key)"
-            );
-            // It contains values that callers choose.
-            tracing::debug!(key = %String::from_utf8_lossy(key), "a key that the store did not decide about");
-        }
-        StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),
-        StoreEvent::PartLost { first_slot, last_slot, error } => tracing::error!(
-            %error,
-            first_slot,
-            last_slot,
-            "a node of the store's cluster is away; rules decide about its keys by their own \
-             `on_store_error` until it is back"
-        ),
-        StoreEvent::PartBack { first_slot, last_slot } => tracing::info!(
-            first_slot,
-            last_slot,
-            "a node of the store's cluster is back; decisions about its keys are exact again"
-        ),
-        StoreEvent::Nodes(nodes) => {
-            tracing::info!(
-                nodes,
-                "servers share the store: each has its share of a limit without it"
-            );
-        }
-        StoreEvent::NoShare { rules, nodes } => tracing::warn!(
-            nodes,
-            rules = some_of(rules),
-            "rules have fewer units than servers share the store: some servers have no share of these limits, \
-             and deny what they decide without the store"
-        ),
-        StoreEvent::Overloaded => tracing::warn!(
-            "the store answers, but there is more load than it decides in time: the rest is decided in process by \
-             rules that are `local` or `open`, and refused by rules that are `closed`"
-        ),
-        StoreEvent::OverloadEnded { undecided } => {
-            tracing::info!(undecided, "the store decides every request in time again");
-        }
-        StoreEvent::Finding(finding) => tracing::warn!("{finding}"),
-        _ => {}
-    }
-}
-
-/// The first few names.
-fn some_of(names: &[&str]) -> String {
-    const MOST: usize = 8;
-    let first = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > MOST { format!("{first} and {} more", names.len() - MOST) } else { first }
 }
 
 #[cfg(test)]
@@ -302,14 +252,6 @@ mod tests {
         assert!(!said(&format!("{HOPELESS}mode = \"shadow\"")));
         let (rejects, _) = HOPELESS.split_once("on_excess").unwrap();
         assert!(!said(rejects));
-    }
-
-    #[test]
-    fn many_names_are_one_short_line() {
-        let names: Vec<_> = (0..10).map(|number| format!("r{number}")).collect();
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        assert_eq!(some_of(&names), "r0, r1, r2, r3, r4, r5, r6, r7 and 2 more");
-        assert_eq!(some_of(&names[..8]), "r0, r1, r2, r3, r4, r5, r6, r7");
     }
 
     #[tokio::test]

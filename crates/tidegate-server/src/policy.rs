@@ -2,20 +2,16 @@
 
 mod mistakes;
 
-use std::path::Path;
-
+use tidegate::config::ConfigErrors;
 use tidegate::{Policy, StoreSettings, StoreUrl, config};
 
 use crate::failure::Failure;
 
 const EXAMPLE: &str = include_str!("../example.toml");
 
-/// The rules of a file.
-///
-/// # Errors
-/// Returns its errors, the first of them if there are many.
-pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
-    config::load(file).map_err(|found| Failure::configuration(mistakes::printed(&found)))
+/// The errors of a file as the failure of a command: the first of them if there are many.
+pub(crate) fn failure(found: &ConfigErrors) -> Failure {
+    Failure::configuration(mistakes::printed(found))
 }
 
 /// The built-in rules.
@@ -44,7 +40,12 @@ pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
 
 /// The number of rules, in words.
 pub(crate) fn count(policy: &Policy) -> String {
-    match policy.rules().len() {
+    rules(policy.rules().len())
+}
+
+/// A number of rules, in words.
+pub(crate) fn rules(number: usize) -> String {
+    match number {
         1 => "1 rule".to_owned(),
         n => format!("{n} rules"),
     }

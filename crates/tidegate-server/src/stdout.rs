@@ -11,8 +11,16 @@ use crate::printable;
 /// # Errors
 /// Returns any other error of writing.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write(printable::text(text).as_bytes())
+}
+
+/// Prints bytes as they are, for programs; otherwise like [`print`].
+///
+/// # Errors
+/// Returns any error of writing but that the reader went away.
+pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(printable::text(text).as_bytes()).and_then(|()| stdout.flush());
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("can not write to standard output: {error}")))

@@ -35,7 +35,7 @@ impl Stop {
             signals.next().await;
             tracing::info!(
                 waits_end_after = ?patience,
-                "stopping once what is under way is answered; at once if asked again"
+                "stopping once what is under way is answered; a second signal stops at once, with exit code 1"
             );
             let _ = phase.send(Phase::Draining);
             tokio::select! {
@@ -52,6 +52,11 @@ impl Stop {
 
     pub(crate) fn is_draining(&self) -> bool {
         *self.0.borrow() >= Phase::Draining
+    }
+
+    /// Whether the process was asked a second time.
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.0.borrow() >= Phase::Ending
     }
 
     /// Whether requests must stop waiting.

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-
 use std::time::Duration;
+
 use tidegate::{Descriptor, Gate, Request, Timestamp, config};
 
 const RULES: &str = r#"

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Rule, RuleErrors, Spec, Statistics};
 
 /// What callers have booked; in a service, a cache of a table.

@@ -8,8 +8,8 @@ use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, Concurrency, Limiter, Spec};
 
 const WORKERS: usize = 4;

@@ -5,8 +5,8 @@
 
 use std::error::Error;
 use std::sync::Arc;
-
 use std::time::Duration;
+
 use tidegate::tower::RateLimitLayer;
 use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec};
 use tokio::net::TcpListener;

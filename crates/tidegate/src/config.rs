@@ -86,6 +86,7 @@ mod memory;
 mod positions;
 mod rate;
 mod rule;
+mod section;
 mod size;
 mod source;
 mod store;
@@ -97,8 +98,9 @@ mod vocabulary;
 
 pub use diagnostic::{ConfigError, ConfigErrors};
 pub use length::parse_duration;
-pub use load::load;
+pub use load::{load, load_with};
 pub use rate::parse_rate;
+pub use section::{Section, SectionKind, SectionValues};
 pub use value_error::ValueError;
 
 use crate::Policy;
@@ -110,8 +112,49 @@ use source::{Report, Source};
 /// Every error of the text, in its order: invalid TOML, invalid rules, and those of
 /// [`Policy::new`].
 pub fn parse(file_name: &str, text: &str) -> Result<Policy, ConfigErrors> {
+    read(file_name, text, None).map(|(policy, _)| policy)
+}
+
+/// Reads the rules of a text, and the values of a section of the program's own in it, if it is
+/// there. Only so is the section accepted: to [`parse`] it is unknown.
+///
+/// # Errors
+/// Those of [`parse`], and every error of the section.
+///
+/// ```
+/// use tidegate::config::{self, Section, SectionKind};
+///
+/// let check = |_: &str, port: &str| match port.parse::<u16>() {
+///     Ok(_) => Ok(()),
+///     Err(_) => Err("expected a port".to_owned()),
+/// };
+/// let section = Section { name: "proxy", fields: &[("port", SectionKind::Number)], check: &check };
+/// let rule = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"9/s\"\n";
+///
+/// let text = format!("{rule}[proxy]\nport = 80\n");
+/// let (_, values) = config::parse_with("rules.toml", &text, &section)?;
+/// assert_eq!(values, [("port".to_owned(), "80".to_owned())]);
+///
+/// let text = format!("{rule}[proxy]\nport = 80_000\n");
+/// let mistakes = config::parse_with("rules.toml", &text, &section).unwrap_err();
+/// assert!(mistakes.to_string().starts_with("rules.toml:6:8: `port` is 80000: expected a port"));
+/// # Ok::<(), config::ConfigErrors>(())
+/// ```
+pub fn parse_with(
+    file_name: &str,
+    text: &str,
+    section: &Section<'_>,
+) -> Result<(Policy, SectionValues), ConfigErrors> {
+    read(file_name, text, Some(section))
+}
+
+fn read(
+    file_name: &str,
+    text: &str,
+    section: Option<&Section<'_>>,
+) -> Result<(Policy, SectionValues), ConfigErrors> {
     let source = Source::new(file_name, text);
     let mut report = Report::new(&source);
-    let policy = document::read(text, &mut report);
-    report.end().and_then(|()| policy.ok_or_else(|| ConfigErrors::unexplained(file_name)))
+    let read = document::read(text, section, &mut report);
+    report.end().and_then(|()| read.ok_or_else(|| ConfigErrors::unexplained(file_name)))
 }

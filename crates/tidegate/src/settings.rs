@@ -5,7 +5,6 @@ mod url;
 
 use std::fmt;
 use std::path::PathBuf;
-
 use std::time::Duration;
 
 use tidegate_core::is_whole;

@@ -8,8 +8,8 @@
 )]
 
 use std::any::Any;
-
 use std::time::Duration;
+
 use testkit::cases::Verb;
 use testkit::model::{self, Expected, Policy};
 use tidegate_core::{

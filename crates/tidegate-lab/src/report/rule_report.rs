@@ -1,8 +1,8 @@
 //! The counts of one rule.
 
 use std::collections::BTreeMap;
-
 use std::time::Duration;
+
 use tidegate::{Answer, Matched, Micros, PolicyRule};
 
 use super::drawn::Drawn;

@@ -21,23 +21,23 @@ const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::f
 pub(super) struct Args {
     /// Open connections of each listener, 1 to 1000000, by default 10000; fewer if the process may
     /// not open so many files. More wait in the queue of the system
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = connections)]
+    #[arg(long, value_name = "N", env = "TIDEGATE_MAX_CONNECTIONS", allow_negative_numbers = true, value_parser = connections, hide_short_help = true)]
     max_connections: Option<u32>,
 
     /// Threads that answer over HTTP and RESP, 1 to 1024; by default half the number of cores,
     /// because clients and the network need the other half
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
+    #[arg(long, value_name = "N", env = "TIDEGATE_THREADS", allow_negative_numbers = true, value_parser = some_threads, hide_short_help = true)]
     threads: Option<u16>,
 
     /// Threads that answer over gRPC, 1 to 1024; by default the number of cores, because a call
     /// takes several times as long as over HTTP or RESP. With a store there are none: the threads
     /// of the other listeners also answer over gRPC
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
+    #[arg(long, value_name = "N", env = "TIDEGATE_GRPC_THREADS", allow_negative_numbers = true, value_parser = some_threads, hide_short_help = true)]
     grpc_threads: Option<u16>,
 
     /// Time for requests under way after the process is asked to stop, "100ms" to "10m"; those that
     /// still wait for a limiter near its end are refused
-    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = drain)]
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN", default_value = "8s", value_parser = drain, hide_short_help = true)]
     drain: Duration,
 }
 

@@ -1,10 +1,17 @@
 //! `tidegate check`: checks a configuration.
 
-use std::path::PathBuf;
+mod json;
+
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ValueEnum;
 use tidegate::SharedGate;
+use tidegate::config::ConfigErrors;
 
+use super::guard::file;
+use super::serve;
 use crate::failure::Failure;
 use crate::{policy, stdout};
 
@@ -18,19 +25,82 @@ Example:
 )]
 pub(crate) struct Args {
     /// The configuration (TOML)
-    file: PathBuf,
+    #[arg(required_unless_present = "config", value_parser = file())]
+    file: Option<PathBuf>,
+
+    /// The same, named as for the other commands
+    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
+    config: Option<PathBuf>,
+
+    /// Output: text, or one JSON object on standard output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Args {
+    /// The file, named once; the bare argument goes before the variable.
+    fn file(&self) -> Result<&Path, Failure> {
+        let variable = env::var_os("TIDEGATE_CONFIG").map(PathBuf::from);
+        match (&self.file, &self.config) {
+            (Some(file), Some(config)) if variable.as_ref() != Some(config) => {
+                Err(Failure::configuration(format!(
+                    "tidegate: the configuration is named twice, by {} and by --config {}: expected one of them",
+                    file.display(),
+                    config.display()
+                )))
+            }
+            (Some(file), _) | (None, Some(file)) => Ok(file),
+            (None, None) => Err(Failure::configuration("tidegate: expected the path of a file")),
+        }
+    }
+}
+
+/// The output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One line, or the errors on standard error with the lines where they are
+    Text,
+    /// One JSON object, also of the errors
+    Json,
 }
 
 /// Reads the file as `serve` would, without a store, and prints how many rules it has.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let policy = policy::load(&args.file)?;
+    let file = args.file()?;
+    if args.format == Format::Json {
+        return json::print(file, &checked(file));
+    }
+    let rules = checked(file).map_err(Wrong::failure)?;
+    stdout::print(&format!("{}: {}, no mistakes\n", file.display(), policy::rules(rules)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is wrong with a file.
+enum Wrong {
+    /// Errors at places of its text.
+    Text(ConfigErrors),
+    /// What can not be together.
+    Whole(Failure),
+}
+
+impl Wrong {
+    fn failure(self) -> Failure {
+        match self {
+            Self::Text(found) => policy::failure(&found),
+            Self::Whole(failure) => failure,
+        }
+    }
+}
+
+/// The number of rules of a sound file.
+fn checked(file: &Path) -> Result<usize, Wrong> {
+    let (policy, server) = serve::load(file).map_err(Wrong::Text)?;
+    serve::check(file, &server).map_err(Wrong::Whole)?;
     if let Some(store) = policy.store() {
         let fits = SharedGate::fits(&policy, store);
-        fits.map_err(|error| Failure::configuration(format!("{}: {error}", args.file.display())))?;
+        fits.map_err(|error| Wrong::Whole(Failure::configuration(error).of(file)))?;
     }
-    let rules = policy::count(&policy);
-    stdout::print(&format!("{}: {rules}, no mistakes\n", args.file.display()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(policy.rules().len())
 }
 
 #[cfg(test)]
@@ -38,11 +108,15 @@ mod tests {
     use super::*;
     use std::io::Write;
 
+    fn of(file: &Path) -> Args {
+        Args { file: Some(file.to_owned()), config: None, format: Format::Text }
+    }
+
     #[test]
     fn a_file_that_is_not_toml_is_reported_briefly_with_exit_code_2() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all("192.0.2.1 - - [17/May/2015] 200\n".repeat(300).as_bytes()).unwrap();
-        let failure = run(&Args { file: file.path().to_owned() }).unwrap_err();
+        let failure = run(&of(file.path())).unwrap_err();
         let said = format!("{failure:?}");
         assert!(said.contains("and 200 more: ") && said.contains(" has 300 mistakes"), "{said}");
         assert!(said.contains("code: 2"), "{said}");
@@ -55,11 +129,11 @@ mod tests {
                     [[rule]]\nname = \"few\"\nalgorithm = \"token_bucket\"\nlimit = 15\nwindow = \"1d\"\n\
                     capacity = 1_500_000\n";
         file.write_all(text.as_bytes()).unwrap();
-        let said = format!("{:?}", run(&Args { file: file.path().to_owned() }).unwrap_err());
+        let said = format!("{:?}", run(&of(file.path())).unwrap_err());
         assert!(said.contains("rule 1 (`few`)") && said.contains("code: 2"), "{said}");
         std::fs::write(file.path(), text.replace("1_500_000", "5")).unwrap();
         assert!(
-            run(&Args { file: file.path().to_owned() }).is_ok(),
+            run(&of(file.path())).is_ok(),
             "no password is looked up, and less than a unit each is no mistake"
         );
     }

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-
 use std::time::Duration;
+
+use clap::ValueEnum;
 use tidegate::config;
 use tidegate_lab::compare::Comparison;
 use tidegate_lab::plot::{Bins, TARGET_BINS};
@@ -34,9 +35,20 @@ pub(crate) struct Args {
     /// for all
     #[arg(long, value_name = "ENTRY")]
     key: Vec<String>,
+    /// Output: a table, or one JSON object
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
     /// Also draw requests admitted and refused over time as SVG, one lane per algorithm
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// A line for each algorithm
+    Table,
+    /// One JSON object
+    Json,
 }
 
 fn rate(text: &str) -> Result<(u64, Duration), String> {
@@ -72,7 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             args.key.join("`, `")
         )));
     }
-    stdout::print(&comparison.table())?;
+    match args.format {
+        Format::Table => stdout::print(&comparison.table())?,
+        Format::Json => lab::print_json(comparison.json())?,
+    }
     if let Some(file) = &picture {
         lab::draw(&comparison.timeline(), file)?;
     }

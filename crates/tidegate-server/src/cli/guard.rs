@@ -12,11 +12,18 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use tidegate::read_secret_file;
 
+use super::sources;
 use crate::failure::Failure;
 use crate::listener::{Bounds, Options, Secret, Tls, TlsFiles};
 
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
+
+/// The flags that a token in a variable replaces.
+pub(super) const SECRETS: [sources::Secret; 2] = [
+    sources::Secret { flag: "token-file", variable: TOKEN },
+    sources::Secret { flag: "admin-token-file", variable: ADMIN_TOKEN },
+];
 
 /// The options of `serve`. Every listener is protected alike, except for the token of the admin
 /// listener.
@@ -24,34 +31,37 @@ const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 #[command(next_help_heading = "Who may ask")]
 #[group(skip)]
 pub(super) struct Args {
-    /// Encrypt every listener, with the server's certificate followed by those of its issuers, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file("TIDEGATE_TLS_CERT"), requires = "tls_key")]
+    /// Encrypt every listener with this certificate
+    ///
+    /// PEM; those of its issuers follow the server's own
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file(), requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
     /// The private key of that certificate, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", value_parser = file("TIDEGATE_TLS_KEY"), requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", value_parser = file(), requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
     /// Accept only clients with a certificate of these authorities, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", value_parser = file("TIDEGATE_TLS_CLIENT_CA"), requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", value_parser = file(), requires = "tls_cert", hide_short_help = true)]
     tls_client_ca: Option<PathBuf>,
 
-    /// Answer only clients with a token of this file, one per line; or TIDEGATE_TOKEN, the token
-    /// itself
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file("TIDEGATE_TOKEN_FILE"))]
+    /// Answer only clients with a token of this file
+    ///
+    /// One per line; or TIDEGATE_TOKEN, the token itself
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file())]
     token_file: Option<PathBuf>,
 
     /// Tokens of the admin listener, by default those of the other listeners; or
     /// TIDEGATE_ADMIN_TOKEN
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file("TIDEGATE_ADMIN_TOKEN_FILE"))]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file(), hide_short_help = true)]
     admin_token_file: Option<PathBuf>,
 }
 
-/// The path of a file; a variable that is empty is an error that names it.
-fn file(variable: &'static str) -> impl TypedValueParser<Value = PathBuf> {
-    let given = move |path: OsString| match path.is_empty() {
+/// The path of a file, which is not empty.
+pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    let given = |path: OsString| match path.is_empty() {
         false => Ok(PathBuf::from(path)),
-        true => Err(format!("expected the path of a file; unset {variable} if none is meant")),
+        true => Err("expected the path of a file"),
     };
     OsStringValueParser::new().try_map(given)
 }

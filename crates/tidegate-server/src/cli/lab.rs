@@ -13,7 +13,7 @@ use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
 use tidegate_lab::trace::{self, BadLines, Batch, Event, Options, Progress, Sorted, Source};
 
 use crate::failure::Failure;
-use crate::printable;
+use crate::{printable, stdout};
 
 /// Batches that are decided and wait to be recorded.
 const BATCHES_BETWEEN: usize = 2;
@@ -140,6 +140,12 @@ pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failur
 pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failure> {
     let svg = plot::svg(timeline).map_err(Failure::new)?;
     file.write(&svg).map_err(Failure::new)
+}
+
+/// Prints one JSON object as a line.
+pub(super) fn print_json(json: serde_json::Result<String>) -> Result<(), Failure> {
+    let json = json.map_err(|error| Failure::new(format!("can not write JSON: {error}")))?;
+    stdout::print(&format!("{json}\n"))
 }
 
 /// Reports bad lines, which are not a failure: their count and the first of them.

@@ -12,14 +12,16 @@ use tidegate_lab::report::{self, Report};
 use tidegate_lab::trace::Event;
 
 use super::decider::Decider;
-use super::lab;
+use super::share::Share;
+use super::{guard::file, lab, serve};
 use crate::failure::Failure;
 use crate::{policy, stdout};
 
 /// Replay a trace against a policy: whose requests would have been refused, and when
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or an
+    after_help = "Example:  tidegate replay -c rules.toml --trace access.log.gz --fail-above 1%",
+    after_long_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or an
 access log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
 
 Requests do not wait in a replay: those that `on_excess` would let wait are refused. Decisions of rules in
@@ -33,20 +35,26 @@ Examples:
 )]
 pub(crate) struct Args {
     /// The configuration (TOML)
-    #[arg(long)]
+    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
     config: PathBuf,
     /// The trace; - reads standard input
     #[arg(long)]
     trace: PathBuf,
-    /// Output: a report for a person, or one decision per line
+    /// Output: a report, one decision per line, or one JSON object
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Decide in this store, with keys of this run's own, instead of in this process: redis://,
-    /// rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is used, even
-    /// if the configuration names one; with it the rest of `[store]` applies (user, password,
-    /// certificates)
+    /// Decide in this store, with keys of this run's own
+    ///
+    /// redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is
+    /// used, even if the configuration names one; with it the rest of `[store]` applies (user,
+    /// password, certificates)
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
+    /// Exit code 1 if more than this is refused, such as 1%
+    ///
+    /// The share of the requests that enforced rules refuse, compared exactly
+    #[arg(long, value_name = "SHARE")]
+    fail_above: Option<Share>,
     /// Also draw requests admitted and refused over time as SVG, one lane per rule
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
@@ -56,13 +64,16 @@ pub(crate) struct Args {
 enum Format {
     /// Requests, refusals, the keys refused most, and the fullest window beside the bound
     Table,
-    /// One JSON object per line, in order of time
+    /// One decision per line as JSON, in order of time
     Ndjson,
+    /// The numbers of the report as one JSON object
+    Json,
 }
 
 /// Decides the whole trace in order of time.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let policy = policy::load(&args.config)?;
+    let loaded = serve::load(&args.config);
+    let (policy, _) = loaded.map_err(|found| policy::failure(&found))?;
     let picture = lab::picture(args.plot.as_deref())?;
     let sorted = lab::read(&args.trace, replay::options(&policy))?;
     let (bins, is_cut) = (lab::bins(&sorted), sorted.is_cut());
@@ -81,14 +92,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let ended = decider.end();
     decided.and(ended)?;
     lines.end()?;
-    if args.format == Format::Table {
-        stdout::print(&report::table(&report))?;
+    match args.format {
+        Format::Table => stdout::print(&report::table(&report))?,
+        Format::Json => lab::print_json(report::json(&report))?,
+        Format::Ndjson => {}
     }
     if let Some(file) = &picture {
         let title = format!("{} over {}", named(&args.config), named(&args.trace));
         lab::draw(&report.timeline(title, bins), file)?;
     }
-    Ok(lab::ended(&args.trace, is_cut))
+    let ended = lab::ended(&args.trace, is_cut);
+    match &args.fail_above {
+        Some(share) if share.is_exceeded(report.refused, report.requests) => {
+            Err(Failure::new(format!(
+                "{} of {} requests would be refused, which is more than --fail-above {share}",
+                report.refused, report.requests
+            )))
+        }
+        _ => Ok(ended),
+    }
 }
 
 /// The last part of a path, for a headline.

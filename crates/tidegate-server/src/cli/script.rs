@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
-
 use std::time::Duration;
+
 use tidegate::script::{Call, Limiter, Step};
 use tidegate::{AlgorithmKind, Rule, Spec, config};
 
@@ -13,7 +13,8 @@ use crate::stdout;
 /// Print the script of an algorithm in a store, and a shell line that runs it by hand
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The text is the one that the store gets for a limiter that is asked alone, after comments with the shell
+    after_help = "Example:  tidegate script sliding_log --rate 100/60s --cost 3 --key tg:api:ada",
+    after_long_help = "The text is the one that the store gets for a limiter that is asked alone, after comments with the shell
 line and the meaning of its argument. That line asks a Redis at 127.0.0.1:6379; name another by REDIS, such as
 REDIS='redis-cli -p 6380'.
 
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let call = Call::new(&[limiter], Step::Ask, None);
     let argument = call.args.first().map_or(&[][..], Vec::as_slice);
     let line = format!(
-        "${{REDIS:-redis-cli}} --quoted-input EVALSHA \"$(tidegate script {} | ${{REDIS:-redis-cli}} -x SCRIPT LOAD)\" \
+        "${{REDIS:-redis-cli}} --no-raw --quoted-input EVALSHA \"$(tidegate script {} | ${{REDIS:-redis-cli}} -x SCRIPT LOAD)\" \
          1 '\"{}\"' '\"{}\"'",
         args.name,
         quoted(args.key.as_bytes()),
@@ -110,9 +111,9 @@ fn meaning(argument: &[u8], script: &str) -> String {
          --   13-18  {}, and\n--   19-22  {}: of the algorithm\n\
          --   23-33  revision {} of the values, loaded at {} us\n\
          --   34-    doubles: {}\n\
-         -- A third word, '\"peek\"', only looks. Replies: one text, the state, if units were taken; otherwise the verdict\n\
-         -- (0 admits, 1 denies, 2 never admits), the time, the time that counts, and the state. Two texts: the key was\n\
-         -- written under another rule.\n\n",
+         -- A third word, '\"peek\"', only looks. How to read the reply: one text in quotes means that the units were\n\
+         -- taken, and is the new state; a list begins with the verdict (0 admits, 1 denies, 2 never admits), and goes on\n\
+         -- with the time, the time that counts, and the state. Two texts: the key was written under another rule.\n\n",
         number(0, 1),
         number(1, 2),
         number(2, 6),

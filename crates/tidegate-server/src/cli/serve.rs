@@ -1,118 +1,86 @@
 //! `tidegate serve`: decide over the network until asked to stop.
 
+mod flags;
+
+pub(crate) use flags::Args;
+
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::{Command, FromArgMatches};
 use futures_util::future::OptionFuture;
-use tidegate::{Policy, StoreUrl};
+use tidegate::Policy;
+use tidegate::config::{ConfigErrors, SectionValues};
 use tokio::runtime::{Builder, Runtime};
 
-use super::address::{self, Where};
-use super::bounds;
+use super::address::Where;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
+use super::sources;
 use crate::banner::Banner;
 use crate::failure::Failure;
 use crate::fd_limit::{self, Shares};
-use crate::grpc::{Choices, Family, Unavailable};
 use crate::limiters::Limiters;
 use crate::listener::{self, Options, Threads};
-use crate::logging::{Format, Level, Log};
+use crate::logging::Log;
 use crate::reports::Reports;
 use crate::stop::Stop;
 use crate::{grpc, http, policy, resp, stdout};
 
-const EXAMPLES: &str = "\
-Examples:
-  tidegate serve
-  tidegate serve --config rules.toml --http 0.0.0.0:8080 --log-format json
-  tidegate serve --config rules.toml --store redis://10.0.0.7:6379
-  tidegate serve --tls-cert cert.pem --tls-key key.pem --token-file tokens
-  tidegate serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --resp 127.0.0.1:0 --admin 127.0.0.1:0
-                                           any free ports; they are printed
-  tidegate serve --config rules.toml --grpc off --resp off
-                                           over HTTP alone
-
-Without a token the admin listener asks for no password: keep it where only operators reach it.
-SIGTERM and SIGINT let requests that are under way finish; a second one does not. SIGHUP reads the
-certificates again.";
-
-/// Decide over HTTP, gRPC and RESP, with limiters in this process or in a store that nodes share
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// The configuration (TOML); by default a few built-in rules, to try things out
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
-    /// URL of the store that nodes share, in place of `[store] url`: redis://, rediss://, unix://,
-    /// redis+sentinel:// or redis+cluster://
-    #[arg(long, value_name = "URL")]
-    store: Option<StoreUrl>,
-
-    /// Address for checks over HTTP (IP:PORT; port 0 takes any free one), or `off`
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address::or_off)]
-    http: Where,
-
-    /// Address of Envoy's rate limit service over gRPC (IP:PORT), or `off`
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address::or_off)]
-    grpc: Where,
-
-    /// Header fields that the proxy adds to responses, in addition to its own; several are
-    /// separated by commas
-    #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
-    grpc_headers: Vec<Family>,
-
-    /// Answer to the proxy while the store is unavailable and a rule is then closed
-    #[arg(long, value_name = "ANSWER", default_value = "over-limit")]
-    grpc_unavailable: Unavailable,
-
-    /// Refuse gRPC calls that give hits back (`is_negative_hits`), so that only operators refund
-    #[arg(long)]
-    no_grpc_refunds: bool,
-
-    /// Address for Redis clients, RESP2 and RESP3 (IP:PORT), or `off`
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380", value_parser = address::or_off)]
-    resp: Where,
-
-    /// Refuse CL.THROTTLE, whose limits come with the calls, so that only the rules decide
-    #[arg(long)]
-    no_cl_throttle: bool,
-
-    /// Address for operators, who reset, refund and read the rules (IP:PORT), or `off`
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = address::or_off)]
-    admin: Where,
-
-    /// Format of the log lines on standard error
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    log_format: Format,
-
-    /// Least severe event that is logged
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log_level: Level,
-
-    #[command(flatten)]
-    bounds: bounds::Args,
-
-    #[command(flatten)]
-    guard: guard::Args,
+/// Reads a file of rules, and the fields of its `[server]`.
+///
+/// # Errors
+/// Returns all its errors.
+pub(super) fn load(file: &Path) -> Result<(Policy, SectionValues), ConfigErrors> {
+    sources::load(&flags::command(), file)
 }
 
-/// Serves until a signal comes and the requests under way are done.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+/// The settings of a file alone, without flags and variables.
+///
+/// # Errors
+/// Returns what can not be together.
+pub(super) fn check(file: &Path, values: &SectionValues) -> Result<(), Failure> {
+    // Files of certificates need each other; the others may be named by flags or variables.
+    let listeners = |name: &str| ["http", "grpc", "resp", "admin"].contains(&name);
+    let values = values.iter().filter(|(name, _)| listeners(name)).cloned().collect();
+    let none = flags::command().mut_args(|arg| arg.env(None));
+    let args = settled(&none, &["serve".into()], file, &values)?;
+    listeners::check(args.listeners()).map_err(|failure| failure.of(file))
+}
+
+/// The flags as given, and else the values of the file.
+fn settled(
+    command: &Command,
+    given: &[OsString],
+    file: &Path,
+    values: &SectionValues,
+) -> Result<Args, Failure> {
+    let words = sources::complete(command, given, values, &guard::SECRETS);
+    let matches = words.and_then(|words| command.clone().try_get_matches_from(words));
+    let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
+    args.map_err(|error| Failure::configuration(error).of(file))
+}
+
+/// Serves until a signal comes and the requests under way are done. `given` are the words from
+/// `serve` on, of which `args` are made: what they and the environment leave open, `[server]` of the
+/// file decides.
+pub(crate) fn run(args: &Args, given: &[OsString]) -> Result<ExitCode, Failure> {
+    let Some(file) = &args.config else { return run_with(args, policy::example()?) };
+    let (policy, values) = load(file).map_err(|found| policy::failure(&found))?;
+    run_with(&settled(&flags::command(), given, file, &values)?, policy)
+}
+
+fn run_with(args: &Args, policy: Policy) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
     // Errors go through the log, because standard error may not be read.
     let failed = |failure: Failure| failure.report_to(|message| log.write_text(message));
-    Ok(run_logged(args, &log).unwrap_or_else(failed))
+    Ok(run_logged(args, policy, &log).unwrap_or_else(failed))
 }
 
-fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
-    let policy = match &args.config {
-        Some(file) => policy::load(file)?,
-        None => policy::example()?,
-    };
+fn run_logged(args: &Args, policy: Policy, log: &Log) -> Result<ExitCode, Failure> {
     let policy = match &args.store {
         Some(url) => policy::over(policy, url.clone()),
         None => policy,
@@ -124,7 +92,7 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
     let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc), log));
     // A task that hangs does not keep the process from ending.
     for_grpc.into_iter().chain([runtime]).for_each(Runtime::shutdown_background);
-    served.map(|()| ExitCode::SUCCESS)
+    served
 }
 
 /// The runtimes of gRPC calls. They keep more threads busy than checks at the other listeners,
@@ -195,13 +163,13 @@ impl Open {
     }
 }
 
-async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Result<(), Failure> {
-    listeners::check([
-        ("--http", args.http),
-        ("--grpc", args.grpc),
-        ("--resp", args.resp),
-        ("--admin", args.admin),
-    ])?;
+async fn serve(
+    args: &Args,
+    policy: Policy,
+    for_grpc: Threads,
+    log: &Log,
+) -> Result<ExitCode, Failure> {
+    listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
     listener::on_hangup(options.public.tls.clone());
@@ -212,11 +180,15 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
     let limiters = Arc::new(limiters);
     let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
-    let answered = answer(args, open, options, Arc::clone(&limiters), stop, for_grpc);
+    let answered = answer(args, open, options, Arc::clone(&limiters), stop.clone(), for_grpc);
     let cut = Reports { log, clients, admin }.during(answered).await?;
+    if stop.is_ending() {
+        tracing::warn!(connections_cut = cut, "stopped at once, being asked a second time");
+        return Ok(ExitCode::FAILURE);
+    }
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints and logs the addresses of the listeners and their services.
@@ -291,13 +263,6 @@ async fn answer(
         OptionFuture::from(admin),
     );
     Ok([http, grpc, resp, admin].into_iter().flatten().sum())
-}
-
-impl Args {
-    fn choices(&self) -> Choices {
-        let fields = self.grpc_headers.iter().copied().collect();
-        Choices { fields, unavailable: self.grpc_unavailable, no_refunds: self.no_grpc_refunds }
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use tidegate::StoreCounts;
 
 use super::problem::{Kind, Problem};
 use super::{App, Response, answer};
+use crate::limiters::Standing;
 
 #[derive(Serialize)]
 struct Health {
@@ -13,9 +14,10 @@ struct Health {
     store: Option<Store>,
 }
 
-/// Numbers of requests to the store, since the start, by their outcome; and those under way.
+/// How the store stands, and numbers of requests to it, since the start, by their outcome; and those under way.
 #[derive(Serialize)]
 struct Store {
+    state: Standing,
     under_way: u64,
     merged: u64,
     local: u64,
@@ -26,9 +28,10 @@ struct Store {
 
 impl Store {
     fn of(app: &App) -> Option<Self> {
+        let state = app.limiters.standing()?;
         let StoreCounts { under_way, merged, local, shed, late, undone, .. } =
             app.limiters.shared()?.counts();
-        Some(Self { under_way, merged, local, shed, late, undone })
+        Some(Self { state, under_way, merged, local, shed, late, undone })
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn on_hangup(tls: Option<Tls>) {
                         Some(tls) => drop(spawn_blocking(move || reload(&tls)).await),
                         None => {
                             tracing::info!(
-                                "SIGHUP: without TLS there is nothing to read again; rules and tokens need a restart"
+                                "SIGHUP: without TLS there is nothing to read again; rules, tokens and settings need a restart"
                             )
                         }
                     }
@@ -41,7 +41,10 @@ pub(crate) fn on_hangup(_: Option<Tls>) {}
 fn reload(tls: &Tls) {
     let certificate = tls.certificate().display();
     match tls.reload() {
-        Ok(()) => tracing::info!(%certificate, "certificates are read again"),
+        Ok(()) => tracing::info!(
+            %certificate,
+            "certificates are read again, with their keys and authorities; rules, tokens and settings need a restart"
+        ),
         Err(error) => {
             tracing::error!(error, "certificates can not be used; those read before stay in force");
         }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, Clock, Limiter, Spec, SystemClock};
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;

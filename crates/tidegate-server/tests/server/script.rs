@@ -23,7 +23,7 @@ fn shell(line: &str, store: &Store) -> String {
     let output = Command::new("sh")
         .args(["-c", line])
         .env("PATH", path)
-        .env("REDIS", format!("redis-cli --no-raw -p {}", store.port()))
+        .env("REDIS", format!("redis-cli -p {}", store.port()))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -59,11 +59,12 @@ fn a_second_signal_does_not_wait() {
     let mut server = Server::with_example();
     let _stream = under_way(&server);
     server.signal("TERM");
-    server.logs("stopping once");
-    server.signal("TERM");
+    let told = server.logs("stopping once");
+    assert!(told.contains("a second signal stops at once, with exit code 1"), "{told}");
+    server.signal("INT");
     let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("stopped connections_cut=1"), "{log}");
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("stopped at once, being asked a second time connections_cut=1"), "{log}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub struct ConfigError {
     pub column: usize,
     /// The error, what was expected, and the nearest correct form.
     pub message: String,
-    /// The line that is shown under the message.
+    /// The line that is shown under the message; none if it may contain a password.
     pub(super) excerpt: Option<Excerpt>,
 }
 
@@ -27,10 +27,12 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(excerpt) = &self.excerpt else {
+        if self.line == 0 {
             return write!(f, "{}: {}", self.file, self.message);
-        };
-        writeln!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+        }
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+        let Some(excerpt) = &self.excerpt else { return Ok(()) };
+        writeln!(f)?;
         let number = self.line.to_string();
         let gutter = number.len();
         let space = if excerpt.text.is_empty() { "" } else { " " };

@@ -2,10 +2,11 @@
 
 use std::num::NonZeroU32;
 
-use super::accept::Level;
+use super::accept::{Level, Read};
 use super::draft::RuleDraft;
 use super::hints::nearest;
 use super::memory::MemoryDraft;
+use super::section::{self, Section, SectionValues};
 use super::source::Report;
 use super::store::StoreDraft;
 use super::table::{Entry, Table};
@@ -20,10 +21,14 @@ struct Document<'t> {
     revision: Option<NonZeroU32>,
     memory: MemoryDraft,
     store: Option<StoreSettings>,
+    /// The section of the program, and the values that the file has there.
+    own: Option<(&'t Section<'t>, SectionValues)>,
 }
 
-/// The top-level sections of a file. Another section is one more line here and its reader.
-fn sections<'t>() -> Level<'t, Document<'t>> {
+/// The top-level sections of a file, with one that the program adds. Another section is one more
+/// line here and its reader.
+fn sections<'t>(own: Option<&Section<'_>>) -> Level<'t, Document<'t>> {
+    let own = own.map(|own| ((own.name, &[][..]), Document::own as Read<'t, Document<'t>>));
     Level {
         what: "section",
         quotes: |name| match name {
@@ -31,12 +36,15 @@ fn sections<'t>() -> Level<'t, Document<'t>> {
             "revision" => "`revision`".to_owned(),
             name => format!("`[{name}]`"),
         },
-        fields: vec![
-            (("rule", &["ruleset", "limit", "limits"]), Document::rule),
+        fields: [
+            (("rule", &["ruleset", "limit", "limits"][..]), Document::rule as Read<'t, _>),
             (("revision", &["version", "generation"]), Document::revision),
             (("memory", &["cache"]), Document::memory),
             (("store", &["redis", "valkey", "backend"]), Document::store),
-        ],
+        ]
+        .into_iter()
+        .chain(own)
+        .collect(),
         elsewhere: belongs_in_section,
     }
 }
@@ -56,12 +64,18 @@ fn belongs_in_section(name: &str) -> Option<String> {
     Some(format!("`{name}` stands outside any rule: {section}"))
 }
 
-/// Reads a text; `None` when there is an error in it, which has then been reported.
-pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
+/// Reads a text, and in it also the section of the program; `None` when there is an error in it,
+/// which has then been reported.
+pub(super) fn read(
+    text: &str,
+    own: Option<&Section<'_>>,
+    report: &mut Report<'_>,
+) -> Option<(Policy, SectionValues)> {
     let tree = syntax::read(text, report);
     let table = Table::new(0..0, tree.root.get_ref());
-    let mut document = Document::default();
-    sections().read(&table, &mut document, report);
+    let own = own.map(|own| (own, SectionValues::new()));
+    let mut document = Document { own, ..Document::default() };
+    sections(document.own.as_ref().map(|(own, _)| *own)).read(&table, &mut document, report);
     if tree.whole && document.rules.is_empty() && report.is_empty() {
         report.add(
             &(0..0),
@@ -69,7 +83,8 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
              switch one off, give it `mode = \"off\"`",
         );
     }
-    document.into_policy(report)
+    let values = document.own.take().map(|(_, values)| values);
+    Some((document.into_policy(report)?, values.unwrap_or_default()))
 }
 
 impl<'t> Document<'t> {
@@ -104,6 +119,15 @@ impl<'t> Document<'t> {
         let expected = "`[store]`, in single brackets, with `url`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
         self.store = StoreDraft::read(&table, report);
+        Some(())
+    }
+
+    /// The section of the program.
+    fn own(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let (own, values) = self.own.as_mut()?;
+        let expected = format!("`[{}]`, in single brackets, with its fields", own.name);
+        let table = entry.as_table().or_else(|| wrong(entry, &expected, report))?;
+        values.extend(section::read(own, &table, report));
         Some(())
     }
 

@@ -48,7 +48,7 @@ pub(super) const TEXT: Quotes = |word| format!("\"{word}\"");
 pub(super) const FIELD: Quotes = |word| format!("`{word}`");
 
 /// The end of a message about a name that does not exist: the nearest name, or else all of them.
-pub(super) fn instead(given: &str, words: &[Known], quoted: Quotes) -> String {
+pub(super) fn instead(given: &str, words: &[Called<'_>], quoted: Quotes) -> String {
     match nearest(given, words) {
         Some(word) => format!("did you mean {}?", quoted(word)),
         None => format!("expected {}", one_of(words, quoted)),
@@ -56,7 +56,7 @@ pub(super) fn instead(given: &str, words: &[Known], quoted: Quotes) -> String {
 }
 
 /// "one of `a`, `b`, `c`".
-pub(super) fn one_of(words: &[Known], quoted: Quotes) -> String {
+pub(super) fn one_of(words: &[Called<'_>], quoted: Quotes) -> String {
     let all: Vec<_> = words.iter().map(|(word, _)| quoted(word)).collect();
     match all.as_slice() {
         [only] => only.clone(),

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::diagnostic::{ConfigError, ConfigErrors};
+use super::section::{Section, SectionValues};
 use super::source::Source;
 use crate::Policy;
 
@@ -17,6 +18,25 @@ const MOST_BYTES: u64 = 16 << 20;
 /// Every error of its text; or that the file cannot be read, is larger than 16 MiB, or is not
 /// UTF-8.
 pub fn load(path: &Path) -> Result<Policy, ConfigErrors> {
+    parsed(path, super::parse)
+}
+
+/// Reads a file with a section of the program's own; see [`parse_with`](super::parse_with()).
+///
+/// # Errors
+/// Those of [`load`], and every error of the section.
+pub fn load_with(
+    path: &Path,
+    section: &Section<'_>,
+) -> Result<(Policy, SectionValues), ConfigErrors> {
+    parsed(path, |name, text| super::parse_with(name, text, section))
+}
+
+/// Parses the text of a file.
+fn parsed<T>(
+    path: &Path,
+    parse: impl FnOnce(&str, &str) -> Result<T, ConfigErrors>,
+) -> Result<T, ConfigErrors> {
     let name = path.display().to_string();
     let bytes = read(path).map_err(|error| ConfigError::of_file(&name, unreadable(&error)))?;
     if bytes.len() as u64 > MOST_BYTES {
@@ -24,7 +44,7 @@ pub fn load(path: &Path) -> Result<Policy, ConfigErrors> {
         return Err(ConfigError::of_file(&name, message).into());
     }
     match std::str::from_utf8(&bytes) {
-        Ok(text) => super::parse(&name, text),
+        Ok(text) => parse(&name, text),
         Err(error) => Err(not_utf8(&name, &bytes, error.valid_up_to()).into()),
     }
 }

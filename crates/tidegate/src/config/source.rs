@@ -59,15 +59,23 @@ impl<'t> Source<'t> {
 pub(super) struct Report<'s> {
     source: &'s Source<'s>,
     found: Vec<(Span, String)>,
+    /// Where errors begin whose line is not shown, because it may contain a password.
+    hidden: Vec<usize>,
 }
 
 impl<'s> Report<'s> {
     pub(super) fn new(source: &'s Source<'s>) -> Self {
-        Self { source, found: Vec::new() }
+        Self { source, found: Vec::new(), hidden: Vec::new() }
     }
 
     pub(super) fn add(&mut self, span: &Span, message: impl Display) {
         self.found.push((span.clone(), message.to_string()));
+    }
+
+    /// Adds an error at a value that may contain a password: no line is shown.
+    pub(super) fn add_hidden(&mut self, span: &Span, message: impl Display) {
+        self.hidden.push(span.start);
+        self.add(span, message);
     }
 
     pub(super) fn text(&self, span: &Span) -> &'s str {
@@ -93,9 +101,13 @@ impl<'s> Report<'s> {
     pub(super) fn end(mut self) -> Result<(), ConfigErrors> {
         self.found.sort_by_key(|(span, _)| span.start);
         self.found.dedup();
-        let source = self.source;
-        let errors: Vec<_> =
-            self.found.into_iter().map(|(span, message)| source.error(&span, message)).collect();
+        let (source, hidden) = (self.source, self.hidden);
+        let error = |(span, message): (Span, String)| {
+            let error = source.error(&span, message);
+            let excerpt = error.excerpt.filter(|_| !hidden.contains(&span.start));
+            ConfigError { excerpt, ..error }
+        };
+        let errors: Vec<_> = self.found.into_iter().map(error).collect();
         if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
     }
 }

@@ -1,13 +1,13 @@
 //! The section `[store]`: the store of limiters that many nodes share.
 
 use std::path::PathBuf;
-
 use std::time::Duration;
+
 use toml::de::DeValue;
 
 use super::accept::Level;
 use super::length::parse_duration;
-use super::source::{Report, Span};
+use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{parsed, text, whole, wrong};
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
@@ -16,7 +16,6 @@ use crate::{Policy, Secret, StoreSettings, StoreUrl};
 /// The contents of the section.
 #[derive(Default)]
 pub(super) struct StoreDraft {
-    header: Span,
     url: Option<StoreUrl>,
     username: Option<String>,
     password: Option<Secret>,
@@ -47,7 +46,7 @@ pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
 impl StoreDraft {
     /// Reads the section; reports its errors. `None` where the settings cannot be used.
     pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Option<StoreSettings> {
-        let mut draft = Self { header: table.header.clone(), ..Self::default() };
+        let mut draft = Self::default();
         let failed = fields().read(table, &mut draft, report);
         if !cfg!(feature = "redis") {
             report.add(
@@ -87,9 +86,7 @@ impl StoreDraft {
 
     fn url(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let url = text(entry, report)?.parse().map_err(|error| {
-            // The line itself is not shown, because it may contain a password.
-            let line = report.line(&entry.key);
-            report.add(&self.header, format!("the `url` of line {line}: {error}"));
+            report.add_hidden(&entry.position(), format!("`url`: {error}"));
         });
         self.url = Some(url.ok()?);
         Some(())

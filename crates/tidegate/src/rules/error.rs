@@ -1,8 +1,8 @@
 //! The errors of a policy: all of its mistakes, each with its place.
 
 use std::fmt;
-
 use std::time::Duration;
+
 use tidegate_core::{RuleError, Shown};
 
 use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};

@@ -1,8 +1,8 @@
 //! A limit and a window that a request supplies, as values of the rules that match it.
 
 use std::sync::Arc;
-
 use std::time::Duration;
+
 use tidegate_core::{Limit, Rule};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};

@@ -4,8 +4,8 @@
 use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
-
 use std::time::Duration;
+
 use tidegate::{
     AlgorithmKind, Anchor, Layout, Limit, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec,
     RuleSpec, Spec, config,

@@ -1,8 +1,8 @@
 //! Bans at a gate: counted in each process, and denied before any limiter is asked.
 
 use std::task::{Context, Poll, Waker};
-
 use std::time::Duration;
+
 use tidegate::{Answer, Micros, Mode, OnExcess, OnFull, Request, RuleSpec};
 
 use crate::kit::{every_gate, every_gate_of_one_step};

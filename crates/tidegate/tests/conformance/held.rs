@@ -1,8 +1,8 @@
 //! Costs that are held until it is known whether they count.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use std::time::Duration;
+
 use testkit::threads::together;
 use tidegate::{Mode, OnFull, Request};
 

@@ -1,8 +1,8 @@
 //! Requests with times of their own that are repeated under their id: which answers are remembered, and how long.
 
 use std::collections::HashMap;
-
 use std::time::Duration;
+
 use testkit::traffic::Rng;
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Micros, Mode, Request, RuleSpec, Spec, Timestamp,

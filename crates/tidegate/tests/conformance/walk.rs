@@ -4,8 +4,8 @@
 //! times as far.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use std::time::Duration;
+
 use testkit::model::{self, Model};
 use testkit::threads::{long, together};
 use testkit::traffic::{self, Rng};

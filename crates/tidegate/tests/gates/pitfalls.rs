@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
-
 use std::time::Duration;
+
 use tidegate::{
     AlgorithmKind, Clock, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp,
 };

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
-
 use std::time::Duration;
+
 use tidegate::{
     AlgorithmKind, Answer, Ban, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Problem,
     Request, RuleSpec, RuleStatistics, Spec, Usage,

@@ -3,8 +3,8 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use std::time::Duration;
+
 use tidegate::{
     AlgorithmKind, Answer, Clock, Descriptor, Gate, OnFull, Policy, Request, RuleSpec, Spec,
     Timestamp,

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, Spec, Timestamp};
 
 /// A clock whose readings are given one by one; the last stands.

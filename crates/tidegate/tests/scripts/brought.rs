@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
 use std::time::Duration;
+
 use tidegate::script::{Limiter, Step};
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Policy, Request,

@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Waker};
-
 use std::time::Duration;
+
 use testkit::traffic::Rng;
 use tidegate::{
     AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Spec, Statistics, Timestamp,

@@ -9,8 +9,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use std::time::Duration;
+
 use tidegate::{Clock, Resources, Snapshot, Statistics, Timestamp};
 
 /// A whole minute of our days.

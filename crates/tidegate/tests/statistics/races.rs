@@ -9,8 +9,8 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
-
 use std::time::Duration;
+
 use testkit::traffic::Rng;
 use tidegate::{Resources, Snapshot, Statistics, Timestamp};
 

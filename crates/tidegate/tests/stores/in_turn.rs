@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::task::Poll;
-
 use std::time::Duration;
+
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, Policy,
     Request, RuleSpec, SharedGate, Spec,

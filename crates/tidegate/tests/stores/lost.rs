@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-
 use std::time::Duration;
+
 use tidegate::{
     AlgorithmKind, Descriptor, Layout, OnStoreError, Request, RuleSpec, SharedGate, Spec,
 };

@@ -230,8 +230,8 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
         while gate.counts().under_way == 0 {
             yield_now().await;
         }
-        // More requests than may wait: the last of them starts an overload.
-        let waiting = begin(&gate, 17, |_| "bob".to_owned()).await;
+        // More requests than may wait: the last two of them are an overload.
+        let waiting = begin(&gate, 18, |_| "bob".to_owned()).await;
         events.until(|told| told == "overloaded").await;
         if !is_answered {
             unpause(&mut controls);

@@ -7,8 +7,8 @@
 )]
 
 use std::sync::Arc;
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, Clock, Concurrency, Limiter, Spec, TokioClock};
 
 /// `limit` tokens, one each millisecond.

@@ -8,8 +8,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
-
 use std::time::Duration;
+
 use tidegate::{
     AlgorithmKind, Concurrency, KeyedLimiter, Limiter, ManualClock, OnExcess, Policy, Request,
     RuleSpec, Spec,

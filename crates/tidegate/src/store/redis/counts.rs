@@ -63,15 +63,14 @@ impl Counts {
         }
     }
 
-    /// Notes that a request was not decided because of overload; returns whether an overload begins
-    /// with it.
+    /// Notes that a request was not decided because of overload; returns whether it is the second
+    /// one, with which an overload is reported: one late request alone may be chance.
     pub(super) fn overloaded(&self, now: Instant) -> bool {
-        let before = self.overloaded.fetch_add(1, Relaxed);
         let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
-        let begins = overload.is_none();
+        let before = self.overloaded.fetch_add(1, Relaxed);
         let since = overload.map_or(before, |overload| overload.before);
         *overload = Some(Overload { last: now, before: since });
-        begins
+        before.saturating_sub(since) == 1
     }
 
     /// Whether an overload lasts.
@@ -79,12 +78,14 @@ impl Counts {
         self.overload.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Returns how many requests the store did not decide in an overload that has ended by now.
+    /// Returns how many requests the store did not decide in an overload that was reported and has
+    /// ended by now.
     pub(super) fn overload_ended(&self, now: Instant) -> Option<u64> {
         let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = overload.filter(|overload| now.duration_since(overload.last) >= CALM)?;
         *overload = None;
-        Some(self.overloaded.load(Relaxed).saturating_sub(ended.before))
+        let undecided = self.overloaded.load(Relaxed).saturating_sub(ended.before);
+        (undecided > 1).then_some(undecided)
     }
 }
 
@@ -95,12 +96,14 @@ mod tests {
     #[test]
     fn an_overload_begins_once_and_ends_when_it_was_calm_for_a_second() {
         let (counts, start) = (Counts::default(), Instant::now());
-        assert!(counts.overloaded(start));
-        assert!(!counts.overloaded(start + CALM / 2));
+        let reported = [0, 1, 1].map(|half| counts.overloaded(start + half * CALM / 2));
+        assert_eq!(reported, [false, true, false]);
         assert_eq!(counts.overload_ended(start + CALM), None);
-        assert_eq!(counts.overload_ended(start + 2 * CALM), Some(2));
+        assert_eq!(counts.overload_ended(start + 2 * CALM), Some(3));
         assert!(!counts.is_overloaded());
-        assert!(counts.overloaded(start + 3 * CALM), "it is another one");
-        assert_eq!(counts.overload_ended(start + 5 * CALM), Some(1));
+        assert!(!counts.overloaded(start + 3 * CALM) && counts.is_overloaded());
+        assert_eq!(counts.overload_ended(start + 5 * CALM), None, "one alone is not reported");
+        let reported = [6, 6].map(|calms| counts.overloaded(start + calms * CALM));
+        assert_eq!(reported, [false, true], "it is another one");
     }
 }

@@ -58,6 +58,7 @@ pub enum StoreEvent<'a> {
     /// It answers, but there is more load than it decides in time, or many wait for it and it has been
     /// silent for less than a few deadlines: the other requests are decided
     /// in process by rules that are `local` or `open`, and refused by rules that are `closed`.
+    /// Reported with the second such request within a second; one alone may be chance.
     Overloaded,
     /// It has decided every request in time for a second.
     OverloadEnded {

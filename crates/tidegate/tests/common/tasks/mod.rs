@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, Clock, ManualClock, Spec, Timestamp};
 
 /// Counts how often it was woken.

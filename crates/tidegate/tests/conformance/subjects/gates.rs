@@ -1,8 +1,8 @@
 //! A gate over any store: the verbs of a request, and a gate in this process.
 
 use std::pin::Pin;
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, Answer, Decision, Descriptor, OnExcess, Request, RuleSpec, Spec};
 
 use super::{Kind, Settle, Subject, Turn, Waiting};

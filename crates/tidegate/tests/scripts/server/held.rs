@@ -2,8 +2,8 @@
 //! something was written.
 
 use std::any::Any;
-
 use std::time::Duration;
+
 use tidegate::script::Step;
 use tidegate::{Decision, Rule, Timestamp};
 use tidegate_core::{Algorithm, Held, Verbs, Visitor};

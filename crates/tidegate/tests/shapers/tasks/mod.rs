@@ -5,8 +5,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
-
 use std::time::Duration;
+
 use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec};
 
 /// A slot every 100 ms; one is served and four wait.

@@ -1,0 +1,95 @@
+//! The outcome of a check as one JSON object.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tidegate::config::ConfigError;
+
+use super::super::lab;
+use super::Wrong;
+use crate::failure::Failure;
+
+#[derive(Serialize)]
+struct Outcome<'a> {
+    file: String,
+    is_sound: bool,
+    /// The number of its rules; `None` if there is an error.
+    rules: Option<usize>,
+    errors: Vec<Mistake<'a>>,
+}
+
+/// One error. Without a place it is about the file as a whole.
+#[derive(Serialize)]
+struct Mistake<'a> {
+    line: Option<usize>,
+    column: Option<usize>,
+    message: &'a str,
+    /// What was expected, or meant.
+    hint: Option<&'a str>,
+}
+
+/// Prints the outcome; the exit code is that of the text.
+pub(super) fn print(file: &Path, checked: &Result<usize, Wrong>) -> Result<ExitCode, Failure> {
+    let errors = match checked {
+        Ok(_) => Vec::new(),
+        Err(Wrong::Text(found)) => found.iter().map(Mistake::of).collect(),
+        Err(Wrong::Whole(failure)) => {
+            let (message, hint) = parts(failure.message());
+            vec![Mistake { line: None, column: None, message, hint }]
+        }
+    };
+    let rules = checked.as_ref().ok().copied();
+    let file = file.display().to_string();
+    lab::print_json(serde_json::to_string(&Outcome {
+        file,
+        is_sound: checked.is_ok(),
+        rules,
+        errors,
+    }))?;
+    Ok(if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+impl<'a> Mistake<'a> {
+    fn of(error: &'a ConfigError) -> Self {
+        let (message, hint) = parts(&error.message);
+        let place = |number: usize| (error.line > 0).then_some(number);
+        Self { line: place(error.line), column: place(error.column), message, hint }
+    }
+}
+
+/// A message, and the part of it that says what was expected or meant.
+fn parts(message: &str) -> (&str, Option<&str>) {
+    let hints = [": expected ", ": did you mean "].into_iter();
+    match hints.filter_map(|hint| message.find(hint)).min() {
+        Some(at) => {
+            let (message, hint) = message.split_at(at);
+            (message, Some(hint.trim_start_matches(": ")))
+        }
+        None => (message, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_ends_where_its_hint_begins() {
+        for (text, message, hint) in [
+            (
+                "unknown field `a`: did you mean `b`?",
+                "unknown field `a`",
+                Some("did you mean `b`?"),
+            ),
+            (
+                "`a` is 1: expected 2; did you mean 3?",
+                "`a` is 1",
+                Some("expected 2; did you mean 3?"),
+            ),
+            ("wrong, whatever was expected", "wrong, whatever was expected", None),
+        ] {
+            assert_eq!(parts(text), (message, hint));
+        }
+    }
+}

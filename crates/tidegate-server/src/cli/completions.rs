@@ -1,0 +1,28 @@
+//! `tidegate completions`: what a shell reads to complete commands and flags.
+
+use std::process::ExitCode;
+
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::failure::Failure;
+use crate::stdout;
+
+/// Print what a shell needs to complete commands and flags
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidegate completions bash > /etc/bash_completion.d/tidegate
+  tidegate completions zsh > ~/.zfunc/_tidegate
+  tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
+pub(crate) struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+/// Prints the completions of `command`.
+pub(crate) fn run(args: &Args, mut command: Command) -> Result<ExitCode, Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "tidegate", &mut text);
+    stdout::write(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,47 @@
+//! `tidegate man`: the manual pages, made of the help of all commands.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::failure::Failure;
+use crate::stdout;
+
+/// Print the manual page, or write those of all commands
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tidegate man | man -l -
+  tidegate man /usr/local/share/man/man1")]
+pub(crate) struct Args {
+    /// A folder for the pages of all commands, made if it is not there
+    dir: Option<PathBuf>,
+}
+
+/// Prints or writes the pages of `command`.
+pub(crate) fn run(args: &Args, command: Command) -> Result<ExitCode, Failure> {
+    // A page has room for what the short help leaves out.
+    let command = command.mut_subcommands(|one| one.mut_args(|arg| arg.hide_short_help(false)));
+    let failed = |error| Failure::new(format!("can not write the manual: {error}"));
+    match &args.dir {
+        Some(dir) => {
+            write_all(command, dir).map_err(|error| {
+                Failure::new(format!("can not write the manual to {}: {error}", dir.display()))
+            })?;
+        }
+        None => {
+            let mut text = Vec::new();
+            Man::new(command).render(&mut text).map_err(failed)?;
+            stdout::write(&text)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_all(command: Command, dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    clap_mangen::generate_to(command, dir)
+}

@@ -1,0 +1,148 @@
+//! The flags of `serve`. Each is also a variable and, but for `--config` and `--store`, a field of
+//! `[server]`.
+
+use std::path::PathBuf;
+
+use clap::{Args as _, Command};
+use tidegate::StoreUrl;
+
+use super::super::address::{self, Where};
+use super::super::guard::file;
+use super::super::{bounds, guard};
+use crate::grpc::{Choices, Family, Unavailable};
+use crate::logging::{Format, Level};
+
+const BRIEFLY: &str = "\
+Example:  tidegate serve -c rules.toml --http 0.0.0.0:8080
+Any flag is also a variable (--http: TIDEGATE_HTTP) and a field of `[server]`.";
+
+const EXAMPLES: &str = "\
+A flag goes before its variable, and that before the field of its name in `[server]` of the
+configuration, such as `log_level = \"warn\"`.
+
+Examples:
+  tidegate serve
+  tidegate serve -c rules.toml --http 0.0.0.0:8080 --log-format json
+  tidegate serve -c rules.toml --store redis://10.0.0.7:6379
+  tidegate serve --tls-cert cert.pem --tls-key key.pem --token-file tokens
+  tidegate serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --resp 127.0.0.1:0 --admin 127.0.0.1:0
+                                           any free ports; they are printed
+  tidegate serve -c rules.toml --grpc off --resp off
+                                           over HTTP alone
+
+Without a token the admin listener asks for no password: keep it where only operators reach it.
+SIGTERM and SIGINT let requests that are under way finish; a second one does not, and the exit code
+is then 1. SIGHUP reads the certificates again.";
+
+/// Decide over HTTP, gRPC and RESP, in this process or in a store that nodes share
+#[derive(Debug, clap::Args)]
+#[command(after_help = BRIEFLY, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration (TOML); without it a few rules
+    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
+    pub(super) config: Option<PathBuf>,
+
+    /// The store that nodes share, as `[store] url`
+    ///
+    /// redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://
+    #[arg(long, value_name = "URL", env = "TIDEGATE_STORE", hide_env_values = true)]
+    pub(super) store: Option<StoreUrl>,
+
+    /// Checks over HTTP, or `off`
+    ///
+    /// An address is IP:PORT; port 0 takes any free one
+    #[arg(long, value_name = "ADDR", env = "TIDEGATE_HTTP", default_value = "127.0.0.1:8080", value_parser = address::or_off)]
+    pub(super) http: Where,
+
+    /// Envoy's rate limit service
+    #[arg(long, value_name = "ADDR", env = "TIDEGATE_GRPC", default_value = "127.0.0.1:8081", value_parser = address::or_off)]
+    pub(super) grpc: Where,
+
+    /// Redis clients
+    ///
+    /// RESP2 and RESP3
+    #[arg(long, value_name = "ADDR", env = "TIDEGATE_RESP", default_value = "127.0.0.1:6380", value_parser = address::or_off)]
+    pub(super) resp: Where,
+
+    /// Operators
+    ///
+    /// Who reset, refund and read the rules
+    #[arg(long, value_name = "ADDR", env = "TIDEGATE_ADMIN", default_value = "127.0.0.1:9090", value_parser = address::or_off)]
+    pub(super) admin: Where,
+
+    /// Header fields that the proxy adds to responses, in addition to its own; several are
+    /// separated by commas
+    #[arg(
+        long,
+        value_name = "FAMILY",
+        env = "TIDEGATE_GRPC_HEADERS",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    grpc_headers: Vec<Family>,
+
+    /// Answer to the proxy while the store is unavailable and a rule is then closed
+    #[arg(
+        long,
+        value_name = "ANSWER",
+        env = "TIDEGATE_GRPC_UNAVAILABLE",
+        default_value = "over-limit",
+        hide_short_help = true
+    )]
+    grpc_unavailable: Unavailable,
+
+    /// Refuse gRPC calls that give hits back (`is_negative_hits`), so that only operators refund
+    #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_GRPC_REFUNDS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
+    no_grpc_refunds: bool,
+
+    /// Refuse CL.THROTTLE, whose limits come with the calls, so that only the rules decide
+    #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_CL_THROTTLE", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
+    pub(super) no_cl_throttle: bool,
+
+    /// Log lines, text or json
+    ///
+    /// On standard error
+    #[arg(long, value_name = "KIND", env = "TIDEGATE_LOG_FORMAT", default_value = "text")]
+    pub(super) log_format: Format,
+
+    /// Least severe event logged
+    #[arg(long, value_name = "LEVEL", env = "TIDEGATE_LOG_LEVEL", default_value = "info")]
+    pub(super) log_level: Level,
+
+    #[command(flatten)]
+    pub(super) bounds: bounds::Args,
+
+    #[command(flatten)]
+    pub(super) guard: guard::Args,
+}
+
+fn switch(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err("expected true or false"),
+    }
+}
+
+/// The flags as a command by itself.
+pub(super) fn command() -> Command {
+    Args::augment_args(Command::new("serve").bin_name("tidegate serve"))
+}
+
+impl Args {
+    /// The address of each listener with its option; the last is for operators.
+    pub(in super::super) const fn listeners(&self) -> [(&'static str, Where); 4] {
+        [
+            ("--http", self.http),
+            ("--grpc", self.grpc),
+            ("--resp", self.resp),
+            ("--admin", self.admin),
+        ]
+    }
+
+    /// The answers over gRPC that are chosen by flags.
+    pub(super) fn choices(&self) -> Choices {
+        let fields = self.grpc_headers.iter().copied().collect();
+        Choices { fields, unavailable: self.grpc_unavailable, no_refunds: self.no_grpc_refunds }
+    }
+}

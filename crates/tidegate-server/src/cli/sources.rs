@@ -1,0 +1,142 @@
+//! The sources of a command's settings, strongest first: its flags, their variables, and the fields
+//! of the same names in a section of the configuration file.
+//!
+//! The flags of the command are the one list of settings. A field of the file becomes a flag before
+//! those that were given, so all of them are read by the same parsers.
+
+use std::any::TypeId;
+use std::env;
+use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, Command, Error};
+use tidegate::Policy;
+use tidegate::config::{self, ConfigErrors, Section, SectionKind, SectionValues};
+
+use crate::failure::Failure;
+
+/// The section of the file.
+const SECTION: &str = "server";
+/// Flags that are no fields: the file itself, and what `[store]` says.
+const NO_FIELDS: [&str; 4] = ["config", "store", "help", "version"];
+
+/// A flag that a secret replaces which is in a variable.
+pub(super) struct Secret {
+    pub(super) flag: &'static str,
+    pub(super) variable: &'static str,
+}
+
+/// Reads a file; the fields of its section are the flags of `command`.
+///
+/// # Errors
+/// Returns all its errors.
+pub(super) fn load(
+    command: &Command,
+    file: &Path,
+) -> Result<(Policy, SectionValues), ConfigErrors> {
+    let names: Vec<_> = fields(command).map(|(name, arg)| (name, kind(arg))).collect();
+    let names: Vec<_> = names.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
+    let check = |name: &str, value: &str| check(command, &name.replace('_', "-"), value.as_ref());
+    config::load_with(file, &Section { name: SECTION, fields: &names, check: &check })
+}
+
+/// The words of a command, with a flag before the others for each value of the file that neither
+/// a flag nor a variable overrides. The first word is the name of the command.
+///
+/// # Errors
+/// Returns the error of the words themselves.
+pub(super) fn complete(
+    command: &Command,
+    given: &[OsString],
+    values: &SectionValues,
+    secrets: &[Secret],
+) -> Result<Vec<OsString>, Error> {
+    let matches = command.clone().try_get_matches_from(given)?;
+    let overridden = |flag: &str| {
+        let id = flag.replace('-', "_");
+        let secret = secrets.iter().find(|secret| secret.flag == flag);
+        secret.is_some_and(|secret| env::var_os(secret.variable).is_some())
+            || !matches!(matches.value_source(&id), None | Some(ValueSource::DefaultValue))
+    };
+    let flags = values.iter().map(|(name, value)| (name.replace('_', "-"), value));
+    let flags = flags.filter(|(flag, _)| !overridden(flag));
+    let flags = flags.map(|(flag, value)| OsString::from(format!("--{flag}={value}")));
+    let (name, rest) = given.split_at(given.len().min(1));
+    Ok(name.iter().cloned().chain(flags).chain(rest.iter().cloned()).collect())
+}
+
+/// The error of words that were refused because of a variable: its name, and what was expected.
+/// `given` begins with the name of the command. `None` if the words themselves are at fault.
+pub(super) fn of_variable(command: &Command, given: &[OsString], error: &Error) -> Option<Failure> {
+    let refused = error.get(ContextKind::InvalidArg)?.to_string();
+    let arg = command.get_arguments().find(|arg| arg.to_string() == refused)?;
+    let (flag, variable) = (arg.get_long()?, arg.get_env()?);
+    let value = env::var_os(variable)?;
+    let (long, short) = (format!("--{flag}"), arg.get_short().map(|short| format!("-{short}")));
+    let is_flag = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.split('=').next() == Some(&*long)
+            || short.as_ref().is_some_and(|short| word.starts_with(short))
+    };
+    if given.iter().any(is_flag) {
+        return None;
+    }
+    let why = check(command, flag, &value).err()?;
+    let variable = variable.display();
+    let unset = match value.is_empty() {
+        true => format!("; unset {variable} if none is meant"),
+        false => String::new(),
+    };
+    Some(Failure::configuration(format!("tidegate: {variable}: {why}{unset}")))
+}
+
+/// Every flag with its name as a field.
+fn fields(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
+    let flags = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
+    let flags = flags.filter(|(flag, _)| !NO_FIELDS.contains(flag));
+    flags.map(|(flag, arg)| (flag.replace('-', "_"), arg))
+}
+
+/// The kind of value that a flag has in a file.
+fn kind(arg: &Arg) -> SectionKind {
+    let parsed = arg.get_value_parser().type_id();
+    let is = |types: &[TypeId]| types.iter().any(|one| parsed == *one);
+    match arg.get_action() {
+        ArgAction::Append => SectionKind::List,
+        _ if is(&[TypeId::of::<bool>()]) => SectionKind::Flag,
+        _ if is(&[TypeId::of::<u16>(), TypeId::of::<u32>()]) => SectionKind::Number,
+        _ => SectionKind::Text,
+    }
+}
+
+/// Reads one value as the flag would; without the variables, which are not asked here.
+fn check(command: &Command, flag: &str, value: &OsStr) -> Result<(), String> {
+    let mut word = OsString::from(format!("--{flag}="));
+    word.push(value);
+    let alone = command.clone().mut_args(|arg| arg.env(None));
+    match alone.try_get_matches_from([OsStr::new(""), &word]) {
+        Err(error) if error.kind() == ErrorKind::ValueValidation => {
+            Err(error.source().map_or_else(|| error.to_string(), ToString::to_string))
+        }
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
+            Err("expected a text in UTF-8".to_owned())
+        }
+        Err(error) if error.kind() == ErrorKind::InvalidValue => Err(not_one_of(&error)),
+        // Other flags that this one needs may come from elsewhere.
+        _ => Ok(()),
+    }
+}
+
+/// The values that there are, and the nearest.
+fn not_one_of(error: &Error) -> String {
+    let known = error.get(ContextKind::ValidValue).map(ToString::to_string).unwrap_or_default();
+    let meant = error.get(ContextKind::SuggestedValue);
+    let meant = meant.map(|word| format!("; did you mean \"{word}\"?")).unwrap_or_default();
+    match known.is_empty() {
+        true => format!("expected a value{meant}"),
+        false => format!("expected one of {known}{meant}"),
+    }
+}

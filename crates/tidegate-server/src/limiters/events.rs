@@ -1,0 +1,185 @@
+//! Events of the store: log lines that name it, and how it stands by them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use tidegate::{Clock, Micros, StoreError, StoreEvent, StoreUrl, SystemClock, Timestamp};
+
+/// How a store stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    Available,
+    /// Some of the nodes of a cluster are unavailable.
+    PartlyUnavailable,
+    Unavailable,
+}
+
+/// The first and the last slot of a part of a cluster; `None` for the whole store.
+type Part = Option<(u16, u16)>;
+
+/// Logs the events of one store.
+#[derive(Debug)]
+pub(super) struct Events {
+    /// Its address, without a password.
+    store: String,
+    clock: SystemClock,
+    /// What is unavailable, and since when.
+    lost: Mutex<BTreeMap<Part, Timestamp>>,
+}
+
+impl Events {
+    pub(super) fn of(url: &StoreUrl) -> Self {
+        Self { store: url.to_string(), clock: SystemClock::new(), lost: Mutex::default() }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match lost.keys().next() {
+            None => Standing::Available,
+            Some(None) => Standing::Unavailable,
+            Some(Some(_)) => Standing::PartlyUnavailable,
+        }
+    }
+
+    /// Notes the beginning or the end of an outage; returns how long one lasted that ends.
+    fn noted(&self, event: &StoreEvent<'_>) -> Option<String> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = match event {
+            StoreEvent::Lost(_) => {
+                lost.entry(None).or_insert_with(|| self.clock.now());
+                None
+            }
+            StoreEvent::PartLost { first_slot, last_slot, .. } => {
+                let part = Some((*first_slot, *last_slot));
+                lost.entry(part).or_insert_with(|| self.clock.now());
+                None
+            }
+            // Parts that are unavailable still are reported after it.
+            StoreEvent::Back => std::mem::take(&mut *lost).remove(&None),
+            StoreEvent::PartBack { first_slot, last_slot } => {
+                lost.remove(&Some((*first_slot, *last_slot)))
+            }
+            _ => None,
+        }?;
+        let lasted = self.clock.now().as_micros().saturating_sub(began.as_micros());
+        Some(Micros::from_micros(lasted / 1_000 * 1_000).to_string())
+    }
+
+    /// Logs one line for an event of the store, however many requests noticed it.
+    pub(super) fn log(&self, event: StoreEvent<'_>) {
+        let (store, outage) = (&*self.store, self.noted(&event));
+        match event {
+            StoreEvent::Lost(error) => tracing::error!(
+                store,
+                %error,
+                "the store is unavailable; rules decide by their own `on_store_error` until it is back"
+            ),
+            StoreEvent::StillLost(error) => {
+                tracing::error!(store, %error, "the store is unavailable still, by now for another reason");
+            }
+            StoreEvent::Undecided { error: StoreError::OutOfMemory, .. } => tracing::warn!(
+                store,
+                "the store has no memory left: limiters that are there go on, and keys that are new are refused; expected a \
+                 `maxmemory` that holds all limiters, or rules with `max_keys` (told once a minute, however often)"
+            ),
+            StoreEvent::Undecided { key, error } => {
+                tracing::warn!(
+                store,
+                    %error,
+                    "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
+                     minute, however often; the level debug names the key)"
+                );
+                // It contains values that callers choose.
+                tracing::debug!(key = %String::from_utf8_lossy(key), "a key that the store did not decide about");
+            }
+            StoreEvent::Back => {
+                tracing::info!(store, outage, "the store is back; decisions are exact again")
+            }
+            StoreEvent::PartLost { first_slot, last_slot, error } => tracing::error!(
+                store,
+                %error,
+                first_slot,
+                last_slot,
+                "a node of the store's cluster is unavailable; rules decide about its keys by their own \
+                 `on_store_error` until it is back"
+            ),
+            StoreEvent::PartBack { first_slot, last_slot } => tracing::info!(
+                store,
+                outage,
+                first_slot,
+                last_slot,
+                "a node of the store's cluster is back; decisions about its keys are exact again"
+            ),
+            StoreEvent::Nodes(nodes) => {
+                tracing::info!(
+                    store,
+                    nodes,
+                    "servers share the store: each has its share of a limit without it"
+                );
+            }
+            StoreEvent::NoShare { rules, nodes } => tracing::warn!(
+                store,
+                nodes,
+                rules = some_of(rules),
+                "rules have fewer units than servers share the store: some servers have no share of these limits, \
+                 and deny what they decide without the store"
+            ),
+            StoreEvent::Overloaded => tracing::warn!(
+                store,
+                "the store answers, but there is more load than it decides in time: the rest is decided in process by \
+                 rules that are `local` or `open`, and refused by rules that are `closed`"
+            ),
+            StoreEvent::OverloadEnded { undecided } => {
+                tracing::info!(store, undecided, "the store decides every request in time again");
+            }
+            StoreEvent::Finding(finding) => tracing::warn!(store, "{finding}"),
+            _ => {}
+        }
+    }
+}
+
+/// The first few names.
+fn some_of(names: &[&str]) -> String {
+    const MOST: usize = 8;
+    let first = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{first} and {} more", names.len() - MOST) } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_names_are_one_short_line() {
+        let names: Vec<_> = (0..10).map(|number| format!("r{number}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_eq!(some_of(&names), "r0, r1, r2, r3, r4, r5, r6, r7 and 2 more");
+        assert_eq!(some_of(&names[..8]), "r0, r1, r2, r3, r4, r5, r6, r7");
+    }
+
+    #[test]
+    fn a_store_stands_by_what_was_reported_last() {
+        let events = Events::of(&"redis://:sesame@127.0.0.1".parse().unwrap());
+        assert!(!events.store.contains("sesame") && events.store.contains("127.0.0.1"));
+        let error = StoreError::Timeout;
+        let part = |first_slot| StoreEvent::PartLost { first_slot, last_slot: 9, error: &error };
+        for (event, standing, ends) in [
+            (StoreEvent::Nodes(2), Standing::Available, false),
+            (part(5), Standing::PartlyUnavailable, false),
+            (StoreEvent::Lost(&error), Standing::Unavailable, false),
+            (StoreEvent::StillLost(&error), Standing::Unavailable, false),
+            (StoreEvent::Back, Standing::Available, true),
+            (part(0), Standing::PartlyUnavailable, false),
+            (StoreEvent::PartBack { first_slot: 0, last_slot: 9 }, Standing::Available, true),
+            (StoreEvent::Back, Standing::Available, false),
+        ] {
+            assert_eq!(
+                (events.noted(&event).is_some(), events.standing()),
+                (ends, standing),
+                "{event:?}"
+            );
+        }
+    }
+}

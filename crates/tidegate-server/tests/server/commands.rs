@@ -1,0 +1,167 @@
+//! The commands for people and programs beside `serve`: `init`, JSON, and an exit code by a share.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::{Server, check, config, run};
+
+const RULE: &str =
+    "[[rule]]\nname = \"r\"\nkey = [\"key\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n";
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn object(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_file_to_start_from_is_checked_and_served_and_never_overwritten() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("new.toml");
+    let path = file.to_str().unwrap();
+    let written = run(&["init", path]);
+    assert_eq!(written.status.code(), Some(0), "{}", said(&written.stderr));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(said(&run(&["init", "-"]).stdout), text);
+    let checked = check(&file);
+    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked.stderr));
+    let server = Server::with_rules(&text);
+    assert!(server.printed.contains("per-user"), "{}", server.printed);
+    std::fs::write(&file, "mine").unwrap();
+    let again = run(&["init", path]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(said(&again.stderr).contains("exists and is left as it is"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}
+
+/// Examples of fields are what the server takes, once their `#` is gone.
+#[test]
+fn what_stands_in_comments_of_that_file_is_right_by_itself() {
+    let text = said(&run(&["init", "-"]).stdout);
+    let (rules, server) = text.split_once("[server]").unwrap();
+    let uncommented: String = server
+        .lines()
+        .map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or(line)))
+        .collect();
+    let store = rules.split_once("# [store]").unwrap().1.replace("\n# ", "\n");
+    let store =
+        store.replace("password_env", "# password_env").replace("redis://127", "rediss://127");
+    let (store, _) = store.split_once("\nThe listeners").unwrap();
+    let file = config(&format!("{RULE}[store]{store}\n[server]{uncommented}"));
+    let checked = check(file.path());
+    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked.stderr));
+}
+
+#[test]
+fn a_check_is_one_object_for_programs() {
+    let sound = config(RULE);
+    let path = sound.path().to_str().unwrap();
+    let output = run(&["check", path, "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let expected = json!({"file": path, "is_sound": true, "rules": 1, "errors": []});
+    assert_eq!(object(&output), expected);
+
+    let wrong = config(&format!("{RULE}limt = 3\n[server]\nthreads = 0\n"));
+    let path = wrong.path().to_str().unwrap();
+    let output = run(&["check", path, "--format", "json"]);
+    assert_eq!((output.status.code(), said(&output.stderr)), (Some(2), String::new()));
+    let expected = json!({"file": path, "is_sound": false, "rules": null, "errors": [
+        {"line": 6, "column": 1, "message": "unknown field `limt`", "hint": "did you mean `limit`?"},
+        {"line": 8, "column": 11, "message": "`threads` is 0", "hint": "expected a whole number from 1 to 1024"},
+    ]});
+    assert_eq!(object(&output), expected);
+
+    let output = run(&["check", "/nowhere/rules.toml", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let missing = &object(&output)["errors"][0];
+    assert_eq!((&missing["line"], &missing["message"]), (&Value::Null, &json!("no such file")));
+}
+
+/// Of 1,000 requests of one key and window, all but one are refused; of 999 keys, none.
+fn trace(refused: usize) -> String {
+    let line = |key: usize, at: usize| {
+        format!("{{\"at_us\": {at}, \"descriptor\": {{\"key\": \"k{key}\"}}}}\n")
+    };
+    (0..1_000).map(|at| line(if at <= refused { 0 } else { at }, at)).collect()
+}
+
+#[test]
+fn a_replay_and_a_comparison_are_one_object_each() {
+    let (rules, trace) = (config(RULE), config(&trace(10)));
+    let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
+    let output = run(&["replay", "-c", rules, "--trace", trace, "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output.stderr));
+    let report = object(&output);
+    let counts = ["requests", "refused", "unlimited", "first_at_us", "last_at_us"];
+    assert_eq!(counts.map(|name| report[name].as_u64().unwrap()), [1_000, 10, 0, 0, 999]);
+    let expected = json!({
+        "domain": "default", "name": "r", "mode": "enforce", "algorithm": "fixed_window",
+        "asked": 1_000, "refused": 10, "overflow": 0, "longest_delay_us": 0,
+        "refused_most": [{"key": "key=k0", "at_least": 10, "at_most": 10}],
+        "variants": [{
+            "match": null, "limit": 1, "window_us": 3_600_000_000_u64, "asked": 1_000, "refused": 10,
+            "fullest_window": 1, "is_exact": true, "bound": 2,
+        }],
+    });
+    assert_eq!(report["rules"], json!([expected]));
+
+    let compare =
+        ["compare", "--rate", "1/1h", "--key", "key", "--trace", trace, "--format", "json"];
+    let report = object(&run(&compare));
+    assert_eq!((&report["limit"], &report["requests"]), (&json!(1), &json!(1_000)));
+    let algorithms = report["algorithms"].as_array().unwrap();
+    let log = algorithms.iter().find(|one| one["name"] == "sliding_log").unwrap();
+    let expected = json!({
+        "name": "sliding_log", "admitted": 990, "refused": 10, "longest_delay_us": 0,
+        "fullest_window": 1, "is_exact": true, "bound": 1,
+    });
+    assert_eq!((log, algorithms.len()), (&expected, 7));
+}
+
+#[test]
+fn a_replay_fails_above_a_share_and_not_at_it() {
+    let shadow = config(&format!("{RULE}mode = \"shadow\"\n"));
+    let rules = config(RULE);
+    for (rules, refused, share, code) in [
+        (&rules, 10, "1%", 0),
+        (&rules, 11, "1%", 1),
+        (&rules, 1, "0%", 1),
+        (&rules, 0, "0%", 0),
+        (&shadow, 500, "0%", 0),
+    ] {
+        let trace = config(&trace(refused));
+        let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
+        let output = run(&["replay", "-c", rules, "--trace", trace, "--fail-above", share]);
+        assert_eq!(output.status.code(), Some(code), "{refused} {share}");
+        assert!(!output.stdout.is_empty(), "the report is printed in any case");
+        let expected = match code {
+            0 => String::new(),
+            _ => format!(
+                "tidegate: {refused} of 1000 requests would be refused, which is more than --fail-above {share}\n"
+            ),
+        };
+        assert_eq!(said(&output.stderr), expected);
+    }
+}
+
+#[test]
+fn completions_and_pages_name_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = said(&run(&["completions", shell]).stdout);
+        assert!(text.contains("replay") && text.contains("fail-above"), "{shell}: {text}");
+    }
+    let folder = TempDir::new().unwrap();
+    let pages = folder.path().join("man1");
+    let output = run(&["man", pages.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output.stderr));
+    for (page, text) in [("tidegate.1", "tidegate\\-serve"), ("tidegate-serve.1", "TIDEGATE_HTTP")]
+    {
+        let page = std::fs::read_to_string(pages.join(page)).unwrap();
+        assert!(page.starts_with(".ie") && page.contains(text), "{page}");
+    }
+    assert!(said(&run(&["man"]).stdout).contains(".SH SUBCOMMANDS"));
+}

@@ -1,0 +1,31 @@
+//! What operators see of an outage of the store: in the log, and at `/healthz`.
+
+use crate::client::Client;
+use crate::process::Server;
+
+const RULE: &str =
+    "[[rule]]\nname = \"r\"\nalgorithm = \"sliding_log\"\nlimit = 9\nwindow = \"1d\"\n";
+
+#[tokio::test]
+async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz() {
+    let mut store = testkit::store::Server::start(&[], &[]);
+    let address = format!("store=\"redis://127.0.0.1:{}/0\"", store.port);
+    let rules = format!("{RULE}[store]\nurl = \"redis://127.0.0.1:{}\"\n", store.port);
+    let mut server = Server::with_rules(&rules);
+    let client = Client::new(server.http);
+    let health = async || {
+        let answer = client.get("/healthz").await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.json()["store"]["state"].clone()
+    };
+    assert_eq!(health().await, "available");
+    store.kill();
+    assert_eq!(client.check(r#"{"descriptor": {}}"#).await.status, 200);
+    let told = server.logs("the store is unavailable");
+    assert!(told.contains(&address), "{told}");
+    assert_eq!(health().await, "unavailable");
+    store.start_again(&[]);
+    let told = server.logs("the store is back");
+    assert!(told.contains(&address) && told.contains("outage=\""), "{told}");
+    assert_eq!(health().await, "available");
+}

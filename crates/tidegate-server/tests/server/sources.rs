@@ -1,0 +1,152 @@
+//! The settings of `serve` by flag, variable and `[server]`, and their errors.
+
+use std::process::{Command, Output};
+
+use crate::certificates::Certificates;
+use crate::client::Client;
+use crate::process::{BINARY, Server, check, config};
+
+const RULE: &str = "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"5/1s\"\n";
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Addresses for documentation, which no machine has: a server at one of them does not begin.
+const BY_FILE: &str = "192.0.2.1:1";
+const BY_VARIABLE: &str = "192.0.2.1:2";
+const BY_FLAG: &str = "192.0.2.1:3";
+
+#[test]
+fn a_flag_goes_before_its_variable_and_that_before_the_file() {
+    let file = config(&format!("{RULE}[server]\nhttp = \"{BY_FILE}\"\n"));
+    let path = file.path().to_str().unwrap();
+    for (variable, flag, expected) in [
+        (None, None, BY_FILE),
+        (Some(BY_VARIABLE), None, BY_VARIABLE),
+        (None, Some(BY_FLAG), BY_FLAG),
+        (Some(BY_VARIABLE), Some(BY_FLAG), BY_FLAG),
+        (Some("nonsense"), Some(BY_FLAG), BY_FLAG),
+    ] {
+        let mut command = Command::new(BINARY);
+        command.arg("serve").envs(variable.map(|at| ("TIDEGATE_HTTP", at)));
+        command.args(flag.map(|at| format!("--http={at}"))).env("TIDEGATE_CONFIG", path);
+        let output = command.args(["--admin", expected]).output().unwrap();
+        let both = format!("--http and --admin are both {expected}:");
+        assert!(said(&output).contains(&both), "{variable:?} {flag:?}: {}", said(&output));
+    }
+}
+
+#[tokio::test]
+async fn what_the_file_says_holds_and_is_printed() {
+    let files = Certificates::new();
+    let tokens = files.with("tokens", &"a".repeat(32));
+    let rules = format!(
+        "{RULE}[server]\ntoken_file = \"{tokens}\"\nno_cl_throttle = true\nlog_level = \"debug\"\n\
+         threads = 1\nhttp = \"{BY_FILE}\"\ngrpc_headers = [\"ratelimit\", \"retry-after\"]\n"
+    );
+    let mut server = Server::with_rules(&rules);
+    assert!(server.printed.contains("TG.CHECK TG.PEEK\n"), "{}", server.printed);
+    assert!(server.curl().contains(&tokens), "{}", server.printed);
+    assert!(server.logs("started").contains("threads=1 "));
+    let body = r#"{"descriptor": {"key": "a"}}"#;
+    assert_eq!(Client::new(server.http).check(body).await.status, 401);
+    let again = Server::with_rules_and(&rules, &["--no-cl-throttle=false"]);
+    assert!(again.printed.contains("CL.THROTTLE"), "{}", again.printed);
+}
+
+#[test]
+fn a_token_in_a_variable_goes_before_the_tokens_that_the_file_names() {
+    let file = config(&format!(
+        "{RULE}[server]\ntoken_file = \"/nowhere/tokens\"\nhttp = \"{BY_FILE}\"\n"
+    ));
+    for (token, expected) in [(None, "/nowhere/tokens"), (Some("sesame"), "192.0.2.1")] {
+        let mut command = Command::new(BINARY);
+        command.arg("serve").arg("-c").arg(file.path()).args(["--grpc", "off", "--resp", "off"]);
+        let output = command.envs(token.map(|token| ("TIDEGATE_TOKEN", token))).output().unwrap();
+        assert!(said(&output).contains(expected), "{}", said(&output));
+    }
+}
+
+#[test]
+fn each_mistake_of_the_section_is_reported_at_its_place() {
+    let file = config(&format!(
+        "{RULE}[server]\nhttp = \"localhost:80\"\nthread = 4\nthreads = \"4\"\nno_cl_throttle = \"yes\"\n\
+         grpc_headers = [\"ratelimit\", \"retryafter\"]\nlog_level = \"wan\"\nmax_connections = 0\n\
+         drain = \"8\"\nresp = 6380\ntoken = \"sesame\"\ntoken_file = \"\"\n"
+    ));
+    let output = check(file.path());
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for expected in [
+        ":6:8: `http`: \"localhost\" is no IP address, and names are not looked up: expected",
+        ":7:1: unknown field `thread`: did you mean `threads`?",
+        ":8:11: `threads` is the text \"4\": expected a whole number; write 4 without quotes",
+        ":9:18: `no_cl_throttle` is the text \"yes\": expected true or false",
+        ":10:30: `grpc_headers` is the text \"retryafter\": expected one of x-ratelimit, ratelimit, retry-after; \
+         did you mean \"retry-after\"?",
+        ":11:13: `log_level` is the text \"wan\": expected one of off, error, warn, info, debug, trace; did you \
+         mean \"warn\"?",
+        ":12:19: `max_connections` is 0: expected a whole number from 1 to 1000000",
+        ":13:9: `drain`: \"8\" is not a length of time",
+        ":14:8: `resp` is 6380: expected a text, in quotes: \"6380\"",
+        ":15:1: unknown field `token`",
+        ":16:14: `token_file` is the text \"\": expected the path of a file",
+    ] {
+        let expected = format!("{}{expected}", file.path().display());
+        assert!(said.contains(&expected), "{expected} in {said}");
+    }
+    assert_eq!(said.matches(" | ").count(), 22, "no other mistake: {said}");
+}
+
+#[test]
+fn fields_that_can_not_be_together_are_a_mistake_of_the_file() {
+    let file = config(&format!(
+        "{RULE}[server]\nhttp = \"127.0.0.1:77\"\nresp = \"127.0.0.1:77\"\ntls_cert = \"by variable\"\n"
+    ));
+    let output = check(file.path());
+    assert_eq!(output.status.code(), Some(2));
+    let expected = format!("{}: --http and --resp are both 127.0.0.1:77", file.path().display());
+    assert!(said(&output).starts_with(&expected), "{}", said(&output));
+}
+
+#[test]
+fn a_variable_that_can_not_be_read_is_named() {
+    for (variable, value, expected) in [
+        ("TIDEGATE_HTTP", "localhost:80", "\"localhost\" is no IP address"),
+        ("TIDEGATE_THREADS", "many", "expected a whole number from 1 to 1024"),
+        ("TIDEGATE_LOG_LEVEL", "wan", "did you mean \"warn\"?"),
+        ("TIDEGATE_LOG_LEVEL", "", "unset TIDEGATE_LOG_LEVEL if none is meant"),
+        ("TIDEGATE_NO_CL_THROTTLE", "maybe", "expected true or false"),
+        ("TIDEGATE_STORE", "http://127.0.0.1", "not the URL of a store"),
+        ("TIDEGATE_CONFIG", "", "expected the path of a file; unset TIDEGATE_CONFIG"),
+    ] {
+        let output = Command::new(BINARY).arg("serve").env(variable, value).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with(&format!("tidegate: {variable}: ")), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn every_command_knows_the_variable_of_the_configuration() {
+    let file = config(RULE);
+    let trace = config("{\"at_us\": 1, \"descriptor\": {\"key\": \"a\"}}\n");
+    let trace = trace.path().to_str().unwrap();
+    let path = file.path().to_str().unwrap();
+    for args in [&["check"][..], &["check", path], &["replay", "--trace", trace]] {
+        let output = Command::new(BINARY).args(args).env("TIDEGATE_CONFIG", path).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    // The bare argument goes before the variable; two files on the command line are a mistake.
+    let of_variable = Command::new(BINARY)
+        .args(["check", path])
+        .env("TIDEGATE_CONFIG", "/nowhere")
+        .output()
+        .unwrap();
+    assert_eq!(of_variable.status.code(), Some(0), "{}", said(&of_variable));
+    let twice = Command::new(BINARY).args(["check", path, "-c", "/nowhere"]).output().unwrap();
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(said(&twice).contains("named twice"), "{}", said(&twice));
+}

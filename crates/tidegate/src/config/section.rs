@@ -1,0 +1,94 @@
+//! A section of a program's own, beside those of the rules: a table of fields, each with the kind
+//! of its value.
+
+use super::hints::{Called, FIELD, instead, shown};
+use super::source::Report;
+use super::table::{Entry, Table};
+use super::value::{flag, kind, text, whole, wrong};
+
+/// A section that a program adds to the file, such as `[server]`.
+///
+/// The program reads the values itself, as texts; what is wrong with one is reported at its place.
+#[derive(Clone, Copy)]
+pub struct Section<'a> {
+    /// The name in its header.
+    pub name: &'static str,
+    /// The names of its fields, and the kind of value that each expects.
+    pub fields: &'a [(&'a str, SectionKind)],
+    /// Returns the error of the value of a field: what was expected, or what is wrong and what was
+    /// expected.
+    pub check: &'a dyn Fn(&str, &str) -> Result<(), String>,
+}
+
+/// The kind of value that a field of a [`Section`] expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SectionKind {
+    /// A text, in quotes.
+    Text,
+    /// A whole number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// An array of texts. Each of them is checked, and returned, by itself.
+    List,
+}
+
+/// The fields of a [`Section`] that a file has, with their values as texts: `8`, `true`, or the
+/// text itself. A list has one pair for each of its texts.
+pub type SectionValues = Vec<(String, String)>;
+
+/// Reads the fields of a section; reports all errors.
+pub(super) fn read(
+    section: &Section<'_>,
+    table: &Table<'_>,
+    report: &mut Report<'_>,
+) -> SectionValues {
+    let names: Vec<Called<'_>> = section.fields.iter().map(|(name, _)| (*name, &[][..])).collect();
+    let mut values = SectionValues::new();
+    for entry in &table.entries {
+        let Some((_, kind)) = section.fields.iter().find(|(name, _)| *name == entry.name) else {
+            let instead = instead(entry.name, &names, FIELD);
+            report.add(&entry.key, format!("unknown field `{}`: {instead}", shown(entry.name)));
+            continue;
+        };
+        for (entry, value) in texts(*kind, entry, report) {
+            match (section.check)(entry.name, &value) {
+                Ok(()) => values.push((entry.name.to_owned(), value)),
+                Err(error) => refuse(&entry, &error, report),
+            }
+        }
+    }
+    values
+}
+
+/// The value as texts, each with its place. A value of another kind is reported.
+fn texts<'t>(
+    kind: SectionKind,
+    entry: &Entry<'t>,
+    report: &mut Report<'_>,
+) -> Vec<(Entry<'t>, String)> {
+    let value = match kind {
+        SectionKind::Text => text(entry, report).map(str::to_owned),
+        SectionKind::Number => whole(entry, "a whole number", report).map(|n| n.to_string()),
+        SectionKind::Flag => flag(entry, report).map(|flag| flag.to_string()),
+        SectionKind::List => {
+            let items = entry.as_list().or_else(|| wrong(entry, "an array of texts", report));
+            let items = items.into_iter().flatten();
+            return items
+                .filter_map(|item| Some((item.clone(), text(&item, report)?.to_owned())))
+                .collect();
+        }
+    };
+    value.map(|value| (entry.clone(), value)).into_iter().collect()
+}
+
+/// Reports an error of the program. One that only says what was expected is preceded by the value.
+fn refuse(entry: &Entry<'_>, error: &str, report: &mut Report<'_>) {
+    let value = if error.starts_with("expected") {
+        format!(" is {}", kind(entry.value()))
+    } else {
+        String::new()
+    };
+    report.add(&entry.position(), format!("`{}`{value}: {error}", entry.name));
+}
