@@ -54,9 +54,11 @@ impl<'a> Reply<'a> {
     }
 
     /// A whole number from `-u64::MAX` to `u64::MAX`.
+    #[inline]
     pub(super) fn integer(&mut self, number: impl Into<i128>) {
         let number = number.into();
-        self.number(if number < 0 { b"-:" } else { b":" }, number.unsigned_abs() as u64);
+        let units = number.unsigned_abs() as u64;
+        if number < 0 { self.digits(b":-", units) } else { self.number(b':', units) }
     }
 
     // Inlined into callers: the length of a constant text is then written without a division.
@@ -70,7 +72,7 @@ impl<'a> Reply<'a> {
                 let (tens, ones) = (b'0' + (length / 10) as u8, b'0' + (length % 10) as u8);
                 self.out.extend_from_slice(&[b'$', tens, ones, b'\r', b'\n']);
             }
-            length => self.number(b"$", length as u64),
+            length => self.number(b'$', length as u64),
         }
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
@@ -86,7 +88,7 @@ impl<'a> Reply<'a> {
         match self.proto {
             Proto::Resp2 => self.text(text),
             Proto::Resp3 => {
-                self.number(b"=", text.len() as u64 + 4);
+                self.number(b'=', text.len() as u64 + 4);
                 self.out.extend_from_slice(b"txt:");
                 self.out.extend_from_slice(text.as_bytes());
                 self.out.extend_from_slice(b"\r\n");
@@ -113,22 +115,22 @@ impl<'a> Reply<'a> {
     }
 
     pub(super) fn array(&mut self, items: usize) {
-        self.number(b"*", items as u64);
+        self.number(b'*', items as u64);
     }
 
     /// A map; RESP2 has none and gets an array in which each value follows its name.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.proto {
-            Proto::Resp2 => self.number(b"*", 2 * pairs as u64),
-            Proto::Resp3 => self.number(b"%", pairs as u64),
+            Proto::Resp2 => self.number(b'*', 2 * pairs as u64),
+            Proto::Resp3 => self.number(b'%', pairs as u64),
         }
     }
 
     /// A set; RESP2 has none and gets an array.
     pub(super) fn set(&mut self, items: usize) {
         match self.proto {
-            Proto::Resp2 => self.number(b"*", items as u64),
-            Proto::Resp3 => self.number(b"~", items as u64),
+            Proto::Resp2 => self.number(b'*', items as u64),
+            Proto::Resp3 => self.number(b'~', items as u64),
         }
     }
 
@@ -142,24 +144,30 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A line of a number, after its kind and sign, which `before` holds backward.
-    fn number(&mut self, before: &[u8], mut number: u64) {
-        // Written backward, for the last digit is the first that is known; and appended at once.
-        let mut line = *b"-:18446744073709551615\r\n";
+    /// A line of a kind and a number, which is most often one digit.
+    #[inline]
+    fn number(&mut self, kind: u8, number: u64) {
+        match number {
+            0..10 => self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+            _ => self.digits(&[kind], number),
+        }
+    }
+
+    /// A line of a number after what is `before` it.
+    fn digits(&mut self, before: &[u8], mut number: u64) {
+        // Written backward, for the last digit is the first that is known.
+        let mut line = *b"18446744073709551615\r\n";
         let mut begins = line.len() - 2;
-        for byte in line.iter_mut().rev().skip(2) {
-            *byte = b'0' + (number % 10) as u8;
-            number /= 10;
+        while begins > 0 {
             begins -= 1;
+            line[begins] = b'0' + (number % 10) as u8;
+            number /= 10;
             if number == 0 {
                 break;
             }
         }
-        for (byte, before) in line.iter_mut().take(begins).rev().zip(before) {
-            *byte = *before;
-        }
-        let begins = begins.saturating_sub(before.len());
-        self.out.extend_from_slice(line.get(begins..).unwrap_or_default());
+        self.out.extend_from_slice(before);
+        self.out.extend_from_slice(&line[begins..]);
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
