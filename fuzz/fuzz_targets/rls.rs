@@ -8,6 +8,7 @@
 mod server {
     pub(crate) mod grpc {
         pub(crate) mod invariants;
+        pub(crate) mod messages;
         mod multiplier;
         mod own_limits;
         mod question;

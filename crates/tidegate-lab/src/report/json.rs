@@ -118,7 +118,9 @@ fn of_variant(variant: &VariantReport) -> OfVariant<'_> {
     let spec = variant.rule().spec();
     let (limit, window_us) = match spec.limit {
         Limit::Unlimited => (None, None),
-        Limit::Units(units) => (Some(units), spec.window.map(|window| Micros::from(window).as_micros())),
+        Limit::Units(units) => {
+            (Some(units), spec.window.map(|window| Micros::from(window).as_micros()))
+        }
     };
     OfVariant {
         matched: variant.matched(),

@@ -5,10 +5,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::{
-    RateLimitDescriptor, rate_limit_descriptor::Entry,
-};
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use hyper::body::Bytes;
 use prost::Message;
 use std::time::Duration;
@@ -16,11 +12,12 @@ use tidegate::{AlgorithmKind, Policy, RuleSpec, Spec};
 
 use super::Choices;
 use super::decide::Decider;
+use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
 use crate::limiters::Limiters;
 
-/// The message has domain, descriptors, entries, name and value; the question has entries and
-/// descriptors; the answer has statuses, the name of the rule, and the bytes.
-const OF_A_DECISION: u64 = 5 + 2 + 3;
+/// The message has domain, descriptors, entries, name and value; the answer has statuses, the name
+/// of the rule, and the bytes.
+const OF_A_DECISION: u64 = 5 + 3;
 
 fn message() -> Bytes {
     let entry = Entry { key: "user".to_owned(), value: "ann".to_owned() };

@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::Bounds;
-use super::inline::Inline;
+use super::inline::{self, Inline};
 use super::reply::{self, OF_A_CALL};
 use super::routes::Routes;
 use crate::listener::{Activity, Handler, Heads, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
@@ -58,7 +58,16 @@ impl Handler for Connections {
             }
         });
         let connection = builder(shell.bounds).serve_connection(TokioIo::new(stream), service);
-        let ended = shell.run(connection, &activity, || true, |it| it.graceful_shutdown()).await;
+        let connection = inline::Connection::new(connection);
+        let run = shell.run(
+            connection,
+            &activity,
+            || true,
+            |it| {
+                it.get_mut().inner().graceful_shutdown();
+            },
+        );
+        let ended = run.await;
         if let Err(error) = ended {
             // A broken connection concerns only its client.
             tracing::debug!(%error, "a gRPC connection broke off");

@@ -1,21 +1,18 @@
 //! One call: gives back its refunds, decides its charges in one step, and reports both.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use envoy_types::pb::google::protobuf::value::Kind;
-use envoy_types::pb::google::protobuf::{Struct, Value};
 use hyper::body::Bytes;
 use prost::Message;
+use prost_types::value::Kind;
+use prost_types::{Struct, Value};
 use tidegate::{Answer, Request, StoreError};
 use tokio::time::sleep;
 use tonic::Status;
 
+use super::messages::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse};
 use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
-use super::status::StatusWithUnits;
 use super::{Choices, Unavailable, response, status};
 use crate::limiters::Limiters;
 
@@ -56,7 +53,7 @@ impl Decider {
                 () = self.limiters.closing() => return Err(stops()),
             }
         }
-        Ok(self.response(&answer, &statuses))
+        Ok(self.response(&answer, statuses))
     }
 
     /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the
@@ -65,7 +62,7 @@ impl Decider {
         &self,
         message: &RateLimitRequest,
         question: &Question<'_>,
-    ) -> Result<(Answer<'_>, Vec<StatusWithUnits>), Status> {
+    ) -> Result<(Answer<'_>, Vec<DescriptorStatus>), Status> {
         let (charges, mut refunded) = (question.charges(), Vec::new());
         if question.has_refunds() {
             let refunds = question.refunds();
@@ -88,15 +85,15 @@ impl Decider {
         Ok((answer, statuses))
     }
 
-    fn response(&self, answer: &Answer<'_>, statuses: &[StatusWithUnits]) -> Bytes {
+    fn response(&self, answer: &Answer<'_>, statuses: Vec<DescriptorStatus>) -> Bytes {
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
         let response = RateLimitResponse {
             overall_code: code.into(),
+            statuses,
             response_headers_to_add: self.choices.fields.of(answer),
             dynamic_metadata: metadata(answer),
-            ..Default::default()
         };
-        response::bytes(&response, statuses)
+        response::framed(&response)
     }
 }
 
@@ -124,6 +121,6 @@ fn metadata(answer: &Answer<'_>) -> Option<Struct> {
     let flags = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
     let flags = flags.into_iter().filter(|(_, is)| *is);
     let yes = || Value { kind: Some(Kind::BoolValue(true)) };
-    let fields: HashMap<_, _> = flags.map(|(name, _)| (name.to_owned(), yes())).collect();
-    (!fields.is_empty()).then_some(Struct { fields })
+    let fields = flags.map(|(name, _)| (name.to_owned(), yes())).collect();
+    Some(Struct { fields }).filter(|metadata| !metadata.fields.is_empty())
 }

@@ -1,7 +1,8 @@
 //! The header fields that the proxy passes on to a caller.
 
-use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use tidegate::{Answer, headers};
+
+use super::messages::HeaderValue;
 
 /// A family of header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -65,7 +66,7 @@ fn family(name: &str) -> Family {
 
 fn field(name: &str, value: String) -> HeaderValue {
     // HTTP/2 names are in lower case.
-    HeaderValue { key: name.to_ascii_lowercase(), value, raw_value: Vec::new() }
+    HeaderValue { key: name.to_ascii_lowercase(), value }
 }
 
 #[cfg(test)]

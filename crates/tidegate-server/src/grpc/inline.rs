@@ -1,15 +1,25 @@
 //! Polls futures in place first, and spawns a task only for those that have to wait.
 //!
 //! A decision in memory waits for nothing, and a task for each call would cost more than the
-//! decision.
+//! decision. Its answer wakes the connection, which is polled already and sends it next: such a
+//! wake-up would only have the connection polled once more, with nothing to do.
 
+use std::cell::Cell;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use hyper::rt::Executor;
 
 use crate::listener::{Watched, source};
+
+thread_local! {
+    /// The waker of the connection that is polled, and of the one that polls a call in place; 0 for
+    /// none.
+    static POLLED: Cell<usize> = const { Cell::new(0) };
+    static CALLED: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Polls a future once and spawns it if it is not done; the task ends if its answer is not taken
 /// for this long.
@@ -19,9 +29,86 @@ pub(super) struct Inline(pub(super) Duration);
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
     fn execute(&self, future: F) {
         let mut future = Watched::new(future, self.0);
+        let called = Called::begin();
         // A task polls the future again immediately, and registers its own waker then.
-        if Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
+        let polled = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
+        drop(called);
+        if polled == Poll::Pending {
             tokio::spawn(source::carried(future));
+        }
+    }
+}
+
+/// A call that is polled in place, until this is dropped.
+struct Called;
+
+impl Called {
+    fn begin() -> Self {
+        CALLED.set(POLLED.get());
+        Self
+    }
+}
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        CALLED.set(0);
+    }
+}
+
+/// A connection of hyper that is not woken by the calls that it polls in place, because it goes on
+/// after each of them until it has nothing more to do.
+pub(super) struct Connection<C> {
+    connection: Pin<Box<C>>,
+    /// The waker of its task, and the one that it is polled with, by its number.
+    task: Waker,
+    quiet: Waker,
+    number: usize,
+}
+
+impl<C> Connection<C> {
+    pub(super) fn new(connection: C) -> Self {
+        let (task, quiet) = (Waker::noop().clone(), Waker::noop().clone());
+        Self { connection: Box::pin(connection), task, quiet, number: 0 }
+    }
+
+    pub(super) fn inner(&mut self) -> Pin<&mut C> {
+        self.connection.as_mut()
+    }
+}
+
+impl<C: Future> Future for Connection<C> {
+    type Output = C::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
+        let this = self.get_mut();
+        if this.number == 0 || !this.task.will_wake(cx.waker()) {
+            let quiet = Arc::new(Quiet(cx.waker().clone()));
+            this.task.clone_from(cx.waker());
+            this.number = quiet.number();
+            this.quiet = quiet.into();
+        }
+        POLLED.set(this.number);
+        this.connection.as_mut().poll(&mut Context::from_waker(&this.quiet))
+    }
+}
+
+/// A waker that ignores the call that its connection polls in place.
+struct Quiet(Waker);
+
+impl Quiet {
+    fn number(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
+    }
+}
+
+impl Wake for Quiet {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if CALLED.get() != self.number() {
+            self.0.wake_by_ref();
         }
     }
 }
@@ -29,6 +116,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use tokio::sync::oneshot;
 
     const STALLED: Duration = Duration::from_secs(30);
@@ -50,5 +139,53 @@ mod tests {
         });
         go.send(()).unwrap();
         seen.await.unwrap();
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_call_in_place_does_not_wake_its_own_connection_but_any_other() {
+        let counting = [(); 2].map(|()| Arc::new(Counting::default()));
+        let [one, other] = [0, 1].map(|number: usize| Waker::from(Arc::clone(&counting[number])));
+        let woken = || [0, 1].map(|number: usize| counting[number].0.load(Relaxed));
+        let (give, given) = std::sync::mpsc::channel::<Waker>();
+        // The other connection waits for something that a call of this one does.
+        let mut waits = Connection::new(poll_fn(|cx| {
+            give.send(cx.waker().clone()).unwrap();
+            Poll::<()>::Pending
+        }));
+        assert!(Pin::new(&mut waits).poll(&mut Context::from_waker(&other)).is_pending());
+        let waiting = given.try_recv().unwrap();
+        let mut calls = Connection::new(poll_fn(|cx| {
+            let (own, waiting) = (cx.waker().clone(), waiting.clone());
+            Inline(STALLED).execute(async move {
+                own.wake_by_ref();
+                waiting.wake();
+            });
+            Poll::<()>::Pending
+        }));
+        assert!(Pin::new(&mut calls).poll(&mut Context::from_waker(&one)).is_pending());
+        assert_eq!(woken(), [0, 1]);
+    }
+
+    #[test]
+    fn what_wakes_a_connection_after_a_call_does() {
+        let counting = Arc::new(Counting::default());
+        let waker = Waker::from(Arc::clone(&counting));
+        let mut connection = Connection::new(poll_fn(|cx| {
+            Inline(STALLED).execute(async {});
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        }));
+        assert!(Pin::new(&mut connection).poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(counting.0.load(Relaxed), 1);
     }
 }

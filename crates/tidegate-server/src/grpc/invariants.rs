@@ -2,12 +2,11 @@
 
 use std::sync::LazyLock;
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use prost::Message;
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, Policy, RuleSpec, Spec};
 
+use super::messages::{RateLimitDescriptor, RateLimitRequest};
 use super::multiplier;
 use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
@@ -48,9 +47,9 @@ fn judge_question(message: &RateLimitRequest, question: &Question<'_>) {
     let gives_back = all.iter().any(|descriptor| descriptor.is_negative_hits);
     assert_eq!(question.has_refunds(), gives_back);
     let in_order = question.in_order(charges.to_vec(), refunds, || Descriptor::new(&[]));
-    assert_eq!((in_order.len(), &in_order), (all.len(), &question.descriptors));
+    assert_eq!((in_order.len(), &in_order[..]), (all.len(), &question.descriptors[..]));
     for (sent, descriptor) in all.iter().zip(&in_order) {
-        let hits = sent.hits_addend.as_ref().map_or(message.hits_addend.max(1).into(), |h| h.value);
+        let hits = sent.hits_addend.unwrap_or(message.hits_addend.max(1).into());
         judge_descriptor(sent, hits, descriptor);
     }
     let asking = all.iter().filter(|descriptor| !descriptor.is_negative_hits);

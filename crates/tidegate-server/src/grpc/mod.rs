@@ -17,6 +17,7 @@ mod health;
 mod inline;
 #[cfg(test)]
 mod invariants;
+mod messages;
 mod multiplier;
 mod own_limits;
 mod question;

@@ -1,8 +1,7 @@
 //! `unit_multiplier` of the limits in descriptors: the number of units in the window.
 //!
-//! The crate of the messages has no field for it yet, and drops it; without it a window would be
-//! shorter than the client meant. So it is read from the bytes, as a number or as a message with
-//! one.
+//! It is read from the bytes, as a number or as a message with one: a field of a message would accept
+//! only one of them.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
@@ -85,7 +84,6 @@ impl<'a> Iterator for Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use envoy_types::pb::google::protobuf::UInt32Value;
     use prost::Message;
 
     #[derive(Clone, PartialEq, Message)]
@@ -107,11 +105,10 @@ mod tests {
         #[prost(uint32, tag = "1")]
         requests_per_unit: u32,
         #[prost(message, optional, tag = "3")]
-        unit_multiplier: Option<UInt32Value>,
+        unit_multiplier: Option<u32>,
     }
 
     fn descriptor(unit_multiplier: Option<u32>) -> Descriptor {
-        let unit_multiplier = unit_multiplier.map(|value| UInt32Value { value });
         Descriptor { limit: Some(Limit { requests_per_unit: 5, unit_multiplier }) }
     }
 

@@ -1,11 +1,11 @@
 //! The limits that descriptors supply, for the rules that use them.
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use std::time::Duration;
+
 use tidegate::{Descriptor, Limit, Policy, RequestLimit};
 use tonic::Status;
 
+use super::messages::{RateLimitOverride, RateLimitRequest};
 use super::multiplier;
 use super::unit::seconds_of;
 
@@ -77,7 +77,7 @@ fn own_limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+    use crate::grpc::messages::RateLimitDescriptor;
     use tidegate::{AlgorithmKind, RuleSpec, Spec};
 
     /// The result for a limit under two rules that use it, and one that does not.

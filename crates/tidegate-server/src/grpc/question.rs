@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use smallvec::SmallVec;
 use tidegate::Descriptor;
 use tonic::Status;
 
+use super::messages::{RateLimitDescriptor, RateLimitRequest};
 use super::own_limits::OwnLimits;
 
 /// The largest number of descriptors of a request: the statuses can distinguish this many.
@@ -14,11 +14,14 @@ const MOST_DESCRIPTORS: usize = 63;
 /// The largest number of entries of a descriptor, as over HTTP and RESP: each is compared with each
 /// other, and rules search them.
 const MOST_ENTRIES: usize = 64;
+/// Entries and descriptors of a question that are stored without an allocation.
+const ENTRIES_AT_HAND: usize = 8;
+const DESCRIPTORS_AT_HAND: usize = 4;
 /// Characters of a name that are shown in an error.
 const SHOWN: usize = 64;
 
 /// Entries of all descriptors, one after another.
-pub(super) struct Entries<'a>(Vec<(&'a str, &'a str)>);
+pub(super) struct Entries<'a>(SmallVec<[(&'a str, &'a str); ENTRIES_AT_HAND]>);
 
 impl<'a> Entries<'a> {
     /// The entries of a message, which must not be empty.
@@ -36,7 +39,7 @@ impl<'a> Entries<'a> {
 /// The descriptors of a message, some of which may give units back.
 pub(super) struct Question<'e> {
     /// All of them in order, each with its units and its limit.
-    pub(super) descriptors: Vec<Descriptor<'e>>,
+    pub(super) descriptors: SmallVec<[Descriptor<'e>; DESCRIPTORS_AT_HAND]>,
     /// Whether each of them gives its units back; empty if none does.
     gives_back: Vec<bool>,
 }
@@ -106,7 +109,7 @@ impl<'e> Question<'e> {
 /// The units of a descriptor: its own, else those of the request, where 0 means 1.
 fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
     let of_request = || u64::from(message.hits_addend.max(1));
-    descriptor.hits_addend.as_ref().map_or_else(of_request, |own| own.value)
+    descriptor.hits_addend.unwrap_or_else(of_request)
 }
 
 fn check(message: &RateLimitRequest) -> Result<(), Status> {
@@ -148,11 +151,9 @@ fn check_entries((number, descriptor): (usize, &RateLimitDescriptor)) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
-    use envoy_types::pb::google::protobuf::UInt64Value;
+    use crate::grpc::messages::Entry;
 
-    fn descriptor(hits: Option<u64>, is_negative_hits: bool) -> RateLimitDescriptor {
-        let hits_addend = hits.map(|value| UInt64Value { value });
+    fn descriptor(hits_addend: Option<u64>, is_negative_hits: bool) -> RateLimitDescriptor {
         RateLimitDescriptor { hits_addend, is_negative_hits, ..Default::default() }
     }
 

@@ -4,7 +4,7 @@ use tonic_reflection::server::Builder;
 
 use super::tonic_service::TonicService;
 
-/// The rate limit service and all types of its messages, as in the crate of the messages.
+/// The rate limit service and all types of its messages, as Envoy publishes them.
 const DESCRIPTORS: &[u8] = include_bytes!("rls.bin");
 
 /// The service, in the current version and the first one.

@@ -2,37 +2,27 @@
 
 use std::cmp::Reverse;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
-    Code, DescriptorStatus, RateLimit,
-};
-use envoy_types::pb::google::protobuf::Duration;
+use prost_types::Duration;
 use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
 
+use super::messages::{Code, DescriptorStatus, RateLimit};
 use super::unit::{Rate, narrow};
 
-/// A status, and the field that the crate's message lacks.
-#[derive(Debug, PartialEq)]
-pub(super) struct StatusWithUnits {
-    pub(super) status: DescriptorStatus,
-    /// How many units form the window of `current_limit`.
-    pub(super) multiplier: u32,
-}
-
 /// The statuses of all descriptors, in their order.
-pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<StatusWithUnits> {
+pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<DescriptorStatus> {
     let numbered = descriptors.iter().enumerate();
     numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0)).collect()
 }
 
 /// The statuses of descriptors that gave units back: never over the limit, whatever is left.
-pub(super) fn of_refunds(answer: &Answer<'_>, descriptors: usize) -> Vec<StatusWithUnits> {
+pub(super) fn of_refunds(answer: &Answer<'_>, descriptors: usize) -> Vec<DescriptorStatus> {
     (0..descriptors).map(|number| within(answer, number)).collect()
 }
 
 /// The status of one descriptor, by the rule that refuses it for longest, else by the one with the
 /// fewest remaining units. A descriptor without a cost is never over the limit, except with
 /// reported usage, where it is a look.
-fn one(answer: &Answer<'_>, number: usize, asks: bool) -> StatusWithUnits {
+fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
     let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
@@ -43,35 +33,32 @@ fn one(answer: &Answer<'_>, number: usize, asks: bool) -> StatusWithUnits {
 }
 
 /// The status of a descriptor that no rule refuses.
-fn within(answer: &Answer<'_>, number: usize) -> StatusWithUnits {
+fn within(answer: &Answer<'_>, number: usize) -> DescriptorStatus {
     let own = answer.enforced().filter(|matched| matched.is_met_by(number));
     own.min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
         limited(Code::Ok, &least, Some(least.decision().reset_after))
     })
 }
 
-fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> StatusWithUnits {
+fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> DescriptorStatus {
     let (rate, decision) = (rate(matched), matched.decision());
     let current_limit = RateLimit {
         name: matched.rule().name().to_owned(),
         requests_per_unit: rate.requests,
         unit: rate.unit.into(),
+        unit_multiplier: Some(rate.multiplier).filter(|multiplier| *multiplier > 1),
     };
-    let status = DescriptorStatus {
+    DescriptorStatus {
         code: code.into(),
         current_limit: Some(current_limit),
         limit_remaining: narrow(decision.remaining),
         duration_until_reset: wait.map(duration),
-        quota: None,
-    };
-    StatusWithUnits { status, multiplier: rate.multiplier }
+    }
 }
 
 /// No rule with a limit is enforced, or the limits are unknown while the store is unavailable.
-pub(super) fn unlimited() -> StatusWithUnits {
-    let status =
-        DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() };
-    StatusWithUnits { status, multiplier: 1 }
+pub(super) fn unlimited() -> DescriptorStatus {
+    DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() }
 }
 
 /// The capacity of the limiter per the time in which it fills, so that the remaining units never

@@ -3,10 +3,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::{
-    RateLimitDescriptor, rate_limit_descriptor::Entry,
-};
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::Request;
@@ -19,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 
 use super::connection::Connections;
+use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
 use super::routes::Routes;
 use super::{Bounds, Choices};
 use crate::limiters::Limiters;

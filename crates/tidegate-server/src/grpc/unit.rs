@@ -1,6 +1,6 @@
 //! A window in the terms of the protocol: a number of requests in a multiple of a unit of time.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use super::messages::Unit;
 
 const SECOND_US: u64 = 1_000_000;
 

@@ -82,9 +82,18 @@ impl From<Args<'_>> for OwnedArgs {
 pub(super) fn integer(word: &[u8]) -> Option<i64> {
     /// A number with at most this many digits cannot overflow.
     const SAFE: usize = 18;
-    if (1..=SAFE).contains(&word.len()) && word.iter().all(u8::is_ascii_digit) {
-        return Some(word.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')));
+    let mut sum = 0;
+    for (number, byte) in word.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' if number < SAFE => sum = sum * 10 + i64::from(byte - b'0'),
+            _ => return signed_or_long(word),
+        }
     }
+    if word.is_empty() { None } else { Some(sum) }
+}
+
+#[cold]
+fn signed_or_long(word: &[u8]) -> Option<i64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 

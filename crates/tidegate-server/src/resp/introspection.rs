@@ -19,7 +19,7 @@ pub(super) fn command(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<
         (None, _) | (Some(b"info"), 0) => all(state, reply),
         (Some(b"info"), _) => some(state, &named, reply),
         (Some(b"docs"), _) => docs(state, &named, reply),
-        (Some(b"count"), 0) => reply.integer(listed(state).count()),
+        (Some(b"count"), 0) => reply.integer(listed(state).count() as u64),
         (Some(b"count"), _) => wrong_number("command|count", reply),
         (Some(b"list"), 0) => list(state, reply),
         (Some(b"list"), _) => wrong_number("command|list", reply),

@@ -216,7 +216,20 @@ fn length(
 ) -> Result<Option<(i64, usize)>, Mistake> {
     /// No accepted number has more digits.
     const LONGEST: usize = 20;
+    /// Digits and a line end that are tried before anything else.
+    const SHORT: usize = 6;
     let rest = bytes.get(from..).unwrap_or_default();
+    // Most lengths are a few digits, all there: they are found and read in one pass.
+    let mut number = 0;
+    for (end, byte) in rest.iter().enumerate().take(SHORT) {
+        match byte {
+            b'0'..=b'9' => number = number * 10 + i64::from(byte - b'0'),
+            b'\r' if end > 0 && rest.get(end + 1) == Some(&b'\n') => {
+                return Ok(Some((number, from + end + 2)));
+            }
+            _ => break,
+        }
+    }
     let Some(end) = rest.iter().take(LONGEST + 1).position(|byte| *byte == b'\r') else {
         return if rest.len() > LONGEST { Err(too_long) } else { Ok(None) };
     };

@@ -1,7 +1,5 @@
 //! Writes replies, in RESP2 or RESP3.
 
-use itoa::Integer;
-
 /// The protocol version that a client chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proto {
@@ -55,16 +53,32 @@ impl<'a> Reply<'a> {
         text.iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
     }
 
-    pub(super) fn integer(&mut self, number: impl Integer) {
-        self.number(b':', number);
+    /// A whole number from `-u64::MAX` to `u64::MAX`.
+    #[inline]
+    pub(super) fn integer(&mut self, number: impl Into<i128>) {
+        let number = number.into();
+        let units = number.unsigned_abs() as u64;
+        if number < 0 { self.digits(b":-", units) } else { self.number(b':', units) }
     }
 
+    // Inlined into callers: the length of a constant text is then written without a division.
+    #[inline(always)]
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
-        self.number(b'$', bytes.len());
+        match bytes.len() {
+            length @ 0..10 => {
+                self.out.extend_from_slice(&[b'$', b'0' + length as u8, b'\r', b'\n'])
+            }
+            length @ 10..100 => {
+                let (tens, ones) = (b'0' + (length / 10) as u8, b'0' + (length % 10) as u8);
+                self.out.extend_from_slice(&[b'$', tens, ones, b'\r', b'\n']);
+            }
+            length => self.number(b'$', length as u64),
+        }
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
+    #[inline(always)]
     pub(super) fn text(&mut self, text: &str) {
         self.bulk(text.as_bytes());
     }
@@ -74,7 +88,7 @@ impl<'a> Reply<'a> {
         match self.proto {
             Proto::Resp2 => self.text(text),
             Proto::Resp3 => {
-                self.number(b'=', text.len() + 4);
+                self.number(b'=', text.len() as u64 + 4);
                 self.out.extend_from_slice(b"txt:");
                 self.out.extend_from_slice(text.as_bytes());
                 self.out.extend_from_slice(b"\r\n");
@@ -90,6 +104,7 @@ impl<'a> Reply<'a> {
     }
 
     /// A boolean; RESP2 has none and gets 1 or 0.
+    #[inline(always)]
     pub(super) fn boolean(&mut self, is: bool) {
         self.out.extend_from_slice(match (self.proto, is) {
             (Proto::Resp2, true) => b":1\r\n",
@@ -100,27 +115,28 @@ impl<'a> Reply<'a> {
     }
 
     pub(super) fn array(&mut self, items: usize) {
-        self.number(b'*', items);
+        self.number(b'*', items as u64);
     }
 
     /// A map; RESP2 has none and gets an array in which each value follows its name.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.proto {
-            Proto::Resp2 => self.number(b'*', 2 * pairs),
-            Proto::Resp3 => self.number(b'%', pairs),
+            Proto::Resp2 => self.number(b'*', 2 * pairs as u64),
+            Proto::Resp3 => self.number(b'%', pairs as u64),
         }
     }
 
     /// A set; RESP2 has none and gets an array.
     pub(super) fn set(&mut self, items: usize) {
         match self.proto {
-            Proto::Resp2 => self.number(b'*', items),
-            Proto::Resp3 => self.number(b'~', items),
+            Proto::Resp2 => self.number(b'*', items as u64),
+            Proto::Resp3 => self.number(b'~', items as u64),
         }
     }
 
     /// A name and a number of a map; the number may be unknown.
-    pub(super) fn field(&mut self, name: &str, number: Option<u64>) {
+    #[inline(always)]
+    pub(super) fn field(&mut self, name: &'static str, number: Option<u64>) {
         self.text(name);
         match number {
             Some(number) => self.integer(number),
@@ -128,8 +144,30 @@ impl<'a> Reply<'a> {
         }
     }
 
-    fn number(&mut self, kind: u8, number: impl Integer) {
-        self.line(kind, itoa::Buffer::new().format(number).as_bytes());
+    /// A line of a kind and a number, which is most often one digit.
+    #[inline]
+    fn number(&mut self, kind: u8, number: u64) {
+        match number {
+            0..10 => self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+            _ => self.digits(&[kind], number),
+        }
+    }
+
+    /// A line of a number after what is `before` it.
+    fn digits(&mut self, before: &[u8], mut number: u64) {
+        // Written backward, for the last digit is the first that is known.
+        let mut line = *b"18446744073709551615\r\n";
+        let mut begins = line.len() - 2;
+        while begins > 0 {
+            begins -= 1;
+            line[begins] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.out.extend_from_slice(before);
+        self.out.extend_from_slice(&line[begins..]);
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
@@ -175,8 +213,23 @@ mod tests {
     fn integers_are_written_whole() {
         let written_text = written(Proto::Resp3, |reply| {
             reply.integer(-1_i64);
+            reply.integer(i64::MIN);
+            reply.integer(0_u8);
+            reply.integer(10_u8);
             reply.integer(u64::MAX);
         });
-        assert_eq!(written_text, ":-1\r\n:18446744073709551615\r\n");
+        assert_eq!(
+            written_text,
+            ":-1\r\n:-9223372036854775808\r\n:0\r\n:10\r\n:18446744073709551615\r\n"
+        );
+    }
+
+    #[test]
+    fn a_text_of_any_length_is_written_with_its_length() {
+        for length in [0, 1, 9, 10, 11, 99, 100, 12_345] {
+            let text = "a".repeat(length);
+            let written_text = written(Proto::Resp2, |reply| reply.text(&text));
+            assert_eq!(written_text, format!("${length}\r\n{text}\r\n"));
+        }
     }
 }

@@ -23,10 +23,11 @@ impl<C: Clock> KeyedLimiter<C> {
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
             let (early, clock) = self.reading(&self.clock).apart();
-            let fingerprints: Vec<_> =
-                batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
-            let touch = |all, fingerprint: &Fingerprint| all ^ self.limiters.touch(*fingerprint);
-            let touched = fingerprints.iter().fold(0, touch);
+            let (mut fingerprints, mut touched) = ([Fingerprint::FIRST; BATCH], 0);
+            for (fingerprint, key) in fingerprints.iter_mut().zip(batch) {
+                *fingerprint = self.seed.of_bytes(key.as_ref());
+                touched ^= self.limiters.touch(*fingerprint);
+            }
             std::hint::black_box(touched);
             let admits = |fingerprint| match self.queues.are_idle() {
                 true => self.limiters.admits(fingerprint, 1, early, clock),
@@ -35,7 +36,7 @@ impl<C: Clock> KeyedLimiter<C> {
                     one.verdict.is_allowed()
                 }
             };
-            verdicts.extend(fingerprints.into_iter().map(admits));
+            verdicts.extend(fingerprints.into_iter().take(batch.len()).map(admits));
         }
         verdicts
     }

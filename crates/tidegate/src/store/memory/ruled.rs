@@ -24,8 +24,8 @@ use super::sharded::Sharded;
 use super::succession::Succession;
 use super::table::{Part, StoreVerbs, Table};
 use crate::step::{One, Step};
-use held::Own;
 pub(super) use held::RuledEntry;
+use held::{AnyOwn as _, Own, for_each_kind};
 use recent::Recent;
 use supplied::{AfterChange, Seen, Supplied};
 
@@ -62,25 +62,29 @@ impl Entry for RuledEntry {
         part.rule?.visit(Beginning(recent))
     }
 
+    #[inline]
     fn need(&self, _rules: &Usual) -> Need {
-        self.any().need()
+        for_each_kind!(self, own => own.need())
     }
 
+    #[inline]
     fn has_place(&self, _rules: &Usual) -> bool {
-        self.any().has_place()
+        for_each_kind!(self, own => own.has_place())
     }
 
+    #[inline]
     fn bytes(&self, _rules: &Usual) -> usize {
-        self.any().bytes()
+        for_each_kind!(self, own => own.bytes())
     }
 
+    #[inline]
     fn is_idle(&self, _rules: &Usual, now: Timestamp) -> bool {
-        self.any().is_idle(now)
+        for_each_kind!(self, own => own.is_idle(now))
     }
 
     #[inline]
     fn run(&mut self, _rules: &Usual, step: Step, cost: u64, now: Timestamp) -> One {
-        self.any_mut().run(step, cost, now)
+        for_each_kind!(self, own => own.run(step, cost, now))
     }
 
     fn run_in_place(

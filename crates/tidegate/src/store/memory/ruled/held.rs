@@ -71,7 +71,20 @@ pub(in crate::store::memory) enum RuledEntry {
     Other(Box<dyn AnyOwn>),
 }
 
+/// Evaluates an expression for the limiter of an entry. Unlike [`RuledEntry::any`] it calls no function through a
+/// table if that is a bucket: a decision asks for several values of it.
+macro_rules! for_each_kind {
+    ($entry:expr, $own:ident => $value:expr) => {
+        match $entry {
+            RuledEntry::Bucket($own) => $value,
+            RuledEntry::Other($own) => $value,
+        }
+    };
+}
+pub(super) use for_each_kind;
+
 impl RuledEntry {
+    #[inline]
     pub(super) fn of<R: Algorithm>(own: Own<R>) -> Self {
         match (&own as &dyn Any).downcast_ref::<Own<TokenBucket>>() {
             Some(bucket) => Self::Bucket(bucket.clone()),

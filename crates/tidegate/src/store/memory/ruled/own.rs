@@ -22,23 +22,28 @@ impl<R: Algorithm> Own<R> {
 }
 
 impl<R: Algorithm> AnyOwn for Own<R> {
+    #[inline]
     fn need(&self) -> Need {
         let heap = self.entry.need(&self.parameters);
         Need { first: Self::BYTES + heap.first, ..heap }
     }
 
+    #[inline]
     fn has_place(&self) -> bool {
         self.entry.has_place(&self.parameters)
     }
 
+    #[inline]
     fn bytes(&self) -> usize {
         Self::BYTES.saturating_add(self.entry.bytes(&self.parameters))
     }
 
+    #[inline]
     fn is_idle(&self, now: Timestamp) -> bool {
         self.entry.is_idle(&self.parameters, now)
     }
 
+    #[inline]
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
         self.entry.run(&self.parameters, step, cost, now)
     }

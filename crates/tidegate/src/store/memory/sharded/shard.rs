@@ -1,5 +1,6 @@
 //! A part of a table's limiters, under one lock.
 
+use std::collections::hash_map::Entry::Occupied;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -33,6 +34,14 @@ impl<E: Entry> Kept<E> {
         let bytes = bytes_beside_heap::<E>().saturating_add(heap);
         budget.resize(self.bytes + claimed, bytes);
         self.bytes = bytes;
+    }
+
+    /// Drops it, and then uncounts its place and its bytes.
+    fn uncount(self, budget: &Budget) {
+        let Self { entry, bytes } = self;
+        drop(entry);
+        budget.resize(bytes, 0);
+        budget.release(1);
     }
 }
 
@@ -75,10 +84,7 @@ impl<E: Entry> Shard<E> {
         match self.limiters.insert(fingerprint, kept) {
             None => self.turns.push_back(fingerprint),
             // A panic in a step over several limiters left its entry empty.
-            Some(Kept { bytes, .. }) => {
-                budget.resize(bytes, 0);
-                budget.release(1);
-            }
+            Some(kept) => kept.uncount(budget),
         }
     }
 
@@ -91,10 +97,8 @@ impl<E: Entry> Shard<E> {
 
     /// Drops a limiter, and uncounts its bytes.
     fn remove(&mut self, fingerprint: Fingerprint, budget: &Budget) {
-        if let Some(Kept { entry, bytes }) = self.limiters.remove(&fingerprint) {
-            drop(entry);
-            budget.resize(bytes, 0);
-            budget.release(1);
+        if let Some(kept) = self.limiters.remove(&fingerprint) {
+            kept.uncount(budget);
         }
     }
 
@@ -108,10 +112,10 @@ impl<E: Entry> Shard<E> {
     ) {
         for _ in 0..looked_at.min(self.turns.len()) {
             let Some(fingerprint) = self.turns.pop_front() else { break };
-            let Some(kept) = self.limiters.get(&fingerprint) else { continue };
+            let Occupied(kept) = self.limiters.entry(fingerprint) else { continue };
             // An empty entry is put back by the step that took it.
-            if kept.entry.as_ref().is_some_and(|entry| entry.is_idle(rules, now)) {
-                self.remove(fingerprint, budget);
+            if kept.get().entry.as_ref().is_some_and(|entry| entry.is_idle(rules, now)) {
+                kept.remove().uncount(budget);
             } else {
                 self.turns.push_back(fingerprint);
             }
