@@ -7,9 +7,10 @@ use crate::cases::{Case, Rule, Shape};
 use crate::pace::Pace;
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Clock, Duration, KeyedLimiter, Limiter, MAX_LIMIT, OnFull, RuleErrors, Spec,
+    AlgorithmKind, Clock, Key, KeyedLimiter, Limiter, MAX_LIMIT, OnFull, RuleErrors, Spec,
     Timestamp,
 };
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             let mut offered = of(&keyed_algorithms(case.keys), rule, keyed);
             let many = move |rule| Many(keyed(bucket, rule));
             offered.push(Candidate::new("tidegate/token_bucket, check_many", rule, many));
+            offered.extend(by_other_keys(rule, move |rule| keyed(bucket, rule)));
             offered
         }
         Shape::TableAtCap | Shape::TableOnTheWay => of(&keyed_algorithms(case.keys), rule, keyed),
@@ -201,6 +203,35 @@ impl Subject for Keyed {
     fn decide(&self, ask: &Ask) -> bool {
         self.0.admits(&ask.key, 1)
     }
+}
+
+/// Asked by another key than text, which is made of the number of the request.
+struct By<F>(Keyed, F);
+
+impl<K: Key, F: Fn(&Ask) -> K + Send + Sync> Subject for By<F> {
+    fn decide(&self, ask: &Ask) -> bool {
+        self.0.0.admits((self.1)(ask), 1)
+    }
+}
+
+/// A token bucket by a number, an address, the bytes of a UUID, and a pair of text and number.
+fn by_other_keys(
+    rule: Rule,
+    keyed: impl Fn(Rule) -> Keyed + Copy + 'static,
+) -> impl Iterator<Item = Candidate> {
+    let number = |ask: &Ask| ask.number;
+    let address = |ask: &Ask| IpAddr::from(Ipv4Addr::from_bits(ask.number as u32));
+    let uuid = |ask: &Ask| u128::from(ask.number).to_be_bytes();
+    let pair = |ask: &Ask| ("user", ask.number);
+    [
+        Candidate::new("tidegate/token_bucket, u64", rule, move |rule| By(keyed(rule), number)),
+        Candidate::new("tidegate/token_bucket, IpAddr", rule, move |rule| By(keyed(rule), address)),
+        Candidate::new("tidegate/token_bucket, [u8; 16]", rule, move |rule| By(keyed(rule), uuid)),
+        Candidate::new("tidegate/token_bucket, (str, u64)", rule, move |rule| {
+            By(keyed(rule), pair)
+        }),
+    ]
+    .into_iter()
 }
 
 /// The same, asked in batches.

@@ -101,7 +101,8 @@ pub use answer::{Answer, Matched};
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 pub use gate::{Charge, Gate};
-pub use limiter::{Ban, Key, KeyedLimiter, Limiter, Reservation, Under};
+pub use key::{Encoding, Key};
+pub use limiter::{Ban, ByKey, KeyedLimiter, Limiter, Reservation, Under};
 pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;

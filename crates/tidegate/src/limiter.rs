@@ -21,7 +21,7 @@ use crate::store::memory::{Cell, Preview, Replacement, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 pub use ban::Ban;
 pub(crate) use engine::{Call, Source};
-pub use key::{Key, Under};
+pub use key::{ByKey, Under};
 pub use keyed::KeyedLimiter;
 pub use reservation::Reservation;
 

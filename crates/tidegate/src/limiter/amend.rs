@@ -2,7 +2,7 @@
 
 use tidegate_core::{Rule, RuleErrors, Spec};
 
-use super::key::Key;
+use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Reading};
 use crate::rules::RuleSpec;
@@ -90,12 +90,12 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// Units that would be admitted for the key now, one by one.
-    pub fn available<'r>(&self, key: impl Key<'r>) -> u64 {
+    pub fn available<'r>(&self, key: impl ByKey<'r>) -> u64 {
         self.peek(key, 1).remaining
     }
 
     /// The `limit` of the key's decisions.
-    pub fn capacity<'r>(&self, key: impl Key<'r>) -> u64 {
+    pub fn capacity<'r>(&self, key: impl ByKey<'r>) -> u64 {
         self.peek(key, 0).limit
     }
 }

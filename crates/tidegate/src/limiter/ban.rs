@@ -6,7 +6,7 @@ use tidegate_core::{AlgorithmKind, Anchor, Micros, RuleErrors, Spec, Timestamp};
 
 use super::KeyedLimiter;
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::key::Fingerprint;
+use crate::key::{Fingerprint, Key};
 use crate::rules::OnFull;
 use crate::step::{One, Step};
 use crate::store::memory::Part;
@@ -109,24 +109,24 @@ impl<C: Clock + Clone> Ban<C> {
 impl<C: Clock> Ban<C> {
     /// Returns how long the key stays banned; `None` if it is not banned.
     #[must_use]
-    pub fn is_banned(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
-        self.left(self.fingerprint(key.as_ref()), self.bans.clock.now()).map(Duration::from)
+    pub fn is_banned(&self, key: impl Key) -> Option<Duration> {
+        self.left(self.fingerprint(&key), self.bans.clock.now()).map(Duration::from)
     }
 
     /// Counts a refusal of the key unless it is banned; returns how long it is banned from now on,
     /// if it is.
-    pub fn refused(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
-        self.count(self.fingerprint(key.as_ref()), self.bans.clock.now()).map(Duration::from)
+    pub fn refused(&self, key: impl Key) -> Option<Duration> {
+        self.count(self.fingerprint(&key), self.bans.clock.now()).map(Duration::from)
     }
 
     /// Ends the ban of the key and resets its count of refusals.
-    pub fn lift(&self, key: impl AsRef<[u8]>) {
-        self.forget(self.fingerprint(key.as_ref()));
+    pub fn lift(&self, key: impl Key) {
+        self.forget(self.fingerprint(&key));
     }
 
     /// Returns one fingerprint for both tables.
-    fn fingerprint(&self, key: &[u8]) -> Fingerprint {
-        self.bans.seed.of_bytes(key)
+    fn fingerprint(&self, key: &impl Key) -> Fingerprint {
+        self.bans.seed.of(key)
     }
 
     /// [`Ban::is_banned`] at `now`.

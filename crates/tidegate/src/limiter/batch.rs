@@ -3,7 +3,7 @@
 use super::KeyedLimiter;
 use super::plans::Terms;
 use crate::clock::Clock;
-use crate::key::Fingerprint;
+use crate::key::{Fingerprint, Key};
 use crate::step::Step;
 
 /// Number of keys whose memory [`KeyedLimiter::check_many`] prefetches together.
@@ -16,7 +16,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// This is faster than separate calls if the limiters are not in the processor's caches: the
     /// memory of the next keys is prefetched while one is decided. (Limiters with rules of their
     /// own are not prefetched.)
-    pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
+    pub fn check_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
         if self.plans.is_some() {
             return keys.iter().map(|key| self.admits(key, 1)).collect();
         }
@@ -25,7 +25,7 @@ impl<C: Clock> KeyedLimiter<C> {
             let (early, clock) = self.reading(&self.clock).apart();
             let (mut fingerprints, mut touched) = ([Fingerprint::FIRST; BATCH], 0);
             for (fingerprint, key) in fingerprints.iter_mut().zip(batch) {
-                *fingerprint = self.seed.of_bytes(key.as_ref());
+                *fingerprint = self.seed.of(&key);
                 touched ^= self.limiters.touch(*fingerprint);
             }
             std::hint::black_box(touched);

@@ -2,7 +2,7 @@
 
 use tidegate_core::{Decision, Timestamp};
 
-use super::key::Key;
+use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, RecordingClock};
 use crate::stats::Statistics;
@@ -68,18 +68,18 @@ impl<C: Clock> KeyedLimiter<C> {
     #[inline]
     pub fn admits_counted<'r, S>(
         &self,
-        key: impl Key<'r>,
+        key: impl ByKey<'r>,
         cost: u64,
         statistics: &Statistics<S>,
     ) -> bool {
-        let fast = |clock: &RecordingClock<'_, C>| self.admits_fast(clock, key.bytes(), cost);
+        let fast = |clock: &RecordingClock<'_, C>| self.admits_fast(clock, key.key(), cost);
         counted(statistics, cost, &self.clock, fast, || self.one(&key, cost, Step::Decide))
     }
 
     /// [`KeyedLimiter::check`], counted in `statistics` as by [`KeyedLimiter::admits_counted`].
     pub fn check_counted<'r, S>(
         &self,
-        key: impl Key<'r>,
+        key: impl ByKey<'r>,
         cost: u64,
         statistics: &Statistics<S>,
     ) -> Decision {

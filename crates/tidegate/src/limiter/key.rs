@@ -1,23 +1,28 @@
-//! The key of a limiter, alone or with a rule that the call supplies.
+//! The key argument of a verb: a key alone, or with a rule that the call supplies.
 
 use tidegate_core::Rule;
 
-/// A key of a [`KeyedLimiter`](crate::KeyedLimiter): any bytes, alone or [`Under`] a rule that the
-/// call supplies.
-pub trait Key<'r> {
-    /// The bytes that identify the key.
-    fn bytes(&self) -> &[u8];
+use crate::key::Key;
+
+/// The key argument of a verb of [`KeyedLimiter`](crate::KeyedLimiter): a [`Key`], alone or
+/// [`Under`] a rule that the call supplies. Every key is one; there is nothing to implement.
+pub trait ByKey<'r> {
+    /// The key alone.
+    fn key(&self) -> &impl Key;
 
     /// The rule that the call supplies; `None` if the key's own rule decides.
-    fn rule(&self) -> Option<&'r Rule> {
-        None
-    }
+    fn rule(&self) -> Option<&'r Rule>;
 }
 
-impl<K: AsRef<[u8]>> Key<'_> for K {
+impl<'r, K: Key> ByKey<'r> for K {
     #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.as_ref()
+    fn key(&self) -> &impl Key {
+        self
+    }
+
+    #[inline]
+    fn rule(&self) -> Option<&'r Rule> {
+        None
     }
 }
 
@@ -46,9 +51,9 @@ impl<K: AsRef<[u8]>> Key<'_> for K {
 #[derive(Clone, Copy, Debug)]
 pub struct Under<'r, K>(pub &'r Rule, pub K);
 
-impl<'r, K: AsRef<[u8]>> Key<'r> for Under<'r, K> {
-    fn bytes(&self) -> &[u8] {
-        self.1.as_ref()
+impl<'r, K: Key> ByKey<'r> for Under<'r, K> {
+    fn key(&self) -> &impl Key {
+        &self.1
     }
 
     fn rule(&self) -> Option<&'r Rule> {

@@ -3,10 +3,10 @@
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
 use super::engine::{Call, Source};
-use super::key::Key;
+use super::key::ByKey;
 use super::plans::{Lookup, Terms, UsualRule};
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::key::{Fingerprint, Seed};
+use crate::key::{Fingerprint, Key, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step};
 use crate::store::memory::{Limiters, Part, Preview};
@@ -14,7 +14,7 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// One limiter for each key, in bounded memory.
 ///
-/// Keys are kept only as fingerprints. An idle limiter may be dropped at any time, which changes no
+/// A key is any [`Key`]: text, bytes, a number, an address, or a tuple of these. Keys are kept only as fingerprints. An idle limiter may be dropped at any time, which changes no
 /// decision. When every slot is taken, new keys share one limiter or are refused ([`OnFull`]). A
 /// key that is being limited is never forgotten.
 ///
@@ -127,24 +127,24 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Takes `cost` units of the key's limiter if they fit now. Faster than
     /// [`KeyedLimiter::check`], because it computes no other value of a decision.
     #[inline]
-    pub fn admits<'r>(&self, key: impl Key<'r>, cost: u64) -> bool {
-        let admitted = self.admits_fast(&self.clock, key.bytes(), cost);
+    pub fn admits<'r>(&self, key: impl ByKey<'r>, cost: u64) -> bool {
+        let admitted = self.admits_fast(&self.clock, key.key(), cost);
         admitted.unwrap_or_else(|| self.one(&key, cost, Step::Decide).verdict.is_allowed())
     }
 
     /// Takes `cost` units of the key's limiter if they fit now and nobody waits for them, and
     /// returns the decision. An unlimited key returns the largest possible values.
-    pub fn check<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
+    pub fn check<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Ask).decision
     }
 
     /// Returns the decision that [`KeyedLimiter::check`] would return, and takes nothing.
-    pub fn peek<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
+    pub fn peek<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Peek).decision
     }
 
     /// Gives `units` back to the key's limiter, at most as many as are used.
-    pub fn refund<'r>(&self, key: impl Key<'r>, units: u64) -> Decision {
+    pub fn refund<'r>(&self, key: impl ByKey<'r>, units: u64) -> Decision {
         self.one(&key, units, Step::Refund).decision
     }
 
@@ -164,8 +164,8 @@ impl<C: Clock> KeyedLimiter<C> {
     /// assert!(per_user.admits("alice", 1));
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
-    pub fn reset(&self, key: impl AsRef<[u8]>) {
-        let fingerprint = self.seed.of_bytes(key.as_ref());
+    pub fn reset(&self, key: impl Key) {
+        let fingerprint = self.seed.of(&key);
         self.limiters.forget(fingerprint);
         self.queues.wake(&fingerprint);
     }
@@ -179,25 +179,30 @@ impl<C: Clock> KeyedLimiter<C> {
     /// [`KeyedLimiter::admits`] with a reading of `clock`; `None` if somebody waits, or limiters
     /// have rules of their own.
     #[inline]
-    pub(super) fn admits_fast<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> Option<bool> {
+    pub(super) fn admits_fast<T: Clock>(
+        &self,
+        clock: &T,
+        key: &impl Key,
+        cost: u64,
+    ) -> Option<bool> {
         if self.plans.is_some() || !self.queues.are_idle() {
             return None;
         }
         let (early, clock) = self.reading(clock).apart();
-        Some(self.limiters.admits(self.seed.of_bytes(key), cost, early, clock))
+        Some(self.limiters.admits(self.seed.of(key), cost, early, clock))
     }
 
     /// Runs one step of a verb that does not wait, under the rule that holds for the key now.
     #[inline]
-    pub(super) fn one<'r>(&self, key: &impl Key<'r>, cost: u64, step: Step) -> One {
-        let fingerprint = self.seed.of_bytes(key.bytes());
+    pub(super) fn one<'r>(&self, key: &impl ByKey<'r>, cost: u64, step: Step) -> One {
+        let fingerprint = self.seed.of(key.key());
         if self.plans.is_none() {
             return self.call(fingerprint, Terms::Table, cost).step(step);
         }
         if let Some(rule) = key.rule() {
             return self.call(fingerprint, Terms::Supplied(rule), cost).step(step);
         }
-        let plan = self.plan(key.bytes());
+        let plan = key.key().encode(|key| self.plan(key.bytes()));
         self.call(fingerprint, Terms::Own(self.usual.of(&plan)), cost).step(step)
     }
 

@@ -7,6 +7,7 @@ use tidegate_core::Rule;
 
 use super::KeyedLimiter;
 use crate::clock::Clock;
+use crate::key::{Encoding, Key};
 #[cfg(feature = "tower")]
 use crate::step::One;
 use crate::store::memory::Limiters;
@@ -89,8 +90,8 @@ pub(crate) struct LookedUp {
 }
 
 impl LookedUp {
-    pub(super) fn new(key: &[u8]) -> Self {
-        Self { key: key.into(), plan: Mutex::new(None) }
+    pub(super) fn new(key: Encoding<'_>) -> Self {
+        Self { key: key.bytes().into(), plan: Mutex::new(None) }
     }
 
     /// Returns the plan of the current attempt, and looks it up if necessary.
@@ -115,7 +116,8 @@ impl LookedUp {
 
 impl<C: Clock> KeyedLimiter<C> {
     /// Calls `plans` for each call to look up the plan of its key: a checked [`Rule`] of any
-    /// algorithm, or `None` for the limiter's own rule. Call this before the limiter is used,
+    /// algorithm, or `None` for the limiter's own rule. `plans` receives the [bytes](Encoding::bytes)
+    /// of the key: text as it is, numbers and addresses in the form that [`Key`] lists. Call this before the limiter is used,
     /// because it drops all limiters; a second call replaces the first lookup.
     ///
     /// A key whose plan changes keeps its used units: the call that finds the change brings the
@@ -181,8 +183,8 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Wakes the waiters of the key after its plan has changed. Without this call they try again
     /// only at the time that was computed under the old plan. Callers that do not wait need no call
     /// of it.
-    pub fn plan_changed(&self, key: impl AsRef<[u8]>) {
-        self.queues.wake(&self.seed.of_bytes(key.as_ref()));
+    pub fn plan_changed(&self, key: impl Key) {
+        self.queues.wake(&self.seed.of(&key));
     }
 
     /// Looks up the plan of the key.

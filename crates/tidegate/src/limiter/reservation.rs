@@ -2,7 +2,7 @@
 
 use tidegate_core::Decision;
 
-use super::key::Key;
+use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::Clock;
 use crate::step::{One, Step, is_unlimited};
@@ -86,13 +86,18 @@ impl<C: Clock> KeyedLimiter<C> {
     ///
     /// # Errors
     /// Returns the decision that refuses, with its `retry_after`; nothing is taken.
-    pub fn reserve<'r>(&self, key: impl Key<'r>, units: u64) -> Result<Reservation, Decision> {
+    pub fn reserve<'r>(&self, key: impl ByKey<'r>, units: u64) -> Result<Reservation, Decision> {
         Reservation::of(units, &self.one(&key, units, Step::Ask))
     }
 
     /// Ends a reservation of the same key with the actual cost: see [`Limiter::settle`]. Units of
     /// the overflow limiter are settled there.
-    pub fn settle<'r>(&self, key: impl Key<'r>, reservation: Reservation, actual: u64) -> Decision {
+    pub fn settle<'r>(
+        &self,
+        key: impl ByKey<'r>,
+        reservation: Reservation,
+        actual: u64,
+    ) -> Decision {
         let (units, step) = (reservation.units, reservation.end(actual));
         let one = match reservation.is_elsewhere {
             true => self.shared(units, step),

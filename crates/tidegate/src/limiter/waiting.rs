@@ -5,12 +5,12 @@ use std::time::Duration;
 use tidegate_core::Decision;
 
 use super::engine::Call;
-use super::key::Key;
+use super::key::ByKey;
 use super::keyed::OfKey;
 use super::plans::{LookedUp, Terms};
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Park, Timer};
-use crate::key::Fingerprint;
+use crate::key::{Fingerprint, Key};
 
 impl<C: Clock> Limiter<C> {
     /// Sets how many may wait (1,024 by default); further callers are refused immediately. With 0
@@ -39,22 +39,22 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// The number of waiters for the key's limiter.
     #[must_use]
-    pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
-        self.queues.len(&self.seed.of_bytes(key.as_ref()))
+    pub fn waiting(&self, key: impl Key) -> usize {
+        self.queues.len(&self.seed.of(&key))
     }
 
     /// A call for `cost` units of a key, which looks up the key's plan for each attempt.
     pub(crate) fn call_of<'a>(
         &'a self,
-        key: &impl Key<'a>,
+        key: &impl ByKey<'a>,
         cost: u64,
     ) -> Call<'a, Fingerprint, OfKey<'a, C>> {
         let terms = match key.rule() {
             _ if self.plans.is_none() => Terms::Table,
             Some(rule) => Terms::Supplied(rule),
-            None => Terms::LookedUp(Box::new(LookedUp::new(key.bytes()))),
+            None => Terms::LookedUp(Box::new(key.key().encode(LookedUp::new))),
         };
-        self.call(self.seed.of_bytes(key.bytes()), terms, cost)
+        self.call(self.seed.of(key.key()), terms, cost)
     }
 }
 
@@ -124,7 +124,7 @@ impl<C: Timer> KeyedLimiter<C> {
     /// that the call supplies holds for the whole wait.
     pub async fn acquire<'a>(
         &'a self,
-        key: impl Key<'a>,
+        key: impl ByKey<'a>,
         cost: u64,
         max_wait: Duration,
     ) -> Decision {
@@ -139,7 +139,7 @@ impl<C: Park> KeyedLimiter<C> {
     /// Does what [`KeyedLimiter::acquire`] does, but blocks the thread.
     pub fn acquire_blocking<'a>(
         &'a self,
-        key: impl Key<'a>,
+        key: impl ByKey<'a>,
         cost: u64,
         max_wait: Duration,
     ) -> Decision {

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_denial_holds_for_its_cost_and_more_until_it_ends() {
-        let (denials, fingerprint) = (Denials::new(), Seed::random().of_bytes(b"ada"));
+        let (denials, fingerprint) = (Denials::new(), Seed::random().of(b"ada"));
         assert_eq!(denials.of(fingerprint, 5, at(10)), None);
         denials.note(fingerprint, 3, at(10), at(100));
         assert_eq!(denials.of(fingerprint, 2, at(10)), None);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_denial_of_a_smaller_cost_is_kept_while_it_lasts() {
-        let (denials, fingerprint) = (Denials::new(), Seed::random().of_bytes(b"ada"));
+        let (denials, fingerprint) = (Denials::new(), Seed::random().of(b"ada"));
         denials.note(fingerprint, 3, at(0), at(100));
         denials.note(fingerprint, 8, at(10), at(500));
         assert_eq!(denials.of(fingerprint, 8, at(20)), known(3, 80));

@@ -188,7 +188,7 @@ impl Fallback {
 
     /// Returns the fingerprint of a limiter in this process.
     pub(super) fn fingerprint(&self, met: &KeyAsk) -> Fingerprint {
-        self.seed.of_bytes(&met.fingerprint)
+        self.seed.of(&met.fingerprint)
     }
 
     /// Returns the fingerprint of a limiter under the values of its rule, because a reply of the store does not

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_reply_of_little_or_of_plenty_holds_for_a_while_and_one_between_says_nothing() {
-        let (lefts, known_by) = (Lefts::new(), Seed::random().of_bytes(b"ada"));
+        let (lefts, known_by) = (Lefts::new(), Seed::random().of(b"ada"));
         let after = |us| Timestamp::from_micros(1_000).plus(Micros::from_micros(us));
         let note = |remaining, limit| {
             let outcome = Outcome::Allow { delay: Micros::ZERO };

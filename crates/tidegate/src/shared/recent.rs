@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn invented_keys_take_no_more_memory_than_there_is_and_the_last_ones_are_known() {
         let (recent, seed) = (Recent::<u64>::new(), Seed::random());
-        let fingerprint = |number: usize| seed.of_bytes(&number.to_le_bytes());
+        let fingerprint = |number: usize| seed.of(&number.to_le_bytes());
         let at = Timestamp::from_micros;
         for number in 0..4 * MOST {
             recent.note(fingerprint(number), 1, at(1_000 + number as u64), |_, _| true);

@@ -158,10 +158,10 @@ impl ClientIp {
     }
 
     /// The address that identifies a caller, without text; `None` for a caller without a known address.
-    pub(super) fn caller(&self, parts: &Parts) -> Option<Address> {
+    pub(super) fn caller(&self, parts: &Parts) -> Option<IpAddr> {
         Some(match self.address(parts)? {
-            IpAddr::V4(ip) => Address { bytes: ip.to_ipv6_mapped().octets(), begins: 12 },
-            IpAddr::V6(ip) => Address { bytes: masked(ip, self.ipv6_bits).octets(), begins: 0 },
+            IpAddr::V4(ip) => IpAddr::V4(ip),
+            IpAddr::V6(ip) => IpAddr::V6(masked(ip, self.ipv6_bits)),
         })
     }
 
@@ -170,19 +170,6 @@ impl ClientIp {
             IpAddr::V4(ip) => dotted(ip),
             IpAddr::V6(ip) => format!("{}/{}", masked(ip, self.ipv6_bits), self.ipv6_bits),
         }
-    }
-}
-
-/// The bytes of a caller's address: 4, or 16 of which those beyond the network are zero.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Address {
-    bytes: [u8; 16],
-    begins: usize,
-}
-
-impl AsRef<[u8]> for Address {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes.get(self.begins..).unwrap_or_default()
     }
 }
 

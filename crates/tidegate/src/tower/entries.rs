@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::request::Parts;
 use smallvec::SmallVec;
 
-use super::client_ip::{Address, ClientIp};
+use super::client_ip::ClientIp;
 use super::extract::{self, Extract, Lent};
 use crate::inline_list::InlineList;
+use crate::key::{Encoding, Key};
 use crate::request::{Descriptor, Request};
 
 type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
@@ -100,8 +102,24 @@ pub(super) struct Question<'a> {
 enum Caller {
     /// The caller is named by the first entry.
     Entry,
-    Address(Address),
+    Address(IpAddr),
     Unknown,
+}
+
+/// The key of a caller, as limiters without rules know it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CallerKey<'a> {
+    Address(IpAddr),
+    Value(&'a str),
+}
+
+impl Key for CallerKey<'_> {
+    fn encode<T>(&self, with: impl FnOnce(Encoding<'_>) -> T) -> T {
+        match self {
+            Self::Address(address) => address.encode(with),
+            Self::Value(value) => value.encode(with),
+        }
+    }
 }
 
 /// Entries, as many as most requests have without an allocation.
@@ -181,11 +199,11 @@ impl<'a> Question<'a> {
     }
 
     /// The key of the caller: the address, else the value of the first entry; and the cost. `None` without either.
-    pub(super) fn caller(&self) -> Option<(&[u8], u64)> {
+    pub(super) fn caller(&self) -> Option<(CallerKey<'_>, u64)> {
         let first = self.descriptors.first()?;
-        let key = match &self.caller {
-            Caller::Address(address) => address.as_ref(),
-            Caller::Entry if first.end > 0 => self.entries.first()?.1.as_bytes(),
+        let key = match self.caller {
+            Caller::Address(address) => CallerKey::Address(address),
+            Caller::Entry if first.end > 0 => CallerKey::Value(&self.entries.first()?.1),
             Caller::Entry | Caller::Unknown => return None,
         };
         Some((key, first.cost))

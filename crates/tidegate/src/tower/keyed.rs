@@ -35,7 +35,7 @@ impl RateLimitLayer {
     /// above it immediately. This is the layer that costs a request least.
     ///
     /// `address` finds the caller: [`ClientIp::peer`], or an address that trusted proxies report. Addresses are never
-    /// made text: the key is the 4 bytes of an IPv4 address, or the 16 of an IPv6 network (/64 by default). In answers
+    /// made text: the [`Key`](crate::Key) is the [`IpAddr`](std::net::IpAddr), that of the network for IPv6 (/64 by default). In answers
     /// the rule is named `per-ip`. The cost is one unit, and a [`descriptor`](Self::descriptor) would replace the
     /// address as [`keyed`](Self::keyed) says.
     ///

@@ -7,7 +7,7 @@ use super::DEFAULT_MAX_WAITERS;
 use super::permit_request::PermitRequest;
 use super::permits::{Permit, Permits};
 use crate::clock::{Clock, Park, SystemClock, Timer};
-use crate::key::{Fingerprint, Seed};
+use crate::key::{Fingerprint, Key, Seed};
 
 /// A limit on the work in flight: at most N units at a time, however long they take.
 ///
@@ -132,7 +132,7 @@ impl<C: Park> Concurrency<C> {
     }
 }
 
-/// A limit on the work in flight for each key. A key without work in flight takes no memory.
+/// A limit on the work in flight for each [`Key`]. A key without work in flight takes no memory.
 ///
 /// ```
 /// use tidegate::KeyedConcurrency;
@@ -175,8 +175,8 @@ impl<C: Clock> KeyedConcurrency<C> {
 
     /// Returns a permit for `units` of the key if they are free now and nobody waits for the key.
     #[must_use]
-    pub fn try_acquire(&self, key: impl AsRef<[u8]>, units: u64) -> Option<Permit> {
-        self.permits.try_acquire(self.seed.of_bytes(key.as_ref()), units)
+    pub fn try_acquire(&self, key: impl Key, units: u64) -> Option<Permit> {
+        self.permits.try_acquire(self.seed.of(&key), units)
     }
 
     /// Changes the limit of every key, as [`Concurrency::set_limit`] does.
@@ -192,20 +192,20 @@ impl<C: Clock> KeyedConcurrency<C> {
 
     /// Units in flight of the key.
     #[must_use]
-    pub fn in_flight(&self, key: impl AsRef<[u8]>) -> u64 {
-        self.permits.in_flight(self.seed.of_bytes(key.as_ref()))
+    pub fn in_flight(&self, key: impl Key) -> u64 {
+        self.permits.in_flight(self.seed.of(&key))
     }
 
     /// Free units of the key.
     #[must_use]
-    pub fn available(&self, key: impl AsRef<[u8]>) -> u64 {
-        self.permits.available(self.seed.of_bytes(key.as_ref()))
+    pub fn available(&self, key: impl Key) -> u64 {
+        self.permits.available(self.seed.of(&key))
     }
 
     /// The number of waiters for the key.
     #[must_use]
-    pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
-        self.permits.waiting(self.seed.of_bytes(key.as_ref()))
+    pub fn waiting(&self, key: impl Key) -> usize {
+        self.permits.waiting(self.seed.of(&key))
     }
 
     /// The number of keys with work in flight.
@@ -214,26 +214,15 @@ impl<C: Clock> KeyedConcurrency<C> {
         self.permits.keys()
     }
 
-    fn request(&self, key: &[u8], units: u64, max_wait: Duration) -> PermitRequest<'_, C> {
-        PermitRequest::new(
-            &self.permits,
-            &self.clock,
-            self.seed.of_bytes(key),
-            units,
-            max_wait.into(),
-        )
+    fn request(&self, key: &impl Key, units: u64, max_wait: Duration) -> PermitRequest<'_, C> {
+        PermitRequest::new(&self.permits, &self.clock, self.seed.of(key), units, max_wait.into())
     }
 }
 
 impl<C: Timer> KeyedConcurrency<C> {
     /// Waits for `units` of the key, as [`Concurrency::acquire`] does.
-    pub async fn acquire(
-        &self,
-        key: impl AsRef<[u8]>,
-        units: u64,
-        max_wait: Duration,
-    ) -> Option<Permit> {
-        let request = self.request(key.as_ref(), units, max_wait);
+    pub async fn acquire(&self, key: impl Key, units: u64, max_wait: Duration) -> Option<Permit> {
+        let request = self.request(&key, units, max_wait);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
         request.wait().await
@@ -244,10 +233,10 @@ impl<C: Park> KeyedConcurrency<C> {
     /// Does what [`KeyedConcurrency::acquire`] does, but blocks the thread.
     pub fn acquire_blocking(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl Key,
         units: u64,
         max_wait: Duration,
     ) -> Option<Permit> {
-        self.request(key.as_ref(), units, max_wait).wait_blocking()
+        self.request(&key, units, max_wait).wait_blocking()
     }
 }

@@ -2,21 +2,19 @@
 
 use std::sync::OnceLock;
 
-use super::line::Line;
-
 /// Lines in a segment: 32 KiB, the largest piece that is made in one go; few for the model checker.
 const SEGMENT: usize = if cfg!(loom) { 4 } else { 512 };
 
 /// Lines up to a fixed number. Making one invalidates no reference to another. Without lines it takes no memory.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct Lines<L> {
     most: usize,
-    segments: OnceLock<Segments>,
+    segments: OnceLock<Segments<L>>,
 }
 
-type Segments = Box<[OnceLock<Box<[Line]>>]>;
+type Segments<L> = Box<[OnceLock<Box<[L]>>]>;
 
-impl Lines {
+impl<L: Default> Lines<L> {
     /// Creates it without lines, with room for `most`.
     pub(super) const fn with_room_for(most: usize) -> Self {
         Self { most, segments: OnceLock::new() }
@@ -24,16 +22,16 @@ impl Lines {
 
     /// The line with a number; `None` if it was not made.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&Line> {
+    pub(super) fn get(&self, number: u32) -> Option<&L> {
         let segment = self.segments.get()?.get(number as usize / SEGMENT)?;
         segment.get()?.get(number as usize % SEGMENT)
     }
 
     /// Makes the line with a number; `None` if there is no room for it.
-    pub(super) fn make(&self, number: u32) -> Option<&Line> {
+    pub(super) fn make(&self, number: u32) -> Option<&L> {
         let none_yet = || (0..self.most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect();
         let segment = self.segments.get_or_init(none_yet).get(number as usize / SEGMENT)?;
-        let lines = segment.get_or_init(|| (0..SEGMENT).map(|_| Line::default()).collect());
+        let lines = segment.get_or_init(|| (0..SEGMENT).map(|_| L::default()).collect());
         lines.get(number as usize % SEGMENT)
     }
 }
