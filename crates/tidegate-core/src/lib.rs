@@ -46,6 +46,8 @@ mod rule;
 mod script;
 mod scripted;
 mod spec;
+#[doc(hidden)]
+pub mod text;
 mod time;
 
 pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Pack, Packing, Scripted};
@@ -60,4 +62,5 @@ pub use held::{Held, Verbs, decide_all, look_at_all};
 pub use rule::{Rule, Visitor};
 pub use script::{MULDIV, Script, ScriptInput, ScriptReply};
 pub use spec::{Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Spec};
+pub use text::ValueError;
 pub use time::{Micros, Shown, Timestamp, is_whole};
