@@ -55,7 +55,7 @@ pub use algorithms::{
     AlgorithmKind, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,
 };
-pub use decision::{Decision, Outcome, Verdict};
+pub use decision::{Decision, Outcome, Rejected, Verdict};
 pub use error::{RuleError, RuleErrors};
 pub use field::Field;
 pub use held::{Held, Verbs, decide_all, look_at_all};
