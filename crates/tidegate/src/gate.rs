@@ -115,7 +115,7 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
         let request = &request.into();
-        self.peek(&request.without_id()).least(|decision| decision.remaining)
+        self.peek(request.without_id()).least(|decision| decision.remaining)
     }
 
     /// Returns the smallest `limit` of the request's limiters (a limit, the capacity of a bucket or queue);
@@ -123,7 +123,7 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn capacity<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
         let request = &request.into();
-        self.peek(&request.without_id()).least(|decision| decision.limit)
+        self.peek(request.without_id()).least(|decision| decision.limit)
     }
 
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
