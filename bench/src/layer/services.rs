@@ -130,7 +130,7 @@ pub fn tidegate(rule: Rule) -> RateLimitLayer {
 /// A layer without rules, by the caller's address.
 pub fn tidegate_per_ip(rule: Rule) -> RateLimitLayer {
     let limiter = KeyedLimiter::new(crate::subjects::spec(AlgorithmKind::TokenBucket, rule)).ok();
-    RateLimitLayer::per_ip(Arc::new(sound(limiter)), ClientIp::peer())
+    RateLimitLayer::per_address(Arc::new(sound(limiter)), ClientIp::peer())
 }
 
 fn nothing(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {

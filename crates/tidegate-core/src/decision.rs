@@ -1,5 +1,7 @@
-//! The decision of a limiter: yes, no, or never, and its values.
+//! The decision of a limiter: yes, no, or never, its values, and a refusal as an error.
 
+use alloc::string::String;
+use core::fmt;
 use core::time::Duration;
 
 use crate::time::Micros;
@@ -73,6 +75,14 @@ impl Decision {
         self.verdict().is_allowed()
     }
 
+    /// Returns the decision if the request may go on.
+    ///
+    /// # Errors
+    /// Returns a refusal as an error, for `?`; its text names the limit and the wait.
+    pub const fn ok(self) -> Result<Self, Rejected> {
+        if self.is_allowed() { Ok(self) } else { Err(Rejected::new(self, None)) }
+    }
+
     /// The wait until the same cost fits: zero if allowed, `None` if it never fits.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
@@ -113,5 +123,77 @@ impl Decision {
             Outcome::Allow { delay } => delay,
             Outcome::Deny { .. } | Outcome::Never => Micros::ZERO,
         }
+    }
+}
+
+/// A request that was not admitted: the error of [`Decision::ok`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    decision: Decision,
+    rule: Option<String>,
+}
+
+impl Rejected {
+    /// Creates the error of a decision of this rule.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(decision: Decision, rule: Option<String>) -> Self {
+        Self { decision, rule }
+    }
+
+    /// The limit N; the capacity of a bucket; capacity + 1 for a queue.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.decision.limit
+    }
+
+    /// The wait until the same cost fits; `None` if it never fits.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        self.decision.retry_after()
+    }
+
+    /// The name of the rule, if a rule of a policy refused.
+    #[must_use]
+    pub fn rule(&self) -> Option<&str> {
+        self.rule.as_deref()
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.rule {
+            Some(rule) => write!(f, "rule `{rule}` does not admit the request")?,
+            None => f.write_str("the limiter does not admit the request")?,
+        }
+        match self.decision.retry_after_micros() {
+            Some(wait) => {
+                write!(f, ": its limit is {}, and the same cost fits after {wait}", self.limit())
+            }
+            None => write!(f, ": its limit is {}, and this cost never fits", self.limit()),
+        }
+    }
+}
+
+impl core::error::Error for Rejected {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_refusal_says_who_refuses_the_limit_and_the_wait() {
+        let decision =
+            |outcome| Decision { outcome, limit: 5, remaining: 0, reset_after: Micros::ZERO };
+        let admitted = decision(Outcome::Allow { delay: Micros::ZERO });
+        assert_eq!(admitted.ok(), Ok(admitted));
+        let refused = decision(Outcome::Deny { retry_after: Micros::from_millis(250) }).ok();
+        let text = "the limiter does not admit the request: its limit is 5, and the same cost fits after 250ms";
+        assert_eq!(refused.map_err(|error| error.to_string()), Err(text.to_string()));
+        let never = Rejected::new(decision(Outcome::Never), Some("per-user".to_string()));
+        let text =
+            "rule `per-user` does not admit the request: its limit is 5, and this cost never fits";
+        assert_eq!((never.to_string().as_str(), never.retry_after()), (text, None));
     }
 }

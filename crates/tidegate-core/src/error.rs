@@ -3,17 +3,21 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::convert::Infallible;
 use core::fmt;
 use core::time::Duration;
 
 use crate::algorithms::AlgorithmKind;
 use crate::field::Field;
+use crate::text::ValueError;
 use crate::time::Shown;
 
 /// One error in the fields of a rule. Its text says what was expected and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleError {
+    /// A text that is no rate, such as `"50/s"`.
+    Text(ValueError),
     /// A required field is missing.
     Missing {
         /// The field.
@@ -67,6 +71,7 @@ impl RuleError {
     #[must_use]
     pub const fn field(&self) -> Field {
         match self {
+            Self::Text(_) => Field::Limit,
             Self::Missing { field }
             | Self::OutOfRange { field, .. }
             | Self::Meaningless { field, .. } => *field,
@@ -80,6 +85,7 @@ impl RuleError {
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Text(error) => error.fmt(f),
             Self::Missing { field } => {
                 write!(f, "`{field}` is missing: expected {}", field.expects())
             }
@@ -130,6 +136,13 @@ impl RuleErrors {
     /// The errors, in the order of the rule's fields.
     pub fn iter(&self) -> impl Iterator<Item = &RuleError> {
         self.0.iter()
+    }
+}
+
+/// A rule that is given as a spec, not as text, is read without an error.
+impl From<Infallible> for RuleErrors {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

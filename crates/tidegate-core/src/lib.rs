@@ -46,6 +46,8 @@ mod rule;
 mod script;
 mod scripted;
 mod spec;
+#[doc(hidden)]
+pub mod text;
 mod time;
 
 pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Pack, Packing, Scripted};
@@ -53,11 +55,12 @@ pub use algorithms::{
     AlgorithmKind, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,
 };
-pub use decision::{Decision, Outcome, Verdict};
+pub use decision::{Decision, Outcome, Rejected, Verdict};
 pub use error::{RuleError, RuleErrors};
 pub use field::Field;
 pub use held::{Held, Verbs, decide_all, look_at_all};
 pub use rule::{Rule, Visitor};
 pub use script::{MULDIV, Script, ScriptInput, ScriptReply};
 pub use spec::{Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Spec};
+pub use text::ValueError;
 pub use time::{Micros, Shown, Timestamp, is_whole};

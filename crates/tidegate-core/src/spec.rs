@@ -1,11 +1,13 @@
 //! A rule as written, before it is checked.
 
 use alloc::vec::Vec;
+use core::str::FromStr;
 use core::time::Duration;
 
 use crate::algorithms::AlgorithmKind;
-use crate::error::{RuleError, out_of_range};
+use crate::error::{RuleError, RuleErrors, out_of_range};
 use crate::field::Field;
+use crate::text::parse_rate;
 use crate::time::{Micros, Shown, is_whole};
 
 /// The largest limit, capacity or initial level: 10^9 units.
@@ -87,11 +89,84 @@ pub struct Spec {
     pub max_memory: Option<u64>,
 }
 
+/// Reads a rate such as `"50/s"` or `"200/60s"`, as the `rate` of a configuration is written, for a token bucket.
+///
+/// ```
+/// use tidegate_core::Spec;
+///
+/// assert_eq!("50/s".parse(), Ok(Spec::per_second(50)));
+/// let wrong = "50 per second".parse::<Spec>().unwrap_err();
+/// assert!(wrong.to_string().ends_with("did you mean \"50/s\"?"));
+/// ```
+impl FromStr for Spec {
+    type Err = RuleErrors;
+
+    fn from_str(text: &str) -> Result<Self, RuleErrors> {
+        let (limit, window) = parse_rate(text).map_err(RuleError::Text)?;
+        Ok(Self::per(limit, window))
+    }
+}
+
+impl TryFrom<&str> for Spec {
+    type Error = RuleErrors;
+
+    fn try_from(text: &str) -> Result<Self, RuleErrors> {
+        text.parse()
+    }
+}
+
 impl Spec {
     /// `limit` units per `window`, with every other field at its default.
     #[must_use]
     pub const fn new(algorithm: AlgorithmKind, limit: u64, window: Duration) -> Self {
         Self::bare(algorithm, Limit::Units(limit), Some(window))
+    }
+
+    /// `limit` units per second, by a token bucket.
+    ///
+    /// ```
+    /// use tidegate_core::{AlgorithmKind, Rule, Spec};
+    ///
+    /// let spec = Spec::per_second(50).burst(10);
+    /// assert_eq!(spec, Spec::try_from("50/s")?.burst(10));
+    /// Rule::new(Spec::per_minute(50).algorithm(AlgorithmKind::SlidingLog))?;
+    /// # Ok::<(), tidegate_core::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub const fn per_second(limit: u64) -> Self {
+        Self::per(limit, Duration::from_secs(1))
+    }
+
+    /// `limit` units per minute, by a token bucket.
+    #[must_use]
+    pub const fn per_minute(limit: u64) -> Self {
+        Self::per(limit, Duration::from_secs(60))
+    }
+
+    /// `limit` units per hour, by a token bucket.
+    #[must_use]
+    pub const fn per_hour(limit: u64) -> Self {
+        Self::per(limit, Duration::from_secs(3_600))
+    }
+
+    /// `limit` units per `window`, by a token bucket.
+    #[must_use]
+    pub const fn per(limit: u64, window: Duration) -> Self {
+        Self::new(AlgorithmKind::TokenBucket, limit, window)
+    }
+
+    /// Sets the capacity of a bucket or queue: the most units that it admits at once. The default is the limit.
+    #[must_use]
+    pub const fn burst(mut self, capacity: u64) -> Self {
+        self.capacity = Some(capacity);
+        self
+    }
+
+    /// Sets the algorithm.
+    #[must_use]
+    pub const fn algorithm(mut self, algorithm: AlgorithmKind) -> Self {
+        self.algorithm = algorithm;
+        self
     }
 
     /// `limit` units per `window`, with other fields set so that all algorithms can be compared:

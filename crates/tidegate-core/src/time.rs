@@ -204,7 +204,7 @@ impl fmt::Display for Shown {
 #[doc(hidden)]
 #[must_use]
 pub const fn is_whole(length: Duration) -> bool {
-    length.subsec_nanos() % 1_000 == 0
+    length.subsec_nanos().is_multiple_of(1_000)
 }
 
 impl fmt::Display for Micros {

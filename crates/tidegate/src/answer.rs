@@ -1,11 +1,10 @@
 //! The gate's answer: the decision of every rule that matched, and the one that is reported.
 
+mod values;
+
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use tidegate_core::Outcome;
 use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
 use crate::inline_list::InlineList;
@@ -312,58 +311,6 @@ impl Answer<'_> {
             let denying = self.enforced().filter(|matched| !matched.decision().is_allowed());
             denying.min_by_key(|matched| Reverse(wait(matched.decision())))
         }
-    }
-
-    /// The number of requests of one unit that the [reported](Answer::reported) rule would admit now; `None` if no
-    /// rule limits the request.
-    #[must_use]
-    pub fn remaining(&self) -> Option<u64> {
-        self.reported().map(|matched| matched.decision().remaining)
-    }
-
-    /// The shortest wait after which the same cost would fit: zero if allowed, `None` if it never does.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after_micros().map(Duration::from)
-    }
-
-    /// Returns [`Answer::retry_after`] in the engine's own unit.
-    pub(crate) fn retry_after_micros(&self) -> Option<Micros> {
-        self.reported()
-            .map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after_micros())
-    }
-
-    /// The time for which an admitted request must be held: the longest delay of the enforced rules.
-    #[must_use]
-    pub fn delay(&self) -> Duration {
-        self.delay_micros().into()
-    }
-
-    /// Returns [`Answer::delay`] in the engine's own unit.
-    pub(crate) fn delay_micros(&self) -> Micros {
-        let longest = self.enforced().map(|matched| matched.decision().delay_micros()).max();
-        longest.filter(|_| self.allowed).unwrap_or_default()
-    }
-
-    /// Clears the delay, after the work was held for it.
-    #[cfg(feature = "redis")]
-    pub(crate) fn release(&mut self) {
-        for reply in &mut self.replies {
-            if let Outcome::Allow { delay } = &mut reply.decision.outcome {
-                *delay = Micros::ZERO;
-            }
-        }
-    }
-
-    /// The wait until the limiters of all enforced rules are idle: the longest of theirs.
-    #[must_use]
-    pub fn reset_after(&self) -> Duration {
-        self.reset_after_micros().into()
-    }
-
-    /// Returns [`Answer::reset_after`] in the engine's own unit.
-    pub(crate) fn reset_after_micros(&self) -> Micros {
-        self.enforced().map(|matched| matched.decision().reset_after).max().unwrap_or_default()
     }
 }
 

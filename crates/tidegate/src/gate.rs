@@ -88,13 +88,15 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Decides a request and, when every rule admits it, takes its cost from all of them.
-    pub fn check(&self, request: &Request<'_>) -> Answer<'_> {
+    pub fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         self.decide(request, &self.clock, Step::Ask)
     }
 
     /// Decides and takes like [`Gate::check`], but returns only whether the request is allowed, without values.
     #[must_use]
-    pub fn admits(&self, request: &Request<'_>) -> bool {
+    pub fn admits<'r>(&self, request: impl Into<Request<'r>>) -> bool {
+        let request = &request.into();
         let is_told = !self.front.observers.is_empty()
             || !self.front.bans.is_empty()
             || request.id().is_some();
@@ -103,27 +105,31 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Returns what [`Gate::check`] would answer, and takes nothing.
-    pub fn peek(&self, request: &Request<'_>) -> Answer<'_> {
+    pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         self.step(request, &self.clock, Step::Peek).answer()
     }
 
     /// Returns how many requests of one unit would be admitted now, one after another: what the tightest of the
     /// request's limits has left, whatever the request's id; [`u64::MAX`] if no rule limits the request.
     #[must_use]
-    pub fn available(&self, request: &Request<'_>) -> u64 {
-        self.peek(&request.without_id()).least(|decision| decision.remaining)
+    pub fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
+        let request = &request.into();
+        self.peek(request.without_id()).least(|decision| decision.remaining)
     }
 
     /// Returns the smallest `limit` of the request's limiters (a limit, the capacity of a bucket or queue);
     /// [`u64::MAX`] if no rule limits the request.
     #[must_use]
-    pub fn capacity(&self, request: &Request<'_>) -> u64 {
-        self.peek(&request.without_id()).least(|decision| decision.limit)
+    pub fn capacity<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
+        let request = &request.into();
+        self.peek(request.without_id()).least(|decision| decision.limit)
     }
 
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
     /// limiters' values after that.
-    pub fn refund(&self, request: &Request<'_>) -> Answer<'_> {
+    pub fn refund<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         let (generation, (met, done)) = self.memory.ask(|generation| {
             let met = self.met(generation, request);
             let done = self.memory.step(generation, &met, &self.clock, Step::Refund)?;
@@ -136,7 +142,8 @@ impl<C: Clock> Gate<C> {
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost `actual`. In
     /// one atomic step, every limiter of the request gets back what was too much, down to nothing used at most, or
     /// loses what was too little, even into debt. The answer reports the limiters' values after that.
-    pub fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
+    pub fn settle<'r>(&self, request: impl Into<Request<'r>>, actual: u64) -> Answer<'_> {
+        let request = &request.into();
         self.settle_those(request, actual, |all| all).answer()
     }
 
@@ -162,7 +169,8 @@ impl<C: Clock> Gate<C> {
 
     /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
     /// of limiters.
-    pub fn reset(&self, request: &Request<'_>) -> usize {
+    pub fn reset<'r>(&self, request: impl Into<Request<'r>>) -> usize {
+        let request = &request.into();
         let (_, met) = self.memory.ask(|generation| {
             let met = self.met_at_all(generation, request);
             self.front.bans.lift(&met, |met| met.fingerprint);
@@ -298,7 +306,8 @@ impl Stepped {
 /// Verbs for requests that come with their own time, as in a recorded trace. Times may step back.
 impl Gate<Timestamp> {
     /// Decides like [`Gate::check`] a request that came at `at`, as in a recorded trace.
-    pub fn check_at(&self, request: &Request<'_>, at: Timestamp) -> Answer<'_> {
+    pub fn check_at<'r>(&self, request: impl Into<Request<'r>>, at: Timestamp) -> Answer<'_> {
+        let request = &request.into();
         self.decide(request, &at, Step::Ask)
     }
 }

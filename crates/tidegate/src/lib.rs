@@ -123,7 +123,7 @@ pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
-    MIN_WINDOW, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, guides,
+    MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, guides,
 };
 /// The engine's own types, for the other crates of the workspace.
 #[doc(hidden)]

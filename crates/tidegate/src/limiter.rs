@@ -29,9 +29,9 @@ pub use reservation::Reservation;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::{AlgorithmKind, Limiter, Spec};
+/// use tidegate::Limiter;
 ///
-/// let limiter = Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)))?;
+/// let limiter = Limiter::new("100/s")?;
 /// assert!(limiter.admits(60));
 /// assert!(limiter.admits(40));
 /// let refused = limiter.check(50);
@@ -53,11 +53,11 @@ pub struct Limiter<C = SystemClock> {
 }
 
 impl Limiter {
-    /// Creates a limiter that uses the system's clock.
+    /// Creates a limiter that uses the system's clock, of a [`Spec`] or of a rate such as `"50/s"`.
     ///
     /// # Errors
-    /// Returns every invalid field of the spec.
-    pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
+    /// Returns the error of a text that is no rate, or every invalid field of the spec.
+    pub fn new(spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Result<Self, RuleErrors> {
         Self::with_clock(spec, SystemClock::new())
     }
 }
@@ -66,8 +66,12 @@ impl<C: Clock> Limiter<C> {
     /// Creates a limiter that uses `clock`.
     ///
     /// # Errors
-    /// Returns every invalid field of the spec.
-    pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
+    /// Returns the error of a text that is no rate, or every invalid field of the spec.
+    pub fn with_clock(
+        spec: impl TryInto<Spec, Error: Into<RuleErrors>>,
+        clock: C,
+    ) -> Result<Self, RuleErrors> {
+        let spec = spec.try_into().map_err(Into::into)?;
         let base = clock.never_steps_back().then(|| clock.now());
         let replacement = Replacement::none_yet();
         let cell = cell_of(&Rule::new(spec)?, base, &replacement);

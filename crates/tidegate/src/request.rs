@@ -4,6 +4,7 @@ mod id;
 mod limit;
 mod origin;
 
+use std::slice;
 use std::time::Duration;
 
 use tidegate_core::Micros;
@@ -67,11 +68,34 @@ impl<'a> Descriptor<'a> {
     }
 }
 
+/// The descriptors of a request: a list of the caller, or one that the request keeps itself.
+#[derive(Clone, Copy, Debug)]
+enum Descriptors<'a> {
+    Listed(&'a [Descriptor<'a>]),
+    One(Descriptor<'a>),
+}
+
 /// A request to the gate: every rule that matches any of the descriptors must admit it.
+///
+/// A domain and pairs are a request of one descriptor that costs one unit; pairs alone are one in the default domain.
+/// The verbs of a gate take whatever is a request.
+///
+/// ```
+/// use tidegate::{Gate, Policy, Request, RuleSpec};
+///
+/// let gate = Gate::new(Policy::new(vec![
+///     RuleSpec::new("per-user", "2/h").key(["user"]),
+///     RuleSpec::new("per-channel", "100/s").in_domain("pay").key(["channel"]),
+/// ])?);
+/// assert!(gate.check(("pay", &[("channel", "alipay"), ("user", "ada")])).is_allowed());
+/// assert!(gate.check(&[("user", "ada")]).is_allowed());
+/// assert_eq!(gate.available(&Request::from(&[("user", "ada")])), 1);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     domain: &'a str,
-    descriptors: &'a [Descriptor<'a>],
+    descriptors: Descriptors<'a>,
     max_wait: Micros,
     id: Option<&'a str>,
     source: u64,
@@ -84,6 +108,7 @@ impl<'a> Request<'a> {
     /// A request in `domain` with all of `descriptors`.
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
+        let descriptors = Descriptors::Listed(descriptors);
         Self { domain, descriptors, max_wait: Micros::MAX, id: None, source: 0 }
     }
 
@@ -112,8 +137,56 @@ impl<'a> Request<'a> {
 
     /// The descriptors.
     #[must_use]
-    pub const fn descriptors(&self) -> &'a [Descriptor<'a>] {
-        self.descriptors
+    pub const fn descriptors(&self) -> &[Descriptor<'a>] {
+        self.descriptors.as_slice()
+    }
+}
+
+impl<'a> Descriptors<'a> {
+    const fn as_slice(&self) -> &[Descriptor<'a>] {
+        match self {
+            Self::Listed(listed) => listed,
+            Self::One(one) => slice::from_ref(one),
+        }
+    }
+}
+
+impl PartialEq for Descriptors<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Descriptors<'_> {}
+
+impl<'a, const N: usize> From<(&'a str, &'a [(&'a str, &'a str); N])> for Request<'a> {
+    fn from((domain, entries): (&'a str, &'a [(&'a str, &'a str); N])) -> Self {
+        Self::from((domain, entries.as_slice()))
+    }
+}
+
+impl<'a> From<(&'a str, &'a [(&'a str, &'a str)])> for Request<'a> {
+    fn from((domain, entries): (&'a str, &'a [(&'a str, &'a str)])) -> Self {
+        let descriptors = Descriptors::One(Descriptor::new(entries));
+        Self { descriptors, ..Self::new(domain, &[]) }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [(&'a str, &'a str); N]> for Request<'a> {
+    fn from(entries: &'a [(&'a str, &'a str); N]) -> Self {
+        Self::from((Self::DEFAULT_DOMAIN, entries.as_slice()))
+    }
+}
+
+impl<'a> From<&'a [(&'a str, &'a str)]> for Request<'a> {
+    fn from(entries: &'a [(&'a str, &'a str)]) -> Self {
+        Self::from((Self::DEFAULT_DOMAIN, entries))
+    }
+}
+
+impl<'a> From<&Request<'a>> for Request<'a> {
+    fn from(request: &Request<'a>) -> Self {
+        *request
     }
 }
 

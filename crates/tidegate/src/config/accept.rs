@@ -1,8 +1,9 @@
 //! The walk over one table: every entry is read by the field of its name, or reported as unknown.
 
-use super::hints::{FIELD, Known, Quotes, instead, nearest, shown};
+use super::hints::{FIELD, Known, Quotes, instead, nearest};
 use super::source::Report;
 use super::table::{Entry, Table};
+use tidegate_core::text::shown;
 
 /// Reads a field into the target; `None` when the value was wrong, which has then been reported.
 pub(super) type Read<'t, T> = fn(&mut T, &Entry<'t>, &mut Report<'_>) -> Option<()>;

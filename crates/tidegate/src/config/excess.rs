@@ -4,13 +4,13 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::accept::Level;
-use super::length::parse_duration;
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{choice, how_long, whole, wrong};
 use super::vocabulary::ON_EXCESS;
 use crate::OnExcess;
 use crate::rules::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+use tidegate_core::text::parse_duration;
 
 /// The values expected in a message.
 const EXPECTED: &str = "\"reject\", or { wait = \"2s\", max_waiters = 100 }";

@@ -3,8 +3,6 @@
 /// Longer names are not compared: they were not meant, and comparing takes the product of two
 /// lengths.
 const LONGEST_COMPARED: usize = 64;
-/// Longer texts are cut when they are shown in a message.
-const LONGEST_SHOWN: usize = 48;
 
 /// A name that exists and its other names, as [`plain`] letters.
 pub(super) type Known = Called<'static>;
@@ -65,13 +63,6 @@ pub(super) fn one_of(words: &[Called<'_>], quoted: Quotes) -> String {
     }
 }
 
-/// A text of the file as shown in a message: short, and without control characters.
-pub(super) fn shown(text: &str) -> String {
-    let cut: String = text.chars().take(LONGEST_SHOWN).collect();
-    let more = if cut.len() < text.len() { "..." } else { "" };
-    format!("{}{more}", cut.escape_debug())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,11 +97,5 @@ mod tests {
         for given in ["", "lru", "---", "colour", endless.as_str()] {
             assert_eq!(nearest(given, WORDS), None, "{given}");
         }
-    }
-
-    #[test]
-    fn shown_texts_are_short_and_harmless() {
-        assert_eq!(shown("a\u{1b}b\n"), "a\\u{1b}b\\n");
-        assert_eq!(shown(&"x".repeat(100)).len(), LONGEST_SHOWN + 3);
     }
 }

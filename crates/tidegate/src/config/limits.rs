@@ -4,10 +4,10 @@ use std::time::Duration;
 use tidegate_core::{Field, Limit};
 use toml::de::DeValue;
 
-use super::rate::parse_rate;
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{parsed, whole, wrong};
+use tidegate_core::text::parse_rate;
 
 /// The value expected of `rate`, in a message.
 pub(super) const RATE: &str = "units per time as a text, such as \"100/s\" or \"200/60s\"";

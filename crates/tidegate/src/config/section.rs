@@ -1,7 +1,9 @@
 //! A section of a program's own, beside those of the rules: a table of fields, each with the kind
 //! of its value.
 
-use super::hints::{Called, FIELD, instead, shown};
+use tidegate_core::text::shown;
+
+use super::hints::{Called, FIELD, instead};
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{flag, kind, text, whole, wrong};

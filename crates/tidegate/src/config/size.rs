@@ -1,8 +1,8 @@
 //! Amounts of memory as text: `"64MiB"`.
 
-use super::hints::shown;
-use super::length::{spaceless, split_number};
-use super::value_error::ValueError;
+use tidegate_core::ValueError;
+use tidegate_core::text::shown;
+use tidegate_core::text::{spaceless, split_number};
 
 /// All units; each letter alone, and as decimal unit, is understood in hints only.
 const UNITS: [(&str, u64); 5] =

@@ -6,12 +6,12 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::accept::Level;
-use super::length::parse_duration;
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{parsed, text, whole, wrong};
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
 use crate::{Policy, Secret, StoreSettings, StoreUrl};
+use tidegate_core::text::parse_duration;
 
 /// The contents of the section.
 #[derive(Default)]

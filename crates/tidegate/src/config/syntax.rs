@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::hints::shown;
 use super::source::{Report, Span};
 use super::table::Table;
+use tidegate_core::text::shown;
 
 const DUPLICATE: &str = "duplicate key";
 /// The starts of the parser's messages for a text that ends inside an array or inline table.

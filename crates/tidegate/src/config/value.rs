@@ -4,12 +4,13 @@ use std::time::Duration;
 use tidegate_core::Field;
 use toml::de::DeValue;
 
-use super::hints::{Known, TEXT, instead, shown};
-use super::length::parse_duration;
+use super::hints::{Known, TEXT, instead};
 use super::source::Report;
 use super::table::{Entry, Table};
-use super::value_error::ValueError;
 use crate::rules::MAX_KEYS_EXPECTED;
+use tidegate_core::ValueError;
+use tidegate_core::text::parse_duration;
+use tidegate_core::text::shown;
 
 /// Reports that a value is not what the field expects.
 pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {

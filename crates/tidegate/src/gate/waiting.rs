@@ -21,7 +21,8 @@ use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
 impl<C: Clock> Gate<C> {
     /// The number of waiters that would be admitted before this request.
     #[must_use]
-    pub fn waiting(&self, request: &Request<'_>) -> usize {
+    pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
+        let request = &request.into();
         let met = self.met_at_all(&self.memory.newest(), request);
         let queues = met.iter().map(queue_of);
         queues.map(|queue| self.queues.len(&queue)).sum()
@@ -45,7 +46,8 @@ impl<C: Clock> Gate<C> {
     /// assert!(gate.check_unless_waiting(&request).is_none(), "`check_in_turn` would wait");
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
-    pub fn check_unless_waiting(&self, request: &Request<'_>) -> Option<Answer<'_>> {
+    pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
+        let request = &request.into();
         let stepped = self.step(request, &self.clock, Step::Ask);
         let (policy, longest) = (&stepped.generation.policy, request.longest_wait().into());
         let waits =
@@ -154,7 +156,8 @@ impl<C: Timer> Gate<C> {
     /// # drop(second);
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
-    pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
+    pub async fn acquire<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         let (mut waiter, early) = self.arrive(request);
         let done = match early {
             Some(done) => done,
@@ -166,7 +169,8 @@ impl<C: Timer> Gate<C> {
 
     /// Waits like [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is returned and not
     /// waited for. For servers that decide on behalf of clients, and pass the answer on.
-    pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+    pub async fn check_in_turn<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         match self.check_unless_waiting(request) {
             Some(answer) => answer,
             // Rare and large: boxed, so that the futures around it stay small and cheap to move.
@@ -203,7 +207,8 @@ impl<C: Park> Gate<C> {
     /// assert!(!gate.acquire_blocking(&hasty).is_allowed()); // at once
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
-    pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
+    pub fn acquire_blocking<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         let (mut waiter, early) = self.arrive(request);
         let done = early.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
         let done = waiter.hold_blocking(done, &self.clock);

@@ -19,10 +19,9 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 /// key that is being limited is never forgotten.
 ///
 /// ```
-/// use std::time::Duration;
 /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
 ///
-/// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(3600)))?;
+/// let per_user = KeyedLimiter::new(Spec::per_hour(1).algorithm(AlgorithmKind::FixedWindow))?;
 /// assert!(per_user.admits("alice", 1));
 /// assert!(!per_user.admits("alice", 1));
 /// assert!(per_user.admits("bob", 1));
@@ -77,12 +76,12 @@ pub struct KeyedLimiter<C = SystemClock> {
 }
 
 impl KeyedLimiter {
-    /// Creates limiters that use the system's clock, at most a million; more keys share one
-    /// limiter.
+    /// Creates limiters that use the system's clock, of a [`Spec`] or of a rate such as `"50/s"`; at most a million, more
+    /// keys share one limiter.
     ///
     /// # Errors
-    /// Returns every invalid field of the spec.
-    pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
+    /// Returns the error of a text that is no rate, or every invalid field of the spec.
+    pub fn new(spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Result<Self, RuleErrors> {
         Self::with_clock(spec, SystemClock::new())
     }
 }
@@ -91,8 +90,12 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Creates limiters that use `clock`.
     ///
     /// # Errors
-    /// Returns every invalid field of the spec.
-    pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
+    /// Returns the error of a text that is no rate, or every invalid field of the spec.
+    pub fn with_clock(
+        spec: impl TryInto<Spec, Error: Into<RuleErrors>>,
+        clock: C,
+    ) -> Result<Self, RuleErrors> {
+        let spec = spec.try_into().map_err(Into::into)?;
         let base = clock.never_steps_back().then(|| clock.now());
         let (rule, caps) = (Rule::new(spec)?, RuleSpec::new("", spec));
         let limiters = Limiters::new(&rule, &caps, base);
@@ -154,10 +157,9 @@ impl<C: Clock> KeyedLimiter<C> {
     /// has no limiter of its own to reset.
     ///
     /// ```
-    /// use std::time::Duration;
     /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
     ///
-    /// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(3600)))?;
+    /// let per_user = KeyedLimiter::new(Spec::per_hour(1).algorithm(AlgorithmKind::FixedWindow))?;
     /// assert!(per_user.admits("alice", 1));
     /// assert!(!per_user.admits("alice", 1));
     /// per_user.reset("alice");

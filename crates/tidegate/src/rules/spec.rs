@@ -1,7 +1,7 @@
 //! A rule as it is written; nothing is checked until a policy is built from it.
 
 use std::time::Duration;
-use tidegate_core::{Limit, Spec};
+use tidegate_core::{Limit, RuleErrors, Spec};
 
 use crate::request::Request;
 use crate::rules::OnFull;
@@ -102,6 +102,8 @@ pub struct RuleSpec {
     pub mode: Mode,
     /// The algorithm of its limiters, with its values.
     pub spec: Spec,
+    /// The error of a text in place of `spec`.
+    pub(crate) unread: Option<RuleErrors>,
     /// The most limiters kept, from 1 to 10^9: a hard cap (default one million). If states do not fit a word each,
     /// the rule's `max_memory` (default 1 GiB) is another cap.
     pub max_keys: Option<usize>,
@@ -132,10 +134,24 @@ pub struct RuleSpec {
 }
 
 impl RuleSpec {
-    /// Creates a rule of the default domain that matches every descriptor and keeps one limiter for all.
+    /// Creates a rule of the default domain that matches every descriptor and keeps one limiter for all, of a [`Spec`] or
+    /// of a rate such as `"50/s"`. [`Policy::new`](crate::Policy::new) returns the error of another text.
+    ///
+    /// ```
+    /// use tidegate::{Policy, RuleSpec};
+    ///
+    /// assert!(Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])]).is_ok());
+    /// let wrong = Policy::new(vec![RuleSpec::new("per-user", "10 a second")]).unwrap_err();
+    /// assert!(wrong.to_string().contains("is not a rate"), "{wrong}");
+    /// ```
     #[must_use]
-    pub fn new(name: impl Into<String>, spec: Spec) -> Self {
+    pub fn new(name: impl Into<String>, spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Self {
+        let (spec, unread) = match spec.try_into() {
+            Ok(spec) => (spec, None),
+            Err(error) => (Spec::per_second(0), Some(error.into())),
+        };
         Self {
+            unread,
             name: name.into(),
             domain: Request::DEFAULT_DOMAIN.to_owned(),
             when: Vec::new(),

@@ -10,7 +10,8 @@ use crate::store::redis::script::{self, Step};
 
 impl SharedGate {
     /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing.
-    pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
+    pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.origin());
         match self.banned(&store, &met, origin).await {
@@ -45,14 +46,16 @@ impl SharedGate {
     ///     gate.available(&Request::new("default", &[Descriptor::new(&entries)])).await
     /// }
     /// ```
-    pub async fn available(&self, request: &Request<'_>) -> u64 {
+    pub async fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
+        let request = &request.into();
         self.peek(&request.without_id()).await.least(|decision| decision.remaining)
     }
 
     /// Returns the least `limit` of the request: a limit, the capacity of a bucket, or the places of a queue;
     /// `u64::MAX` if no limit matches. While the store is unavailable, a rule that is decided in process counts
     /// with this node's share, and one that is open does not count.
-    pub async fn capacity(&self, request: &Request<'_>) -> u64 {
+    pub async fn capacity<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
+        let request = &request.into();
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.without_id().origin());
         self.look_at(&store, &met, origin).await.least(|decision| decision.limit)

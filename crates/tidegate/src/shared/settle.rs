@@ -55,7 +55,11 @@ impl SharedGate {
     ///
     /// # Errors
     /// The store did not reply. Whether anything was given back is known only if nothing was sent.
-    pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
+    pub async fn refund<'r>(
+        &self,
+        request: impl Into<Request<'r>>,
+    ) -> Result<Answer<'_>, StoreError> {
+        let request = &request.into();
         let (store, deadline) = (self.newest(), self.client.deadline());
         let all = ToSettle::of(self.met_to_settle(&store, request, 0));
         let answer = self.settle_all(&store, &all, false, deadline).await?;
@@ -67,11 +71,12 @@ impl SharedGate {
     ///
     /// # Errors
     /// The store did not reply. Whether anything was settled is known only if nothing was sent.
-    pub async fn settle(
+    pub async fn settle<'r>(
         &self,
-        request: &Request<'_>,
+        request: impl Into<Request<'r>>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
+        let request = &request.into();
         let (store, deadline) = (self.newest(), self.client.deadline());
         let all = ToSettle::of(self.met_to_settle(&store, request, actual));
         let answer = self.settle_all(&store, &all, true, deadline).await?;
@@ -125,7 +130,8 @@ impl SharedGate {
     ///
     /// # Errors
     /// The store did not reply. Whether they were reset is known only if nothing was sent.
-    pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
+    pub async fn reset<'r>(&self, request: impl Into<Request<'r>>) -> Result<usize, StoreError> {
+        let request = &request.into();
         let store = self.newest();
         let met = self.met_at_all(&store, request);
         self.lift_bans(&met);

@@ -37,7 +37,8 @@ impl Wake for Bell {
 impl SharedGate {
     /// Returns how many requests in this process wait in front of this one.
     #[must_use]
-    pub fn waiting(&self, request: &Request<'_>) -> usize {
+    pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
+        let request = &request.into();
         let met = self.met(&self.newest(), request);
         met.iter().map(|met| self.queues().len(&self.queue_of(met))).sum()
     }
@@ -56,7 +57,8 @@ impl SharedGate {
     /// units that it still takes are given back as soon as that is known. There are two exceptions: a queue
     /// keeps them, because its later slots are already promised, and so does a request with an id, because it
     /// may be asked again.
-    pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
+    pub async fn acquire<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         let mut answer = self.in_turn(request).await;
         let left = self.left_of_delay(request, &answer).await;
         if !left.is_zero() {
@@ -85,7 +87,8 @@ impl SharedGate {
 
     /// Decides like [`SharedGate::acquire`], but resolves as soon as the request is admitted: the answer
     /// contains the `delay`, which the caller has to wait for.
-    pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+    pub async fn check_in_turn<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        let request = &request.into();
         let answer = self.in_turn(request).await;
         self.conclude(request, answer)
     }

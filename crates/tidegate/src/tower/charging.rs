@@ -58,7 +58,7 @@ impl From<&Answer<'_>> for Took {
 /// afterwards.
 pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, took: &Took) -> Fields {
     gate.settle_those(request, 0, |all| took.keep_takers(all));
-    Fields::from(&gate.peek(&Request::new(request.domain(), &at_no_cost(request))))
+    Fields::from(&gate.peek(Request::new(request.domain(), &at_no_cost(request))))
 }
 
 /// The descriptors of a finished request, with no cost, so that the answer has no `retry_after`.

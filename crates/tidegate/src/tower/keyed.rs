@@ -3,7 +3,7 @@
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::{Micros, RuleErrors, Spec, Timestamp};
 
 use super::charging::Took;
 use super::client_ip::ClientIp;
@@ -31,6 +31,23 @@ const HOW_TO_HAVE_ADDRESSES: &str = "tidegate: RateLimitLayer::per_ip refuses re
      extension `tidegate::tower::PeerAddr`";
 
 impl RateLimitLayer {
+    /// Limits each network address to a rate such as `"60/m"`, or to a [`Spec`]; refuses requests above it immediately. At
+    /// most a million addresses are kept, and [`RateLimitLayer::per_address`] says what an address is, and that a request
+    /// without one is refused with 500.
+    ///
+    /// # Errors
+    /// Returns the error of a text that is no rate, or every invalid field of the spec.
+    ///
+    /// ```
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_ip("60/m")?;
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    pub fn per_ip(spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Result<Self, RuleErrors> {
+        Ok(Self::per_address(Arc::new(KeyedLimiter::new(spec)?), ClientIp::peer()))
+    }
+
     /// Limits each caller by the limiter of their network address, in place of the rules of a gate; refuses requests
     /// above it immediately. This is the layer that costs a request least.
     ///
@@ -51,11 +68,14 @@ impl RateLimitLayer {
     ///
     /// let per_minute = Spec::new(AlgorithmKind::TokenBucket, 60, Duration::from_secs(60));
     /// let limiter = Arc::new(KeyedLimiter::new(per_minute)?);
-    /// let layer = RateLimitLayer::per_ip(limiter, ClientIp::peer());
+    /// let layer = RateLimitLayer::per_address(limiter, ClientIp::peer());
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn per_ip<C: Timer + 'static>(limiter: Arc<KeyedLimiter<C>>, address: ClientIp) -> Self {
+    pub fn per_address<C: Timer + 'static>(
+        limiter: Arc<KeyedLimiter<C>>,
+        address: ClientIp,
+    ) -> Self {
         Self::with(Keyed::new(PER_IP, limiter, None), Entries::by_address(address))
     }
 

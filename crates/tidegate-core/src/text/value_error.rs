@@ -1,6 +1,7 @@
 //! The error of a text that cannot be read as the expected value.
 
-use std::fmt;
+use alloc::string::String;
+use core::fmt;
 
 /// Why a text is not the value it should be; it says what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +10,10 @@ pub struct ValueError {
 }
 
 impl ValueError {
-    pub(super) fn new(message: String) -> Self {
+    /// Creates the error of a text that is read elsewhere.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(message: String) -> Self {
         Self { message }
     }
 }
@@ -20,4 +24,4 @@ impl fmt::Display for ValueError {
     }
 }
 
-impl std::error::Error for ValueError {}
+impl core::error::Error for ValueError {}

@@ -1,12 +1,13 @@
 //! Rates as text: `"100/s"`, `"200/60s"`, `"7/250ms"`.
 
-use std::time::Duration;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::time::Duration;
 
-use tidegate_core::Micros;
-
-use super::hints::shown;
 use super::length::{decimal, meant, parse_duration, spaceless, split_number};
+use super::shown;
 use super::value_error::ValueError;
+use crate::time::Micros;
 
 const EXPECTED: &str = "expected units per time, such as \"100/s\", \"200/60s\" or \"7/250ms\"";
 /// Longer texts are not searched for what they may have meant.
@@ -19,7 +20,7 @@ const LONGEST_MEANT: usize = 64;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::config::parse_rate;
+/// use tidegate_core::text::parse_rate;
 ///
 /// assert_eq!(parse_rate("100/s"), Ok((100, Duration::from_secs(1))));
 /// assert_eq!(parse_rate("7/250ms"), Ok((7, Duration::from_millis(250))));

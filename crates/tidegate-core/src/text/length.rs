@@ -1,11 +1,12 @@
 //! Lengths of time as text: `"250ms"`, `"60s"`.
 
-use std::time::Duration;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::time::Duration;
 
-use tidegate_core::Shown;
-
-use super::hints::shown;
+use super::shown;
 use super::value_error::ValueError;
+use crate::time::Shown;
 
 /// A day in microseconds.
 const DAY_US: u64 = 86_400_000_000;
@@ -42,7 +43,7 @@ const LONGEST_MEANT: usize = 64;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::config::parse_duration;
+/// use tidegate_core::text::parse_duration;
 ///
 /// assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
 /// assert_eq!(
@@ -81,7 +82,7 @@ fn not_a_length(text: &str) -> ValueError {
 
 /// The length that another text may have meant, as it should be written: `1 sec` is `1s`, `60` is
 /// `60s`, `1.5s` is `1500ms`, `1h30m` is `90m`.
-pub(super) fn meant(text: &str) -> Option<String> {
+pub fn meant(text: &str) -> Option<String> {
     if text.len() > LONGEST_MEANT {
         return None;
     }
@@ -108,13 +109,13 @@ fn sum(mut text: &str) -> Option<Duration> {
 }
 
 /// The text in lower case, without blanks and underscores.
-pub(super) fn spaceless(text: &str) -> String {
+pub fn spaceless(text: &str) -> String {
     let dropped = |c: &char| c.is_whitespace() || *c == '_';
     text.chars().filter(|c| !dropped(c)).flat_map(char::to_lowercase).collect()
 }
 
 /// The longest prefix of characters that belong, and the rest.
-pub(super) fn split_number(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
+pub fn split_number(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 
@@ -130,7 +131,7 @@ fn scaled(number: &str, unit_us: u64) -> Option<u64> {
 }
 
 /// A decimal as a fraction: `1.25` is 125 / 100.
-pub(super) fn decimal(number: &str) -> Option<(u128, u128)> {
+pub fn decimal(number: &str) -> Option<(u128, u128)> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let scale = 10_u128.checked_pow(u32::try_from(part.len()).ok()?)?;
     format!("{whole}{part}").parse().ok().map(|digits| (digits, scale))
