@@ -6,8 +6,7 @@ use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Descriptor, Duration, Gate, KeyedLimiter, MAX_LIMIT, Policy, Request, RuleSpec,
-    Spec,
+    AlgorithmKind, Descriptor, Gate, KeyedLimiter, MAX_LIMIT, Policy, Request, RuleSpec, Spec,
 };
 use std::time::Duration;
 

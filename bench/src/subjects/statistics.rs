@@ -7,7 +7,7 @@ use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
 use ::tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Duration, Gate, Limiter, Policy, Request, RuleSpec,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limiter, Policy, Request, RuleSpec,
     RuleStatistics, Spec, Statistics, SystemClock,
 };
 use std::hint::black_box;
