@@ -52,7 +52,9 @@ fn judge_question(question: &Question<'_>, written: &Value, in_batch: bool) {
         assert_eq!(descriptors.len(), items.len(), "{written}");
         let usual = written["cost"].as_u64().unwrap_or(1);
         descriptors.iter().zip(items).for_each(|(asked, item)| judge_item(asked, item, usual));
-        let longest = written["max_wait_ms"].as_u64().map_or(Duration::MAX, Duration::from_millis);
+        let longest = written["max_wait_ms"]
+            .as_u64()
+            .map_or(Duration::from_micros(u64::MAX), Duration::from_millis);
         let longest = if in_batch { Duration::ZERO } else { longest };
         assert_eq!(request.longest_wait(), longest, "{written}");
         assert_eq!(request.id(), written["request_id"].as_str(), "{written}");

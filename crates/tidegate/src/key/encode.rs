@@ -29,9 +29,9 @@ use smallvec::SmallVec;
 ///
 /// ```
 /// use std::net::Ipv4Addr;
-/// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
+/// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
 ///
-/// let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(3_600));
+/// let spec = Spec::per_hour(1).algorithm(AlgorithmKind::FixedWindow);
 /// let limiter = KeyedLimiter::new(spec)?;
 /// assert!(limiter.admits("7", 1) && limiter.admits(7, 1) && !limiter.admits(7_u64, 1));
 /// assert!(limiter.admits(Ipv4Addr::LOCALHOST, 1));

@@ -56,7 +56,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_usage(&spec, mistakes);
     check_entries(&spec, mistakes);
     let when = patterns(&spec, mistakes);
-    let read = spec.unread.clone().map_or_else(|| Rule::new(spec.spec), Err);
+    let read = spec.unread.clone().map_or_else(|| Rule::new(spec.spec), |errors| Err(*errors));
     let base = mistakes.values(Place::Rule, read);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     Some(PolicyRule::new(Checked { when, base: base?, overrides, spec }))

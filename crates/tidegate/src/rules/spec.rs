@@ -103,7 +103,7 @@ pub struct RuleSpec {
     /// The algorithm of its limiters, with its values.
     pub spec: Spec,
     /// The error of a text in place of `spec`.
-    pub(crate) unread: Option<RuleErrors>,
+    pub(crate) unread: Option<Box<RuleErrors>>,
     /// The most limiters kept, from 1 to 10^9: a hard cap (default one million). If states do not fit a word each,
     /// the rule's `max_memory` (default 1 GiB) is another cap.
     pub max_keys: Option<usize>,
@@ -148,7 +148,7 @@ impl RuleSpec {
     pub fn new(name: impl Into<String>, spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Self {
         let (spec, unread) = match spec.try_into() {
             Ok(spec) => (spec, None),
-            Err(error) => (Spec::per_second(0), Some(error.into())),
+            Err(error) => (Spec::per_second(0), Some(Box::new(error.into()))),
         };
         Self {
             unread,

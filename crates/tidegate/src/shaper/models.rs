@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use loom::thread::{self, Thread};
-use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Spec, Timestamp};
 
 use super::queue::{Next, ShapingQueue};
 use super::state::ShaperState;
@@ -24,7 +25,7 @@ fn explore(interruptions: usize, model: impl Fn(Queue) + Sync + Send + 'static) 
     builder.preemption_bound = Some(interruptions);
     builder.max_branches = 20_000;
     builder.check(move || {
-        let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
+        let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1));
         let queue = ShapingQueue::new(spec).expect("a sound rule");
         model(Arc::new(ShaperState::new(queue, NOW)));
     });

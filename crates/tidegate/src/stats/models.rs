@@ -6,8 +6,9 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::Timestamp;
 
 use super::half_seconds::HALF_SECOND_US;
 use super::{Snapshot, Statistics};
@@ -90,8 +91,8 @@ fn a_reader_never_mixes_two_windows() {
     );
 }
 
-const fn us(us: u64) -> Micros {
-    Micros::from_micros(us)
+const fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
 }
 
 /// Checks a window whose successes took 7 and 9, or one of them, or none.
@@ -136,8 +137,8 @@ fn a_late_least_time_does_not_go_to_the_next_half_second() {
 
 /// One unit has passed in half second 1, and one is borrowed from half second 3.
 fn one_borrowed(stats: &Stats) {
-    assert_eq!(stats.occupy_at(1, 1, 1, half(1)), Some(Micros::ZERO));
-    assert_eq!(stats.occupy_at(1, 1, 1, half(1)), Some(Micros::from_secs(1)));
+    assert_eq!(stats.occupy_at(1, 1, 1, half(1)), Some(Duration::ZERO));
+    assert_eq!(stats.occupy_at(1, 1, 1, half(1)), Some(Duration::from_secs(1)));
 }
 
 #[test]
@@ -176,7 +177,7 @@ fn the_last_unit_is_not_borrowed_twice() {
         |stats, one, other| {
             let mut waits = [one, other];
             waits.sort_unstable();
-            assert_eq!(waits, [Some(Micros::ZERO), Some(Micros::from_secs(1))]);
+            assert_eq!(waits, [Some(Duration::ZERO), Some(Duration::from_secs(1))]);
             assert_eq!(two_seconds(stats).map(|second| second.pass), [1, 1]);
         },
     );

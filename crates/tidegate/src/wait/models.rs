@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use loom::thread::{self, Thread};
 use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
@@ -110,7 +111,7 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
 
 /// A limiter of one unit, which is taken.
 fn taken() -> Arc<Limiter<Still>> {
-    let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(100));
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(100));
     let limiter = Limiter::with_clock(spec, Still).expect("a sound rule");
     assert!(limiter.admits(1));
     Arc::new(limiter)

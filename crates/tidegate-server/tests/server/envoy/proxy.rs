@@ -61,12 +61,14 @@ impl Envoy {
         Self::run(upstream, &text).await
     }
 
-    /// The proxy of the compose file, which answers by itself what may pass.
+    /// The proxy of the compose file.
     pub(crate) async fn of_compose(server: &Server) -> Self {
         let at = format!("address: 127.0.0.1, port_value: {}", server.grpc.port());
+        let upstream = Upstream::start().await;
         let text = replaced(COMPOSE, "address: tidegate, port_value: 8081", &at);
-        let text = with_test_ports(&text);
-        Self::run(Upstream::start().await, &text).await
+        let hello = format!("address: 127.0.0.1, port_value: {}", upstream.at.port());
+        let text = replaced(&text, "address: hello, port_value: 80 ", &format!("{hello} "));
+        Self::run(upstream, &with_test_ports(&text)).await
     }
 
     async fn run(upstream: Upstream, text: &str) -> Self {

@@ -10,9 +10,10 @@ mod several;
 mod tables;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_core::{
-    AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Pack, Packing, Rule, Spec, Timestamp,
+    AlgorithmKind, Anchor, Decide, FixedWindow, Pack, Packing, Rule, Spec, Timestamp,
 };
 
 use super::build::budget_of;
@@ -28,9 +29,9 @@ use crate::step::Step;
 /// The base of packed times.
 const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 /// The window of all limiters.
-const WINDOW: Micros = Micros::from_secs(1);
+const WINDOW: Duration = Duration::from_secs(1);
 /// The instant at which the threads run.
-const NOW: Timestamp = BASE.plus(WINDOW);
+const NOW: Timestamp = Timestamp::from_micros(BASE.as_micros() + 1_000_000);
 
 /// Runs a model under every interleaving with at most `interruptions` of a thread that could go on.
 fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -59,7 +60,7 @@ fn spec(limit: u64) -> Spec {
 
 /// A table of such limiters, with room for `most_keys`; further keys are refused.
 fn table(limit: u64, most_keys: usize) -> Arc<Packed<FixedWindow>> {
-    let algorithm = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
+    let algorithm = FixedWindow::build(&spec(limit), limit, WINDOW.into()).expect("a sound rule");
     let caps = RuleSpec::new("", spec(limit)).max_keys(most_keys, OnFull::Refuse);
     let rule = Rule::new(spec(limit)).expect("a sound rule");
     let succession = Succession::new(rule, BASE, Vec::new());
@@ -93,7 +94,7 @@ const MANY: u64 = 10_000;
 /// A spec of `limit` times as many units per window, with a state of two words.
 fn two_words(limit: u64) -> Spec {
     let spec = spec(limit * MANY);
-    let algorithm = FixedWindow::build(&spec, limit * MANY, WINDOW).expect("a sound rule");
+    let algorithm = FixedWindow::build(&spec, limit * MANY, WINDOW.into()).expect("a sound rule");
     assert_eq!(algorithm.packing(), Packing::Two);
     spec
 }
