@@ -69,7 +69,7 @@ fn rate(matched: &Matched<'_>) -> Rate {
     let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
         return Rate::none(holds);
     };
-    let whole = u128::from(holds) * u128::from(window.as_micros());
+    let whole = u128::from(holds) * window.as_micros();
     let fills = whole.div_ceil(u128::from(limit.max(1)));
     Rate::new(holds, u64::try_from(fills).unwrap_or(u64::MAX))
 }

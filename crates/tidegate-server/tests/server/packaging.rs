@@ -19,8 +19,8 @@ fn text(file: &str) -> String {
 /// The rules in the configuration map of Kubernetes.
 fn rules_of_kubernetes() -> String {
     let all = text("kubernetes.yaml");
-    let (_, after) = all.split_once("  rules.toml: |\n").expect("a file of rules");
-    let (rules, _) = after.split_once("---\n").expect("more than one resource");
+    let (_, after) = all.split_once("  rules.toml: |\n").unwrap();
+    let (rules, _) = after.split_once("---\n").unwrap();
     rules.lines().map(|line| line.trim_start().to_owned() + "\n").collect()
 }
 
