@@ -124,7 +124,7 @@ pub fn wrk(at: SocketAddr, length: Duration) -> Result<Load, String> {
 /// # Errors
 /// When it is missing, or an answer is not one of success.
 pub fn wrk_by(script: &str, at: SocketAddr, length: Duration) -> Result<Load, String> {
-    let folder = folder_with("wrk.lua", &format!("{script}\n{MEASURED}"))?;
+    let folder = folder_with("wrk.lua", format!("{script}\n{MEASURED}"))?;
     let mut program = Command::new("wrk");
     program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-d", &seconds(length)]);
     program.arg("-s").arg(folder.path().join("wrk.lua")).arg(format!("http://{at}"));

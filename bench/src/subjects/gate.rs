@@ -63,7 +63,7 @@ impl Subject for OfGate {
     fn decide(&self, ask: &Ask) -> bool {
         let entries = [("user", ask.key.as_str()), ("path", "0")];
         let descriptors = [Descriptor::new(&entries)];
-        self.0.check(&Request::new("default", &descriptors)).is_allowed()
+        self.0.check(Request::new("default", &descriptors)).is_allowed()
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
         let descriptors = [Descriptor::new(&entries)];
         for (name, rules, met) in GATES {
             let gate = gate(Rule::PLENTY, rules, met);
-            let answer = gate.check(&Request::new("default", &descriptors));
+            let answer = gate.check(Request::new("default", &descriptors));
             assert_eq!((gate.keys(), answer.matched().len()), (met, met), "{name}");
         }
     }

@@ -100,7 +100,7 @@ struct OfGate(Gate);
 impl Subject for OfGate {
     fn decide(&self, _: &Ask) -> bool {
         let descriptors = [Descriptor::new(&[])];
-        self.0.check(&Request::new("default", &descriptors)).is_allowed()
+        self.0.check(Request::new("default", &descriptors)).is_allowed()
     }
 }
 

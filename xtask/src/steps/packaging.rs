@@ -45,7 +45,6 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     hold(KUBERNETES, linter(&linters, "kubernetes-validate").args(["--strict", KUBERNETES]))?;
     hold(CONTAINERFILE, linter(&linters, "hadolint").arg(CONTAINERFILE))?;
     let mut proxy = Command::new(envoy(&context.tools()));
-    // In compose the name of a container leads to it; a validation resolves no names.
     hold(ENVOY, proxy.args(["--mode", "validate", "--log-level", "warning", "-c", ENVOY]))?;
     let remark = match service(&root)? {
         None => format!("{SERVICE} was not checked: there is no systemd-analyze"),
