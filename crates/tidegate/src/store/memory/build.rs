@@ -46,7 +46,7 @@ impl Build<'_> {
         Arc::new(RuledTable::under(Arc::clone(self.budget), succession))
     }
 
-    /// Whether states under a rule fit one word, so that their bytes are not counted.
+    /// Whether states under a rule fit into their words.
     pub(super) fn packs(self, rule: &Rule) -> bool {
         rule.visit(Packs).unwrap_or(true) && self.base.is_some()
     }
@@ -63,17 +63,9 @@ impl Visitor for Building<'_> {
     fn visit<R: Algorithm>(self, algorithm: &R) -> SharedTable {
         let Self { build, succession } = self;
         let (algorithm, budget) = (algorithm.clone(), Arc::clone(build.budget));
-        match (algorithm.packing(), build.base) {
-            (Packing::One, Some(base)) => {
-                Arc::new(Packed::<R, 3, 1>::new(algorithm, base, budget, succession))
-            }
-            (Packing::Two, Some(base)) => {
-                Arc::new(Packed::<R, 2, 2>::new(algorithm, base, budget, succession))
-            }
-            (Packing::Six, Some(base)) => {
-                Arc::new(Packed::<R, 1, 6>::new(algorithm, base, budget, succession))
-            }
-            _ => Arc::new(Sharded::of_one_rule(algorithm, budget, succession)),
+        match build.base.filter(|_| algorithm.packing() == Packing::One) {
+            Some(base) => Arc::new(Packed::new(algorithm, base, budget, succession)),
+            None => Arc::new(Sharded::of_one_rule(algorithm, budget, succession)),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Limiters whose states fit one word, two or six: three, two or one to a cache line, with their fingerprints.
+//! Limiters whose states fit one word: three to a cache line, with their fingerprints.
 //!
-//! A debt may not fit: the first word is then marked, and the state is spilled.
+//! A debt may not fit: the word is then marked, and the state is spilled.
 
 mod alone;
 mod chains;
@@ -11,17 +11,16 @@ mod migrate;
 mod spilled;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod words;
 
 use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Timestamp};
 
-use super::budget::{Budget, Need};
+use super::budget::Budget;
 use super::entry::Entry;
 use super::fixed::FixedEntry;
 use super::overflow::Overflow;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, stays_whole};
 use super::preview::{Preview, preview};
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
@@ -30,7 +29,7 @@ use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
-use spilled::{Spilled, is_spilled};
+use spilled::{SPILLED, Spilled};
 
 /// Chains that are swept for idle limiters before one more chain is made.
 const SWEPT_PER_GROWTH: u32 = 2;
@@ -40,11 +39,11 @@ const SWEPT_WHEN_FULL: u32 = 16;
 
 /// A table of packed states.
 #[derive(Debug)]
-pub(super) struct Packed<R: Algorithm, const PLACES: usize = 3, const WORDS: usize = 1> {
+pub(super) struct Packed<R: Algorithm> {
     rules: Parameters<R>,
     /// The base of packed times.
     base: Timestamp,
-    chains: Chains<PLACES, WORDS>,
+    chains: Chains,
     spilled: Spilled<R>,
     pub(super) budget: Arc<Budget>,
     overflow: Overflow<FixedEntry<R>>,
@@ -53,11 +52,7 @@ pub(super) struct Packed<R: Algorithm, const PLACES: usize = 3, const WORDS: usi
     succession: Succession<dyn Table>,
 }
 
-impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
-    /// The bytes that are counted for a limiter of more than one word: a line for the limiters that it has place for,
-    /// and half a line for those that are not full. Those of one word are bounded by their number.
-    const BYTES: usize = if WORDS > 1 { 96 / PLACES } else { 0 };
-
+impl<R: Algorithm> Packed<R> {
     pub(super) fn new(
         algorithm: R,
         base: Timestamp,
@@ -85,7 +80,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         &self,
         fingerprint: Fingerprint,
         generation: GenerationNumber,
-    ) -> Result<Chain<'_, PLACES, WORDS>, Moved> {
+    ) -> Result<Chain<'_>, Moved> {
         // Chains of fingerprints always exist.
         let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
         match self.succession.check(generation) {
@@ -98,17 +93,13 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     /// Moves a limiter to its locked chain, unless that was done. The chain is passed and returned by value, which
     /// keeps it in registers if nothing is moved.
     #[cold]
-    fn move_in<'a>(
-        &self,
-        chain: Chain<'a, PLACES, WORDS>,
-        fingerprint: Fingerprint,
-    ) -> Chain<'a, PLACES, WORDS> {
+    fn move_in<'a>(&self, chain: Chain<'a>, fingerprint: Fingerprint) -> Chain<'a> {
         self.move_to(&chain, fingerprint);
         chain
     }
 
     /// Moves a limiter to its locked chain, unless that was done.
-    fn move_to(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) {
+    fn move_to(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
         if chain.find(fingerprint).is_some() {
             return;
         }
@@ -116,59 +107,89 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let entry = FixedEntry::<R>::adopt(&self.rules, left, &self.succession);
         match entry.and_then(|entry| entry.0) {
             None => self.budget.release(1),
-            Some(state) => {
-                self.budget.resize(0, Self::BYTES);
-                self.add(chain, fingerprint, self.words_of_moved(fingerprint, &state));
+            Some(state) => self.add(chain, fingerprint, self.word_of_moved(fingerprint, &state)),
+        }
+    }
+
+    /// Returns the word for a state from another table. A state that would be cut off is spilled, even without memory
+    /// for it.
+    fn word_of_moved(&self, fingerprint: Fingerprint, state: &R::State) -> u64 {
+        if stays_whole(&self.rules.algorithm, self.base, state, self.succession.at) {
+            return self.pack(state);
+        }
+        self.spilled.adopt(fingerprint, state, &self.budget);
+        SPILLED
+    }
+
+    /// Returns the state that the word of a limiter stands for.
+    #[inline]
+    fn unpack(&self, fingerprint: Fingerprint, word: u64) -> R::State {
+        let spilled = if word == SPILLED { self.spilled.get(fingerprint) } else { None };
+        spilled.unwrap_or_else(|| self.rules.algorithm.unpack(self.base, [word & !SPILLED, 0]))
+    }
+
+    fn pack(&self, state: &R::State) -> u64 {
+        self.rules.algorithm.pack(self.base, state)[0]
+    }
+
+    /// Returns the word for a state. A state that would be cut off, which it `may_be` after a debt, is spilled, or
+    /// cut off if there is no memory for that.
+    fn word(
+        &self,
+        fingerprint: Fingerprint,
+        state: Option<R::State>,
+        may_be: bool,
+        now: Timestamp,
+    ) -> u64 {
+        let is_cut =
+            |state: &R::State| may_be && !stays_whole(&self.rules.algorithm, self.base, state, now);
+        match state {
+            None => 0,
+            Some(state)
+                if is_cut(&state) && self.spilled.keep(fingerprint, &state, &self.budget) =>
+            {
+                SPILLED
             }
+            Some(state) => self.pack(&state),
+        }
+    }
+
+    /// Drops the spilled state of a limiter, if its word says that it has one.
+    #[inline]
+    fn forget_spilled(&self, fingerprint: Fingerprint, word: u64) {
+        if word == SPILLED {
+            self.spilled.forget(fingerprint, &self.budget);
         }
     }
 
     /// Replaces a state; drops the limiter if the state packs to nothing, which is an idle one.
-    fn store(
-        &self,
-        chain: &Chain<'_, PLACES, WORDS>,
-        place: Place<'_, PLACES, WORDS>,
-        fingerprint: Fingerprint,
-        words: [u64; WORDS],
-    ) {
-        if !is_spilled(words) {
+    fn store(&self, chain: &Chain<'_>, place: Place<'_>, fingerprint: Fingerprint, word: u64) {
+        if word != SPILLED {
             self.forget_spilled(fingerprint, place.state());
         }
-        if words == [0; WORDS] {
+        if word == 0 {
             chain.clear(place);
-            self.release(1);
+            self.budget.release(1);
         } else {
-            place.set_state(words);
+            place.set_state(word);
         }
     }
 
     /// Adds a limiter to a claimed place.
-    fn add(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint, words: [u64; WORDS]) {
-        let place = if words == [0; WORDS] { None } else { chain.make_room() };
+    fn add(&self, chain: &Chain<'_>, fingerprint: Fingerprint, word: u64) {
+        let place = if word == 0 { None } else { chain.make_room() };
         match place {
-            Some(place) => place.put(fingerprint, words),
+            Some(place) => place.put(fingerprint, word),
             None => {
-                self.forget_spilled(fingerprint, words);
-                self.release(1);
+                self.forget_spilled(fingerprint, word);
+                self.budget.release(1);
             }
         }
     }
 
-    /// Uncounts limiters and their bytes.
-    fn release(&self, limiters: usize) {
-        self.budget.resize(limiters * Self::BYTES, 0);
-        self.budget.release(limiters);
-    }
-
     /// Finds room for one more limiter, sweeping if necessary; claims it if it `stays`.
     fn find_room(&self, stays: bool, now: Timestamp) -> bool {
-        let need = Need { first: Self::BYTES, next: 0 };
-        let found = || match stays {
-            true if WORDS > 1 => self.budget.claim_with_memory(need),
-            true => self.budget.claim(),
-            false if WORDS > 1 => self.budget.has_memory_for(need),
-            false => self.budget.has_room(),
-        };
+        let found = || if stays { self.budget.claim() } else { self.budget.has_room() };
         found() || {
             self.sweep(SWEPT_WHEN_FULL, now);
             found()
@@ -188,15 +209,15 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     }
 
     /// Drops idle limiters from a locked chain; returns their number.
-    fn sweep_chain(&self, chain: &Chain<'_, PLACES, WORDS>, now: Timestamp) -> usize {
-        let swept = chain.sweep(|fingerprint, words| {
-            let goes = self.rules.algorithm.is_idle(&self.unpack(fingerprint, words), now);
+    fn sweep_chain(&self, chain: &Chain<'_>, now: Timestamp) -> usize {
+        let swept = chain.sweep(|fingerprint, word| {
+            let goes = self.rules.algorithm.is_idle(&self.unpack(fingerprint, word), now);
             if goes {
-                self.forget_spilled(fingerprint, words);
+                self.forget_spilled(fingerprint, word);
             }
             goes
         });
-        self.release(swept);
+        self.budget.release(swept);
         swept
     }
 
@@ -212,8 +233,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     #[inline]
     fn with_found(
         &self,
-        chain: &Chain<'_, PLACES, WORDS>,
-        place: Place<'_, PLACES, WORDS>,
+        chain: &Chain<'_>,
+        place: Place<'_>,
         fingerprint: Fingerprint,
         cost: u64,
         step: Step,
@@ -223,8 +244,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let mut slot = Some(self.unpack(fingerprint, before));
         let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if step.changes(one.verdict, cost) {
-            let may_be_cut = step.owes(cost) || is_spilled(before);
-            self.store(chain, place, fingerprint, self.words(fingerprint, slot, may_be_cut, now));
+            let may_be_cut = step.owes(cost) || before == SPILLED;
+            self.store(chain, place, fingerprint, self.word(fingerprint, slot, may_be_cut, now));
         }
         one
     }
@@ -233,8 +254,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     #[cold]
     fn admits_spilled(
         &self,
-        chain: &Chain<'_, PLACES, WORDS>,
-        place: Place<'_, PLACES, WORDS>,
+        chain: &Chain<'_>,
+        place: Place<'_>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
@@ -246,7 +267,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     #[cold]
     fn with_new(
         &self,
-        chain: Chain<'_, PLACES, WORDS>,
+        chain: Chain<'_>,
         fingerprint: Fingerprint,
         cost: u64,
         step: Step,
@@ -267,7 +288,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if stays {
             let taken = slot.filter(|_| step.changes(one.verdict, cost));
-            self.add(&chain, fingerprint, self.words(fingerprint, taken, step.owes(cost), now));
+            self.add(&chain, fingerprint, self.word(fingerprint, taken, step.owes(cost), now));
             drop(chain);
             self.tend(now);
         }
@@ -279,7 +300,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     }
 }
 
-impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, PLACES, WORDS> {
+impl<R: Algorithm> Table for Packed<R> {
     fn reads_early(&self) -> bool {
         true
     }
@@ -297,11 +318,11 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
             let one = self.with_new(chain, fingerprint, cost, Step::Decide, 0, reading)?;
             return Ok(one.verdict.is_allowed());
         };
-        let words = place.state();
-        if is_spilled(words) {
+        let word = place.state();
+        if word == SPILLED {
             return Ok(self.admits_spilled(&chain, place, fingerprint, cost, early));
         }
-        let mut state = self.rules.algorithm.unpack(self.base, words);
+        let mut state = self.rules.algorithm.unpack(self.base, [word, 0]);
         let allowed = self.rules.algorithm.ask(&mut state, early, cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
@@ -344,7 +365,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
         let chain = self.lock(fingerprint, 0)?;
         if let Some(place) = chain.find(fingerprint) {
-            self.store(&chain, place, fingerprint, [0; WORDS]);
+            self.store(&chain, place, fingerprint, 0);
         }
         Ok(())
     }

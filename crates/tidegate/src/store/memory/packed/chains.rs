@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::line::Line;
+use super::line::{Line, PLACES};
 use super::lines::Lines;
 use crate::key::Fingerprint;
 use crate::store::memory::sync::{
@@ -17,12 +17,15 @@ use crate::store::memory::sync::{
 
 /// Chains of an empty table; one for the model checker, so that keys share it.
 const FIRST_CHAINS: u32 = if cfg!(loom) { 1 } else { 16 };
+/// The target of keys per chain: a full line, so that a key costs about 30 bytes. Under the model checker a table
+/// grows with its second key.
+const KEYS_PER_CHAIN: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// The chains of one table. Chain i starts with home line i and continues with spare lines.
 #[derive(Debug)]
-pub(super) struct Chains<const PLACES: usize, const WORDS: usize> {
-    homes: Lines<Line<PLACES, WORDS>>,
-    spares: Lines<Line<PLACES, WORDS>>,
+pub(super) struct Chains {
+    homes: Lines,
+    spares: Lines,
     count: AtomicU32,
     /// Spare lines in use so far; number 0 means none, so numbers start with 1.
     spares_made: AtomicU32,
@@ -33,34 +36,29 @@ pub(super) struct Chains<const PLACES: usize, const WORDS: usize> {
 
 /// A locked chain; unlocked when dropped.
 #[derive(Debug)]
-pub(super) struct Chain<'a, const PLACES: usize, const WORDS: usize> {
-    chains: &'a Chains<PLACES, WORDS>,
-    home: &'a Line<PLACES, WORDS>,
+pub(super) struct Chain<'a> {
+    chains: &'a Chains,
+    home: &'a Line,
     number: u32,
 }
 
-/// A limiter, and the words of its state.
-type Limiter<const WORDS: usize> = (Fingerprint, [u64; WORDS]);
-
 /// The place of a limiter, used or free.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a, const PLACES: usize, const WORDS: usize> {
-    line: &'a Line<PLACES, WORDS>,
+pub(super) struct Place<'a> {
+    line: &'a Line,
     index: usize,
 }
 
-impl<const PLACES: usize, const WORDS: usize> Place<'_, PLACES, WORDS> {
-    #[inline]
-    pub(super) fn state(&self) -> [u64; WORDS] {
+impl Place<'_> {
+    pub(super) fn state(&self) -> u64 {
         self.line.state(self.index)
     }
 
-    #[inline]
-    pub(super) fn set_state(&self, state: [u64; WORDS]) {
+    pub(super) fn set_state(&self, state: u64) {
         self.line.set_state(self.index, state);
     }
 
-    pub(super) fn put(&self, fingerprint: Fingerprint, state: [u64; WORDS]) {
+    pub(super) fn put(&self, fingerprint: Fingerprint, state: u64) {
         self.line.put(self.index, fingerprint, state);
     }
 
@@ -73,14 +71,10 @@ impl<const PLACES: usize, const WORDS: usize> Place<'_, PLACES, WORDS> {
     }
 }
 
-impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
-    /// The target of keys per chain: a full line, so that a key of one word costs about 30 bytes, one of two words 44,
-    /// and one of six 87. Under the model checker a table grows with its second key.
-    const KEYS_PER_CHAIN: usize = if cfg!(loom) { 1 } else { PLACES };
-
+impl Chains {
     /// Creates chains for at most `most_keys` keys. They take no memory until one is locked.
     pub(super) fn for_keys(most_keys: usize) -> Self {
-        let chains = (most_keys / Self::KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
+        let chains = (most_keys / KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
         let homes = Lines::with_room_for(chains);
         // The model checker does not see the order that a `OnceLock` gives to threads.
         if cfg!(loom) {
@@ -88,7 +82,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         }
         Self {
             homes,
-            // A chain keeps no line that it does not need, so its spare lines hold fewer than its keys, and
+            // A chain keeps no line that it does not need, so its spare lines are fewer than a third of its keys, and
             // all spare lines fewer than the homes, however uneven the chains are.
             spares: Lines::with_room_for(chains + 1),
             count: AtomicU32::new(FIRST_CHAINS),
@@ -110,12 +104,12 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
 
     /// Whether more chains are needed for that many keys.
     pub(super) fn are_full(&self, keys: usize) -> bool {
-        keys > self.count() as usize * Self::KEYS_PER_CHAIN
+        keys > self.count() as usize * KEYS_PER_CHAIN
     }
 
     /// Locks the chain of a fingerprint, which always exists.
     #[inline(always)]
-    pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_, PLACES, WORDS>> {
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_>> {
         let chain = self.lock_number(self.number_of(fingerprint))?;
         if self.is_of(&chain, fingerprint) {
             Some(chain)
@@ -127,9 +121,9 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     #[cold]
     fn lock_as_it_moves<'a>(
         &'a self,
-        found: Chain<'a, PLACES, WORDS>,
+        found: Chain<'a>,
         fingerprint: Fingerprint,
-    ) -> Option<Chain<'a, PLACES, WORDS>> {
+    ) -> Option<Chain<'a>> {
         drop(found);
         loop {
             let chain = self.lock_number(self.number_of(fingerprint))?;
@@ -142,13 +136,13 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     /// Whether a locked chain is that of a fingerprint: it may have been split before it was locked; the lock makes
     /// the new count visible.
     #[inline]
-    fn is_of(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) -> bool {
+    fn is_of(&self, chain: &Chain<'_>, fingerprint: Fingerprint) -> bool {
         self.number_of(fingerprint) == chain.number
     }
 
     /// Locks a chain by number; `None` if there is none.
     #[inline(always)]
-    pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_, PLACES, WORDS>> {
+    pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
         let home = match self.homes.get(number) {
             Some(home) => home,
             None => self.first_home(number)?,
@@ -159,7 +153,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
 
     /// Returns the home line of one of the first chains, and makes it if necessary.
     #[cold]
-    fn first_home(&self, number: u32) -> Option<&Line<PLACES, WORDS>> {
+    fn first_home(&self, number: u32) -> Option<&Line> {
         if number < FIRST_CHAINS { self.homes.make(number) } else { None }
     }
 
@@ -169,7 +163,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     }
 
     /// Locks a chain by number if it was locked before and is unlocked now.
-    pub(super) fn try_lock(&self, number: u32) -> Option<Chain<'_, PLACES, WORDS>> {
+    pub(super) fn try_lock(&self, number: u32) -> Option<Chain<'_>> {
         let home = self.homes.get(number)?;
         // The `Chain` is created only with the lock, because dropping it unlocks.
         home.try_lock().then(|| Chain { chains: self, home, number })
@@ -184,7 +178,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     }
 
     /// The limiters of the chain with this number, with their words; `None` if there is no such chain.
-    pub(super) fn limiters(&self, number: usize) -> Option<Vec<Limiter<WORDS>>> {
+    pub(super) fn limiters(&self, number: usize) -> Option<Vec<(Fingerprint, u64)>> {
         let number = u32::try_from(number).ok().filter(|number| *number < self.count())?;
         Some(self.lock_number(number)?.limiters())
     }
@@ -225,7 +219,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     }
 }
 
-impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
+impl<'a> Chain<'a> {
     /// Its number, which is constant while the chain is locked.
     pub(super) fn number(&self) -> u32 {
         self.number
@@ -233,17 +227,17 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
 
     /// The place of a fingerprint's limiter.
     #[inline]
-    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a, PLACES, WORDS>> {
+    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a>> {
         self.place(|place| place.fingerprint() == Some(fingerprint))
     }
 
     /// Returns a free place, in the chain or in a spare line added to it; `None` if there are no more lines.
-    pub(super) fn make_room(&self) -> Option<Place<'a, PLACES, WORDS>> {
+    pub(super) fn make_room(&self) -> Option<Place<'a>> {
         self.vacant().or_else(|| self.extend_with(self.chains.spare()?))
     }
 
     /// Empties a place, and gives back the line that the chain then does not need.
-    pub(super) fn clear(&self, place: Place<'_, PLACES, WORDS>) {
+    pub(super) fn clear(&self, place: Place<'_>) {
         place.clear();
         if self.home.next() != 0 {
             self.close_up();
@@ -252,7 +246,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
 
     /// Empties the places whose states are `needless`, and gives back the lines that the chain then does not need;
     /// returns the number of places.
-    pub(super) fn sweep(&self, needless: impl Fn(Fingerprint, [u64; WORDS]) -> bool) -> usize {
+    pub(super) fn sweep(&self, needless: impl Fn(Fingerprint, u64) -> bool) -> usize {
         let mut swept = 0;
         self.place(|place| {
             if place.fingerprint().is_some_and(|fingerprint| needless(fingerprint, place.state())) {
@@ -269,10 +263,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
 
     /// Returns the first place for which `wanted` is true.
     #[inline]
-    fn place(
-        &self,
-        mut wanted: impl FnMut(Place<'a, PLACES, WORDS>) -> bool,
-    ) -> Option<Place<'a, PLACES, WORDS>> {
+    fn place(&self, mut wanted: impl FnMut(Place<'a>) -> bool) -> Option<Place<'a>> {
         let mut line = self.home;
         loop {
             let mut places = (0..PLACES).map(|index| Place { line, index });
@@ -283,19 +274,19 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
         }
     }
 
-    fn after(&self, line: &Line<PLACES, WORDS>) -> Option<&'a Line<PLACES, WORDS>> {
+    fn after(&self, line: &Line) -> Option<&'a Line> {
         match line.next() {
             0 => None,
             number => self.chains.spares.get(number),
         }
     }
 
-    fn vacant(&self) -> Option<Place<'a, PLACES, WORDS>> {
+    fn vacant(&self) -> Option<Place<'a>> {
         self.place(|place| place.fingerprint().is_none())
     }
 
     /// Adds a spare line behind the home line; returns its first place.
-    fn extend_with(&self, number: u32) -> Option<Place<'a, PLACES, WORDS>> {
+    fn extend_with(&self, number: u32) -> Option<Place<'a>> {
         let line = self.chains.spares.get(number)?;
         line.set_next(self.home.next());
         self.home.set_next(number);
@@ -303,7 +294,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     }
 
     /// Its limiters, with their words.
-    fn limiters(&self) -> Vec<Limiter<WORDS>> {
+    fn limiters(&self) -> Vec<(Fingerprint, u64)> {
         let mut all = Vec::new();
         self.place(|place| {
             all.extend(place.fingerprint().map(|fingerprint| (fingerprint, place.state())));
@@ -313,7 +304,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     }
 
     /// Removes all limiters and spare lines from the chain.
-    fn empty(&self) -> (Vec<Limiter<WORDS>>, Vec<u32>) {
+    fn empty(&self) -> (Vec<(Fingerprint, u64)>, Vec<u32>) {
         let entries = self.limiters();
         self.place(|place| {
             place.clear();
@@ -342,7 +333,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     }
 }
 
-impl<const PLACES: usize, const WORDS: usize> Drop for Chain<'_, PLACES, WORDS> {
+impl Drop for Chain<'_> {
     fn drop(&mut self) {
         self.home.unlock();
     }

@@ -4,7 +4,7 @@ use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
 use super::chains::{Chain, Chains, Place};
-use super::spilled::is_spilled;
+use super::spilled::SPILLED;
 use crate::inline_list::{InlineList, StepList};
 use crate::key::Fingerprint;
 use crate::store::memory::fixed::FixedEntry;
@@ -14,13 +14,13 @@ use crate::store::memory::table::{LockedLimiter, LockedLimiters, Part};
 
 /// Limiters of one table, their chains locked.
 #[derive(Debug)]
-struct HeldChains<'a, R: Algorithm, const PLACES: usize, const WORDS: usize> {
-    table: &'a Packed<R, PLACES, WORDS>,
-    chains: InlineList<Chain<'a, PLACES, WORDS>>,
+struct HeldChains<'a, R: Algorithm> {
+    table: &'a Packed<R>,
+    chains: InlineList<Chain<'a>>,
     locked: LockedEntries<'a, FixedEntry<R>>,
 }
 
-impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
+impl<R: Algorithm> Packed<R> {
     /// Locks the chains of all parts, and takes their limiters.
     pub(super) fn hold_chains<'a>(
         &'a self,
@@ -43,7 +43,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     }
 
     /// Locks the chains of all parts, in the order of their numbers, and moves limiters there from an old table.
-    fn lock_all(&self, parts: &[Part<'_>]) -> Result<InlineList<Chain<'_, PLACES, WORDS>>, Moved> {
+    fn lock_all(&self, parts: &[Part<'_>]) -> Result<InlineList<Chain<'_>>, Moved> {
         loop {
             let mut numbers: InlineList<_> =
                 parts.iter().map(|part| self.chains.number_of(part.fingerprint)).collect();
@@ -70,7 +70,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
 
     fn lock_entry<'a>(
         &self,
-        chains: &[Chain<'_, PLACES, WORDS>],
+        chains: &[Chain<'_>],
         part: Part<'a>,
         now: Timestamp,
     ) -> LockedEntry<'a, FixedEntry<R>> {
@@ -90,26 +90,20 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
 }
 
 /// Returns the place of a limiter in the locked chains.
-fn find<'a, const PLACES: usize, const WORDS: usize>(
-    chains: &[Chain<'a, PLACES, WORDS>],
-    of: &Chains<PLACES, WORDS>,
-    fingerprint: Fingerprint,
-) -> Option<Place<'a, PLACES, WORDS>> {
+fn find<'a>(chains: &[Chain<'a>], of: &Chains, fingerprint: Fingerprint) -> Option<Place<'a>> {
     of_fingerprint(chains, of, fingerprint)?.find(fingerprint)
 }
 
-fn of_fingerprint<'c, 'a, const PLACES: usize, const WORDS: usize>(
-    chains: &'c [Chain<'a, PLACES, WORDS>],
-    of: &Chains<PLACES, WORDS>,
+fn of_fingerprint<'c, 'a>(
+    chains: &'c [Chain<'a>],
+    of: &Chains,
     fingerprint: Fingerprint,
-) -> Option<&'c Chain<'a, PLACES, WORDS>> {
+) -> Option<&'c Chain<'a>> {
     let number = of.number_of(fingerprint);
     chains.iter().find(|chain| chain.number() == number)
 }
 
-impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
-    for HeldChains<'_, R, PLACES, WORDS>
-{
+impl<R: Algorithm> LockedLimiters for HeldChains<'_, R> {
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         self.locked.held(&self.table.rules, held);
     }
@@ -126,19 +120,19 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
             let state = locked.end().and_then(|entry| entry.0);
             match (locked.standing, chain.find(fingerprint)) {
                 (Standing::There, Some(place)) => {
-                    let may_be_cut = step.owes(cost) || is_spilled(place.state());
+                    let may_be_cut = step.owes(cost) || place.state() == SPILLED;
                     table.store(
                         chain,
                         place,
                         fingerprint,
-                        table.words(fingerprint, state, may_be_cut, at),
+                        table.word(fingerprint, state, may_be_cut, at),
                     );
                 }
                 (Standing::Claimed, _) => {
                     table.add(
                         chain,
                         fingerprint,
-                        table.words(fingerprint, state, step.owes(cost), at),
+                        table.word(fingerprint, state, step.owes(cost), at),
                     );
                     added = true;
                 }
@@ -161,7 +155,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
                 continue;
             };
             if let Some(place) = chain.find(fingerprint) {
-                self.table.store(chain, place, fingerprint, [0; WORDS]);
+                self.table.store(chain, place, fingerprint, 0);
             }
         }
     }

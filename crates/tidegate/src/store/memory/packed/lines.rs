@@ -2,19 +2,21 @@
 
 use std::sync::OnceLock;
 
+use super::line::Line;
+
 /// Lines in a segment: 32 KiB, the largest piece that is made in one go; few for the model checker.
 const SEGMENT: usize = if cfg!(loom) { 4 } else { 512 };
 
 /// Lines up to a fixed number. Making one invalidates no reference to another. Without lines it takes no memory.
 #[derive(Debug)]
-pub(super) struct Lines<L> {
+pub(super) struct Lines {
     most: usize,
-    segments: OnceLock<Segments<L>>,
+    segments: OnceLock<Segments>,
 }
 
-type Segments<L> = Box<[OnceLock<Box<[L]>>]>;
+type Segments = Box<[OnceLock<Box<[Line]>>]>;
 
-impl<L: Default> Lines<L> {
+impl Lines {
     /// Creates it without lines, with room for `most`.
     pub(super) const fn with_room_for(most: usize) -> Self {
         Self { most, segments: OnceLock::new() }
@@ -22,16 +24,16 @@ impl<L: Default> Lines<L> {
 
     /// The line with a number; `None` if it was not made.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&L> {
+    pub(super) fn get(&self, number: u32) -> Option<&Line> {
         let segment = self.segments.get()?.get(number as usize / SEGMENT)?;
         segment.get()?.get(number as usize % SEGMENT)
     }
 
     /// Makes the line with a number; `None` if there is no room for it.
-    pub(super) fn make(&self, number: u32) -> Option<&L> {
+    pub(super) fn make(&self, number: u32) -> Option<&Line> {
         let none_yet = || (0..self.most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect();
         let segment = self.segments.get_or_init(none_yet).get(number as usize / SEGMENT)?;
-        let lines = segment.get_or_init(|| (0..SEGMENT).map(|_| L::default()).collect());
+        let lines = segment.get_or_init(|| (0..SEGMENT).map(|_| Line::default()).collect());
         lines.get(number as usize % SEGMENT)
     }
 }

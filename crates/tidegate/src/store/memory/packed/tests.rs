@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Rule, Spec, Timestamp};
 
-use super::spilled::SPILLED;
 use super::*;
 use crate::rules::{OnFull, RuleSpec};
 
@@ -69,7 +68,7 @@ fn a_debt_that_ends_gives_its_memory_back() {
     for key in 1..=20 {
         owe(&table, key, at);
         let chain = table.chains.lock(fingerprint(key)).unwrap();
-        assert_eq!(chain.find(fingerprint(key)).unwrap().state(), [SPILLED], "{key}");
+        assert_eq!(chain.find(fingerprint(key)).unwrap().state(), SPILLED, "{key}");
         drop(chain);
         match key % 5 {
             0 => _ = run(&table, key, DEBT, Step::Refund, at),
