@@ -20,6 +20,7 @@ mod resp;
 mod sample_request;
 #[cfg(test)]
 mod seeds;
+mod service_manager;
 mod stdout;
 mod stop;
 

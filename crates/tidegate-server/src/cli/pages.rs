@@ -1,16 +1,31 @@
-//! Shell lines in the pages of the project: each that runs this program is a valid command line.
+//! Command lines and `[server]` sections in the pages of the project: each is valid.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::Cli;
+use super::{Cli, serve};
 
 /// The ways in which pages run the program.
 const STARTS: [&str; 3] = ["tidegate ", "cargo run --release -- ", "./target/release/tidegate "];
+
+/// A section without rules is tried beside this one.
+const RULE: &str = "\n[[rule]]\nname = \"any\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
+
+/// The path and the text of every page.
+fn texts() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for path in ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "docs"] {
+        pages(&root.join(path), &mut found);
+    }
+    let text = |path: PathBuf| (path.clone(), fs::read_to_string(path).unwrap());
+    found.into_iter().map(text).collect()
+}
 
 fn pages(path: &Path, found: &mut Vec<PathBuf>) {
     if path.is_dir() {
@@ -20,24 +35,25 @@ fn pages(path: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The blocks of a language in a page.
+fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
+    let start = format!("\n```{language}\n");
+    let rests: Vec<_> = text.split(&*start).skip(1).collect();
+    rests.into_iter().filter_map(|rest| rest.split("\n```").next()).collect()
+}
+
 /// The command lines of this program in a page's blocks of shell lines, without comments.
 fn commands(text: &str) -> Vec<&str> {
-    let blocks = text.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
-    let lines = blocks.flat_map(str::lines).filter_map(|line| line.split(" #").next());
+    let lines = blocks(text, "sh").into_iter().flat_map(str::lines);
+    let lines = lines.filter_map(|line| line.split(" #").next());
     let parts = lines.flat_map(|line| line.split(['|', '&', ';'])).map(str::trim);
     parts.filter_map(|part| STARTS.iter().find_map(|start| part.strip_prefix(start))).collect()
 }
 
 #[test]
 fn every_command_line_in_a_page_is_valid() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut found = Vec::new();
-    for path in ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "docs"] {
-        pages(&root.join(path), &mut found);
-    }
     let (mut tried, mut wrong) = (0, Vec::new());
-    for path in found {
-        let text = fs::read_to_string(&path).unwrap();
+    for (path, text) in texts() {
         for command in commands(&text) {
             let words = std::iter::once("tidegate").chain(command.split_whitespace());
             let shows = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion];
@@ -49,4 +65,31 @@ fn every_command_line_in_a_page_is_valid() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(tried > 20, "only {tried} command lines were found");
+}
+
+#[test]
+fn every_server_section_in_a_page_is_valid() {
+    let (mut tried, mut wrong) = (0, Vec::new());
+    for (path, text) in texts() {
+        for block in blocks(&text, "toml") {
+            if !block.contains("[server]") {
+                continue;
+            }
+            let rule = if block.contains("[[rule]]") { "" } else { RULE };
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            write!(file, "{block}{rule}").unwrap();
+            let error = match serve::load(file.path()) {
+                Ok((_, values)) => serve::check(file.path(), &values).err().map(|failure| {
+                    let mut said = String::new();
+                    failure.report_to(|message| said.push_str(message));
+                    said
+                }),
+                Err(errors) => Some(errors.to_string()),
+            };
+            wrong.extend(error.map(|error| format!("{}: {error}", path.display())));
+            tried += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(tried > 0, "no section was found");
 }

@@ -28,7 +28,7 @@ use crate::listener::{self, Options, Threads};
 use crate::logging::Log;
 use crate::reports::Reports;
 use crate::stop::Stop;
-use crate::{grpc, http, policy, resp, stdout};
+use crate::{grpc, http, policy, resp, service_manager, stdout};
 
 /// Reads a file of rules, and the fields of its `[server]`.
 ///
@@ -181,7 +181,8 @@ async fn serve(
     let limiters = Arc::new(limiters);
     let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
     let answered = answer(args, open, options, Arc::clone(&limiters), stop.clone(), for_grpc);
-    let cut = Reports { log, clients, admin }.during(answered).await?;
+    let notified = service_manager::notify_during(answered, stop.clone());
+    let cut = Reports { log, clients, admin }.during(notified).await?;
     if stop.is_ending() {
         tracing::warn!(connections_cut = cut, "stopped at once, being asked a second time");
         return Ok(ExitCode::FAILURE);

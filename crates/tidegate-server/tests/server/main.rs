@@ -31,6 +31,7 @@ mod resp;
 mod resp_python;
 mod rfc_9112;
 mod script;
+mod service_manager;
 mod sources;
 mod stopping;
 mod store;

@@ -55,6 +55,13 @@ impl Server {
         Self::start(Some(config(toml)), more)
     }
 
+    /// The rules that are built in, and a variable of the environment.
+    pub(crate) fn with_variable(name: &str, value: &str) -> Self {
+        let mut command = Command::new(BINARY);
+        command.env(name, value);
+        Self::spawn(command, None, &[])
+    }
+
     /// The rules that are built in, in a process that may open so many files.
     pub(crate) fn with_file_handles(handles: u32) -> Self {
         let mut command = Command::new("sh");

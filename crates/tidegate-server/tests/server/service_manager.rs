@@ -1,0 +1,41 @@
+//! The notifications that a service manager such as systemd waits for.
+
+use std::os::unix::net::UnixDatagram;
+
+use crate::client::Client;
+use crate::process::Server;
+
+/// The next notification.
+fn next(manager: &UnixDatagram) -> String {
+    let mut room = [0; 256];
+    let read = manager.recv(&mut room).unwrap();
+    String::from_utf8(room[..read].to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_service_manager_is_notified_of_the_start_and_of_the_drain() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    let server = Server::with_variable("NOTIFY_SOCKET", path.to_str().unwrap());
+    assert_eq!(next(&manager), "READY=1\n");
+    assert_eq!(Client::new(server.http).get("/healthz").await.status, 200);
+    server.signal("TERM");
+    assert_eq!(next(&manager), "STOPPING=1\n");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("NOTIFY_SOCKET"), "{log}");
+    manager.set_nonblocking(true).unwrap();
+    assert!(manager.recv(&mut [0]).is_err(), "nothing else is sent");
+}
+
+#[test]
+fn a_service_manager_that_is_not_there_is_one_warning() {
+    let mut server = Server::with_variable("NOTIFY_SOCKET", "/nowhere/notify");
+    let warning = server.logs("NOTIFY_SOCKET");
+    assert!(warning.contains("WARN") && warning.contains("No such file"), "{warning}");
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("NOTIFY_SOCKET"), "{log}");
+}
