@@ -7,6 +7,7 @@ use core::time::Duration;
 use crate::time::Micros;
 
 /// The bare answer to one request, without the values of a [`Decision`].
+#[must_use = "a request goes on even if it was refused, unless the verdict is looked at"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The request may go on; its cost has been (or may be) taken.
@@ -44,6 +45,7 @@ pub enum Outcome {
 }
 
 /// The decision about one request, with its values as of that instant.
+#[must_use = "a request goes on even if it was refused, unless the decision is looked at"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// Whether the request may go on, with its delay or wait.

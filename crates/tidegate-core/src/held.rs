@@ -123,7 +123,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     pub fn peek(&mut self, now: Timestamp) -> Decision {
         let begins = self.slot().is_none();
         self.advance(now);
-        self.decide();
+        let _ = self.decide();
         let decision = self.report();
         if begins {
             *self.slot.borrow_mut() = None;

@@ -130,7 +130,7 @@ impl Visitor for Report<'_> {
             return Some(held.report());
         }
         let mut held = held.for_usage();
-        held.decide();
+        let _ = held.decide();
         Some(held.report())
     }
 }

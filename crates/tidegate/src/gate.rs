@@ -94,7 +94,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Decides and takes like [`Gate::check`], but returns only whether the request is allowed, without values.
-    #[must_use]
+    #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     pub fn admits<'r>(&self, request: impl Into<Request<'r>>) -> bool {
         let request = &request.into();
         let is_told = !self.front.observers.is_empty()

@@ -82,6 +82,7 @@ impl<C: Clock> Limiter<C> {
 
     /// Takes `cost` units if they fit now. Faster than [`Limiter::check`], because it computes no
     /// other value of a decision.
+    #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
         let admitted = self.admits_fast(&self.clock, cost);
@@ -90,6 +91,14 @@ impl<C: Clock> Limiter<C> {
 
     /// Takes `cost` units if they fit now and nobody waits for them, and returns the decision. An
     /// unlimited limiter returns the largest possible values.
+    ///
+    /// A decision that nobody looks at limits nothing, so the compiler warns of it:
+    ///
+    /// ```compile_fail
+    /// #![deny(unused_must_use)]
+    /// let limiter = tidegate::Limiter::new("60/m").unwrap();
+    /// limiter.check(1);
+    /// ```
     pub fn check(&self, cost: u64) -> Decision {
         self.call(cost).step(Step::Ask).decision
     }

@@ -150,7 +150,7 @@ impl<R: Algorithm> Of<R> {
 impl<R: Algorithm> Limiter for Of<R> {
     fn step(&mut self, at_us: u64, cost: u64) -> Expected {
         let mut held = self.held(cost);
-        held.ask(Timestamp::from_micros(at_us));
+        let _ = held.ask(Timestamp::from_micros(at_us));
         expected(held.report())
     }
 

@@ -16,6 +16,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// This is faster than separate calls if the limiters are not in the processor's caches: the
     /// memory of the next keys is prefetched while one is decided. (Limiters with rules of their
     /// own are not prefetched.)
+    #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     pub fn check_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
         if self.plans.is_some() {
             return keys.iter().map(|key| self.admits(key, 1)).collect();

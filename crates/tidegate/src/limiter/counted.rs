@@ -29,6 +29,7 @@ impl<C: Clock> Limiter<C> {
     /// assert_eq!((minute.pass, minute.block), (4, 2));
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     #[inline]
     pub fn admits_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> bool {
         let fast = |clock: &RecordingClock<'_, C>| self.admits_fast(clock, cost);
@@ -65,6 +66,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// assert_eq!((minute.pass, minute.block), (2, 1));
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     #[inline]
     pub fn admits_counted<'r, S>(
         &self,

@@ -129,6 +129,7 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// Takes `cost` units of the key's limiter if they fit now. Faster than
     /// [`KeyedLimiter::check`], because it computes no other value of a decision.
+    #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     #[inline]
     pub fn admits<'r>(&self, key: impl ByKey<'r>, cost: u64) -> bool {
         let admitted = self.admits_fast(&self.clock, key.key(), cost);

@@ -8,7 +8,7 @@ use super::error::PolicyErrors;
 use super::index::Index;
 use super::no_such_rule::NoSuchRule;
 use super::rule::PolicyRule;
-use super::spec::RuleSpec;
+use super::spec::{Mode, RuleSpec};
 use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
@@ -126,6 +126,13 @@ impl Policy {
     pub(crate) fn in_domain(&self, domain: &str) -> impl Iterator<Item = (usize, &PolicyRule)> {
         let numbers = self.by_domain.get(domain).map_or(&[][..], |domain| &domain.rules);
         numbers.iter().filter_map(|number| Some((*number, self.rules.get(*number)?)))
+    }
+
+    /// Whether an enforced rule of the domain matches by an entry of this name.
+    #[cfg(feature = "tower")]
+    pub(crate) fn looks_at(&self, domain: &str, name: &str) -> bool {
+        let looks = |rule: &PolicyRule| rule.required().any(|(required, _)| required == name);
+        self.in_domain(domain).any(|(_, rule)| rule.mode() == Mode::Enforce && looks(rule))
     }
 
     /// Calls `visit` with the rules of a domain that a descriptor may match and their numbers, in no order; all

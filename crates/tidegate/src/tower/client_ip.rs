@@ -20,9 +20,6 @@ use networks::Networks;
 
 type PeerOf = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
 
-/// The value for a caller without a known address.
-const UNKNOWN: &str = "unknown";
-
 /// Bits of an IPv6 address that distinguish callers: the smallest network that a subscriber is
 /// given.
 const DEFAULT_IPV6_BITS: u8 = 64;
@@ -37,8 +34,9 @@ const DEFAULT_IPV6_BITS: u8 = 64;
 ///
 /// IPv4 addresses are used in full (`192.0.2.1`), v4-mapped IPv6 as IPv4, IPv6 by its network, /64
 /// by default (`2001:db8::/64`): a subscriber has 2^64 addresses and more. A caller without a known
-/// address is `unknown`, so a server without peer addresses limits all callers as one, which is
-/// soon noticed, and not none of them.
+/// address has no value; the layer then refuses the request with 500
+/// ([`Reason::NoAddress`](super::Reason::NoAddress)) if an enforced rule of its domain looks at the
+/// entry, and prints once on standard error how a server passes addresses on.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -197,10 +195,11 @@ impl Extract for ClientIp {
     }
 
     fn read<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
-        Some(match self.address(parts) {
-            Some(ip) => Cow::Owned(self.shown(ip)),
-            None => Cow::Borrowed(UNKNOWN),
-        })
+        self.address(parts).map(|ip| Cow::Owned(self.shown(ip)))
+    }
+
+    fn is_address(&self) -> bool {
+        true
     }
 }
 

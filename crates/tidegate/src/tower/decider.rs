@@ -10,6 +10,7 @@ use tidegate_core::{Micros, Timestamp};
 use super::charging::{self, Took};
 use super::entries::Question;
 use super::fields::Fields;
+use super::peer;
 use super::refusal::Refusal;
 use crate::answer::Answer;
 use crate::clock::Timer;
@@ -38,6 +39,12 @@ pub(super) struct Admission {
 impl Ruling {
     pub(super) fn refused(refusal: Refusal) -> Self {
         Self::Refused(Box::new(refusal))
+    }
+
+    /// The refusal of a request whose caller's address is not known, which is reported once.
+    pub(super) fn without_address() -> Self {
+        peer::report_missing();
+        Self::refused(Refusal::without_address())
     }
 
     /// Adds a permit, which a refusal does not need.
@@ -165,6 +172,10 @@ impl<C: Timer + 'static> GateDecider<C> {
 
 impl<C: Timer + 'static> Decider for GateDecider<C> {
     fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+        let looks_at = |name: &str| self.gate.policy().looks_at(question.domain(), name);
+        if question.lacks_address_for(looks_at) {
+            return Soon::Now(Ruling::without_address());
+        }
         match self.waits {
             true => Soon::Later(self.acquire(question.to_owned())),
             false => self.check(question),

@@ -91,6 +91,8 @@ pub(super) struct Question<'a> {
     entries: Few<(Cow<'a, str>, Cow<'a, str>)>,
     descriptors: InlineList<Asked>,
     caller: Caller,
+    /// The names of entries that are left out because the caller's address is not known.
+    without_address: Vec<Cow<'a, str>>,
     /// Whether header fields about the limits are wanted where the request is admitted.
     pub(super) shows_limits: bool,
     /// Whether units that it took may be given back.
@@ -146,11 +148,24 @@ impl<'a> Question<'a> {
             None => Caller::Entry,
             Some(caller) => caller.caller(parts).map_or(Caller::Unknown, Caller::Address),
         };
-        let mut question = Self { domain, entries, descriptors, caller, shows_limits, may_settle };
+        let without_address = Vec::new();
+        let mut question = Self {
+            domain,
+            entries,
+            descriptors,
+            caller,
+            without_address,
+            shows_limits,
+            may_settle,
+        };
         for one in from {
             for (name, value) in &one.entries {
-                if let Some(value) = value.read(parts) {
-                    question.entries.push((Cow::Borrowed(name), value));
+                match value.read(parts) {
+                    Some(value) => question.entries.push((Cow::Borrowed(name), value)),
+                    None if value.is_address() => {
+                        question.without_address.push(Cow::Borrowed(name))
+                    }
+                    None => {}
                 }
             }
             let (end, cost) = (question.entries.len(), &one.cost);
@@ -168,6 +183,7 @@ impl<'a> Question<'a> {
             entries: self.entries.iter().map(|(name, value)| (owned(name), owned(value))).collect(),
             descriptors: self.descriptors.clone(),
             caller: self.caller,
+            without_address: self.without_address.iter().map(|name| owned(name)).collect(),
             shows_limits: self.shows_limits,
             may_settle: self.may_settle,
         }
@@ -193,9 +209,15 @@ impl<'a> Question<'a> {
         descriptors.collect()
     }
 
-    /// Whether the caller's address is asked for and not known.
-    pub(super) const fn lacks_address(&self) -> bool {
-        matches!(self.caller, Caller::Unknown)
+    /// Whether nothing else than an address would be the key of the caller, and it is not known.
+    pub(super) fn lacks_address(&self) -> bool {
+        let is_wanted = matches!(self.caller, Caller::Unknown) || !self.without_address.is_empty();
+        is_wanted && self.caller().is_none()
+    }
+
+    /// Whether `looks_at` holds for an entry that is left out because the caller's address is not known.
+    pub(super) fn lacks_address_for(&self, looks_at: impl Fn(&str) -> bool) -> bool {
+        self.without_address.iter().any(|name| looks_at(name))
     }
 
     /// The key of the caller: the address, else the value of the first entry; and the cost. `None` without either.

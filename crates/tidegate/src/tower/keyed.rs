@@ -1,6 +1,6 @@
 //! How a layer uses a keyed limiter: each caller has the limit of their key, or their own plan.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Micros, RuleErrors, Spec, Timestamp};
@@ -11,7 +11,6 @@ use super::decider::{Decider, Later, Ruling, Soon, runs_at};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
-use super::refusal::Refusal;
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::clock::{Clock, Timer};
 use crate::limiter::KeyedLimiter;
@@ -23,12 +22,6 @@ use crate::wait::wait_until;
 const NAME: &str = "plan";
 /// The name of the rule where callers are known by their addresses.
 const PER_IP: &str = "per-ip";
-
-/// Reports a program without peer addresses once.
-static NO_ADDRESS: Once = Once::new();
-const HOW_TO_HAVE_ADDRESSES: &str = "tidegate: RateLimitLayer::per_ip refuses requests with 500, because they have no \
-     peer address; in axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`, elsewhere insert the \
-     extension `tidegate::tower::PeerAddr`";
 
 impl RateLimitLayer {
     /// Limits each network address to a rate such as `"60/m"`, or to a [`Spec`]; refuses requests above it immediately. At
@@ -83,7 +76,8 @@ impl RateLimitLayer {
     /// requests above it immediately.
     ///
     /// The key is the value of the first entry of `who`, and the cost is that of `who`; if the
-    /// limiter has plans, the key's plan is looked up. A request without a value is not limited. A
+    /// limiter has plans, the key's plan is looked up. A request without a value is not limited, but one
+    /// whose address is not known is refused as [`per_address`](Self::per_address) does. A
     /// [`descriptor`](Self::descriptor) would replace `who`; further ones are ignored. In answers
     /// the rule is named `plan`. Limits for all callers belong in the layer of a gate behind this
     /// one; a request that it refuses has still taken units here. A request that a queue
@@ -233,8 +227,7 @@ fn nothing(at: Timestamp) -> Answer<'static> {
 impl<C: Timer + 'static> Decider for Keyed<C> {
     fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
         if question.lacks_address() {
-            NO_ADDRESS.call_once(|| eprintln!("{}", HOW_TO_HAVE_ADDRESSES));
-            return Soon::Now(Ruling::refused(Refusal::without_address()));
+            return Soon::Now(Ruling::without_address());
         }
         match self.most_wait {
             None => self.check(question),

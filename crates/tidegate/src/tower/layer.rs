@@ -120,6 +120,10 @@ impl RateLimitLayer {
     /// Describes each request by these entries. The first call replaces the default: `ip`
     /// ([`ClientIp::peer`](super::ClientIp::peer)), `method` and `path` of a server's requests, as
     /// in an access log; `host` of a client's. Further calls add descriptors.
+    ///
+    /// A request whose address is not known is refused with 500
+    /// ([`Reason::NoAddress`](super::Reason::NoAddress)) if an enforced rule of the domain looks at
+    /// `ip`, and is decided without that entry if none does.
     #[must_use]
     pub fn descriptor(mut self, entries: Entries) -> Self {
         self.plan_mut().descriptor(entries);

@@ -1,6 +1,7 @@
 //! The extensions in which servers store the address of a connection's peer.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Once;
 
 use http::request::Parts;
 
@@ -11,6 +12,18 @@ use http::request::Parts;
 /// is found as well, with the feature `tonic` that of its TCP server, with and without TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
+
+/// Prints once on standard error that requests have no peer address, and how a server passes it on.
+pub(super) fn report_missing() {
+    static REPORTED: Once = Once::new();
+    REPORTED.call_once(|| {
+        eprintln!(
+            "tidegate: RateLimitLayer refuses requests with 500, because a limit needs the address of their peer and \
+             they have none; in axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`, elsewhere \
+             insert the extension `tidegate::tower::PeerAddr`"
+        );
+    });
+}
 
 /// The peer's address, from whichever extension has it.
 pub(super) fn of(parts: &Parts) -> Option<IpAddr> {

@@ -24,8 +24,8 @@ pub enum Reason {
     InFlight,
     /// The shared store did not decide, and a rule is then closed; the caller did nothing wrong.
     Unavailable,
-    /// The request has no address of a peer, which [`RateLimitLayer::per_ip`](super::RateLimitLayer::per_ip) needs; the
-    /// program is to be mended.
+    /// The request has no address of a peer, which a rule with the entry `ip` or
+    /// [`RateLimitLayer::per_ip`](super::RateLimitLayer::per_ip) needs; the program is to be mended.
     NoAddress,
 }
 

@@ -38,6 +38,10 @@ async fn check(gate: &SharedGate, request: &Request<'_>, question: &Question<'_>
 
 impl Decider for StoreDecider {
     fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+        let looks_at = |name: &str| self.gate.policy().looks_at(question.domain(), name);
+        if question.lacks_address_for(looks_at) {
+            return Soon::Now(Ruling::without_address());
+        }
         let (gate, question, waits) = (Arc::clone(&self.gate), question.to_owned(), self.waits);
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();

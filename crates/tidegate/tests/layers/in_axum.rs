@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 
 use crate::common::{Connection, admitted_by, gate, rule};
 use axum::Router;
 use axum::routing::get;
-use tidegate::tower::{ClientIp, Entries, RateLimitLayer, matched_path};
-use tidegate::{Gate, ManualClock};
+use tidegate::tower::{ClientIp, Entries, RateLimitLayer, header, matched_path};
+use tidegate::{Gate, KeyedLimiter, ManualClock, Mode};
 use tokio::net::TcpListener;
 
 async fn serve(app: Router) -> SocketAddr {
@@ -16,6 +17,14 @@ async fn serve(app: Router) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     let service = app.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    address
+}
+
+/// Serves without the addresses of peers.
+async fn serve_without_addresses(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     address
 }
 
@@ -70,6 +79,69 @@ async fn a_cost_that_never_fits_is_422_and_has_no_retry_after() {
     assert_eq!(answer.status(), 422);
     assert!(!answer.headers().contains_key("retry-after"));
     assert!(answer.body().contains("cost-never-fits"), "{}", answer.body());
+}
+
+/// All callers would share the one limiter of an address that nobody has.
+#[tokio::test]
+async fn a_rule_by_address_is_an_error_of_a_server_that_does_not_pass_addresses_on() {
+    for rules in [
+        vec![rule("per-ip", 1, &["ip"])],
+        vec![rule("all", 1, &[]), rule("office", 1, &[]).when("ip", "192.0.2.*")],
+    ] {
+        let gate = gate(rules);
+        for layer in [RateLimitLayer::new(gate.clone()), RateLimitLayer::waiting(gate.clone())] {
+            let app = Router::new().route("/", get(async || "hello")).layer(layer);
+            let mut connection = Connection::to(serve_without_addresses(app).await).await;
+            for _ in 0..2 {
+                let answer = connection.get("/", &[]).await;
+                assert_eq!(answer.status(), 500);
+                assert!(answer.body().contains("no-address"), "{}", answer.body());
+            }
+        }
+        assert_eq!(gate.keys(), 0, "nothing is charged");
+    }
+}
+
+#[tokio::test]
+async fn rules_that_do_not_look_at_addresses_need_none() {
+    let trial = rule("trial", 1, &["ip"]).mode(Mode::Shadow);
+    let elsewhere = rule("elsewhere", 1, &["ip"]).in_domain("pay");
+    let gate = gate(vec![rule("per-path", 2, &["path"]), trial, elsewhere]);
+    let mut connection = Connection::to(serve_without_addresses(hello(&gate)).await).await;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push(connection.get("/", &[]).await.status().as_u16());
+    }
+    assert_eq!(seen, [200, 200, 429]);
+    assert_eq!(gate.keys(), 1, "the rule on trial has no limiter that strangers share");
+}
+
+#[tokio::test]
+async fn a_key_that_falls_back_on_an_address_needs_one_only_then() {
+    let who = || Entries::new().entry("key", header("x-key").unwrap());
+    let limiter = || Arc::new(KeyedLimiter::new("1/h").unwrap());
+    let layer = RateLimitLayer::keyed(limiter(), who().entry("ip", ClientIp::peer()));
+    let app = Router::new().route("/", get(async || "hello")).layer(layer);
+    let mut connection = Connection::to(serve_without_addresses(app).await).await;
+    for (fields, status) in [(&[("x-key", "a")][..], 200), (&[("x-key", "a")], 429), (&[], 500)] {
+        assert_eq!(connection.get("/", fields).await.status(), status, "{fields:?}");
+    }
+}
+
+#[test]
+fn a_missing_address_is_reported_once_with_the_call_that_mends_it() {
+    let refused =
+        "in_axum::a_rule_by_address_is_an_error_of_a_server_that_does_not_pass_addresses_on";
+    let alone = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", refused, "--nocapture"])
+        .output()
+        .unwrap();
+    assert!(alone.status.success());
+    let printed = String::from_utf8(alone.stderr).unwrap();
+    let reports = printed.lines().filter(|line| line.starts_with("tidegate: "));
+    let reports: Vec<_> = reports.collect();
+    assert_eq!(reports.len(), 1, "{printed}");
+    assert!(reports[0].contains("into_make_service_with_connect_info"), "{printed}");
 }
 
 /// By the path as asked for, every number would have a limiter of its own.

@@ -172,7 +172,7 @@ fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back()
     let large = Rule::new(large).unwrap();
     let reserved = limiter.reserve(Under(&bucket, "key"), 5).unwrap();
     for number in 0..10_000_u32 {
-        limiter.admits(Under(&bucket, number.to_le_bytes()), 1);
+        let _ = limiter.admits(Under(&bucket, number.to_le_bytes()), 1);
     }
     assert!(!limiter.check(Under(&large, "key"), 1).is_allowed(), "there is no memory");
     let _ = limiter.settle(Under(&large, "key"), reserved, 0);

@@ -97,7 +97,7 @@ fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_mo
                 }
                 put(800);
                 let wait = ask(&asked, Some(&other), 4, step).retry_after().unwrap();
-                ask(&beside, None, 4, Step::Peek);
+                let _ = ask(&beside, None, 4, Step::Peek);
                 for second in [800, 801, 820, 845] {
                     put(second);
                     assert_eq!(

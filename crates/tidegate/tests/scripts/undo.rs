@@ -69,7 +69,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                 let would = without.step(Step::Peek, at, cost, 0).0;
                 if ask(client, &key, &rule, cost, at_us).allowed {
                     assert!(would, "{key} turn {turn}: {cost} at {at_us}, {:?}", rule.spec());
-                    without.step(Step::Ask, at, cost, 0);
+                    let _ = without.step(Step::Ask, at, cost, 0);
                     admitted += 1;
                 } else if would {
                     early += 1;

@@ -146,7 +146,7 @@ mod tests {
             let mut state = algorithm.fresh(NOW);
             let mut now = NOW;
             for _ in 0..self.0 {
-                algorithm.ask(&mut state, now, 1);
+                let _ = algorithm.ask(&mut state, now, 1);
                 now = now.plus(Micros::from_micros(70_000));
             }
             [preview(algorithm, Some(state.clone()), now), preview(algorithm, Some(state), now)]

@@ -84,10 +84,10 @@ fn v4_mapped_ipv6_does_not_put_every_ipv4_caller_in_one_bucket() {
 }
 
 #[test]
-fn callers_without_an_address_are_one() {
+fn a_caller_without_an_address_has_no_value() {
     let mut parts = ask("10.0.0.1:9", &[("x-forwarded-for", "192.0.2.1")]);
     parts.extensions.clear();
-    assert_eq!(extracted(&behind(), &parts), "unknown");
+    assert_eq!(behind().extract(&parts), None);
     assert_eq!(extracted(&behind().trust_unknown_peer(), &parts), "192.0.2.1");
 }
 

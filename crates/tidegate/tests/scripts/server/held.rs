@@ -113,7 +113,7 @@ impl<R: Algorithm> Limiter for Of<R> {
             Step::Report => {
                 held.take_reported(at);
                 held.advance(at);
-                held.decide();
+                let _ = held.decide();
                 let decision = held.report();
                 if begins && cost == 0 {
                     self.slot = None;
@@ -141,7 +141,7 @@ impl<R: Algorithm> Limiter for Of<R> {
         let wrote = self.moves(at) || self.amended || self.slot.is_none();
         let mut held = Held::new(&self.algorithm, &mut self.slot, 1);
         held.advance(at);
-        held.decide();
+        let _ = held.decide();
         let decision = held.report();
         self.written(at, wrote);
         (decision.is_allowed(), decision)
