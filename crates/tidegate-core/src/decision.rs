@@ -62,7 +62,6 @@ pub struct Decision {
 
 impl Decision {
     /// The bare answer.
-    #[must_use]
     pub const fn verdict(&self) -> Verdict {
         match self.outcome {
             Outcome::Allow { .. } => Verdict::Allow,

@@ -171,6 +171,7 @@ impl Comparison {
             subtitle: self.headline(),
             start_us: self.bins.start_us,
             bin_us: self.bins.bin_us,
+            own_scales: false,
             lanes: self
                 .rules()
                 .filter(|(report, _)| report.requests > 0)

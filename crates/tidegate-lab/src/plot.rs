@@ -23,7 +23,7 @@ pub const MAX_BINS: usize = 4096;
 /// The most lanes one picture holds.
 pub const MAX_LANES: usize = 64;
 
-/// One picture: lanes that share a time axis and a scale.
+/// One picture: lanes that share a time axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// The headline; cut with an ellipsis if it is too long for the page.
@@ -37,6 +37,9 @@ pub struct Timeline {
     pub start_us: u64,
     /// The width of a bin in microseconds. At least 1, unless the lanes hold no bins.
     pub bin_us: u64,
+    /// Whether each lane has a scale of its own, as rules with different limits need; by default all share one, so that
+    /// lanes over the same requests can be compared.
+    pub own_scales: bool,
     /// The lanes from top to bottom, at most [`MAX_LANES`].
     pub lanes: Vec<Lane>,
 }
@@ -54,6 +57,8 @@ pub struct Lane {
     pub admitted: Vec<u64>,
     /// Requests refused, by the bin they arrived in; drawn on top of the admitted ones.
     pub refused: Vec<u64>,
+    /// Whether the rule is in shadow mode, so that it would have refused: these requests are hatched.
+    pub is_shadow: bool,
     /// Departures by the bin they leave in, drawn as a line: for a shaping queue, which admits now
     /// and releases later. `None` where requests leave when they arrive.
     pub leaves: Option<Vec<u64>>,
@@ -61,9 +66,8 @@ pub struct Lane {
 
 /// Draws `timeline` as one SVG document.
 ///
-/// A timeline without bins (an empty trace) is drawn as a page with a note. Counts are drawn to one
-/// scale in all lanes; a count above zero is at least a pixel high, so that a single request still
-/// shows beside a million.
+/// A timeline without bins (an empty trace) is drawn as a page with a note. A count above zero is at least a pixel high,
+/// so that a single request still shows beside a million. Where the reader prefers dark pages, the colours are dark.
 ///
 /// # Errors
 ///
@@ -83,13 +87,14 @@ pub struct Lane {
 ///     note: "admitted 2, refused 1".into(),
 ///     admitted: bins.tally(arrivals[..2].iter().copied()),
 ///     refused: bins.tally(arrivals[2..].iter().copied()),
-///     leaves: None,
+///     ..Lane::default()
 /// };
 /// let picture = svg(&Timeline {
 ///     title: "2 per minute".into(),
 ///     subtitle: String::new(),
 ///     start_us: bins.start_us,
 ///     bin_us: bins.bin_us,
+///     own_scales: false,
 ///     lanes: vec![lane],
 /// })?;
 /// assert!(picture.starts_with("<svg"));

@@ -108,6 +108,7 @@ impl Report {
             subtitle: self.headline(),
             start_us: bins.start_us,
             bin_us: bins.bin_us,
+            own_scales: true,
             lanes: if self.requests > 0 { lanes.collect() } else { Vec::new() },
         }
     }

@@ -134,7 +134,6 @@ impl<'a> Matched<'a> {
     }
 
     /// The decision of the limiter, with its values.
-    #[must_use]
     pub const fn decision(&self) -> &'a Decision {
         &self.reply.decision
     }

@@ -9,7 +9,7 @@ use super::Lane;
 use super::canvas::{Area, Done, INNER, LEFT, RIGHT, write};
 use super::error::Extent;
 use super::label::wide_count_label;
-use super::style::{ADMITTED, AXIS, Face, GREY, GRID, INK, REFUSED, REFUSED_LINE};
+use super::style::{ADMITTED, AXIS, Face, GREY, GRID, INK, REFUSED, REFUSED_LINE, WOULD_REFUSE};
 use super::time_axis::TimeAxis;
 
 /// Microseconds after the start of the picture, and requests.
@@ -26,7 +26,7 @@ const TITLE: Face = Face::bold(14, INK);
 const SMALL: Face = Face::plain(12, GREY);
 const TICK: Face = Face::plain(11, GREY);
 
-/// The scale that all lanes share.
+/// The scale of a lane, or of all.
 pub(super) struct Scale {
     extent: Extent,
     axis: TimeAxis,
@@ -87,7 +87,8 @@ pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i
     let refused = stacked(lane, |a, r| if r == 0 { 0 } else { drawn(a) + drawn(r) });
     let refused: Vec<u128> = refused.collect();
     let bin_us = scale.extent.bin_us();
-    draw_bars(&mut chart, bin_us, (&admitted, &refused), (REFUSED, REFUSED_LINE.to_rgba()))?;
+    let fill = if lane.is_shadow { WOULD_REFUSE } else { REFUSED };
+    draw_bars(&mut chart, bin_us, (&admitted, &refused), (fill, REFUSED_LINE.to_rgba()))?;
     draw_bars(&mut chart, bin_us, (&[], &admitted), (ADMITTED, TRANSPARENT))?;
     chart.draw_series(LineSeries::new([(0, 0), (span_us, 0)], AXIS))?;
     if let Some(leaves) = &lane.leaves {

@@ -1,6 +1,7 @@
 //! The page: headline, legend, and the lanes below each other.
 
 use std::error::Error;
+use std::slice;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -9,7 +10,7 @@ use super::canvas::{Area, Done, INNER, LEFT, WIDTH, write};
 use super::error::{Extent, PlotError};
 use super::label::rate_title;
 use super::lane::{HEADING, Scale, draw_lane};
-use super::style::{ADMITTED, Face, GREY, INK, REFUSED, REFUSED_LINE, with_title};
+use super::style::{ADMITTED, Face, GREY, INK, REFUSED, REFUSED_LINE, WOULD_REFUSE, with_title};
 use super::{Lane, Timeline};
 
 /// The space above the first lane, for the legend.
@@ -49,7 +50,7 @@ fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> Done {
         let upward = AXIS_TITLE.style(HPos::Center, VPos::Center);
         let upward = upward.transform(FontTransform::Rotate270);
         root.draw_text(&rate_title(timeline.bin_us), &upward, middle)?;
-        draw_lanes(&root, lanes, extent, top + LEGEND)?;
+        draw_lanes(&root, timeline, extent, top + LEGEND)?;
     }
     Ok(root.present()?)
 }
@@ -66,21 +67,30 @@ fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> Done {
     let swatch = |x: i32| [(x, y - 6), (x + 16, y + 5)];
     root.draw(&Rectangle::new(swatch(LEFT), ADMITTED.filled()))?;
     root.draw_text("admitted", &style, (LEFT + 22, y))?;
-    let x = LEFT + 96;
-    root.draw(&Rectangle::new(swatch(x), REFUSED.filled()))?;
-    root.draw(&Rectangle::new(swatch(x), REFUSED_LINE))?;
-    root.draw_text("refused", &style, (x + 22, y))?;
+    let mut x = LEFT + 96;
+    let shadows = lanes.iter().filter(|lane| lane.is_shadow).count();
+    let kinds = [
+        ("refused", REFUSED, 88, shadows < lanes.len()),
+        ("would be refused (shadow)", WOULD_REFUSE, 200, shadows > 0),
+    ];
+    for (name, fill, width, _) in kinds.into_iter().filter(|(.., is_used)| *is_used) {
+        root.draw(&Rectangle::new(swatch(x), fill.filled()))?;
+        root.draw(&Rectangle::new(swatch(x), REFUSED_LINE))?;
+        root.draw_text(name, &style, (x + 22, y))?;
+        x += width;
+    }
     if lanes.iter().any(|lane| lane.leaves.is_some()) {
-        let x = x + 88;
         root.draw(&PathElement::new([(x, y), (x + 16, y)], INK.stroke_width(2)))?;
         root.draw_text("leaving the queue", &style, (x + 22, y))?;
     }
     Ok(())
 }
 
-fn draw_lanes(root: &Area<'_>, lanes: &[Lane], extent: Extent, mut y: i32) -> Done {
-    let scale = Scale::of(lanes, extent, lane_height(lanes.len()));
+fn draw_lanes(root: &Area<'_>, timeline: &Timeline, extent: Extent, mut y: i32) -> Done {
+    let lanes = &timeline.lanes;
     for (index, lane) in lanes.iter().enumerate() {
+        let scaled = if timeline.own_scales { slice::from_ref(lane) } else { lanes.as_slice() };
+        let scale = Scale::of(scaled, extent, lane_height(lanes.len()));
         let foot = if index + 1 == lanes.len() { FOOT } else { 0 };
         let height = HEADING + scale.height + foot;
         draw_lane(&root.clone().shrink((0, y), (WIDTH, height)), lane, &scale, foot)?;

@@ -10,6 +10,8 @@ pub(super) const AXIS: RGBColor = RGBColor(0x8a, 0x92, 0x9c);
 /// Mid grey if there is no colour; refused requests are then pale in a dark outline.
 pub(super) const ADMITTED: RGBColor = RGBColor(0x4a, 0x86, 0xb4);
 pub(super) const REFUSED: RGBColor = RGBColor(0xf9, 0xcf, 0xb0);
+/// Stands for a hatched [`REFUSED`] until the document is finished.
+pub(super) const WOULD_REFUSE: RGBColor = RGBColor(0xf9, 0xcf, 0xb1);
 pub(super) const REFUSED_LINE: RGBColor = RGBColor(0xc2, 0x41, 0x0c);
 
 /// The factor by which plotters sets a text smaller than the given size.
@@ -88,10 +90,22 @@ fn clean(text: &str) -> String {
     text.chars().filter(|c| !turns(c)).map(printable).collect()
 }
 
-/// Gives the document a title for screen readers, and edges as sharp as its pixels.
+/// The hatching, and the colours of a dark page in place of those above. Rules of a style go before attributes.
+const STYLE: &str = r##"<defs><pattern id="would-refuse" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+<rect width="6" height="6" fill="#FFFFFF"/><rect width="3" height="6" fill="#F9CFB0"/></pattern></defs>
+<style>@media (prefers-color-scheme: dark) {
+[fill="#FFFFFF"] { fill: #0d1117 } [stroke="#FFFFFF"] { stroke: #0d1117 }
+[fill="#1F2937"] { fill: #e6e9ed } [stroke="#1F2937"] { stroke: #e6e9ed }
+[fill="#5F6773"] { fill: #a9b1bb } [fill="#F9CFB0"] { fill: #8a4317 }
+[stroke="#E3E6EA"] { stroke: #2b323b } [stroke="#8A929C"] { stroke: #6b7480 } [stroke="#C2410C"] { stroke: #fb923c }
+}</style>
+"##;
+
+/// Gives the document a title for screen readers, edges as sharp as its pixels, hatching and colours for dark pages.
 pub(super) fn with_title(picture: &str, title: &str) -> String {
     let title = clean(title).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let root = "<svg role=\"img\" shape-rendering=\"crispEdges\"";
     let picture = picture.replacen("<svg", root, 1);
-    picture.replacen(">\n", &format!(">\n<title>{title}</title>\n"), 1)
+    let picture = picture.replacen(">\n", &format!(">\n<title>{title}</title>\n{STYLE}"), 1);
+    picture.replace("fill=\"#F9CFB1\"", "fill=\"url(#would-refuse)\"")
 }

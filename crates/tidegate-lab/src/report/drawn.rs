@@ -30,12 +30,13 @@ impl Drawn {
         self.bins.add(&mut self.refused, at_us, 1);
     }
 
-    pub(super) fn lane(&self, title: &str, note: String) -> Lane {
+    pub(super) fn lane(&self, title: &str, note: String, is_shadow: bool) -> Lane {
         Lane {
             title: title.to_owned(),
             note,
             admitted: self.admitted.clone(),
             refused: self.refused.clone(),
+            is_shadow,
             leaves: self.leaves.clone(),
         }
     }

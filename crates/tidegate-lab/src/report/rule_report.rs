@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate::{Answer, Matched, Micros, PolicyRule};
+use tidegate::{Answer, Matched, Micros, Mode, PolicyRule};
 
 use super::drawn::Drawn;
 use super::fingerprint::Seed;
@@ -131,7 +131,9 @@ impl RuleReport {
     /// The rule's lane of a picture, if one is drawn.
     #[must_use]
     pub fn lane(&self) -> Option<Lane> {
-        let mut note = format!("refused {} of {}", grouped(self.refused), grouped(self.asked));
+        let is_shadow = self.rule.mode() == Mode::Shadow;
+        let refused = if is_shadow { "in shadow mode: would refuse" } else { "refused" };
+        let mut note = format!("{refused} {} of {}", grouped(self.refused), grouped(self.asked));
         let fullest = self.fullest();
         note.push_str(&format!("; fullest window {}", fullest.fullest()));
         if let Some(bound) = fullest.bound() {
@@ -146,7 +148,7 @@ impl RuleReport {
                 length_label(Micros::from(self.longest_delay).as_micros())
             ));
         }
-        self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note))
+        self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note, is_shadow))
     }
 
     /// The variant whose fullest window came nearest to its bound; the first of equal ones.

@@ -14,13 +14,14 @@ fn edge_burst() -> Timeline {
         note: note.into(),
         admitted: bins.tally(times[..admitted].iter().copied()),
         refused: bins.tally(times[admitted..].iter().copied()),
-        leaves: None,
+        ..Lane::default()
     };
     Timeline {
         title: "200 per 60 s".into(),
         subtitle: "a burst at the minute's edge".into(),
         start_us: bins.start_us,
         bin_us: bins.bin_us,
+        own_scales: false,
         lanes: vec![
             lane("fixed_window", "admitted 400, refused 0", 400),
             lane("sliding_log", "admitted 200, refused 200", 200),
@@ -153,6 +154,34 @@ fn refused_stands_on_admitted_and_one_scale_serves_all_lanes() {
     let lower = admitted[1].1 - admitted[1].0;
     assert!((height - lower * 10).abs() < 10, "10000 beside 1000");
     assert_eq!(times(&picture, "10k"), 2);
+}
+
+#[test]
+fn a_lane_with_a_scale_of_its_own_is_as_high_as_a_busy_one() {
+    let lane = |admitted| Lane { admitted: vec![admitted], refused: vec![0], ..Lane::default() };
+    let mut both = timeline(vec![lane(1), lane(1_000)]);
+    let heights = |picture: &str| -> Vec<i32> {
+        areas(picture, ADMITTED).iter().map(|(high, low)| low - high).collect()
+    };
+    let shared = heights(&svg(&both).unwrap());
+    assert!(shared[0] * 10 < shared[1], "{shared:?}");
+    both.own_scales = true;
+    let own = heights(&svg(&both).unwrap());
+    assert_eq!(own[0], own[1]);
+}
+
+#[test]
+fn a_rule_in_shadow_mode_is_hatched_and_has_its_own_entry_in_the_legend() {
+    let lane =
+        |is_shadow| Lane { admitted: vec![1], refused: vec![1], is_shadow, ..Lane::default() };
+    let picture = svg(&timeline(vec![lane(false), lane(true)])).unwrap();
+    assert_eq!(
+        (areas(&picture, REFUSED).len(), areas(&picture, "url(#would-refuse)").len()),
+        (1, 1)
+    );
+    assert!(has(&picture, "refused") && has(&picture, "would be refused (shadow)"));
+    let picture = svg(&timeline(vec![lane(true)])).unwrap();
+    assert!(!has(&picture, "refused"));
 }
 
 #[test]

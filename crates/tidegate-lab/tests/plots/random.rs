@@ -20,8 +20,16 @@ fn counts(bins: usize) -> impl Strategy<Value = Vec<u64>> {
 
 fn even_lane(bins: usize) -> impl Strategy<Value = Lane> {
     let series = || counts(bins);
-    (any::<String>(), any::<String>(), series(), series(), proptest::option::of(series())).prop_map(
-        |(title, note, admitted, refused, leaves)| Lane { title, note, admitted, refused, leaves },
+    let texts = (any::<String>(), any::<String>());
+    (texts, series(), series(), proptest::option::of(series()), any::<bool>()).prop_map(
+        |((title, note), admitted, refused, leaves, is_shadow)| Lane {
+            title,
+            note,
+            admitted,
+            refused,
+            is_shadow,
+            leaves,
+        },
     )
 }
 
@@ -44,6 +52,7 @@ fn timelines() -> impl Strategy<Value = Timeline> {
             subtitle,
             start_us,
             bin_us,
+            own_scales: false,
             lanes,
         },
     )

@@ -34,15 +34,15 @@ pub(super) struct Args {
     /// Encrypt every listener with this certificate
     ///
     /// PEM; those of its issuers follow the server's own
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file(), requires = "tls_key")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file())]
     tls_cert: Option<PathBuf>,
 
     /// The private key of that certificate, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", value_parser = file(), requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", value_parser = file())]
     tls_key: Option<PathBuf>,
 
     /// Accept only clients with a certificate of these authorities, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", value_parser = file(), requires = "tls_cert", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", value_parser = file(), hide_short_help = true)]
     tls_client_ca: Option<PathBuf>,
 
     /// Answer only clients with a token of this file
@@ -97,11 +97,22 @@ impl Args {
     }
 
     fn tls(&self) -> Result<Option<Tls>, Failure> {
-        let (Some(cert), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else {
-            return Ok(None);
+        let missing = |needed: &str, for_what: &str| {
+            let why = format!(
+                "{needed} is missing, which {for_what} needs: expected both, as flags, as variables or in [server]"
+            );
+            Err(mistake(why))
         };
-        let files = TlsFiles { cert, key, client_ca: self.tls_client_ca.clone() };
-        Tls::load(&files).map(Some).map_err(mistake)
+        let client_ca = self.tls_client_ca.clone();
+        match (self.tls_cert.clone(), self.tls_key.clone()) {
+            (Some(cert), Some(key)) => {
+                Tls::load(&TlsFiles { cert, key, client_ca }).map(Some).map_err(mistake)
+            }
+            (Some(_), None) => missing("--tls-key", "--tls-cert"),
+            (None, Some(_)) => missing("--tls-cert", "--tls-key"),
+            (None, None) if client_ca.is_some() => missing("--tls-cert", "--tls-client-ca"),
+            (None, None) => Ok(None),
+        }
     }
 }
 

@@ -345,7 +345,15 @@ fn files_that_can_not_be_used_are_named_with_what_was_expected() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.starts_with("tidegate: ") && said.contains(&expected), "{said}: {expected}");
     }
-    let lonely = run(&["serve", "--tls-cert", &server]);
-    assert_eq!(lonely.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&lonely.stderr).contains("--tls-key"));
+    // What is missing may come from a variable or the file, but is never passed over.
+    for (given, missing) in [
+        ("--tls-cert", "--tls-key"),
+        ("--tls-key", "--tls-cert"),
+        ("--tls-client-ca", "--tls-cert"),
+    ] {
+        let lonely = run(&["serve", given, &server]);
+        assert_eq!(lonely.status.code(), Some(2), "{given}");
+        let message = String::from_utf8_lossy(&lonely.stderr).into_owned();
+        assert!(message.contains(&format!("{missing} is missing")), "{message}");
+    }
 }

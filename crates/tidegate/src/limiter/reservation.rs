@@ -41,7 +41,6 @@ impl Reservation {
     }
 
     /// The decision that took the units; for a queue it holds the delay of the work.
-    #[must_use]
     pub const fn decision(&self) -> &Decision {
         &self.decision
     }
