@@ -8,7 +8,7 @@ use super::error::PolicyErrors;
 use super::index::Index;
 use super::no_such_rule::NoSuchRule;
 use super::rule::PolicyRule;
-use super::spec::{Mode, RuleSpec};
+use super::spec::RuleSpec;
 use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
@@ -132,7 +132,8 @@ impl Policy {
     #[cfg(feature = "tower")]
     pub(crate) fn looks_at(&self, domain: &str, name: &str) -> bool {
         let looks = |rule: &PolicyRule| rule.required().any(|(required, _)| required == name);
-        self.in_domain(domain).any(|(_, rule)| rule.mode() == Mode::Enforce && looks(rule))
+        self.in_domain(domain)
+            .any(|(_, rule)| rule.mode() == super::spec::Mode::Enforce && looks(rule))
     }
 
     /// Calls `visit` with the rules of a domain that a descriptor may match and their numbers, in no order; all
