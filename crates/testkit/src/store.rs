@@ -45,9 +45,9 @@ pub struct Server {
     process: Option<Child>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    /// Where it keeps its files.
+    /// The folder of its files.
     pub folder: Folder,
-    /// Where it listens; a cluster's bus uses the port 10,000 above.
+    /// The port of its listener; the bus of a cluster uses the port 10,000 above.
     pub port: u16,
 }
 

@@ -140,7 +140,7 @@ impl Comparison {
         text
     }
 
-    /// The same numbers as one JSON object, for programs.
+    /// Returns the numbers of the report as one JSON object, for programs.
     ///
     /// # Errors
     /// No error is known.

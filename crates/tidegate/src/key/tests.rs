@@ -1,4 +1,4 @@
-//! Which keys are one key, by what tells two values apart.
+//! Keys of every type: equal values are one key, and others are not.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};

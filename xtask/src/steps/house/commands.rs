@@ -1,4 +1,4 @@
-//! The rule of commands: what a page tells the reader to type exists.
+//! The rule of commands: every command in a page exists.
 //!
 //! The lines that run `tidegate` and `cargo xtask` are held by tests beside their command lines.
 
