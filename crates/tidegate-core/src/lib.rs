@@ -35,6 +35,11 @@
 
 extern crate alloc;
 
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod algorithm;
 mod algorithms;
 mod decision;

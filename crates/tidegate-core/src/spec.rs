@@ -59,6 +59,22 @@ pub enum Layout {
 ///
 /// Fields left at `None` take the algorithm's default. Nothing is checked until
 /// [`Rule::new`](crate::Rule::new).
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::{AlgorithmKind, Anchor, Rule, Spec};
+///
+/// // A thousand a day, from the first unit of a key on.
+/// let day = Duration::from_secs(86_400);
+/// let mut spec = Spec::per(1_000, day).algorithm(AlgorithmKind::FixedWindow);
+/// spec.anchor = Some(Anchor::FirstRequest);
+/// Rule::new(spec)?;
+///
+/// // Only buckets and queues have a capacity.
+/// let wrong = Rule::new(spec.burst(10)).unwrap_err();
+/// assert!(wrong.to_string().contains("capacity"));
+/// # Ok::<(), tidegate_core::RuleErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Spec {

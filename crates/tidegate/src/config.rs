@@ -31,6 +31,8 @@
 //! match = { channel = "alipay" }    # entries of `key` with these very values
 //! limit = 500                       # and window, capacity or rate
 //!
+//! # before all: reset = "seconds"    # what X-RateLimit-Reset contains, or "unix"
+//!
 //! [memory]
 //! max_keys = 2_000_000              # limiters of all rules together, besides the cap of each
 //!
@@ -84,6 +86,7 @@ mod load;
 mod memory;
 mod positions;
 mod rule;
+mod secret_fields;
 mod section;
 mod size;
 mod source;
@@ -94,9 +97,11 @@ mod value;
 mod vocabulary;
 
 pub use diagnostic::{ConfigError, ConfigErrors};
-pub use load::{load, load_with};
+pub use load::{load, load_with, read_text};
 pub use section::{Section, SectionKind, SectionValues};
 pub use tidegate_core::ValueError;
+#[doc(hidden)]
+pub use tidegate_core::text::{HIDDEN, shown, without_credentials};
 pub use tidegate_core::text::{parse_duration, parse_rate};
 
 use crate::Policy;

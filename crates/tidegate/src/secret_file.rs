@@ -29,10 +29,22 @@ static HANGING: Mutex<Option<HashMap<PathBuf, JoinHandle<()>>>> = Mutex::new(Non
 /// Returns an error if the file cannot be read, is larger, or took too long; or if an earlier read
 /// of this path hangs.
 pub fn read_secret_file(path: &Path) -> io::Result<Vec<u8>> {
-    read_within(path, PATIENCE)
+    read_within(path, MOST_BYTES, PATIENCE).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            let told = "it is larger than 1 MiB: expected a secret, a key or certificates";
+            io::Error::new(ErrorKind::FileTooLarge, told)
+        }
+        _ => error,
+    })
 }
 
-fn read_within(path: &Path, patience: Duration) -> io::Result<Vec<u8>> {
+/// Reads a file of at most `most_bytes` as [`read_secret_file`] does.
+#[cfg(feature = "config")]
+pub(crate) fn read_in_time(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    read_within(path, most_bytes, PATIENCE)
+}
+
+fn read_within(path: &Path, most_bytes: u64, patience: Duration) -> io::Result<Vec<u8>> {
     if hangs(path) {
         return Err(io::Error::new(
             ErrorKind::WouldBlock,
@@ -41,8 +53,8 @@ fn read_within(path: &Path, patience: Duration) -> io::Result<Vec<u8>> {
     }
     let (ends, end) = sync_channel(1);
     let to_read = path.to_owned();
-    let read = move || drop(ends.send(read(&to_read)));
-    let thread = thread::Builder::new().name("secret file".to_owned()).spawn(read)?;
+    let read = move || drop(ends.send(read(&to_read, most_bytes)));
+    let thread = thread::Builder::new().name("file".to_owned()).spawn(read)?;
     match end.recv_timeout(patience) {
         Ok(read) => read,
         Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its reader ended early")),
@@ -68,12 +80,11 @@ fn hangs(path: &Path) -> bool {
     hanging.contains_key(path)
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let told = "it is larger than 1 MiB: expected a secret, a key or certificates";
-        return Err(io::Error::new(ErrorKind::FileTooLarge, told));
+    File::open(path)?.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        return Err(ErrorKind::FileTooLarge.into());
     }
     Ok(bytes)
 }
@@ -108,7 +119,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let moment = Duration::from_millis(1);
-        assert_eq!(read_within(&pipe, moment).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(read_within(&pipe, MOST_BYTES, moment).unwrap_err().kind(), ErrorKind::TimedOut);
         assert_eq!(read_secret_file(&pipe).unwrap_err().kind(), ErrorKind::WouldBlock);
         // The writer opens and closes the pipe, and the hanging read ends.
         drop(fs::OpenOptions::new().write(true).open(&pipe).unwrap());

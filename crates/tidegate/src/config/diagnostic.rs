@@ -1,6 +1,9 @@
 //! An error as a reader of a file sees it: position, message, and the line with a mark under it.
 
 use std::fmt;
+use std::ops::Range;
+
+use tidegate_core::text::HIDDEN;
 
 /// One error in a file of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +17,7 @@ pub struct ConfigError {
     pub column: usize,
     /// The error, what was expected, and the nearest correct form.
     pub message: String,
-    /// The line that is shown under the message; none if it may contain a password.
+    /// The line that is shown under the message, without secrets.
     pub(super) excerpt: Option<Excerpt>,
 }
 
@@ -57,8 +60,30 @@ const MOST_SHOWN: usize = 160;
 const SHOWN_BEFORE: usize = 60;
 
 impl Excerpt {
-    /// The excerpt of `line` with a mark under `width` characters from character `start` on.
-    pub(super) fn new(line: &str, start: usize, width: usize) -> Self {
+    /// The excerpt of `line` with a mark under `width` characters from character `start` on. The
+    /// bytes of `secret` are replaced; a mark in them is under what replaces them.
+    pub(super) fn new(
+        line: &str,
+        start: usize,
+        width: usize,
+        secret: Option<Range<usize>>,
+    ) -> Self {
+        let Some(secret) = secret else { return Self::shown(line, start, width) };
+        let (before, after) = (line.get(..secret.start), line.get(secret.end..));
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let first = before.chars().count();
+        let end = line.chars().count() - after.chars().count();
+        // The position of a character in the line without the secret.
+        let moved = |at: usize, inside: usize| match at {
+            at if at <= first => at,
+            at if at < end => inside,
+            at => at - end + first + HIDDEN.len(),
+        };
+        let (from, to) = (moved(start, first), moved(start + width, first + HIDDEN.len()));
+        Self::shown(&format!("{before}{HIDDEN}{after}"), from, to.saturating_sub(from))
+    }
+
+    fn shown(line: &str, start: usize, width: usize) -> Self {
         let length = line.chars().count();
         let first = if length > MOST_SHOWN { start.saturating_sub(SHOWN_BEFORE) } else { 0 };
         let text: String = line.chars().skip(first).take(MOST_SHOWN).map(printable).collect();
@@ -115,7 +140,7 @@ mod tests {
     use super::*;
 
     fn shown(line: &str, start: usize, width: usize) -> (String, String) {
-        let excerpt = Excerpt::new(line, start, width);
+        let excerpt = Excerpt::new(line, start, width, None);
         (excerpt.text, format!("{}{}", excerpt.indent, "^".repeat(excerpt.width)))
     }
 
@@ -137,6 +162,21 @@ mod tests {
         let (text, mark) = shown(&line, 1_000, 4);
         assert_eq!(text.len(), MOST_SHOWN);
         assert_eq!(text.find("HERE"), mark.find("^^^^"));
+    }
+
+    #[test]
+    fn a_secret_is_replaced_and_the_mark_stays_where_it_belongs() {
+        let line = "é = \"s3cret\" # c";
+        let secret = line.find("s3").unwrap_or_default()..line.find("\" #").unwrap_or_default();
+        let shown = |start, width| {
+            let excerpt = Excerpt::new(line, start, width, Some(secret.clone()));
+            assert_eq!(excerpt.text, "é = \"***\" # c");
+            format!("{}{}", excerpt.indent, "^".repeat(excerpt.width))
+        };
+        assert_eq!(shown(0, 1), "^");
+        assert_eq!(shown(4, 8), "    ^^^^^");
+        assert_eq!(shown(7, 2), "     ^^^");
+        assert_eq!(shown(13, 1), "          ^");
     }
 
     #[test]

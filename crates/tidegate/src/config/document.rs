@@ -10,15 +10,17 @@ use super::section::{self, Section, SectionValues};
 use super::source::Report;
 use super::store::StoreDraft;
 use super::table::{Entry, Table};
-use super::value::{tables, whole, wrong};
+use super::value::{choice, tables, whole, wrong};
+use super::vocabulary::RESETS;
 use super::{positions, rule, store, syntax};
-use crate::{Policy, PolicyErrors, StoreSettings};
+use crate::{Policy, PolicyErrors, ResetField, StoreSettings};
 
 /// The contents of a file's sections.
 #[derive(Default)]
 struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
     revision: Option<NonZeroU32>,
+    reset: ResetField,
     memory: MemoryDraft,
     store: Option<StoreSettings>,
     /// The section of the program, and the values that the file has there.
@@ -33,12 +35,13 @@ fn sections<'t>(own: Option<&Section<'_>>) -> Level<'t, Document<'t>> {
         what: "section",
         quotes: |name| match name {
             "rule" => "`[[rule]]`".to_owned(),
-            "revision" => "`revision`".to_owned(),
+            field @ ("revision" | "reset") => format!("`{field}`"),
             name => format!("`[{name}]`"),
         },
         fields: [
             (("rule", &["ruleset", "limit", "limits"][..]), Document::rule as Read<'t, _>),
             (("revision", &["version", "generation"]), Document::revision),
+            (("reset", &["resetfield", "resetheader"]), Document::reset),
             (("memory", &["cache"]), Document::memory),
             (("store", &["redis", "valkey", "backend"]), Document::store),
         ]
@@ -108,6 +111,15 @@ impl<'t> Document<'t> {
         Some(())
     }
 
+    /// The field `reset`, before all sections.
+    fn reset(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.reset = match choice(entry, RESETS, report)? {
+            "unix" => ResetField::Unix,
+            _ => ResetField::Seconds,
+        };
+        Some(())
+    }
+
     fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[memory]`, in single brackets, with `max_keys`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
@@ -142,7 +154,7 @@ impl<'t> Document<'t> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
             Ok(policy) => {
-                let policy = self.memory.applied_to(policy);
+                let policy = self.memory.applied_to(policy.with_reset_field(self.reset));
                 let policy = match self.revision {
                     Some(revision) => policy.with_revision(revision),
                     None => policy,
@@ -172,6 +184,24 @@ mod tests {
 
     /// The page that lists all fields, by its sections.
     const PAGE: &str = include_str!("../../../../docs/configuration.md");
+
+    #[test]
+    fn reset_is_seconds_or_unix() {
+        let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
+        let parsed = |reset: &str| crate::config::parse("test", &format!("{reset}\n{rule}"));
+        for (text, expected) in [
+            ("", ResetField::Seconds),
+            ("reset = \"seconds\"", ResetField::Seconds),
+            ("reset = \"unix\"", ResetField::Unix),
+        ] {
+            assert_eq!(parsed(text).unwrap().reset_field(), expected, "{text}");
+        }
+        let error = parsed("reset = \"epoch\"").unwrap_err().to_string();
+        assert!(
+            error.contains("test:1:9: `reset` is the text \"epoch\"") && error.contains("unix"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn the_page_of_all_fields_lists_all_fields() {

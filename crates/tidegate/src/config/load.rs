@@ -8,6 +8,7 @@ use super::diagnostic::{ConfigError, ConfigErrors};
 use super::section::{Section, SectionValues};
 use super::source::Source;
 use crate::Policy;
+use crate::secret_file::read_in_time;
 
 /// The most bytes of a file of rules: 16 MiB.
 const MOST_BYTES: u64 = 16 << 20;
@@ -32,34 +33,48 @@ pub fn load_with(
     parsed(path, |name, text| super::parse_with(name, text, section))
 }
 
+/// Reads the text of a file of rules within ten seconds, for a program that reads it again while it
+/// runs; see [`read_secret_file`](crate::read_secret_file), which treats a path that hangs alike.
+///
+/// This blocks: call it on a thread that may wait.
+///
+/// # Errors
+/// The file cannot be read in time, is larger than 16 MiB, or is not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, ConfigErrors> {
+    text_of(path, read_in_time(path, MOST_BYTES))
+}
+
 /// Parses the text of a file.
 fn parsed<T>(
     path: &Path,
     parse: impl FnOnce(&str, &str) -> Result<T, ConfigErrors>,
 ) -> Result<T, ConfigErrors> {
-    let name = path.display().to_string();
-    let bytes = read(path).map_err(|error| ConfigError::of_file(&name, unreadable(&error)))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let message = "larger than 16 MiB: expected a file of rules".to_owned();
-        return Err(ConfigError::of_file(&name, message).into());
-    }
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(&name, text),
-        Err(error) => Err(not_utf8(&name, &bytes, error.valid_up_to()).into()),
-    }
+    parse(&path.display().to_string(), &text_of(path, read(path))?)
 }
 
-/// The bytes of the file, at most one more than it may have, so that the caller sees that it is too large.
+/// The text of a file that was read.
+fn text_of(path: &Path, read: io::Result<Vec<u8>>) -> Result<String, ConfigErrors> {
+    let name = path.display().to_string();
+    let bytes = read.map_err(|error| ConfigError::of_file(&name, unreadable(&error)))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        not_utf8(&name, error.as_bytes(), at).into()
+    })
+}
+
+/// The bytes of the file, which are at most [`MOST_BYTES`].
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let fits = bytes.len() as u64 <= MOST_BYTES;
+    if fits { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
 }
 
 fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file: expected a TOML file of rules".to_owned(),
         io::ErrorKind::IsADirectory => "is a directory: expected a TOML file of rules".to_owned(),
+        io::ErrorKind::FileTooLarge => "larger than 16 MiB: expected a file of rules".to_owned(),
         _ => format!("can not be read: {error}"),
     }
 }

@@ -1,5 +1,6 @@
 //! The position in the file of an error that was found only in the policy as a whole.
 
+use tidegate_core::text::{HIDDEN, without_credentials};
 use tidegate_core::{Field, RuleError};
 
 use super::draft::{OverrideDraft, RuleDraft};
@@ -104,7 +105,8 @@ pub(super) fn of(
     report: &Report<'_>,
 ) -> (Span, String) {
     let message = error.problem.to_string();
-    let Some(rule) = rules.get(error.rule) else { return (0..0, message) };
+    let message = without_credentials(&message);
+    let Some(rule) = rules.get(error.rule) else { return (0..0, message.into_owned()) };
     let other = override_of(error, rule);
     let table = other.map_or(&rule.table, |other| &other.table);
     let span = match &error.problem {
@@ -133,6 +135,9 @@ pub(super) fn of(
         Problem::MatchesNothing | Problem::Unreachable(_) => table.position_of(&["match"]),
         Problem::Figure(rule_error) => position_of_limit(rule_error, table),
     };
+    if matches!(error.problem, Problem::StarInside(_)) && report.is_secret(&span) {
+        return (span, Problem::StarInside(HIDDEN.to_owned()).to_string());
+    }
     (span, format!("{message}{}", more(error, rules, report)))
 }
 

@@ -168,7 +168,8 @@ impl<'t> RuleDraft<'t> {
         } else {
             instead(given, &vocabulary::algorithms(), TEXT)
         };
-        report.add(&entry.position(), format!("`algorithm` is {}: {message}", kind(entry.value())));
+        let message = format!("`algorithm` is {}: {message}", kind(entry, report));
+        report.add(&entry.position(), message);
         None
     }
 

@@ -88,7 +88,7 @@ fn texts<'t>(
 /// Reports an error of the program. One that only says what was expected is preceded by the value.
 fn refuse(entry: &Entry<'_>, error: &str, report: &mut Report<'_>) {
     let value = if error.starts_with("expected") {
-        format!(" is {}", kind(entry.value()))
+        format!(" is {}", kind(entry, report))
     } else {
         String::new()
     };

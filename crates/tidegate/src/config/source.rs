@@ -3,7 +3,10 @@
 use std::fmt::Display;
 use std::ops::Range;
 
+use tidegate_core::text::credentials;
+
 use super::diagnostic::{ConfigError, ConfigErrors, Excerpt};
+use super::secret_fields;
 
 /// A position: a range of bytes of the text.
 pub(super) type Span = Range<usize>;
@@ -13,13 +16,16 @@ pub(super) struct Source<'t> {
     file: &'t str,
     text: &'t str,
     line_starts: Vec<usize>,
+    /// The values that no message shows.
+    secrets: Vec<Span>,
 }
 
 impl<'t> Source<'t> {
     pub(super) fn new(file: &'t str, text: &'t str) -> Self {
         let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let others = text.match_indices('\n').map(|(at, _)| at + 1);
-        Self { file, text, line_starts: std::iter::once(first).chain(others).collect() }
+        let line_starts = std::iter::once(first).chain(others).collect();
+        Self { file, text, line_starts, secrets: secret_fields::find(text) }
     }
 
     /// The number of the line a byte is on, counted from 1.
@@ -50,8 +56,17 @@ impl<'t> Source<'t> {
             line: number,
             column: column + 1,
             message,
-            excerpt: Some(Excerpt::new(line, column, width)),
+            excerpt: Some(Excerpt::new(line, column, width, self.secret_of(line, line_start))),
         }
+    }
+
+    /// The part of a line that is not shown, as bytes of the line.
+    fn secret_of(&self, line: &str, start: usize) -> Option<Span> {
+        let end = start + line.len();
+        let of_fields = self.secrets.iter().filter(|span| span.start <= end && start < span.end);
+        let of_fields =
+            of_fields.map(|span| span.start.saturating_sub(start)..span.end.min(end) - start);
+        of_fields.chain(credentials(line)).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
     }
 }
 
@@ -59,27 +74,27 @@ impl<'t> Source<'t> {
 pub(super) struct Report<'s> {
     source: &'s Source<'s>,
     found: Vec<(Span, String)>,
-    /// Where errors begin whose line is not shown, because it may contain a password.
-    hidden: Vec<usize>,
 }
 
 impl<'s> Report<'s> {
     pub(super) fn new(source: &'s Source<'s>) -> Self {
-        Self { source, found: Vec::new(), hidden: Vec::new() }
+        Self { source, found: Vec::new() }
     }
 
     pub(super) fn add(&mut self, span: &Span, message: impl Display) {
         self.found.push((span.clone(), message.to_string()));
     }
 
-    /// Adds an error at a value that may contain a password: no line is shown.
-    pub(super) fn add_hidden(&mut self, span: &Span, message: impl Display) {
-        self.hidden.push(span.start);
-        self.add(span, message);
-    }
-
     pub(super) fn text(&self, span: &Span) -> &'s str {
         self.source.text.get(span.clone()).unwrap_or_default()
+    }
+
+    /// Whether there is a secret at a position, which a message does not show.
+    pub(super) fn is_secret(&self, span: &Span) -> bool {
+        self.source
+            .secrets
+            .iter()
+            .any(|one| one.start < span.end.max(span.start + 1) && span.start < one.end)
     }
 
     /// The whole line a span begins on.
@@ -101,12 +116,8 @@ impl<'s> Report<'s> {
     pub(super) fn end(mut self) -> Result<(), ConfigErrors> {
         self.found.sort_by_key(|(span, _)| span.start);
         self.found.dedup();
-        let (source, hidden) = (self.source, self.hidden);
-        let error = |(span, message): (Span, String)| {
-            let error = source.error(&span, message);
-            let excerpt = error.excerpt.filter(|_| !hidden.contains(&span.start));
-            ConfigError { excerpt, ..error }
-        };
+        let source = self.source;
+        let error = |(span, message): (Span, String)| source.error(&span, message);
         let errors: Vec<_> = self.found.into_iter().map(error).collect();
         if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
     }

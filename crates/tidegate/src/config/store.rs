@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toml::de::DeValue;
-
 use super::accept::Level;
 use super::source::Report;
 use super::table::{Entry, Table};
-use super::value::{parsed, text, whole, wrong};
+use super::value::{how_long, text, whole, wrong};
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
 use crate::{Policy, Secret, StoreSettings, StoreUrl};
-use tidegate_core::text::parse_duration;
 
 /// The contents of the section.
 #[derive(Default)]
@@ -86,7 +83,7 @@ impl StoreDraft {
 
     fn url(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let url = text(entry, report)?.parse().map_err(|error| {
-            report.add_hidden(&entry.position(), format!("`url`: {error}"));
+            report.add(&entry.position(), format!("`url`: {error}"));
         });
         self.url = Some(url.ok()?);
         Some(())
@@ -127,10 +124,7 @@ impl StoreDraft {
     }
 
     fn timeout(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
-        self.timeout = Some(match entry.value() {
-            DeValue::String(text) => parsed(entry, parse_duration(text), report)?,
-            _ => wrong(entry, TIMEOUT_EXPECTED, report)?,
-        });
+        self.timeout = Some(how_long(entry, TIMEOUT_EXPECTED, report)?);
         Some(())
     }
 

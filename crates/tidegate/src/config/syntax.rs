@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue, Error};
 
 use super::source::{Report, Span};
 use super::table::Table;
-use tidegate_core::text::shown;
+use tidegate_core::text::{HIDDEN, shown};
 
 const DUPLICATE: &str = "duplicate key";
 /// The starts of the parser's messages for a text that ends inside an array or inline table.
@@ -67,7 +67,8 @@ fn report_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
     let mut lines = HashSet::new();
     for (span, message) in before_unclosed(errors, report) {
         if lines.insert(report.line(&span)) {
-            let message = reworded(message, report.text(&span));
+            let secret = report.is_secret(&span);
+            let message = reworded(message, if secret { HIDDEN } else { report.text(&span) });
             report.add(&span, message);
         }
     }
@@ -111,6 +112,9 @@ fn not_a_value(given: &str) -> String {
     let comment = given.split_once("//").map(|(before, _)| before.trim_end());
     match comment {
         _ if given.is_empty() => "a value is missing: expected one after the `=`".to_owned(),
+        _ if given == HIDDEN => {
+            "this is not a value: expected a number, true, false, or a text in quotes".to_owned()
+        }
         Some(before) => format!(
             "`{}` is not a value: expected `{}`; a comment begins with `#`",
             shown(given),

@@ -10,19 +10,21 @@ use super::table::{Entry, Table};
 use crate::rules::MAX_KEYS_EXPECTED;
 use tidegate_core::ValueError;
 use tidegate_core::text::parse_duration;
-use tidegate_core::text::shown;
+use tidegate_core::text::{HIDDEN, shown};
 
 /// Reports that a value is not what the field expects.
 pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {
     let message =
-        format!("`{}` is {}: expected {expected}", shown(entry.name), kind(entry.value()));
+        format!("`{}` is {}: expected {expected}", shown(entry.name), kind(entry, report));
     report.add(&entry.position(), message);
     None
 }
 
-/// A description of a value.
-pub(super) fn kind(value: &DeValue<'_>) -> String {
-    match value {
+/// A description of a value; not the value itself where it is secret.
+pub(super) fn kind(entry: &Entry<'_>, report: &Report<'_>) -> String {
+    match entry.value() {
+        DeValue::String(text) if text.is_empty() => "the text \"\"".to_owned(),
+        _ if report.is_secret(&entry.position()) => HIDDEN.to_owned(),
         DeValue::String(text) => format!("the text \"{}\"", shown(text)),
         DeValue::Integer(number) => shown(&number.to_string()),
         DeValue::Float(number) => shown(number.as_str()),
@@ -33,7 +35,8 @@ pub(super) fn kind(value: &DeValue<'_>) -> String {
     }
 }
 
-/// A length of time that is not a limiter's window; `expected` says which are allowed.
+/// A length of time; `expected` says which are allowed. A bare number may mean milliseconds as well as
+/// seconds.
 pub(super) fn how_long(
     entry: &Entry<'_>,
     expected: &str,
@@ -42,7 +45,8 @@ pub(super) fn how_long(
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),
         DeValue::Integer(number) if number.as_str().len() < 10 => {
-            let meant = format!("{expected}; did you mean \"{}s\"?", number.as_str());
+            let number = number.as_str();
+            let meant = format!("{expected}; did you mean \"{number}ms\" or \"{number}s\"?");
             wrong(entry, &meant, report)
         }
         _ => wrong(entry, expected, report),
@@ -52,6 +56,7 @@ pub(super) fn how_long(
 pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t str> {
     match entry.value() {
         DeValue::String(text) => Some(text),
+        _ if report.is_secret(&entry.position()) => wrong(entry, "a text, in quotes", report),
         DeValue::Integer(number) => {
             let expected = format!("a text, in quotes: \"{}\"", shown(&number.to_string()));
             wrong(entry, &expected, report)
@@ -74,7 +79,7 @@ pub(super) fn choice(
     };
     let known = words.iter().find(|(word, _)| *word == given && entry.value().is_str());
     known.map(|(word, _)| *word).or_else(|| {
-        let (name, kind) = (entry.name, kind(entry.value()));
+        let (name, kind) = (entry.name, kind(entry, report));
         let message = format!("`{name}` is {kind}: {}", instead(&given, words, TEXT));
         report.add(&entry.position(), message);
         None
@@ -118,15 +123,7 @@ pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> 
 }
 
 pub(super) fn length(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) -> Option<Duration> {
-    match entry.value() {
-        DeValue::String(text) => parsed(entry, parse_duration(text), report),
-        DeValue::Integer(number) => {
-            let number = shown(number.as_str());
-            let expected = format!("{}; did you mean \"{number}s\"?", field.expects());
-            wrong(entry, &expected, report)
-        }
-        _ => wrong(entry, field.expects(), report),
-    }
+    how_long(entry, field.expects(), report)
 }
 
 /// A parsed text; reports its error.

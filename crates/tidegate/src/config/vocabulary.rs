@@ -32,6 +32,12 @@ pub(super) const ON_STORE_ERROR: &[Known] = &[
 pub(super) const ON_EXCESS: &[Known] =
     &[("reject", &["deny", "refuse", "block", "drop", "fail", "error", "none"])];
 
+/// The values of `reset`.
+pub(super) const RESETS: &[Known] = &[
+    ("seconds", &["delta", "relative", "after", "second", "s"]),
+    ("unix", &["epoch", "timestamp", "time", "absolute"]),
+];
+
 /// The values of `match` of a rule.
 pub(super) const MATCHES: &[Known] =
     &[("subset", &["contains", "partial", "any"]), ("exact", &["strict", "equal", "equals"])];

@@ -4,3 +4,4 @@
 mod files;
 mod pages;
 mod random;
+mod secrets;

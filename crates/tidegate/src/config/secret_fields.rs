@@ -1,0 +1,123 @@
+//! The parts of a text that are values of fields whose names promise a secret, or a URL that may
+//! contain one.
+//!
+//! They are found in the lines of the text and not in its tree, because an invalid text has none.
+
+use std::ops::Range;
+
+/// The ends of such names, as letters and digits in lower case.
+const SECRETS: &[&str] = &[
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "pass",
+    "auth",
+    "secret",
+    "secrets",
+    "token",
+    "tokens",
+    "apikey",
+    "credentials",
+    "url",
+    "urls",
+    "uri",
+    "uris",
+    "dsn",
+];
+/// Further ends: the name of a secret's place, where people also write the secret itself.
+const PLACES: &[&str] = &["env", "variable", "file", "path"];
+
+/// The quotes and brackets in which a value can go on over several lines.
+const LONG: &[(&str, &str)] = &[("\"\"\"", "\"\"\""), ("'''", "'''"), ("[", "]"), ("{", "}")];
+
+/// Returns the values of all such fields, in order, each to the end of its last line.
+pub(super) fn find(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let hidden = found.last().is_some_and(|last| start < last.end);
+        if let Some(at) = value_in(line).filter(|_| !hidden) {
+            found.push(start + at..end_of_value(text, start + at));
+        }
+        start += line.len();
+    }
+    found
+}
+
+/// The position behind the first `=` of a line whose name is such a name.
+fn value_in(line: &str) -> Option<usize> {
+    let signs = line.match_indices('=').map(|(at, _)| at);
+    let mut secret = signs.filter(|at| line.get(..*at).is_some_and(ends_in_name));
+    let value = line.get(secret.next()? + 1..)?;
+    Some(line.len() - value.trim_start_matches([' ', '\t']).len())
+}
+
+/// Whether a text ends in the name of a secret.
+fn ends_in_name(before: &str) -> bool {
+    let is_part = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let name = before.trim_end().trim_end_matches(['"', '\'']).chars().rev().take_while(is_part);
+    let letters = name.filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
+    let name: String = letters.collect::<Vec<_>>().into_iter().rev().collect();
+    let ends = |name: &str| SECRETS.iter().any(|end| name.ends_with(end));
+    let places = PLACES.iter().filter_map(|place| name.strip_suffix(place));
+    ends(&name) || places.into_iter().any(ends)
+}
+
+/// The end of the line on which a value ends that begins at `start`, without a line break; the end
+/// of the text if it is not closed.
+fn end_of_value(text: &str, start: usize) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    let opened = LONG.iter().find(|(open, _)| rest.starts_with(open));
+    let closed = match opened {
+        Some((open, close)) => {
+            let inside = rest.get(open.len()..).unwrap_or_default();
+            inside.find(close).map_or(rest.len(), |at| rest.len() - inside.len() + at)
+        }
+        None => 0,
+    };
+    let end = rest.get(closed..).and_then(|rest| rest.find('\n'));
+    let end = start + end.map_or(rest.len(), |end| closed + end);
+    if text.get(..end).is_some_and(|text| text.ends_with('\r')) { end - 1 } else { end }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hidden(text: &str) -> Vec<&str> {
+        find(text).into_iter().map(|span| text.get(span).unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn values_are_hidden_to_the_end_of_their_lines() {
+        for (text, expected) in [
+            ("token = \"a\"\nname = 1\n", &["\"a\""][..]),
+            ("a = 1\r\nAPI-Key=x\r\nb = 2", &["x"]),
+            ("store.password = 1 # two", &["1 # two"]),
+            ("when = { \"token\" = \"a\", b = \"c\" }", &["\"a\", b = \"c\" }"]),
+            ("url = \"\"\"a\nb\"\"\" # c\nd = 1", &["\"\"\"a\nb\"\"\" # c"]),
+            ("tokens = [\n\"a\",\n]\nb = 1\npass = 2", &["[\n\"a\",\n]", "2"]),
+            ("password = '''a\nb", &["'''a\nb"]),
+            ("password_file = \"a\"", &["\"a\""]),
+            ("password =", &[""]),
+        ] {
+            assert_eq!(hidden(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_values_are_not_hidden() {
+        for text in [
+            "",
+            "=",
+            "limit = 5",
+            "algorithm = \"token_bucket\"",
+            "tokens_per_second = 1",
+            "file = \"a\"",
+        ] {
+            assert!(hidden(text).is_empty(), "{text}");
+        }
+    }
+}
