@@ -3,8 +3,9 @@
 //!
 //! [`RateLimitLayer::new`] refuses requests above a limit, [`RateLimitLayer::waiting`] lets them
 //! wait as the rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
-//! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] use a limiter for each caller, and
-//! [`RateLimitLayer::per_ip`] one for each address, the cheapest for a request.
+//! Without rules, [`RateLimitLayer::per_ip`] limits each address (the cheapest for a request),
+//! [`RateLimitLayer::per_header`] and [`RateLimitLayer::per_key`] each caller, [`RateLimitLayer::global`] all together;
+//! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] also charge by request and let requests wait.
 //! In all of them a request that a `leaky_queue` admits is held until its slot. Each request is described
 //! by a list of [`Entries`], each read by an extractor ([`Extract`]). The default entries are the
 //! `ip`, `method` and `path` of the request, as in an access log, so that the same rules serve and
@@ -46,7 +47,9 @@
 //! ```
 
 mod any_gate;
+mod any_limiter;
 mod body;
+mod by_key;
 mod charging;
 mod client_ip;
 mod decider;
@@ -70,7 +73,9 @@ mod service;
 mod store_decider;
 
 pub use any_gate::AnyGate;
+pub use any_limiter::AnyLimiter;
 pub use body::ResponseBody;
+pub use by_key::HeaderLimitError;
 pub use client_ip::{ClientIp, NetworkError};
 pub use entries::Entries;
 #[cfg(feature = "axum")]

@@ -30,7 +30,7 @@ pub trait AnyGate: sealed::Sealed {}
 
 impl<T: sealed::Sealed> AnyGate for T {}
 
-/// The decider of a gate.
+/// The decider of a gate or limiter.
 pub struct AnyDecider(pub(super) Arc<dyn Decider>);
 
 mod sealed {

@@ -35,6 +35,8 @@ pub struct Entries {
     cost: Option<Arc<CostOf>>,
     /// Whose address is the key, in place of the first entry's value.
     caller: Option<ClientIp>,
+    /// Whether requests without a value for any entry have one key together, that of an empty value.
+    shares: bool,
 }
 
 impl Entries {
@@ -71,6 +73,16 @@ impl Entries {
         Self { caller: Some(caller), ..Self::default() }
     }
 
+    /// One entry, whose value is the key; requests without one have a key together.
+    pub(super) fn by_key(key: impl Extract + 'static) -> Self {
+        Self { shares: true, ..Self::new().entry("key", key) }
+    }
+
+    /// No entries; all requests have one key.
+    pub(super) fn of_all() -> Self {
+        Self { shares: true, ..Self::default() }
+    }
+
     /// The entries that distinguish a client's requests.
     pub(super) fn of_a_client() -> Self {
         Self::new().entry("host", extract::host)
@@ -104,6 +116,8 @@ pub(super) struct Question<'a> {
 enum Caller {
     /// The caller is named by the first entry.
     Entry,
+    /// The caller is named by the first entry, and has the key of an empty value without one.
+    EntryOrEmpty,
     Address(IpAddr),
     Unknown,
 }
@@ -145,6 +159,7 @@ impl<'a> Question<'a> {
     ) -> Self {
         let (domain, entries, descriptors) = (domain.into(), Few::new(), InlineList::new());
         let caller = match from.first().and_then(|first| first.caller.as_ref()) {
+            None if from.first().is_some_and(|first| first.shares) => Caller::EntryOrEmpty,
             None => Caller::Entry,
             Some(caller) => caller.caller(parts).map_or(Caller::Unknown, Caller::Address),
         };
@@ -220,13 +235,18 @@ impl<'a> Question<'a> {
         self.without_address.iter().any(|name| looks_at(name))
     }
 
-    /// The key of the caller: the address, else the value of the first entry; and the cost. `None` without either.
+    /// The key of the caller and the cost: the address, else the value of the first entry, else an empty one where
+    /// requests without a value share a limiter. `None` without any of these.
     pub(super) fn caller(&self) -> Option<(CallerKey<'_>, u64)> {
         let first = self.descriptors.first()?;
         let key = match self.caller {
             Caller::Address(address) => CallerKey::Address(address),
-            Caller::Entry if first.end > 0 => CallerKey::Value(&self.entries.first()?.1),
-            Caller::Entry | Caller::Unknown => return None,
+            Caller::Entry | Caller::EntryOrEmpty if first.end > 0 => {
+                CallerKey::Value(&self.entries.first()?.1)
+            }
+            // An address that is not known is a mistake of the program, and no key.
+            Caller::EntryOrEmpty if self.without_address.is_empty() => CallerKey::Value(""),
+            Caller::Entry | Caller::EntryOrEmpty | Caller::Unknown => return None,
         };
         Some((key, first.cost))
     }

@@ -64,6 +64,11 @@ impl Fields {
         Self([(RETRY_AFTER, wait.as_secs_ceil().into())].into_iter().collect())
     }
 
+    /// Sets `Retry-After`.
+    pub(super) fn set_retry_after(&mut self, wait: Micros) {
+        self.0.insert(RETRY_AFTER, wait.as_secs_ceil().into());
+    }
+
     /// Adds the fields to a response, none of them twice. If the response already describes limits,
     /// as from an inner layer, those fields stay: a mixture of two rules would describe neither.
     pub(super) fn put(mut self, headers: &mut HeaderMap) {

@@ -17,6 +17,7 @@ use super::plan::Plan;
 use super::refusal::Refusal;
 use super::service::RateLimit;
 use crate::clock::Clock;
+use crate::jitter::Jitter;
 use crate::stats::Statistics;
 
 /// A layer that asks a [`Gate`](crate::Gate) about every request before the service sees it.
@@ -135,6 +136,24 @@ impl RateLimitLayer {
     #[must_use]
     pub fn headers(mut self, shows_limits: bool) -> Self {
         self.plan_mut().shows_limits = shows_limits;
+        self
+    }
+
+    /// Adds jitter to the wait of each refusal (`Retry-After`, the problem's text, gRPC's `RetryInfo`,
+    /// [`Refusal::retry_after`]), so that callers refused together do not come back together. The wait is never
+    /// shorter than without it; the other fields stay exact.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::Jitter;
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_ip("60/m")?.jitter(Jitter::up_to(Duration::from_secs(10)));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.plan_mut().jitter = Some(jitter);
         self
     }
 

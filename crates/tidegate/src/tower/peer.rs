@@ -10,6 +10,13 @@ use http::request::Parts;
 ///
 /// With the feature `axum` the address from `into_make_service_with_connect_info::<SocketAddr>()`
 /// is found as well, with the feature `tonic` that of its TCP server, with and without TLS.
+///
+/// ```
+/// use tidegate::tower::PeerAddr;
+///
+/// let mut request = http::Request::new("");
+/// request.extensions_mut().insert(PeerAddr(([192, 0, 2, 1], 4_000).into()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 

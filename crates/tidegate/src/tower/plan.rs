@@ -17,6 +17,7 @@ use super::held::{Held, Recorder};
 use super::in_flight::{InFlight, PermitFuture};
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
+use crate::jitter::Jitter;
 use crate::request::Request;
 
 /// Makes the response of a refusal.
@@ -34,6 +35,7 @@ pub(super) struct Plan {
     pub(super) recorder: Option<Arc<dyn Recorder>>,
     pub(super) pacing: Option<Pacing>,
     pub(super) in_flight: Option<InFlight>,
+    pub(super) jitter: Option<Jitter>,
     /// Whether a response counts; all do by default.
     pub(super) counts: Option<Arc<Counts>>,
 }
@@ -50,6 +52,7 @@ impl Plan {
             recorder: None,
             pacing: None,
             in_flight: None,
+            jitter: None,
             counts: None,
         }
     }
@@ -91,6 +94,10 @@ impl Plan {
             recorder.block();
         }
         let refusal = if self.shows_limits { refusal } else { refusal.without_limits() };
+        let refusal = match self.jitter {
+            Some(jitter) => refusal.later_by(jitter),
+            None => refusal,
+        };
         let mut response = self.respond(&refusal, parts);
         refusal.put_fields(response.headers_mut());
         response.extensions_mut().insert(refusal);

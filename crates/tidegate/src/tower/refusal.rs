@@ -9,6 +9,7 @@ use tidegate_core::Micros;
 use super::fields::Fields;
 use crate::answer::Answer;
 use crate::headers;
+use crate::jitter::Jitter;
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +194,15 @@ impl Refusal {
     /// Adds the header fields to a response.
     pub(super) fn put_fields(&self, headers: &mut HeaderMap) {
         self.fields.clone().put(headers);
+    }
+
+    /// The refusal with a longer wait in all forms of it, if it has one.
+    pub(super) fn later_by(mut self, jitter: Jitter) -> Self {
+        if let Some(wait) = &mut self.retry_after {
+            *wait = jitter.after((*wait).into()).into();
+            self.fields.set_retry_after(*wait);
+        }
+        self
     }
 
     /// The refusal without values of limits in its header fields.

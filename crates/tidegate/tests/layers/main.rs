@@ -1,6 +1,7 @@
 //! The layer in front of a service: real servers over loopback, waiting, outcomes, outgoing.
 #![cfg(feature = "tower")]
 
+mod by_key;
 mod common;
 mod holding;
 #[cfg(feature = "axum")]

@@ -38,8 +38,7 @@ where
 
 #[tokio::test]
 async fn a_caller_is_an_ipv4_address_or_an_ipv6_network() {
-    let service =
-        RateLimitLayer::per_address(limiter(1), ClientIp::peer()).layer(service_fn(hello));
+    let service = RateLimitLayer::per_ip(limiter(1)).unwrap().layer(service_fn(hello));
     let peers = [
         ("192.0.2.1", 200),
         ("::ffff:192.0.2.1", 429),
@@ -64,7 +63,8 @@ async fn a_caller_is_an_ipv4_address_or_an_ipv6_network() {
 #[tokio::test]
 async fn proxies_report_who_calls() {
     let address = ClientIp::x_forwarded_for(["10.0.0.0/8"]).unwrap();
-    let service = RateLimitLayer::per_address(limiter(1), address).layer(service_fn(hello));
+    let service =
+        RateLimitLayer::per_address(address, limiter(1)).unwrap().layer(service_fn(hello));
     for (caller, status) in [("192.0.2.1", 200), ("192.0.2.2", 200), ("192.0.2.1", 429)] {
         let mut request = from(Some("10.1.2.3"));
         request.headers_mut().insert("x-forwarded-for", caller.parse().unwrap());
@@ -75,7 +75,7 @@ async fn proxies_report_who_calls() {
 #[tokio::test]
 async fn a_request_without_an_address_is_an_error_of_the_program() {
     let limiter = limiter(1);
-    let layer = RateLimitLayer::per_address(limiter.clone(), ClientIp::peer());
+    let layer = RateLimitLayer::per_ip(limiter.clone()).unwrap();
     let service = layer.layer(service_fn(hello));
     let answer = ask(&service, from(None)).await;
     assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -92,7 +92,7 @@ async fn a_request_without_an_address_is_an_error_of_the_program() {
 
 #[tokio::test]
 async fn a_free_response_gives_the_unit_back_to_its_caller() {
-    let layer = RateLimitLayer::per_address(limiter(1), ClientIp::peer());
+    let layer = RateLimitLayer::per_ip(limiter(1)).unwrap();
     let layer = layer.charge_when(|response| response.status == StatusCode::UNAUTHORIZED);
     let service = layer.layer(service_fn(hello));
     for _ in 0..3 {
