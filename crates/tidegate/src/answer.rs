@@ -8,6 +8,8 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
 use crate::inline_list::InlineList;
+#[cfg(feature = "headers")]
+use crate::rules::ResetField;
 use crate::rules::{Mode, PolicyRule, Usage};
 use crate::step::{Descriptors, Lineage};
 use crate::store::memory::{Generation, Kept};
@@ -50,6 +52,22 @@ impl Rules<'_> {
         match self {
             Self::Kept(generation) => generation.policy.rules().get(number),
             Self::Borrowed(rules) => rules.get(number),
+        }
+    }
+
+    #[cfg(feature = "headers")]
+    pub(crate) fn reset_field(&self) -> ResetField {
+        match self {
+            Self::Kept(generation) => generation.policy.reset_field(),
+            Self::Borrowed(_) => ResetField::default(),
+        }
+    }
+
+    /// All rules of the policy.
+    pub(crate) fn all(&self) -> &[PolicyRule] {
+        match self {
+            Self::Kept(generation) => generation.policy.rules(),
+            Self::Borrowed(rules) => rules,
         }
     }
 }
@@ -193,6 +211,22 @@ impl Lack {
 ///
 /// It keeps the policy that decided, which may be replaced meanwhile ([`Gate::replace`](crate::Gate::replace)), and
 /// lends parts of it. A caller that collects many answers keeps old policies in memory.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+/// let request = ("default", &[("user", "ada")]);
+/// assert_eq!(gate.check(request).remaining(), Some(1));
+/// assert!(gate.check(request).is_allowed());
+///
+/// let refused = gate.check(request);
+/// assert!(refused.retry_after().is_some_and(|wait| wait.as_secs() <= 1_800));
+/// let rule = refused.reported().map(|matched| matched.rule().name().to_owned());
+/// assert_eq!(rule.as_deref(), Some("per-user"));
+/// assert_eq!(refused.ok().unwrap_err().rule(), Some("per-user"));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Answer<'g> {

@@ -21,12 +21,23 @@ use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Done, Step, limited};
-use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
+use crate::store::memory::{Generation, Kept, KeptOfRule, MemoryStore, Moved};
 pub use hold::Charge;
 
 /// A policy in force, the limiters of every key, and a clock.
 ///
 /// Share it by reference (or in an `Arc`): every verb takes `&self` and is exact under any concurrency.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec};
+///
+/// let rules = vec![RuleSpec::new("per-user", "2/h").key(["user"]), RuleSpec::new("everyone", "3/h")];
+/// let gate = Gate::new(Policy::new(rules)?);
+/// let ask = |user| gate.check(("default", &[("user", user)])).is_allowed();
+/// // The third request of ada takes nothing from everyone's three.
+/// assert_eq!(["ada", "ada", "ada", "bob", "eve"].map(ask), [true, true, false, true, false]);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Debug)]
 pub struct Gate<C = SystemClock> {
     pub(crate) front: Frontend<C>,
@@ -129,14 +140,18 @@ impl<C: Clock> Gate<C> {
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
     /// limiters' values after that.
     pub fn refund<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        let request = &request.into();
+        self.give_back(&request.into()).answer()
+    }
+
+    /// Refunds; compiled once, whatever the request is made of.
+    fn give_back(&self, request: &Request<'_>) -> Stepped {
         let (generation, (met, done)) = self.memory.ask(|generation| {
             let met = self.met(generation, request);
             let done = self.memory.step(generation, &met, &self.clock, Step::Refund)?;
             Ok((met, done))
         });
         self.wake(&met);
-        Stepped { generation, met, done }.answer()
+        Stepped { generation, met, done }
     }
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost `actual`. In
@@ -170,7 +185,11 @@ impl<C: Clock> Gate<C> {
     /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
     /// of limiters.
     pub fn reset<'r>(&self, request: impl Into<Request<'r>>) -> usize {
-        let request = &request.into();
+        self.forget(&request.into())
+    }
+
+    /// Resets; compiled once, whatever the request is made of.
+    fn forget(&self, request: &Request<'_>) -> usize {
         let (_, met) = self.memory.ask(|generation| {
             let met = self.met_at_all(generation, request);
             self.front.bans.lift(&met, |met| met.fingerprint);
@@ -185,6 +204,12 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn keys(&self) -> usize {
         self.memory.keys()
+    }
+
+    /// The rules in force, each with the limiters that are kept for it, in the order of the policy.
+    #[must_use]
+    pub fn kept(&self) -> Vec<(PolicyRule, KeptOfRule)> {
+        self.memory.newest().kept().map(|(rule, kept)| (rule.clone(), kept)).collect()
     }
 
     #[cfg(feature = "tower")]

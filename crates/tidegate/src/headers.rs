@@ -20,10 +20,12 @@ use tidegate_core::{Limit, Micros};
 
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
+use crate::rules::ResetField;
 
 /// The header fields of an answer, names in their usual spelling.
 ///
-/// An unlimited answer has none. In a refusal `RateLimit` has a time (`t`) only for the rules that
+/// An unlimited answer has none. [`Policy::with_reset_field`](crate::Policy::with_reset_field) chooses between seconds
+/// and a time for `X-RateLimit-Reset`. In a refusal `RateLimit` has a time (`t`) only for the rules that
 /// refuse, so that `Retry-After` is never before any `t`.
 ///
 /// ```
@@ -39,7 +41,7 @@ use crate::inline_list::InlineList;
 /// assert_eq!(fields, [
 ///     ("X-RateLimit-Limit", "2".to_owned()),
 ///     ("X-RateLimit-Remaining", "1".to_owned()),
-///     ("X-RateLimit-Reset", "120".to_owned()),
+///     ("X-RateLimit-Reset", "30".to_owned()),
 ///     ("RateLimit-Policy", "\"burst\";q=2;w=60".to_owned()),
 ///     ("RateLimit", "\"burst\";r=1;t=30".to_owned()),
 /// ]);
@@ -86,7 +88,7 @@ pub(crate) fn write(answer: &Answer<'_>, text: &mut String, mut ended: impl FnMu
     };
     number(Field::Limit, decision.limit);
     number(Field::Remaining, decision.remaining);
-    number(Field::Reset, reset_at(answer, &reported));
+    number(Field::Reset, reset(answer, &reported));
     let by_rule: InlineList<_> = answer.enforced().collect();
     policies(&by_rule, text);
     ended(Field::Policies, text);
@@ -139,10 +141,16 @@ pub fn status(answer: &Answer<'_>) -> u16 {
     }
 }
 
-/// The time when the reported limiter is idle, in Unix seconds, rounded up.
-fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
-    let at = answer.at().plus(reported.decision().reset_after);
-    Micros::from_micros(at.as_micros()).as_secs_ceil()
+/// When the reported limiter is idle, rounded up: in so many seconds, or at that second since 1970.
+fn reset(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
+    let reset_after = reported.decision().reset_after;
+    match answer.rules.reset_field() {
+        ResetField::Seconds => reset_after.as_secs_ceil(),
+        ResetField::Unix => {
+            let at = answer.at().plus(reset_after);
+            Micros::from_micros(at.as_micros()).as_secs_ceil()
+        }
+    }
 }
 
 /// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is its capacity and w the
@@ -254,6 +262,18 @@ mod tests {
 
     fn for_all() -> RuleSpec {
         RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 50, Duration::from_secs(60)))
+    }
+
+    #[test]
+    fn the_reset_is_seconds_or_a_time_in_seconds_both_rounded_up() {
+        for (reset_field, expected) in [(ResetField::Seconds, "3600"), (ResetField::Unix, "3661")] {
+            let policy = Policy::new(vec![per_user()]).unwrap().with_reset_field(reset_field);
+            let gate = Gate::with_clock(policy, Timestamp::from_micros(60_000_001));
+            let (ada, vip) = ([("user", "ada")], [("user", "vip")]);
+            let descriptors = [Descriptor::new(&ada), Descriptor::new(&vip)];
+            let fields = of(&gate.check(Request::new("default", &descriptors)));
+            assert_eq!(fields[2], ("X-RateLimit-Reset", expected.to_owned()));
+        }
     }
 
     /// The values of both fields for a request with these users and costs.

@@ -34,13 +34,31 @@
 //! | let requests above a limit wait in order | `acquire` and `acquire_blocking` of each of these |
 //! | pass work on at an even pace | [`Shaper`], [`ShapingQueue`] |
 //! | limit the work in flight | [`Concurrency`], [`KeyedConcurrency`] |
-//! | count what passed and failed, and how fast | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`] |
+//! | count what passed and failed, and how fast | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`], [`RuleCounts`] |
+//! | spread callers who come back | [`Jitter`] |
 //! | observe every decision | [`Observer`] |
 //! | decide in tests, or at a past time | [`ManualClock`]; any [`Timestamp`] is a clock |
 //!
 //! A limit is written as a [`Spec`] and checked as a [`Rule`], which is also what a plan is. A [`RuleSpec`] adds whom
-//! the limit is for, and becomes a [`PolicyRule`] when its policy is checked. Features add a layer (`tower`), a shared
-//! store (`redis`), rules from TOML (`config`) and more; `docs/library.md` lists them.
+//! the limit is for, and becomes a [`PolicyRule`] when its policy is checked.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `config` | `config`, rules from TOML |
+//! | `headers` | `headers`, the header fields of a decision |
+//! | `json` | `json`, decisions as JSON |
+//! | `serde` | `OrderedEntries`, descriptors from JSON |
+//! | `tokio` | `TokioClock`, and waiting as tasks (`acquire`) |
+//! | `redis` | `SharedGate`, limits in Redis or Valkey that all nodes share |
+//! | `stream` | `ShaperStream`, a shaper's items as a stream |
+//! | `tower` | `tower`, a layer; turns on `headers` and `tokio` |
+//! | `metrics`, `tracing` | `MetricsObserver` and `TracingObserver`, counts and events of decisions for these facades |
+//! | `axum`, `tonic` | the layer finds the peer's address there; turn on `tower` |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// The examples of the pages, as tests: a page with code is an entry here (`cargo xtask test --only house`).
 #[cfg(all(doctest, feature = "axum", feature = "config", feature = "redis", feature = "tonic"))]
@@ -53,9 +71,11 @@ mod pages {
 
     pages! {
         readme "README.md"
+        crate_readme "crates/tidegate/README.md"
         addresses "docs/how-to/addresses.md"
         axum "docs/tutorials/axum.md"
         change_limits "docs/how-to/change-limits.md"
+        five_lines "docs/five-lines.md"
         governor "docs/migrate/governor.md"
         library "docs/library.md"
         payments "docs/how-to/payments.md"
@@ -77,6 +97,7 @@ mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;
 mod inline_list;
+mod jitter;
 #[cfg(feature = "json")]
 pub mod json;
 mod key;
@@ -101,15 +122,20 @@ pub use answer::{Answer, Matched};
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 pub use gate::{Charge, Gate};
+pub use jitter::Jitter;
 pub use key::{Encoding, Key};
 pub use limiter::{Ban, ByKey, KeyedLimiter, Limiter, Reservation, Under};
-pub use observe::{Observer, RuleStatistics};
+#[cfg(feature = "metrics")]
+pub use observe::MetricsObserver;
+#[cfg(feature = "tracing")]
+pub use observe::TracingObserver;
+pub use observe::{Observer, OutcomeCounts, RuleCounts, RuleOutcome, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};
 pub use rules::{
     AmendError, Mode, NoSuchRule, OnExcess, OnFull, OnStoreError, OverrideSpec, Place, Policy,
-    PolicyError, PolicyErrors, PolicyRule, Problem, RuleSpec, Usage,
+    PolicyError, PolicyErrors, PolicyRule, Problem, ResetField, RuleSpec, Usage,
 };
 pub use secret_file::read_secret_file;
 pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
@@ -118,7 +144,11 @@ pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
 #[cfg(feature = "redis")]
 pub use shared::{SharedCharge, SharedGate, SharedGateError, SharedReplay};
-pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
+pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResources};
+/// The server's counters, by the same code.
+#[doc(hidden)]
+pub use stats::{Histogram, Striped};
+pub use store::memory::KeptOfRule;
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{

@@ -1,11 +1,24 @@
 //! Observers of every decision of a gate.
 
+mod by_rule;
+#[cfg(feature = "metrics")]
+mod metrics_observer;
+mod rule_counts;
+mod rule_outcome;
 mod rule_statistics;
+#[cfg(feature = "tracing")]
+mod tracing_observer;
 
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "metrics")]
+pub use metrics_observer::MetricsObserver;
+pub use rule_counts::{OutcomeCounts, RuleCounts};
+pub use rule_outcome::RuleOutcome;
 pub use rule_statistics::RuleStatistics;
+#[cfg(feature = "tracing")]
+pub use tracing_observer::TracingObserver;
 
 use crate::answer::Answer;
 use crate::request::Request;

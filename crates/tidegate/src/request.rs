@@ -15,6 +15,17 @@ pub use limit::RequestLimit;
 pub(crate) use origin::Origin;
 
 /// The subject of a request: entries such as `("channel", "alipay")`, in order, and a cost.
+///
+/// ```
+/// use tidegate::{Descriptor, Gate, Policy, Request, RuleSpec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "10/h").key(["user"])])?);
+/// let entries = [("user", "ada"), ("path", "/export")];
+/// let descriptors = [Descriptor::new(&entries).cost(4)];
+/// let answer = gate.check(&Request::new("default", &descriptors));
+/// assert_eq!(answer.remaining(), Some(6));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor<'a> {
     entries: &'a [(&'a str, &'a str)],

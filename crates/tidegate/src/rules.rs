@@ -17,7 +17,7 @@ pub(crate) use amend::{override_values, own_values, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;
-pub use policy::Policy;
+pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
 pub(crate) use rule::Token;
 #[cfg(feature = "config")]

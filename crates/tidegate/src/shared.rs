@@ -197,7 +197,11 @@ impl SharedGate {
     /// Decides a request and, if every rule admits it, takes its cost from all of them. The request does not
     /// wait, and is refused if others wait in this process ([`SharedGate::acquire`]).
     pub async fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        let request = &request.into();
+        self.check_request(&request.into()).await
+    }
+
+    /// Decides; compiled once, whatever the request is made of.
+    async fn check_request(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.origin());
         let answer = match self.banned(&store, &met, origin).await {
@@ -209,8 +213,7 @@ impl SharedGate {
 
     /// Decides and takes like [`SharedGate::check`], and returns only whether the request is admitted.
     pub async fn admits<'r>(&self, request: impl Into<Request<'r>>) -> bool {
-        let request = &request.into();
-        self.check(request).await.is_allowed()
+        self.check_request(&request.into()).await.is_allowed()
     }
 
     fn queues(&self) -> &GateQueues {

@@ -18,6 +18,7 @@
 mod borrowed;
 mod entry;
 mod half_seconds;
+mod histogram;
 mod least;
 #[cfg(all(test, loom))]
 mod models;
@@ -27,10 +28,13 @@ mod resources;
 mod ring;
 mod snapshot;
 mod statistics;
+mod striped;
 mod sync;
 mod totals;
 
 pub use entry::Entry;
+pub use histogram::{Durations, Histogram};
 pub use resources::{Resources, TooManyResources};
 pub use snapshot::Snapshot;
 pub use statistics::Statistics;
+pub use striped::Striped;

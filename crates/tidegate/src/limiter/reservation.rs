@@ -12,6 +12,17 @@ use crate::step::{One, Step, is_unlimited};
 /// End it with `settle` of the limiter that created it and the actual cost: surplus units are given
 /// back, missing ones are taken, even into debt. A dropped reservation keeps its units taken, as
 /// [`Limiter::check`](crate::Limiter::check) does.
+///
+/// ```
+/// use tidegate::Limiter;
+///
+/// let tokens = Limiter::new("1000/h")?;
+/// if let Ok(reservation) = tokens.reserve(300) {
+///     let settled = tokens.settle(reservation, 120);
+///     assert_eq!(settled.remaining, 880);
+/// }
+/// # Ok::<(), tidegate::RuleErrors>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "units stay taken until the reservation is settled"]
 pub struct Reservation {

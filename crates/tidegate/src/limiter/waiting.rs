@@ -76,6 +76,9 @@ impl<C: Timer> Limiter<C> {
     ///
     /// Needs a clock with a timer; the feature `tokio` gives the system's clock one.
     ///
+    /// # Panics
+    /// Panics when it has to wait, if the clock's timer does: that of tokio panics outside of its runtime.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tidegate::{AlgorithmKind, Limiter, ManualClock, Spec, Timer};
@@ -122,6 +125,9 @@ impl<C: Timer> KeyedLimiter<C> {
     ///
     /// The plan is looked up again for each attempt; see [`KeyedLimiter::plan_changed`]. A rule
     /// that the call supplies holds for the whole wait.
+    ///
+    /// # Panics
+    /// Panics as [`Limiter::acquire`] does.
     pub async fn acquire<'a>(
         &'a self,
         key: impl ByKey<'a>,

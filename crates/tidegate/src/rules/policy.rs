@@ -12,7 +12,29 @@ use super::spec::RuleSpec;
 use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
+/// What the header field `X-RateLimit-Reset` contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResetField {
+    /// The seconds until the limiter is idle, rounded up, as Envoy writes it.
+    #[default]
+    Seconds,
+    /// The time when it is idle, in seconds since 1970, rounded up, as GitHub writes it.
+    Unix,
+}
+
 /// Rules in file order, found by domain. Never changed once built.
+///
+/// ```
+/// use tidegate::{Policy, RuleSpec};
+///
+/// let policy = Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?;
+/// assert_eq!(policy.rules()[0].name(), "per-user");
+///
+/// // Every mistake is reported, with the rule and the field.
+/// let wrong = Policy::new(vec![RuleSpec::new("per user", "10/s"), RuleSpec::new("all", "10 a second")]);
+/// assert_eq!(wrong.unwrap_err().iter().count(), 2);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub(super) rules: Vec<PolicyRule>,
@@ -20,6 +42,7 @@ pub struct Policy {
     max_keys: Option<NonZeroUsize>,
     revision: Option<NonZeroU32>,
     store: Option<StoreSettings>,
+    reset_field: ResetField,
 }
 
 /// The rules of one domain.
@@ -90,10 +113,40 @@ impl Policy {
         self
     }
 
+    /// Names the store that another policy names, or none if that names none: for a policy that replaces the other in
+    /// a gate, which goes on in its store.
+    #[must_use]
+    pub fn with_store_of(mut self, other: &Self) -> Self {
+        self.store.clone_from(&other.store);
+        self
+    }
+
     /// The store for the limiters; `None` for this process.
     #[must_use]
     pub const fn store(&self) -> Option<&StoreSettings> {
         self.store.as_ref()
+    }
+
+    /// Chooses what the header field `X-RateLimit-Reset` contains, wherever an answer is written as header fields.
+    ///
+    /// ```
+    /// use tidegate::{Policy, ResetField, RuleSpec, Spec};
+    ///
+    /// let rule = RuleSpec::new("all", Spec::per_second(50));
+    /// let policy = Policy::new(vec![rule])?.with_reset_field(ResetField::Unix);
+    /// assert_eq!(policy.reset_field(), ResetField::Unix);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub const fn with_reset_field(mut self, reset_field: ResetField) -> Self {
+        self.reset_field = reset_field;
+        self
+    }
+
+    /// What `X-RateLimit-Reset` contains: seconds, unless it was chosen.
+    #[must_use]
+    pub const fn reset_field(&self) -> ResetField {
+        self.reset_field
     }
 
     /// Its rules, in the order they were written.

@@ -121,6 +121,21 @@ impl Token {
             _ => false,
         }
     }
+
+    /// A number that differs between rules as long as they exist; 0 if there is none.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ref().map_or(0, |token| Arc::as_ptr(token).addr())
+    }
+
+    pub(crate) const fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether anything else has a copy of it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.as_ref().is_some_and(|token| Arc::strong_count(token) > 1)
+    }
 }
 
 impl PolicyRule {

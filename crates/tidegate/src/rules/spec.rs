@@ -40,6 +40,14 @@ pub enum Mode {
 
 /// The treatment of a request that exceeds a rule, if the request is asked with
 /// [`Gate::acquire`](crate::Gate::acquire).
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{OnExcess, RuleSpec};
+///
+/// let patient = OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 };
+/// let rule = RuleSpec::new("per-user", "10/s").key(["user"]).on_excess(patient);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnExcess {
     /// The request is refused.
@@ -84,6 +92,20 @@ pub enum OnStoreError {
 }
 
 /// One rule: what it matches, what it keeps a limiter for, and how that limiter decides.
+///
+/// ```
+/// use tidegate::{AlgorithmKind, Mode, Policy, RuleSpec, Spec};
+///
+/// let per_user = Spec::per_minute(100).algorithm(AlgorithmKind::SlidingWindow);
+/// let transfers = RuleSpec::new("transfers", per_user)
+///     .in_domain("pay")
+///     .when("biz_type", "transfer")
+///     .key(["user"]);
+/// let tried = RuleSpec::new("everyone", "1000/s").in_domain("pay").mode(Mode::Shadow);
+/// let policy = Policy::new(vec![transfers, tried])?;
+/// assert_eq!(policy.rules().len(), 2);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleSpec {
@@ -303,6 +325,19 @@ impl RuleSpec {
 }
 
 /// Other values for the keys that have these entries.
+///
+/// ```
+/// use tidegate::{Gate, OverrideSpec, Policy, RuleSpec};
+///
+/// let mut tests = OverrideSpec::new("user", "probe");
+/// tests.limit = Some(tidegate::Limit::Unlimited);
+/// let rule = RuleSpec::new("per-user", "1/h").key(["user"]).with_override(tests);
+/// let gate = Gate::new(Policy::new(vec![rule])?);
+/// for _ in 0..3 {
+///     assert!(gate.check(("default", &[("user", "probe")])).is_allowed());
+/// }
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OverrideSpec {

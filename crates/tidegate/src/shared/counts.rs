@@ -18,6 +18,8 @@ impl SharedGate {
             shed: counts.shed.load(Relaxed),
             late: counts.late.load(Relaxed),
             undone: counts.undone.load(Relaxed),
+            failed: counts.failed.load(Relaxed),
+            calls: counts.calls.read(),
         }
     }
 

@@ -11,7 +11,11 @@ use crate::store::redis::script::{self, Step};
 impl SharedGate {
     /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing.
     pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        let request = &request.into();
+        self.peek_request(&request.into()).await
+    }
+
+    /// Looks; compiled once, whatever the request is made of.
+    async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.origin());
         match self.banned(&store, &met, origin).await {

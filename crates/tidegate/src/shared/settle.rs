@@ -59,11 +59,7 @@ impl SharedGate {
         &self,
         request: impl Into<Request<'r>>,
     ) -> Result<Answer<'_>, StoreError> {
-        let request = &request.into();
-        let (store, deadline) = (self.newest(), self.client.deadline());
-        let all = ToSettle::of(self.met_to_settle(&store, request, 0));
-        let answer = self.settle_all(&store, &all, false, deadline).await?;
-        Ok(store.with_overflow(&all.met, answer, deadline).await)
+        self.settle_request(&request.into(), 0, false).await
     }
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost
@@ -76,10 +72,19 @@ impl SharedGate {
         request: impl Into<Request<'r>>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
-        let request = &request.into();
+        self.settle_request(&request.into(), actual, true).await
+    }
+
+    /// Settles a request whose costs were `reserved`, or refunds it; compiled once, whatever the request is made of.
+    async fn settle_request(
+        &self,
+        request: &Request<'_>,
+        actual: u64,
+        reserved: bool,
+    ) -> Result<Answer<'_>, StoreError> {
         let (store, deadline) = (self.newest(), self.client.deadline());
         let all = ToSettle::of(self.met_to_settle(&store, request, actual));
-        let answer = self.settle_all(&store, &all, true, deadline).await?;
+        let answer = self.settle_all(&store, &all, reserved, deadline).await?;
         Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
@@ -131,7 +136,11 @@ impl SharedGate {
     /// # Errors
     /// The store did not reply. Whether they were reset is known only if nothing was sent.
     pub async fn reset<'r>(&self, request: impl Into<Request<'r>>) -> Result<usize, StoreError> {
-        let request = &request.into();
+        self.reset_request(&request.into()).await
+    }
+
+    /// Resets; compiled once, whatever the request is made of.
+    async fn reset_request(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let store = self.newest();
         let met = self.met_at_all(&store, request);
         self.lift_bans(&met);

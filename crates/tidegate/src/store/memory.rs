@@ -47,6 +47,7 @@ pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
 pub(crate) use generation::Generation;
+pub use generation::KeptOfRule;
 pub(crate) use newest::{Kept, Newest};
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]

@@ -5,6 +5,8 @@ mod amend_walk;
 mod ban;
 #[path = "../common/changes/mod.rs"]
 mod changes;
+mod counts;
+mod facades;
 mod holding;
 mod ids;
 mod observe;

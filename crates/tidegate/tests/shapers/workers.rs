@@ -9,7 +9,6 @@ use std::task::Poll;
 use std::thread;
 
 use crate::tasks::{Task, ms, push_all, spec, ten_a_second};
-use std::time::Duration;
 use tidegate::{Clock as _, Refusal, Shaper};
 
 #[test]
@@ -172,9 +171,9 @@ fn a_stream_gives_each_item_in_its_slot_and_ends() {
     shaper.close();
     let mut next = || Task::new(poll_fn(|context| Pin::new(&mut stream).poll_next(context))).poll();
     assert_eq!((next(), next()), (Poll::Ready(Some('A')), Poll::Pending));
-    clock.advance(Duration::from_micros(99_999));
+    clock.advance(std::time::Duration::from_micros(99_999));
     assert_eq!(next(), Poll::Pending);
-    clock.advance(Duration::from_micros(1));
+    clock.advance(std::time::Duration::from_micros(1));
     assert_eq!(
         (next(), next(), next()),
         (Poll::Ready(Some('B')), Poll::Ready(None), Poll::Ready(None))

@@ -2,6 +2,7 @@
 //! limiters) for all rules together if they share a cap.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use crate::rules::{OnFull, RuleSpec};
@@ -22,6 +23,8 @@ pub(crate) struct Budget {
     most_bytes: AtomicUsize,
     /// Bytes that a single limiter needs: a smaller cap is raised to that.
     least_bytes: AtomicUsize,
+    /// Idle limiters that were dropped so far; no step depends on it, so the model checker does not see it.
+    dropped: AtomicU64,
     /// The budget that this one is a part of.
     whole: Option<Arc<Self>>,
 }
@@ -48,6 +51,7 @@ impl Budget {
             bytes: AtomicUsize::new(0),
             most_bytes: AtomicUsize::new(usize::MAX),
             least_bytes: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
             whole,
         }
     }
@@ -158,8 +162,26 @@ impl Budget {
         }
     }
 
+    /// Uncounts `keys` limiters that were idle.
+    pub(super) fn release_idle(&self, keys: usize) {
+        if keys > 0 {
+            self.release(keys);
+            self.dropped.fetch_add(keys as u64, Relaxed);
+        }
+    }
+
     pub(super) fn keys(&self) -> usize {
         self.keys.load(Relaxed)
+    }
+
+    /// Bytes of sharded states.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// The number of idle limiters that were dropped so far.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
     }
 
     /// The most limiters that are ever possible.

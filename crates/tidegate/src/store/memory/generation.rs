@@ -8,7 +8,7 @@ use tidegate_core::{Rule, Timestamp};
 use super::build::SharedTable;
 use super::succession::GenerationNumber;
 use super::table::{Part, Table};
-use crate::rules::Policy;
+use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Lineage, Step};
 
 /// A policy and its tables. Never changed once it is in force.
@@ -30,6 +30,19 @@ pub(super) struct TablesOfRule {
     pub(super) is_per_key: bool,
     /// When its values came in force; a later change of a rule always has a later time.
     pub(super) since: Timestamp,
+}
+
+/// The limiters that a gate keeps in memory for one rule ([`Gate::kept`](crate::Gate::kept)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptOfRule {
+    /// Limiters in existence, one for each key.
+    pub keys: usize,
+    /// The memory of the limiters, in bytes: lines of packed states as far as they were made, and what a cap in bytes
+    /// counts of all other states.
+    pub bytes: usize,
+    /// Idle limiters that were dropped so far.
+    pub dropped: u64,
 }
 
 /// Prints only the policy, without the limiters, because answers keep generations.
@@ -110,6 +123,20 @@ impl Generation {
     #[inline]
     pub(super) fn table_number(&self, met: &Ask) -> (Lineage, usize) {
         (met.lineage, if self.is_per_key(met.rule) { 0 } else { met.variant })
+    }
+
+    /// The limiters of each rule and their bytes, in the order of the policy.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (&PolicyRule, KeptOfRule)> {
+        let kept = |rule: &TablesOfRule| {
+            let budget = rule.tables.first().map(|table| table.budget());
+            let packed: usize = rule.tables.iter().map(|table| table.packed_bytes()).sum();
+            budget.map_or_else(KeptOfRule::default, |budget| KeptOfRule {
+                keys: budget.keys(),
+                bytes: budget.bytes() + packed,
+                dropped: budget.dropped(),
+            })
+        };
+        self.policy.rules().iter().zip(self.rules.iter().map(kept))
     }
 
     /// All tables, those of removed rules included.

@@ -217,7 +217,7 @@ impl<R: Algorithm> Packed<R> {
             }
             goes
         });
-        self.budget.release(swept);
+        self.budget.release_idle(swept);
         swept
     }
 
@@ -380,6 +380,14 @@ impl<R: Algorithm> Table for Packed<R> {
         let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
         drop(chain);
         Ok(preview(&self.rules.algorithm, state, reading.early()))
+    }
+
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn packed_bytes(&self) -> usize {
+        self.chains.bytes()
     }
 
     fn succession(&self) -> &Succession<dyn Table> {

@@ -380,6 +380,10 @@ impl<E: Entry> Table for Sharded<E> {
         self.bytes_of_one
     }
 
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     fn succession(&self) -> &Succession<dyn Table> {
         &self.succession
     }

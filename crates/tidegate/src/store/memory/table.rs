@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 use tidegate_core::{Algorithm, Held, Rule, Timestamp, Verbs};
 
+use super::budget::Budget;
 use super::leaving::Leaving;
 use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
@@ -168,6 +169,14 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
 
     /// Bytes that must suffice for a single limiter, with any cap.
     fn bytes_of_one(&self) -> usize {
+        0
+    }
+
+    /// The budget of its rule, which counts its limiters and the bytes of sharded states.
+    fn budget(&self) -> &Budget;
+
+    /// Bytes of packed states.
+    fn packed_bytes(&self) -> usize {
         0
     }
 

@@ -68,6 +68,10 @@ impl Table for Unlimited {
         self.succession.check(part.generation).map(|_| Box::new(UnlimitedPreview) as _)
     }
 
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     fn succession(&self) -> &Succession<dyn Table> {
         &self.succession
     }

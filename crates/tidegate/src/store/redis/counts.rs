@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::stats::{Durations, Histogram};
+
 /// An overload has ended when every request was decided in time for this long.
 const CALM: Duration = Duration::from_secs(1);
 
@@ -27,6 +29,10 @@ pub struct StoreCounts {
     pub late: u64,
     /// Late requests of which units were given back.
     pub undone: u64,
+    /// Calls that failed: the connection broke, or the store answered with an error.
+    pub failed: u64,
+    /// The time from sending calls to their answers.
+    pub calls: Durations,
 }
 
 /// Counts since the start, which the store's thread and callers write.
@@ -44,6 +50,10 @@ pub(crate) struct Counts {
     pub(crate) undone: AtomicU64,
     /// Requests that the store did not decide because there was more load than it decides in time.
     pub(crate) overloaded: AtomicU64,
+    /// Calls that failed.
+    pub(crate) failed: AtomicU64,
+    /// The time from sending calls to their answers.
+    pub(crate) calls: Histogram,
     /// Calls that were sent and not answered yet.
     pub(crate) under_way: AtomicU64,
     overload: Mutex<Option<Overload>>,

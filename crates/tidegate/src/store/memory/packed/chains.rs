@@ -102,6 +102,12 @@ impl Chains {
         self.count.load(Relaxed)
     }
 
+    /// The bytes of all lines.
+    pub(super) fn bytes(&self) -> usize {
+        let spares = self.spares_made.load(Relaxed);
+        self.homes.bytes_up_to(self.count()) + self.spares.bytes_up_to(spares)
+    }
+
     /// Whether more chains are needed for that many keys.
     pub(super) fn are_full(&self, keys: usize) -> bool {
         keys > self.count() as usize * KEYS_PER_CHAIN

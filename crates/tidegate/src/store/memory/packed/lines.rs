@@ -29,6 +29,12 @@ impl Lines {
         segment.get()?.get(number as usize % SEGMENT)
     }
 
+    /// The bytes of the segments with the first `count` lines, if any line was made.
+    pub(super) fn bytes_up_to(&self, count: u32) -> usize {
+        let segments = self.segments.get().map_or(0, |_| (count as usize).div_ceil(SEGMENT));
+        segments * SEGMENT * size_of::<Line>()
+    }
+
     /// Makes the line with a number; `None` if there is no room for it.
     pub(super) fn make(&self, number: u32) -> Option<&Line> {
         let none_yet = || (0..self.most.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect();

@@ -110,16 +110,21 @@ impl<E: Entry> Shard<E> {
         looked_at: usize,
         now: Timestamp,
     ) {
+        let mut dropped = 0;
         for _ in 0..looked_at.min(self.turns.len()) {
             let Some(fingerprint) = self.turns.pop_front() else { break };
             let Occupied(kept) = self.limiters.entry(fingerprint) else { continue };
             // An empty entry is put back by the step that took it.
             if kept.get().entry.as_ref().is_some_and(|entry| entry.is_idle(rules, now)) {
-                kept.remove().uncount(budget);
+                let Kept { entry, bytes } = kept.remove();
+                drop(entry);
+                budget.resize(bytes, 0);
+                dropped += 1;
             } else {
                 self.turns.push_back(fingerprint);
             }
         }
+        budget.release_idle(dropped);
     }
 
     /// Takes a limiter out, whose place stays claimed.

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
+use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -299,15 +300,18 @@ impl Shard {
         let values = match values {
             Ok(values) => values,
             Err(error) => {
+                Counts::add(&self.shared.counts.failed, flush.calls.len());
                 let failed = flush.calls.into_iter().map(|call| (call, error.clone()));
                 answered.failed.extend(failed);
                 answered.lost = (is_latest && state.health == Health::Fit).then_some(error);
                 return answered;
             }
         };
+        let took = now.duration_since(sent_at);
+        self.shared.counts.calls.add(Micros::from(took).as_micros(), flush.calls.len() as u64);
         if is_latest {
             state.heard_at = now;
-            state.window.answered(limiters, now.duration_since(sent_at), was_full, now);
+            state.window.answered(limiters, took, was_full, now);
             if state.health != Health::Fit {
                 self.heard.notify_one();
             }

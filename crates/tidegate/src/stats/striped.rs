@@ -1,0 +1,81 @@
+//! Counters on several cache lines, so that threads which count do not wait for each other.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+/// The largest number of stripes: more threads share them.
+const MOST_STRIPES: usize = 8;
+
+/// `N` counters, each the sum over stripes of which a thread uses one. They wrap.
+#[derive(Debug)]
+pub struct Striped<const N: usize>(Box<[Stripe<N>]>);
+
+/// One number for each counter, on cache lines of its own; the processor fetches them in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Stripe<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Default for Striped<N> {
+    fn default() -> Self {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let stripe = |_| Stripe(std::array::from_fn(|_| AtomicU64::new(0)));
+        Self((0..threads.min(MOST_STRIPES)).map(stripe).collect())
+    }
+}
+
+impl<const N: usize> Striped<N> {
+    /// Adds to one counter. A number without a counter is ignored.
+    #[inline]
+    pub fn add(&self, counter: usize, amount: u64) {
+        let stripe = self.0.get(number_of_thread() % self.0.len().max(1));
+        if let Some(number) = stripe.and_then(|stripe| stripe.0.get(counter)) {
+            number.fetch_add(amount, Relaxed);
+        }
+    }
+
+    /// Returns all counters.
+    pub fn read(&self) -> [u64; N] {
+        let sum = |counter: usize| {
+            let of_stripe = self.0.iter().filter_map(|stripe| stripe.0.get(counter));
+            of_stripe.fold(0, |sum: u64, number| sum.wrapping_add(number.load(Relaxed)))
+        };
+        std::array::from_fn(sum)
+    }
+}
+
+/// The number of this thread, in the order in which threads first counted.
+#[inline]
+fn number_of_thread() -> usize {
+    const NONE: usize = usize::MAX;
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: Cell<usize> = const { Cell::new(NONE) };
+    }
+    match NUMBER.get() {
+        NONE => {
+            let number = THREADS.fetch_add(1, Relaxed);
+            NUMBER.set(number);
+            number
+        }
+        number => number,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_threads_count_is_summed() {
+        let counters = Striped::<3>::default();
+        thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| (0..100).for_each(|_| counters.add(1, 2)));
+            }
+        });
+        counters.add(2, 5);
+        counters.add(3, 7);
+        assert_eq!(counters.read(), [0, 4_000, 5]);
+    }
+}

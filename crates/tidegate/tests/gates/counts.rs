@@ -1,0 +1,139 @@
+//! Counts of each rule's decisions by outcome, and of the limiters that a gate keeps for it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tidegate::{
+    AlgorithmKind, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy, Request,
+    RuleCounts, RuleOutcome, RuleSpec, Spec, Usage,
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn rule(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
+    RuleSpec::new(name, Spec::new(algorithm, limit, HOUR)).key(["user"])
+}
+
+fn window(name: &str, limit: u64) -> RuleSpec {
+    rule(name, AlgorithmKind::FixedWindow, limit)
+}
+
+fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
+    Policy::new(rules.into_iter().collect()).unwrap()
+}
+
+fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, Arc<RuleCounts>) {
+    let counts = Arc::new(RuleCounts::new());
+    let gate = Gate::with_clock(policy(rules), ManualClock::new());
+    (gate.with_observer(counts.clone()), counts)
+}
+
+fn ask(gate: &Gate<ManualClock>, user: &str, cost: u64) -> bool {
+    let entries = [("user", user)];
+    let descriptors = [Descriptor::new(&entries).cost(cost)];
+    gate.check(&Request::new("default", &descriptors)).is_allowed()
+}
+
+/// The outcomes of each rule in force that were counted at least once, by the name of the rule.
+fn counted(
+    gate: &Gate<ManualClock>,
+    counts: &RuleCounts,
+) -> Vec<(String, Vec<(RuleOutcome, u64)>)> {
+    let policy = gate.policy();
+    let of_rule = policy.rules().iter().zip(counts.of(policy.rules()));
+    let counted = of_rule.map(|(rule, counts)| {
+        let all = RuleOutcome::ALL.map(|outcome| (outcome, counts.decisions(outcome)));
+        (rule.name().to_owned(), all.into_iter().filter(|(_, count)| *count > 0).collect())
+    });
+    counted.collect()
+}
+
+#[test]
+fn each_rule_counts_its_own_part_in_a_decision() {
+    use RuleOutcome::{
+        Allowed, Never, Refused, RefusedByOther, Reported, ShadowAllowed, ShadowRefused,
+    };
+    let (gate, counts) = gate([
+        window("tight", 2),
+        window("wide", 10),
+        window("shadow", 1).mode(Mode::Shadow),
+        window("reported", 100).usage(Usage::Reported).when("kind", "report"),
+    ]);
+    assert!(ask(&gate, "ada", 1) && ask(&gate, "ada", 1) && !ask(&gate, "ada", 1));
+    assert!(!ask(&gate, "ada", 3), "it can never fit");
+    let entries = [("kind", "report"), ("user", "bob")];
+    let descriptors = [Descriptor::new(&entries).cost(1)];
+    assert!(gate.check(&Request::new("default", &descriptors)).is_allowed());
+    let expected = [
+        ("tight", vec![(Allowed, 2), (Refused, 1), (Never, 1), (Reported, 1)]),
+        ("wide", vec![(Allowed, 2), (RefusedByOther, 2), (Reported, 1)]),
+        ("shadow", vec![(Reported, 1), (ShadowAllowed, 1), (ShadowRefused, 3)]),
+        ("reported", vec![(Reported, 1)]),
+    ];
+    assert_eq!(counted(&gate, &counts), expected.map(|(name, counts)| (name.to_owned(), counts)));
+}
+
+#[test]
+fn a_rule_keeps_its_counts_through_policies_and_a_removed_one_loses_them() {
+    let (gate, counts) = gate([window("stays", 9), window("goes", 9)]);
+    let of = |name: &str| {
+        let all = counted(&gate, &counts);
+        all.into_iter().find(|(rule, _)| rule == name).map(|(_, counts)| counts)
+    };
+    assert!(ask(&gate, "ada", 1));
+    gate.replace(policy([window("new", 9), window("stays", 5)])).unwrap();
+    assert_eq!(of("goes"), None);
+    assert_eq!(of("new"), Some(Vec::new()));
+    assert!(ask(&gate, "ada", 1));
+    assert_eq!(of("stays"), Some(vec![(RuleOutcome::Allowed, 2)]));
+    assert_eq!(of("new"), Some(vec![(RuleOutcome::Allowed, 1)]));
+}
+
+/// Answers of both policies are counted at the same time as new rules are found.
+#[test]
+fn no_count_is_lost_while_policies_are_replaced() {
+    let (gate, counts) = gate([window("all", 1_000_000)]);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..500).for_each(|_| assert!(ask(&gate, "ada", 1))));
+        }
+        scope.spawn(|| {
+            for round in 0..50 {
+                let more = (0..round % 3).map(|other| window(&format!("other-{other}"), 1_000_000));
+                gate.replace(policy(more.chain([window("all", 1_000_000)]))).unwrap();
+            }
+        });
+    });
+    let of_all = counted(&gate, &counts).into_iter().find(|(name, _)| name == "all").unwrap();
+    assert_eq!(of_all.1, [(RuleOutcome::Allowed, 2_000)]);
+}
+
+#[test]
+fn keys_without_room_are_counted_as_overflow() {
+    let (gate, counts) = gate([window("few", 9).max_keys(1, OnFull::Share)]);
+    assert!(ask(&gate, "ada", 1) && ask(&gate, "bob", 1) && ask(&gate, "cy", 1));
+    let policy = gate.policy();
+    assert_eq!(counts.of(policy.rules())[0].overflow(), 2);
+}
+
+#[test]
+fn limiters_in_memory_are_counted_with_their_bytes_and_those_that_were_dropped() {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog] {
+        let clock = ManualClock::new();
+        let gate = Gate::with_clock(
+            policy([rule("few", algorithm, 9).max_keys(2, OnFull::Share)]),
+            clock.clone(),
+        );
+        let kept = || -> KeptOfRule { gate.kept()[0].1 };
+        assert_eq!((kept().keys, kept().bytes, kept().dropped), (0, 0, 0), "{algorithm:?}");
+        assert!(ask(&gate, "ada", 1) && ask(&gate, "bob", 1));
+        assert_eq!((kept().keys, kept().dropped), (2, 0), "{algorithm:?}");
+        assert!(kept().bytes > 0, "{algorithm:?}");
+        clock.advance(2 * HOUR);
+        let admitted = (0..9).filter(|key| ask(&gate, &format!("key-{key}"), 1)).count();
+        assert_eq!(admitted, 9, "{algorithm:?}");
+        assert_eq!((kept().keys, kept().dropped), (2, 2), "{algorithm:?}: the first two");
+    }
+}
