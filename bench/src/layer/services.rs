@@ -14,8 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use tidegate::tower::{ClientIp, RateLimitLayer};
-use tidegate::{AlgorithmKind, Gate, KeyedLimiter, Policy, RuleSpec};
+use tidegate::tower::RateLimitLayer;
+use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec};
 use tower::Layer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -129,8 +129,8 @@ pub fn tidegate(rule: Rule) -> RateLimitLayer {
 
 /// A layer without rules, by the caller's address.
 pub fn tidegate_per_ip(rule: Rule) -> RateLimitLayer {
-    let limiter = KeyedLimiter::new(crate::subjects::spec(AlgorithmKind::TokenBucket, rule)).ok();
-    RateLimitLayer::per_address(Arc::new(sound(limiter)), ClientIp::peer())
+    let spec = crate::subjects::spec(AlgorithmKind::TokenBucket, rule);
+    sound(RateLimitLayer::per_ip(spec).ok())
 }
 
 fn nothing(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {

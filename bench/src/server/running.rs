@@ -33,12 +33,12 @@ pub fn tidegate(said: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(path) = said {
         return Ok(path.to_owned());
     }
-    let arguments = ["build", "--release", "--quiet", "--package", "tidegate-server"];
+    let arguments = ["build", "--profile", "dist", "--quiet", "--package", "tidegate-server"];
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let built = cargo.args(arguments).current_dir(ROOT).stdout(Stdio::null()).status();
     let built = built.map_err(|error| format!("can not start cargo: {error}"))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let program = Path::new(ROOT).join(target).join("release/tidegate");
+    let program = Path::new(ROOT).join(target).join("dist/tidegate");
     built.success().then_some(program).ok_or_else(|| "the server was not built".to_owned())
 }
 
