@@ -15,7 +15,8 @@ use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 use crate::plot::{Bins, Timeline, length_label};
 use crate::replay::Replay;
 use crate::report::{
-    Fullest, Report, RuleReport, align_right, grouped, new_table, overflow, percent,
+    Fullest, Report, RuleReport, align_right, fitted, grouped, keep_together, new_table, overflow,
+    percent,
 };
 use crate::trace::{Batch, Event, TraceError};
 
@@ -116,13 +117,14 @@ impl Comparison {
     }
 
     /// A line for each algorithm: what it admitted and refused, and its fullest window beside its
-    /// bound.
+    /// bound. With a `width`, in columns of a terminal, no line is wider.
     #[must_use]
-    pub fn table(&self) -> String {
+    pub fn table(&self, width: Option<u16>) -> String {
         let header =
             ["algorithm", "admitted", "refused", "", "fullest window", "bound", "longest delay"];
-        let mut table = new_table(&header);
+        let mut table = new_table(&header, width);
         (1..=6).for_each(|column| align_right(&mut table, column));
+        [0, 1, 2, 3, 5].into_iter().for_each(|column| keep_together(&mut table, column));
         for (report, rule) in self.rules() {
             table.add_row([
                 rule.rule().name().to_owned(),
@@ -137,7 +139,7 @@ impl Comparison {
         let (headline, rate) = (self.headline(), self.rate());
         let mut text = format!("{headline}, {rate}.\n{table}\n{}", self.unmatched());
         self.rules().for_each(|(_, rule)| overflow(&mut text, rule));
-        text
+        fitted(&text, width)
     }
 
     /// Returns the numbers of the report as one JSON object, for programs.

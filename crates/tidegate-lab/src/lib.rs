@@ -3,9 +3,11 @@
 //!
 //! The engine that decides live requests decides a recorded trace ([`trace`], [`replay`]). The
 //! results are counted for a person ([`report`]), compared across algorithms ([`compare`]) and
-//! drawn ([`plot`]).
+//! drawn ([`plot`]). The change from one policy to another is described in words ([`diff`]).
 
 pub mod compare;
+pub mod diff;
+pub mod labels;
 mod picture_file;
 pub mod plot;
 pub mod replay;

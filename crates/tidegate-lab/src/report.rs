@@ -9,6 +9,7 @@
 
 mod drawn;
 mod fingerprint;
+mod fitted;
 mod json;
 mod key;
 mod keyed;
@@ -26,11 +27,12 @@ use tidegate::{Answer, Policy};
 
 use crate::plot::{Bins, MAX_LANES, Timeline};
 use crate::trace::Event;
+pub(crate) use fitted::fitted;
 pub(crate) use json::Fullest;
 pub use json::json;
 pub use most::{Counted, Most};
 pub use rule_report::RuleReport;
-pub(crate) use table::{align_right, grouped, new_table, overflow, percent};
+pub(crate) use table::{align_right, grouped, keep_together, new_table, overflow, percent};
 pub use table::{limit_text, span_text, table};
 pub use variant_report::VariantReport;
 pub use worst::Worst;

@@ -2,10 +2,13 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY,
+};
 use jiff::Timestamp;
 use tidegate::{Limit, Micros, Mode, OnFull, Spec};
 
+use super::fitted::fitted;
 use super::name::printable;
 use super::{Counted, Report, RuleReport, VariantReport};
 use crate::plot::duration_label;
@@ -14,18 +17,18 @@ use crate::plot::duration_label;
 const TOP: usize = 5;
 
 /// The whole report: totals, a line for each rule and for each override that applied to a request,
-/// rules that ran out of room, and the keys refused most.
+/// rules that ran out of room, and the keys refused most. With a `width`, in columns of a terminal, no line is wider.
 #[must_use]
-pub fn table(report: &Report) -> String {
+pub fn table(report: &Report, width: Option<u16>) -> String {
     let mut text = totals(report);
     if report.requests > 0 {
-        let _ = writeln!(text, "\n{}", rules(report));
+        let _ = writeln!(text, "\n{}", rules(report, width));
         report.rules.iter().for_each(|rule| overflow(&mut text, rule));
         report.rules.iter().for_each(|rule| never_asked(&mut text, rule));
         report.rules.iter().for_each(|rule| refused_most(&mut text, rule));
         each_variant(report).for_each(|(rule, variant)| worst(&mut text, rule, variant));
     }
-    text
+    fitted(&text, width)
 }
 
 fn totals(report: &Report) -> String {
@@ -46,10 +49,11 @@ fn totals(report: &Report) -> String {
     text
 }
 
-fn rules(report: &Report) -> Table {
-    let mut table =
-        new_table(&["rule", "limit", "asked", "refused", "", "fullest window", "bound"]);
+fn rules(report: &Report, width: Option<u16>) -> Table {
+    let header = ["rule", "limit", "asked", "refused", "", "fullest window", "bound"];
+    let mut table = new_table(&header, width);
     (2..=6).for_each(|column| align_right(&mut table, column));
+    [2, 3, 4, 6].into_iter().for_each(|column| keep_together(&mut table, column));
     for (rule, variant) in each_variant(report) {
         table.add_row([
             with_mode(rule, variant),
@@ -184,8 +188,11 @@ fn instant(at_us: u64) -> String {
 }
 
 /// A table in the style of all reports.
-pub(crate) fn new_table(header: &[&str]) -> Table {
+pub(crate) fn new_table(header: &[&str], width: Option<u16>) -> Table {
     let mut table = Table::new();
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header);
     table
 }
@@ -193,6 +200,13 @@ pub(crate) fn new_table(header: &[&str]) -> Table {
 pub(crate) fn align_right(table: &mut Table, column: usize) {
     if let Some(column) = table.column_mut(column) {
         column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// Keeps the words of a column in one line each, however narrow the table.
+pub(crate) fn keep_together(table: &mut Table, column: usize) {
+    if let Some(column) = table.column_mut(column) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
     }
 }
 

@@ -91,7 +91,7 @@ fn what_is_unlimited_counts_nothing_and_has_no_bound_whatever_its_overrides_have
     let report = report_of(rule, [(5, "quick"), (5, "quick"), (5, "slow")], 1 << 20);
     let of_slow = "key=slow: refused 0/1, fullest 1/5";
     assert_eq!(lines_of(&report), ["own: refused 0/0, fullest 0/none", of_slow]);
-    let text = table(&report);
+    let text = table(&report, None);
     assert!(!text.contains("Fullest window of r:"), "{text}");
     assert!(text.contains("Fullest window of r with key=slow: 1 unit"), "{text}");
 }

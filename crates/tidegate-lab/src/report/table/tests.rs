@@ -5,6 +5,7 @@ use crate::replay::Replay;
 use crate::trace::Event;
 use std::time::Duration;
 use tidegate::{AlgorithmKind, OverrideSpec, Policy, RuleSpec};
+use unicode_width::UnicodeWidthStr;
 
 use super::super::Memory;
 
@@ -20,7 +21,7 @@ fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory)
         let event = Event { at_us: 5, domain: "default", descriptor, cost: 1, request_id: None };
         report.record(&event, &replay.decide(&event));
     }
-    table(&report)
+    table(&report, None)
 }
 
 fn per_ip() -> RuleSpec {
@@ -68,8 +69,12 @@ fn a_fullest_window_that_memory_did_not_suffice_for_is_at_least_so_full() {
     assert!(text(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
 }
 
-/// The report of two equal requests by a caller of this name, one of which is admitted.
 fn report_of_caller(ip: &str) -> String {
+    report_in(None, ip)
+}
+
+/// The report of two equal requests by a caller of this name, one of which is admitted.
+fn report_in(width: Option<u16>, ip: &str) -> String {
     let mut rule = per_ip().with_override(OverrideSpec::new("ip", "x".repeat(900_000)));
     rule.overrides[0].limit = Some(Limit::Units(1));
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
@@ -77,7 +82,20 @@ fn report_of_caller(ip: &str) -> String {
     let descriptor = vec![("ip", ip)];
     let event = Event { at_us: 5, domain: "default", descriptor, cost: 1, request_id: None };
     (0..2).for_each(|_| report.record(&event, &replay.decide(&event)));
-    table(&report)
+    table(&report, width)
+}
+
+#[test]
+fn a_report_fits_its_terminal_and_loses_nothing_also_with_wide_keys() {
+    let columns = |text: &str| text.lines().map(UnicodeWidthStr::width).max();
+    // Also the key of the override, which is in the table.
+    for key in ["鍵".repeat(100), "界 ".repeat(50), "x".repeat(900_000)] {
+        let (fitted, whole) = (report_in(Some(80), &key), report_in(None, &key));
+        assert!(columns(&fitted) <= Some(80), "{fitted}");
+        assert!(columns(&whole) > Some(80), "{whole}");
+        let letters = |text: &str| text.chars().filter(|c| "鍵界x…".contains(*c)).count();
+        assert_eq!(letters(&fitted), letters(&whole), "{fitted}");
+    }
 }
 
 #[test]

@@ -1,0 +1,223 @@
+//! The fields of rules and policies as texts, and the effects of their changes.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use tidegate::{
+    Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, RuleSpec, Spec, StoreSettings,
+};
+
+use super::{FieldDiff, Setting};
+use crate::labels;
+
+/// A field, and its value unless it is left out.
+type Field = (&'static str, Option<String>);
+
+/// The fields of a rule that differ.
+pub(super) fn of_rules(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
+    let pairs = fields(old).into_iter().zip(fields(new));
+    let pairs = pairs.filter(|((_, old), (_, new))| old != new);
+    let mut found: Vec<_> = pairs
+        .map(|((field, before), (_, after))| {
+            let effect = effect(field, old, new);
+            FieldDiff { field: field.to_owned(), old: before, new: after, effect }
+        })
+        .collect();
+    found.extend(of_overrides(&old.overrides, &new.overrides));
+    found
+}
+
+/// The overrides that differ, by their entries.
+fn of_overrides(old: &[OverrideSpec], new: &[OverrideSpec]) -> Vec<FieldDiff> {
+    let by_name = |overrides: &[OverrideSpec]| -> BTreeMap<_, _> {
+        overrides.iter().map(|one| (override_name(one), override_values(one))).collect()
+    };
+    let (before, after) = (by_name(old), by_name(new));
+    let gone = old.iter().map(override_name).filter(|name| !after.contains_key(name));
+    let names = new.iter().map(override_name).chain(gone);
+    let mut found: Vec<_> = names
+        .filter(|name| before.get(name) != after.get(name))
+        .map(|field| {
+            let (old, new) = (before.get(&field).cloned(), after.get(&field).cloned());
+            FieldDiff { field, old, new, effect: None }
+        })
+        .collect();
+    let order = |overrides: &[OverrideSpec]| {
+        overrides.iter().map(override_name).collect::<Vec<_>>().join(", ")
+    };
+    let (old, new) = (order(old), order(new));
+    if found.is_empty() && old != new {
+        let field = "the order of".to_owned();
+        found.push(FieldDiff { field, old: Some(old), new: Some(new), effect: None });
+    }
+    found
+}
+
+/// The settings of two policies that differ.
+pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
+    let plain = |name: &str, old: Option<String>, new: Option<String>| {
+        (old != new).then(|| Setting { name: name.to_owned(), old, new, needs_restart: false })
+    };
+    let revision = |policy: &Policy| policy.revision().map(|number| number.to_string());
+    let max_keys = |policy: &Policy| policy.max_keys().map(|number| number.to_string());
+    let mut found: Vec<_> = [
+        plain("revision", revision(old), revision(new)),
+        plain("[memory] max_keys", max_keys(old), max_keys(new)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if old.store() != new.store() {
+        found.extend(of_stores(old.store(), new.store()));
+    }
+    found
+}
+
+/// The fields of `[store]` that differ. A password is not shown: where it alone differs, both texts
+/// of the URL are the same.
+fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Setting> {
+    let fields = |store: Option<&StoreSettings>| -> [Field; 8] {
+        let of = |value: fn(&StoreSettings) -> Option<String>| store.and_then(value);
+        [
+            ("[store] url", of(|store| Some(store.url.to_string()))),
+            ("[store] username", of(|store| store.username.clone())),
+            ("[store] password", of(|store| store.password.as_ref().map(|it| format!("{it:?}")))),
+            (
+                "[store] tls_roots",
+                of(|store| Some(store.tls_roots.as_ref()?.display().to_string())),
+            ),
+            ("[store] timeout", of(|store| Some(Micros::from(store.timeout).to_string()))),
+            ("[store] key_prefix", of(|store| Some(store.key_prefix.clone()))),
+            ("[store] max_in_flight", of(|store| Some(store.max_in_flight.to_string()))),
+            ("[store] nodes", of(|store| store.nodes.map(|nodes| nodes.to_string()))),
+        ]
+    };
+    let is_other_url = old.map(|store| &store.url) != new.map(|store| &store.url);
+    let pairs = fields(old).into_iter().zip(fields(new));
+    let pairs = pairs
+        .filter(|((name, old), (_, new))| old != new || (*name == "[store] url" && is_other_url));
+    let setting = |((name, old), (_, new)): (Field, Field)| Setting {
+        name: name.to_owned(),
+        old,
+        new,
+        needs_restart: true,
+    };
+    pairs.map(setting).collect()
+}
+
+/// Every field of a rule but its overrides, in one order.
+fn fields(rule: &RuleSpec) -> Vec<Field> {
+    let RuleSpec { spec, .. } = rule;
+    let yes = |is: bool| is.then(|| "true".to_owned());
+    vec![
+        ("when", some(&entries(&rule.when))),
+        ("key", some(&rule.key.join(", "))),
+        ("match", Some(if rule.exact { "exact" } else { "subset" }.to_owned())),
+        ("mode", Some(labels::mode(rule.mode).to_owned())),
+        ("algorithm", Some(spec.algorithm.name().to_owned())),
+        ("limit", Some(limit(spec))),
+        ("capacity", text(spec.capacity)),
+        ("initial", text(spec.initial)),
+        ("buckets", text(spec.buckets)),
+        ("strict", text(spec.strict)),
+        ("anchor", text(spec.anchor.map(labels::anchor))),
+        ("resolution", text(spec.resolution.map(Micros::from))),
+        ("layout", text(spec.layout.map(labels::layout))),
+        ("max_memory", text(spec.max_memory)),
+        ("max_keys", text(rule.max_keys)),
+        ("on_full", Some(labels::on_full(rule.on_full).to_owned())),
+        ("on_excess", Some(excess(rule.on_excess))),
+        ("usage", Some(labels::usage(rule.usage).to_owned())),
+        ("on_store_error", Some(labels::on_store_error(rule.on_store_error).to_owned())),
+        ("dedupe", text(rule.dedupe.map(Micros::from))),
+        ("hash_tag", rule.hash_tag.clone()),
+        ("across_slots", yes(rule.across_slots)),
+        ("limit_from_request", yes(rule.limit_from_request)),
+    ]
+}
+
+/// What a change of a field does to those who have used the rule.
+fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
+    match field {
+        "key" => Some("its limiters start fresh"),
+        "mode" if new.mode == Mode::Enforce => Some("it refuses from then on"),
+        "mode" if old.mode == Mode::Enforce => Some("it refuses nobody from then on"),
+        "limit" => match (old.spec.limit, new.spec.limit) {
+            (Limit::Unlimited, _) => Some("its limiters start fresh"),
+            (Limit::Units(_), Limit::Unlimited) => None,
+            (Limit::Units(before), Limit::Units(after)) if after < before => {
+                Some("lower: what was used stays used")
+            }
+            (Limit::Units(before), Limit::Units(after)) if after > before => {
+                Some("higher: the difference is added immediately")
+            }
+            _ => Some("what was used stays used"),
+        },
+        _ => None,
+    }
+}
+
+/// Whose requests a rule decides.
+pub(super) fn whom(rule: &RuleSpec) -> String {
+    let each = match rule.key.as_slice() {
+        [] => "all together".to_owned(),
+        key => format!("each {}", key.join(", ")),
+    };
+    match entries(&rule.when) {
+        when if when.is_empty() => each,
+        when => format!("{each}, if {when}"),
+    }
+}
+
+/// The algorithm, the limit and the mode of a rule.
+pub(super) fn summary(rule: &RuleSpec) -> String {
+    let mode = match rule.mode {
+        Mode::Enforce => String::new(),
+        mode => format!(", mode {}", labels::mode(mode)),
+    };
+    format!("{} {}{mode}", rule.spec.algorithm.name(), limit(&rule.spec))
+}
+
+/// The limit and its window, such as `100/1m`.
+fn limit(spec: &Spec) -> String {
+    let window = spec.window.map(|window| format!("/{}", Micros::from(window)));
+    match spec.limit {
+        Limit::Unlimited => "unlimited".to_owned(),
+        Limit::Units(units) => format!("{units}{}", window.unwrap_or_default()),
+    }
+}
+
+fn excess(on_excess: OnExcess) -> String {
+    match on_excess {
+        OnExcess::Reject => "reject".to_owned(),
+        OnExcess::Wait { wait, max_waiters } => {
+            format!("wait {}, max_waiters {max_waiters}", Micros::from(wait))
+        }
+    }
+}
+
+fn override_name(other: &OverrideSpec) -> String {
+    format!("override {}", entries(&other.entries))
+}
+
+fn override_values(other: &OverrideSpec) -> String {
+    let limit = other.limit.map(|limit| match limit {
+        Limit::Unlimited => "limit unlimited".to_owned(),
+        Limit::Units(units) => format!("limit {units}"),
+    });
+    let window = other.window.map(|window| format!("window {}", Micros::from(window)));
+    let capacity = other.capacity.map(|capacity| format!("capacity {capacity}"));
+    [limit, window, capacity].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn entries(entries: &[(String, String)]) -> String {
+    entries.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+fn text(value: Option<impl Display>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}

@@ -1,0 +1,141 @@
+//! Every field that differs is named, and nothing else.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use tidegate::{
+    AlgorithmKind, Anchor, Layout, Limit, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec,
+    Policy, RuleSpec, Spec, StoreSettings, Usage,
+};
+
+use super::{Change, PolicyDiff};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn rule(name: &str, limit: u64) -> RuleSpec {
+    RuleSpec::new(name, Spec::new(AlgorithmKind::TokenBucket, limit, MINUTE)).key(["user"])
+}
+
+fn vip(limit: u64) -> OverrideSpec {
+    let mut vip = OverrideSpec::new("user", "vip");
+    vip.limit = Some(Limit::Units(limit));
+    vip
+}
+
+fn diff(old: Vec<RuleSpec>, new: Vec<RuleSpec>) -> PolicyDiff {
+    PolicyDiff::between(&Policy::new(old).unwrap(), &Policy::new(new).unwrap())
+}
+
+#[test]
+fn the_change_of_each_rule_is_a_line_that_says_for_whom() {
+    let (old, new) = (rule("per-user", 100), rule("per-user", 50).with_override(vip(500)));
+    let login = rule("login", 5).when("path", "/login").mode(Mode::Shadow).in_domain("web");
+    let found = diff(vec![old.clone(), rule("gone", 1)], vec![new.clone(), login]);
+    let expected = "\
+~ rule default/per-user (each user): limit 100/1m -> 50/1m; lower: what was used stays used
+~ rule default/per-user (each user): override user=vip added: limit 500
++ rule web/login (each user, if path=/login): token_bucket 5/1m, mode shadow; starts fresh
+- rule default/gone (each user): token_bucket 1/1m; decides nothing, and is kept until it is idle
+rules: 1 added, 1 changed, 1 removed";
+    assert_eq!(found.to_string(), expected);
+    let counts = [Change::Added, Change::Changed, Change::Removed].map(|c| found.count(c));
+    assert_eq!((counts, found.is_empty()), ([1, 1, 1], false));
+    let back = diff(vec![new], vec![old]).to_string();
+    assert!(back.contains("higher: the difference is added immediately"), "{back}");
+    assert!(back.contains("override user=vip removed, which was limit 500"), "{back}");
+}
+
+#[test]
+fn equal_policies_have_no_difference_and_another_order_is_one() {
+    let both = || vec![rule("a", 1), rule("b", 2)];
+    let same = diff(both(), both());
+    assert!(same.is_empty() && same.to_string() == "no difference");
+    let other = diff(both(), both().into_iter().rev().collect());
+    assert!(other.reordered && other.rules.is_empty() && !other.is_empty());
+    let two = |[a, b]: [u64; 2]| {
+        let mut other = vip(a);
+        other.entries = vec![("user".to_owned(), "ada".to_owned())];
+        let these = if a < b { [vip(b), other] } else { [other, vip(b)] };
+        these.into_iter().fold(rule("a", 1), RuleSpec::with_override)
+    };
+    let mut turned = two([1, 2]);
+    turned.overrides.reverse();
+    let found = diff(vec![two([1, 2])], vec![turned]);
+    assert_eq!(found.rules[0].fields[0].field, "the order of");
+}
+
+/// A field with the change that a test makes to it.
+type Changed = (&'static str, fn(&mut RuleSpec));
+
+#[test]
+fn each_field_of_a_rule_is_compared() {
+    let changes: [Changed; 17] = [
+        ("when", |rule| rule.when.push(("path".to_owned(), "/".to_owned()))),
+        ("key", |rule| rule.key.push("path".to_owned())),
+        ("match", |rule| rule.exact = true),
+        ("mode", |rule| rule.mode = Mode::Off),
+        ("limit", |rule| rule.spec.limit = Limit::Units(8)),
+        ("limit", |rule| rule.spec.window = Some(Duration::from_secs(61))),
+        ("capacity", |rule| rule.spec.capacity = Some(7)),
+        ("algorithm", |rule| rule.spec.algorithm = AlgorithmKind::SlidingLog),
+        ("max_keys", |rule| rule.max_keys = Some(3)),
+        ("on_full", |rule| rule.on_full = OnFull::Refuse),
+        ("on_excess", |rule| rule.on_excess = OnExcess::Wait { wait: MINUTE, max_waiters: 1 }),
+        ("usage", |rule| rule.usage = Usage::Reported),
+        ("on_store_error", |rule| rule.on_store_error = OnStoreError::Open),
+        ("dedupe", |rule| rule.dedupe = Some(MINUTE)),
+        ("hash_tag", |rule| rule.hash_tag = Some("user".to_owned())),
+        ("across_slots", |rule| rule.across_slots = true),
+        ("limit_from_request", |rule| rule.limit_from_request = true),
+    ];
+    for (field, change) in changes {
+        let mut other = rule("a", 9);
+        change(&mut other);
+        let found = diff(vec![rule("a", 9)], vec![other.clone()]);
+        let fields: Vec<_> = found.rules[0].fields.iter().map(|one| one.field.as_str()).collect();
+        assert_eq!(fields, [field], "{other:?}");
+    }
+    let of = |algorithm, change: fn(&mut Spec)| {
+        let mut spec = Spec::new(algorithm, 9, MINUTE);
+        let old = RuleSpec::new("a", spec);
+        change(&mut spec);
+        diff(vec![old], vec![RuleSpec::new("a", spec)]).rules[0].fields[0].field.clone()
+    };
+    let log = AlgorithmKind::SlidingLog;
+    assert_eq!(of(AlgorithmKind::TokenBucket, |spec| spec.initial = Some(1)), "initial");
+    assert_eq!(of(AlgorithmKind::SlidingWindow, |spec| spec.buckets = Some(3)), "buckets");
+    assert_eq!(of(AlgorithmKind::SlidingWindow, |spec| spec.strict = Some(true)), "strict");
+    let anchored = |spec: &mut Spec| spec.anchor = Some(Anchor::FirstRequest);
+    assert_eq!(of(AlgorithmKind::FixedWindow, anchored), "anchor");
+    assert_eq!(of(log, |spec| spec.resolution = Some(Duration::from_secs(1))), "resolution");
+    assert_eq!(of(log, |spec| spec.layout = Some(Layout::SortedSet)), "layout");
+    assert_eq!(of(log, |spec| spec.max_memory = Some(1 << 20)), "max_memory");
+}
+
+#[test]
+fn settings_beside_the_rules_are_named_and_no_password_is_shown() {
+    let policy = || Policy::new(vec![rule("a", 1)]).unwrap();
+    let over = |url: &str| policy().with_store(StoreSettings::new(url.parse().unwrap()));
+    let old = over("redis://:sesame@127.0.0.1").with_revision(NonZeroU32::MIN);
+    let new = over("redis://:other@127.0.0.1").with_max_keys(NonZeroUsize::MIN);
+    let section = |port: &str| vec![("http".to_owned(), port.to_owned())];
+    let mut values = [section("1"), section("2")];
+    values[1].push(("log_level".to_owned(), "warn".to_owned()));
+    let found =
+        PolicyDiff::between(&old, &new)
+            .with_section("server", [&values[0], &values[1]], |name| name != "log_level");
+    assert_eq!(found.needing_restart(), ["[store] url", "[server] http"]);
+    let text = found.to_string();
+    assert!(!text.contains("sesame") && !text.contains("other"), "{text}");
+    for line in [
+        "~ revision: removed, which was 1\n",
+        "~ [memory] max_keys: added: 1\n",
+        "~ [server] http: 1 -> 2; needs a restart\n",
+        "~ [server] log_level: added: warn\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let gone = PolicyDiff::between(&old, &policy());
+    assert!(gone.needing_restart().contains(&"[store] url"), "{gone}");
+}
