@@ -26,6 +26,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) throttles: bool,
     pub(crate) config: Option<&'a Path>,
     pub(crate) policy: &'a Policy,
+    /// The columns of the terminal, if it is printed on one.
+    pub(crate) width: Option<u16>,
 }
 
 impl fmt::Display for Banner<'_> {
@@ -45,7 +47,12 @@ impl fmt::Display for Banner<'_> {
             ("http ", scheme, self.public, "POST /v1/check /v1/peek, GET /healthz"),
             ("resp ", resp, self.resp, commands.as_str()),
             ("grpc ", scheme, self.grpc, "Envoy's rate limit service, health, reflection"),
-            ("admin", scheme, self.admin, "POST /v1/reset /v1/refund, GET /v1/rules /healthz"),
+            (
+                "admin",
+                scheme,
+                self.admin,
+                "POST /v1/reset /v1/refund, GET PUT /v1/rules, GET /metrics /healthz",
+            ),
         ] {
             match at {
                 Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {remark}")?,
@@ -56,7 +63,7 @@ impl fmt::Display for Banner<'_> {
             let (url, prefix) = (&store.url, &store.key_prefix);
             writeln!(f, "  store  {url}  limits are shared there; keys begin with {prefix}")?;
         }
-        writeln!(f, "\n{}\n", table::of(self.policy))?;
+        writeln!(f, "\n{}\n", table::of(self.policy, self.width))?;
         match self.public {
             Some(at) => {
                 writeln!(f, "Try it:\n  {}", self.curl(at, &SampleRequest::of(self.policy)))

@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod completions;
 mod decider;
+mod diff;
 mod guard;
 mod init;
 mod lab;
@@ -32,13 +33,15 @@ Examples:
   tidegate serve                          rules built in, to try things out
   tidegate init                           writes rules.toml, to start from
   tidegate check rules.toml               is the configuration sound?
+  tidegate diff rules.toml new.toml       what would change, and for whom?
   tidegate serve -c rules.toml            your own rules
   tidegate replay -c rules.toml --trace access.log.gz
                                           whom would these rules have refused?
   tidegate compare --rate 200/60s         every algorithm with one limit, side by side
   tidegate script token_bucket            the Lua by which it decides in Redis
 
-Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the configuration.";
+Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the configuration;
+of `diff` 0 the same, 1 different, 2 neither could be said.";
 
 /// A rate limiter whose every algorithm has a bound that is proven and kept.
 #[derive(Debug, Parser)]
@@ -53,6 +56,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Init(init::Args),
     Check(check::Args),
+    Diff(diff::Args),
     Replay(replay::Args),
     Compare(compare::Args),
     Script(script::Args),
@@ -68,13 +72,14 @@ pub(crate) fn run() -> ExitCode {
         Ok(command) => command,
         Err(error) => match of_variable(of_command, &error) {
             Some(failure) => return failure.report(),
-            None => error.exit(),
+            None => sources::without_secrets(error).exit(),
         },
     };
     let done = match &command {
         Command::Serve(args) => serve::run(args, of_command),
         Command::Init(args) => init::run(args),
         Command::Check(args) => check::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Script(args) => script::run(args),

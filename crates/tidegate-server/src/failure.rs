@@ -41,6 +41,11 @@ impl Failure {
         Self { message: String::new(), code: 0 }
     }
 
+    /// The failure with another exit code.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
     /// Prints the message on standard error; if that fails, nobody is there to read it.
     pub(crate) fn report(&self) -> ExitCode {
         self.report_to(|message| drop(writeln!(std::io::stderr(), "{message}")))

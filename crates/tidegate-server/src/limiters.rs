@@ -1,16 +1,20 @@
 //! The limiters of the server, in this process or in a store that nodes share, behind one
 //! interface.
 
+mod decided;
 mod events;
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Answer, Gate, Mode, OnExcess, Policy, Request, RuleSpec, SharedGate, StoreError, StoreSettings,
+    Answer, Gate, KeptOfRule, Mode, OnExcess, Policy, PolicyErrors, PolicyRule, Request,
+    RuleCounts, RuleSpec, SharedGate, StoreError, StoreSettings,
 };
 
+use crate::counts::Counts;
 use crate::failure::Failure;
 use crate::listener::source;
 use crate::stop::Stop;
@@ -24,10 +28,14 @@ pub(crate) use events::Standing;
 #[derive(Debug)]
 pub(crate) struct Limiters {
     store: Store,
-    /// Whether a rule lets requests wait.
-    lets_wait: bool,
+    /// Whether a rule in force lets requests wait; false only once no such rule is.
+    lets_wait: AtomicBool,
     /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,
+    /// What they decided, by rule.
+    rule_counts: Arc<RuleCounts>,
+    /// What the listeners did that ask them.
+    counts: Counts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +45,15 @@ pub(crate) enum Verb {
     Check,
     /// Return the answer of a check that does not wait; take nothing.
     Peek,
+}
+
+impl Verb {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Peek => "peek",
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -54,18 +71,22 @@ impl Limiters {
         match policy.store().cloned() {
             None => Ok(Self::here(Gate::new(policy))),
             Some(store) => {
-                let lets_wait = lets_wait(&policy);
+                let lets_wait = lets_wait(&policy).into();
                 let events = Arc::new(Events::of(&store.url));
-                let store = Store::Shared(Box::new(shared(policy, store, &events)?), events);
-                Ok(Self { store, lets_wait, stop: None })
+                let rule_counts = Arc::new(RuleCounts::new());
+                let gate = shared(policy, store, &events)?.with_observer(rule_counts.clone());
+                let store = Store::Shared(Box::new(gate), events);
+                Ok(Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() })
             }
         }
     }
 
     /// The limiters of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
-        let lets_wait = lets_wait(&gate.policy());
-        Self { store: Store::Memory(Box::new(gate)), lets_wait, stop: None }
+        let lets_wait = lets_wait(&gate.policy()).into();
+        let rule_counts = Arc::new(RuleCounts::new());
+        let store = Store::Memory(Box::new(gate.with_observer(rule_counts.clone())));
+        Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() }
     }
 
     /// Limiters in this process that panic after deciding a request of the domain `panics`.
@@ -90,6 +111,24 @@ impl Limiters {
         }
     }
 
+    /// The decisions of each rule.
+    pub(crate) fn rule_counts(&self) -> &RuleCounts {
+        &self.rule_counts
+    }
+
+    /// The counts of the listeners.
+    pub(crate) const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The limiters of each rule, if they are in this process.
+    pub(crate) fn kept(&self) -> Option<Vec<(PolicyRule, KeptOfRule)>> {
+        match &self.store {
+            Store::Memory(gate) => Some(gate.kept()),
+            Store::Shared(..) => None,
+        }
+    }
+
     /// How the store stands, if there is one.
     pub(crate) fn standing(&self) -> Option<Standing> {
         match &self.store {
@@ -106,6 +145,27 @@ impl Limiters {
         }
     }
 
+    /// Puts another policy in force at one instant; the store stays the one of the start. One call at
+    /// a time.
+    ///
+    /// # Errors
+    /// Returns an error if the limiters do not fit in the store, or in the memory that a rule allows;
+    /// the policy before stays in force then.
+    pub(crate) fn replace(&self, policy: Policy) -> Result<(), PolicyErrors> {
+        let lets_wait_before = self.lets_wait.load(SeqCst);
+        let lets_wait = lets_wait(&policy);
+        let policy = policy.with_store_of(&self.policy());
+        self.lets_wait.fetch_or(lets_wait, SeqCst);
+        let replaced = match &self.store {
+            Store::Memory(gate) => gate.replace(policy),
+            Store::Shared(gate, _) => gate.replace(policy),
+        };
+        let lets_wait = if replaced.is_ok() { lets_wait } else { lets_wait_before };
+        self.lets_wait.store(lets_wait, SeqCst);
+        replaced
+    }
+
+    /// The policy in force.
     pub(crate) fn policy(&self) -> Arc<Policy> {
         match &self.store {
             Store::Memory(gate) => gate.policy(),
@@ -139,7 +199,12 @@ impl Limiters {
         if let Some(answer) = self.try_check(request) {
             return answer;
         }
-        if !self.lets_wait {
+        let answer = self.check_as_long_as_it_takes(request).await;
+        logged(Verb::Check, request, answer)
+    }
+
+    async fn check_as_long_as_it_takes(&self, request: &Request<'_>) -> Answer<'_> {
+        if !self.lets_wait.load(SeqCst) {
             return self.check_with_waiting(request).await;
         }
         if self.stop.as_ref().is_some_and(Stop::refuses_waits) {
@@ -165,17 +230,18 @@ impl Limiters {
     /// Decides and takes if that needs no waiting, neither for a limiter nor for the store.
     #[inline]
     pub(crate) fn try_check(&self, request: &Request<'_>) -> Option<Answer<'_>> {
-        match &self.store {
+        let answer = match &self.store {
             Store::Memory(gate) => gate.check_unless_waiting(request),
             Store::Shared(..) => None,
-        }
+        };
+        Some(logged(Verb::Check, request, answer?))
     }
 
     /// Checks or peeks if that needs no waiting.
     pub(crate) fn try_answer(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
         match (verb, &self.store) {
             (Verb::Check, _) => self.try_check(request),
-            (Verb::Peek, Store::Memory(gate)) => Some(gate.peek(request)),
+            (Verb::Peek, Store::Memory(gate)) => Some(logged(verb, request, gate.peek(request))),
             (Verb::Peek, Store::Shared(..)) => None,
         }
     }
@@ -189,13 +255,14 @@ impl Limiters {
     }
 
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        match &self.store {
+        let answer = match &self.store {
             Store::Memory(gate) => gate.peek(request),
             Store::Shared(gate, _) => {
                 let request = request.from_source(source::current());
                 Box::pin(gate.peek(&request)).await
             }
-        }
+        };
+        logged(Verb::Peek, request, answer)
     }
 
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
@@ -211,6 +278,15 @@ impl Limiters {
             Store::Shared(gate, _) => Box::pin(gate.reset(request)).await,
         }
     }
+}
+
+/// The answer, which has been logged if decisions are.
+#[inline]
+fn logged<'a>(verb: Verb, request: &Request<'_>, answer: Answer<'a>) -> Answer<'a> {
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        decided::log(verb, request, &answer);
+    }
+    answer
 }
 
 /// Whether a request may have to wait for a limiter of one of these rules.
@@ -252,6 +328,17 @@ mod tests {
         assert!(!said(&format!("{HOPELESS}mode = \"shadow\"")));
         let (rejects, _) = HOPELESS.split_once("on_excess").unwrap();
         assert!(!said(rejects));
+    }
+
+    #[tokio::test]
+    async fn requests_wait_as_the_policy_in_force_lets_them() {
+        let (rejects, _) = HOPELESS.split_once("on_excess").unwrap();
+        let policy = |toml: &str| config::parse("test", toml).unwrap();
+        let limiters = Limiters::of(policy(rejects)).unwrap();
+        for (toml, lets_wait) in [(HOPELESS, true), (rejects, false), (HOPELESS, true)] {
+            limiters.replace(policy(toml)).unwrap();
+            assert_eq!(limiters.lets_wait.load(SeqCst), lets_wait);
+        }
     }
 
     #[tokio::test]

@@ -11,10 +11,11 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::FilterExt;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
-use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, registry, reload};
 
 use crate::failure::Failure;
+pub(crate) use often::AUDIT;
 use often::Often;
 use queue::Queue;
 
@@ -38,9 +39,9 @@ pub(crate) enum Level {
     Warn,
     /// Start, stop, and changes of the store.
     Info,
-    /// Every request as well; all requests then take the slower path through hyper.
+    /// Every decision as well, with its domain and rule.
     Debug,
-    /// Everything.
+    /// Everything, also the entries of requests, which name callers.
     Trace,
 }
 
@@ -57,27 +58,43 @@ impl From<Level> for LevelFilter {
     }
 }
 
+/// Changes the level while the log runs; copies change the same log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LevelSwitch(Option<reload::Handle<Targets, Registry>>);
+
+impl LevelSwitch {
+    pub(crate) fn set(&self, level: Level) {
+        // It fails only when the process ends.
+        let _ = self.0.as_ref().map(|handle| handle.reload(targets(level)));
+    }
+}
+
+/// Logs dependencies from `error` upward, at `debug` from `warn`, at `trace` all of them.
+fn targets(level: Level) -> Targets {
+    let ours = LevelFilter::from(level);
+    let theirs = match level {
+        Level::Trace => ours,
+        Level::Debug => LevelFilter::WARN,
+        _ => ours.min(LevelFilter::ERROR),
+    };
+    Targets::new().with_target("tidegate", ours).with_default(theirs)
+}
+
 /// The log of this process. Dropping it waits for the last lines to be written, a second at most.
 #[derive(Debug)]
 pub(crate) struct Log {
     queue: Queue,
     often: Often,
+    level: LevelSwitch,
 }
 
 impl Log {
-    /// Starts logging, including panics. Dependencies are logged from `error` upward, at `debug`
-    /// from `warn`, at `trace` all of them.
+    /// Starts logging, including panics.
     ///
     /// # Errors
     /// Returns an error if the system starts no thread.
     pub(crate) fn begin(format: Format, level: Level) -> Result<Self, Failure> {
-        let ours = LevelFilter::from(level);
-        let theirs = match level {
-            Level::Trace => ours,
-            Level::Debug => LevelFilter::WARN,
-            _ => ours.min(LevelFilter::ERROR),
-        };
-        let targets = Targets::new().with_target("tidegate", ours).with_default(theirs);
+        let (targets, switch) = reload::Layer::new(targets(level));
         let queue = Queue::to(stderr(), tell_of_dropped).map_err(|error| {
             Failure::new(format!("can not start the thread of the log: {error}"))
         })?;
@@ -94,7 +111,12 @@ impl Log {
         };
         registry().with(lines.with_filter(targets.and(often.clone()))).init();
         std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
-        Ok(Self { queue, often })
+        Ok(Self { queue, often, level: LevelSwitch(Some(switch)) })
+    }
+
+    /// Changes the level of this log.
+    pub(crate) fn level(&self) -> LevelSwitch {
+        self.level.clone()
     }
 
     /// Logs how many events of each kind were withheld since the last call.

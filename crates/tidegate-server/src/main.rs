@@ -2,12 +2,13 @@
 
 mod banner;
 mod cli;
+mod configuration;
+mod counts;
 mod failure;
 mod fd_limit;
 mod flags;
 mod grpc;
 mod http;
-mod labels;
 mod limiters;
 mod listener;
 mod logging;

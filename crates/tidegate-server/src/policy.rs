@@ -2,12 +2,57 @@
 
 mod mistakes;
 
+use std::fmt;
+
 use tidegate::config::ConfigErrors;
-use tidegate::{Policy, StoreSettings, StoreUrl, config};
+use tidegate::{OnStoreError, Policy, PolicyErrors, RuleSpec, StoreSettings, StoreUrl, config};
 
 use crate::failure::Failure;
+use tidegate_lab::labels;
 
-const EXAMPLE: &str = include_str!("../example.toml");
+/// The text of the built-in rules.
+pub(crate) const EXAMPLE: &str = include_str!("../example.toml");
+
+/// Why a configuration cannot be used.
+#[derive(Debug)]
+pub(crate) enum Wrong {
+    /// Errors at places of its text.
+    Text(ConfigErrors),
+    /// Parts that cannot be together, or cannot be used here.
+    Whole(Failure),
+}
+
+impl Wrong {
+    /// Rules that cannot take the place of others.
+    pub(crate) fn of_rules(errors: PolicyErrors) -> Self {
+        Self::Whole(Failure::configuration(errors))
+    }
+
+    /// One line for each error: its place, what was expected, and what may be meant.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Text(found) => found.iter().map(mistakes::line).collect(),
+            Self::Whole(failure) => vec![failure.message().to_owned()],
+        }
+    }
+
+    pub(crate) fn failure(self) -> Failure {
+        match self {
+            Self::Text(found) => failure(&found),
+            Self::Whole(failure) => failure,
+        }
+    }
+}
+
+/// Displays as on a terminal: at most so many errors, with bounded lines.
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(found) => f.write_str(&mistakes::printed(found)),
+            Self::Whole(failure) => f.write_str(failure.message()),
+        }
+    }
+}
 
 /// The errors of a file as the failure of a command: the first of them if there are many.
 pub(crate) fn failure(found: &ConfigErrors) -> Failure {
@@ -38,6 +83,22 @@ pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
     }
 }
 
+/// The settings of a sound policy that have no effect, each with the way out.
+pub(crate) fn warnings(policy: &Policy) -> Vec<String> {
+    let rules = policy.rules().iter().map(|rule| rule.spec());
+    let without_store = rules.filter(|_| policy.store().is_none());
+    let chosen = without_store.filter(|rule| rule.on_store_error != OnStoreError::default());
+    let warning = |rule: &RuleSpec| {
+        format!(
+            "`on_store_error = \"{}\"` of the rule `{}` has no effect, because there is no store: expected `[store]` \
+             or --store, or no `on_store_error`",
+            labels::on_store_error(rule.on_store_error),
+            rule.name,
+        )
+    };
+    chosen.map(warning).collect()
+}
+
 /// The number of rules, in words.
 pub(crate) fn count(policy: &Policy) -> String {
     rules(policy.rules().len())
@@ -62,5 +123,25 @@ mod tests {
         let modes: Vec<_> = policy.rules().iter().map(|rule| rule.mode()).collect();
         assert_eq!(modes, [Mode::Enforce, Mode::Enforce, Mode::Shadow]);
         assert_eq!(count(&policy), "3 rules");
+    }
+
+    #[test]
+    fn an_outage_of_no_store_is_a_warning_of_each_rule_that_provides_for_it() {
+        let rule = "[[rule]]\nname = \"NAME\"\nalgorithm = \"fixed_window\"\nrate = \"5/1s\"\n";
+        let text =
+            [("a", "closed"), ("b", "open"), ("c", "local"), ("d", "")].map(|(name, choice)| {
+                let choice = match choice {
+                    "" => String::new(),
+                    choice => format!("on_store_error = \"{choice}\"\n"),
+                };
+                rule.replace("NAME", name) + &choice
+            });
+        let text = text.concat();
+        let found = warnings(&config::parse("test", &text).unwrap());
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("`on_store_error = \"closed\"` of the rule `a`"), "{found:?}");
+        assert!(found[1].starts_with("`on_store_error = \"open\"` of the rule `b`"), "{found:?}");
+        let store = format!("{text}[store]\nurl = \"redis://127.0.0.1\"\n");
+        assert!(warnings(&config::parse("test", &store).unwrap()).is_empty());
     }
 }

@@ -19,7 +19,6 @@ type Found = Option<bool>;
 /// hang do not pile up, and no probe waits behind others.
 pub(crate) struct Probe {
     limiters: Arc<Limiters>,
-    sample: SampleRequest,
     /// How long a check is waited for.
     within: Duration,
     /// The last check, which may be under way.
@@ -29,8 +28,7 @@ pub(crate) struct Probe {
 impl Probe {
     /// Checks these limiters.
     pub(crate) fn new(limiters: Arc<Limiters>, within: Duration) -> Self {
-        let sample = SampleRequest::of(&limiters.policy());
-        Self { limiters, sample, within, look: Mutex::new(watch::channel(Some(false)).1) }
+        Self { limiters, within, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
     /// Whether the limiters decide correctly: a cost of 0 is always allowed, unless usage is
@@ -50,7 +48,7 @@ impl Probe {
         let mut last = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = last.has_changed().is_ok() && last.borrow().is_none();
         if !goes_on {
-            *last = begin(Arc::clone(&self.limiters), self.sample.clone());
+            *last = begin(Arc::clone(&self.limiters));
         }
         last.clone()
     }
@@ -65,14 +63,16 @@ impl Probe {
 }
 
 /// Starts a check.
-fn begin(limiters: Arc<Limiters>, sample: SampleRequest) -> watch::Receiver<Found> {
+fn begin(limiters: Arc<Limiters>) -> watch::Receiver<Found> {
     let (finish, found) = watch::channel(None);
     let runtime = Handle::current();
-    spawn_blocking(move || finish.send_replace(Some(runtime.block_on(look(&limiters, &sample)))));
+    spawn_blocking(move || finish.send_replace(Some(runtime.block_on(look(&limiters)))));
     found
 }
 
-async fn look(limiters: &Limiters, sample: &SampleRequest) -> bool {
+/// Peeks at a limiter of a rule in force.
+async fn look(limiters: &Limiters) -> bool {
+    let sample = SampleRequest::of(&limiters.policy());
     let entries = sample.entries.iter();
     let entries: Vec<_> = entries.map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&entries).cost(0)];

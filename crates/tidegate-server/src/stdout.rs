@@ -5,6 +5,13 @@ use std::io::{ErrorKind, Write};
 use crate::failure::Failure;
 use crate::printable;
 
+/// The columns of the terminal that standard output is; `None` if it is a file or a pipe, or does not
+/// say.
+pub(crate) fn width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(size.ws_col).filter(|columns| *columns > 0)
+}
+
 /// Prints a text immediately, without control characters. If the reader went away, that is not a
 /// failure.
 ///

@@ -1,21 +1,35 @@
 //! The rules in force, as a table.
 
-use comfy_table::{Table, presets::NOTHING};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use tidegate::{Limit, Micros, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
 
-use crate::labels;
+use tidegate_lab::labels;
 
 const HEADINGS: [&str; 8] =
     ["DOMAIN", "RULE", "ALGORITHM", "LIMIT", "WHEN", "KEY", "MODE", "OPTIONS"];
 
-/// One line for each rule, in the order they were written.
-pub(super) fn of(policy: &Policy) -> String {
+/// The space before each line.
+const INDENT: &str = " ";
+
+/// One line for each rule, in the order they were written; on a terminal of a `width` as many as its
+/// columns need.
+pub(super) fn of(policy: &Policy, width: Option<u16>) -> String {
     let mut table = Table::new();
+    if let Some(width) = width {
+        let width = width.saturating_sub(INDENT.len() as u16);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table.load_style(NOTHING).set_header(HEADINGS);
     for rule in policy.rules() {
         table.add_row(row(rule, policy.store().is_some()));
     }
-    let lines = table.lines().map(|line| format!(" {}", line.trim_end()));
+    // An algorithm and a mode are one word each.
+    for column in [2, 6] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    let lines = table.lines().map(|line| format!("{INDENT}{}", line.trim_end()));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -133,5 +147,20 @@ mod tests {
     fn with_a_store_the_choice_for_its_outages_is_shown() {
         let store = "[store]\nurl = \"redis://127.0.0.1\"";
         assert_eq!(options_of(store), ["on_store_error local"]);
+    }
+
+    #[test]
+    fn the_table_fits_its_terminal_and_loses_nothing() {
+        let when =
+            "when = { biz = \"轉帳\", channel = \"支付寶支付寶支付寶支付寶支付寶支付寶\" }\n";
+        let policy = config::parse("test", &format!("{RULE}{when}")).unwrap();
+        let (whole, fitted) = (of(&policy, None), of(&policy, Some(80)));
+        assert_eq!(whole.lines().count(), 2, "{whole}");
+        // Characters of these keys take two columns each.
+        let columns = |line: &str| line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+        let widest = |text: &str| text.lines().map(columns).max().unwrap_or(0);
+        assert!(widest(&fitted) <= 80 && widest(&whole) > 80, "{fitted}");
+        let keys = |text: &str| text.chars().filter(|c| !c.is_ascii()).count();
+        assert_eq!(keys(&fitted), keys(&whole), "{fitted}");
     }
 }

@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use tidegate::config::shown;
+
 /// The address of a listener, or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
@@ -41,16 +43,18 @@ fn mistake(text: &str) -> String {
     }
     match text.rsplit_once(':') {
         None if port_of(text).is_some() => "the IP address is missing".to_owned(),
-        None => format!("{text:?} is no IP address, and the port is missing"),
+        None => format!("\"{}\" is no IP address, and the port is missing", shown(text)),
         Some(("", _)) => "the IP address is missing".to_owned(),
         Some((_, "")) => "the port is missing".to_owned(),
         Some((_, port)) if port.parse::<u16>().is_err() => {
-            format!("{port:?} is no port, which is a number from 0 to 65535")
+            format!("\"{}\" is no port, which is a number from 0 to 65535", shown(port))
         }
         Some((host, _)) if host.contains(':') => {
-            format!("an IPv6 address stands in brackets, and {host:?} is none")
+            format!("an IPv6 address stands in brackets, and \"{}\" is none", shown(host))
         }
-        Some((host, _)) => format!("{host:?} is no IP address, and names are not looked up"),
+        Some((host, _)) => {
+            format!("\"{}\" is no IP address, and names are not looked up", shown(host))
+        }
     }
 }
 

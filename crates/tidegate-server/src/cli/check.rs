@@ -8,12 +8,12 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use tidegate::SharedGate;
-use tidegate::config::ConfigErrors;
 
 use super::guard::file;
 use super::serve;
 use crate::failure::Failure;
-use crate::{policy, stdout};
+use crate::policy::{self, Wrong};
+use crate::stdout;
 
 /// Check a configuration: exit code 0, or 2 with its errors on standard error
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ use crate::{policy, stdout};
     after_help = "The store is not contacted, and its password and certificates are not read: they may be on another machine.
 
 Example:
-  tidegate check rules.toml && systemctl restart tidegate"
+  tidegate check rules.toml && systemctl reload tidegate"
 )]
 pub(crate) struct Args {
     /// The configuration (TOML)
@@ -70,37 +70,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.format == Format::Json {
         return json::print(file, &checked(file));
     }
-    let rules = checked(file).map_err(Wrong::failure)?;
-    stdout::print(&format!("{}: {}, no mistakes\n", file.display(), policy::rules(rules)))?;
+    let sound = checked(file).map_err(Wrong::failure)?;
+    sound.warnings.iter().for_each(|warning| {
+        Failure::configuration(format!("{}: warning: {warning}", file.display())).report();
+    });
+    stdout::print(&format!("{}: {}, no mistakes\n", file.display(), policy::rules(sound.rules)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with a file.
-enum Wrong {
-    /// Errors at places of its text.
-    Text(ConfigErrors),
-    /// What can not be together.
-    Whole(Failure),
+/// What there is to say of a sound file.
+struct Sound {
+    /// The number of its rules.
+    rules: usize,
+    /// Settings without effect.
+    warnings: Vec<String>,
 }
 
-impl Wrong {
-    fn failure(self) -> Failure {
-        match self {
-            Self::Text(found) => policy::failure(&found),
-            Self::Whole(failure) => failure,
-        }
-    }
-}
-
-/// The number of rules of a sound file.
-fn checked(file: &Path) -> Result<usize, Wrong> {
+fn checked(file: &Path) -> Result<Sound, Wrong> {
     let (policy, server) = serve::load(file).map_err(Wrong::Text)?;
     serve::check(file, &server).map_err(Wrong::Whole)?;
     if let Some(store) = policy.store() {
         let fits = SharedGate::fits(&policy, store);
         fits.map_err(|error| Wrong::Whole(Failure::configuration(error).of(file)))?;
     }
-    Ok(policy.rules().len())
+    Ok(Sound { rules: policy.rules().len(), warnings: policy::warnings(&policy) })
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         )));
     }
     match args.format {
-        Format::Table => stdout::print(&comparison.table())?,
+        Format::Table => stdout::print(&comparison.table(stdout::width()))?,
         Format::Json => lab::print_json(comparison.json())?,
     }
     if let Some(file) = &picture {

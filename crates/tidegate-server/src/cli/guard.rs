@@ -16,6 +16,8 @@ use super::sources;
 use crate::failure::Failure;
 use crate::listener::{Bounds, Options, Secret, Tls, TlsFiles};
 
+const TOKEN_FILE: &str = "--token-file";
+const ADMIN_TOKEN_FILE: &str = "--admin-token-file";
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 
@@ -71,6 +73,34 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
 pub(super) struct ListenerOptions {
     pub(super) public: Options,
     pub(super) admin: Options,
+    /// The files of tokens, which may get other contents.
+    pub(super) token_files: Vec<TokenFile>,
+}
+
+/// A file of tokens, and the secret that was read from it.
+#[derive(Clone)]
+pub(super) struct TokenFile {
+    path: PathBuf,
+    flag: &'static str,
+    secret: Secret,
+}
+
+impl TokenFile {
+    /// Reads the file again, and logs the outcome: requests from now on need the new tokens. This
+    /// blocks.
+    pub(super) fn read_again(&self) {
+        let Self { path, flag, secret } = self;
+        match parsed(path, flag) {
+            Ok(new) => {
+                secret.follow(&new);
+                tracing::info!(file = %path.display(), "tokens are read again");
+            }
+            Err(failure) => {
+                let error = failure.message();
+                tracing::error!(error, "tokens can not be used; those read before stay in force");
+            }
+        }
+    }
 }
 
 impl Args {
@@ -80,10 +110,18 @@ impl Args {
     /// Returns the first error of a file.
     pub(super) fn listener_options(&self, bounds: Bounds) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
-        let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
+        let secret = secret(self.token_file.as_deref(), TOKEN_FILE, TOKEN)?;
         let admin = secret_of_admin(self)?.or_else(|| secret.as_ref().map(Secret::counted_apart));
         let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
-        Ok(ListenerOptions { public: options(secret), admin: options(admin) })
+        let file = |path: &Option<PathBuf>, flag, secret: &Option<Secret>| {
+            Some(TokenFile { path: path.clone()?, flag, secret: secret.clone()? })
+        };
+        let token_files = [
+            file(&self.token_file, TOKEN_FILE, &secret),
+            file(&self.admin_token_file, ADMIN_TOKEN_FILE, &admin),
+        ];
+        let token_files = token_files.into_iter().flatten().collect();
+        Ok(ListenerOptions { public: options(secret), admin: options(admin), token_files })
     }
 
     /// The file of the clients' tokens, if there is one.
@@ -117,7 +155,7 @@ impl Args {
 }
 
 fn secret_of_admin(args: &Args) -> Result<Option<Secret>, Failure> {
-    secret(args.admin_token_file.as_deref(), "--admin-token-file", ADMIN_TOKEN)
+    secret(args.admin_token_file.as_deref(), ADMIN_TOKEN_FILE, ADMIN_TOKEN)
 }
 
 /// The tokens of the file or of the environment, not of both.
@@ -127,17 +165,24 @@ fn secret(file: Option<&Path>, flag: &str, variable: &str) -> Result<Option<Secr
         Err(VarError::NotPresent) => None,
         Err(VarError::NotUnicode(_)) => return Err(mistake(format!("{variable} is no text"))),
     };
-    let (text, from) = match (file, said) {
-        (None, None) => return Ok(None),
-        (Some(_), Some(_)) => {
-            return Err(mistake(format!(
-                "tokens are given by {flag} and by {variable}: expected one of them"
-            )));
-        }
-        (Some(file), None) => (read(file, flag)?, format!("{} ({flag})", file.display())),
-        (None, Some(said)) => (said, variable.to_owned()),
-    };
-    let secret = Secret::parse(&text).map_err(|why| mistake(format!("{from}: {why}")))?;
+    match (file, said) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(mistake(format!(
+            "tokens are given by {flag} and by {variable}: expected one of them"
+        ))),
+        (Some(file), None) => parsed(file, flag).map(Some),
+        (None, Some(said)) => tokens(&said, variable).map(Some),
+    }
+}
+
+/// The tokens of a file.
+fn parsed(file: &Path, flag: &str) -> Result<Secret, Failure> {
+    tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
+}
+
+/// The tokens of a text; short ones are a warning.
+fn tokens(text: &str, from: &str) -> Result<Secret, Failure> {
+    let secret = Secret::parse(text).map_err(|why| mistake(format!("{from}: {why}")))?;
     if let Some((tokens, advised)) = secret.short() {
         tracing::warn!(
             %from,
@@ -145,7 +190,7 @@ fn secret(file: Option<&Path>, flag: &str, variable: &str) -> Result<Option<Secr
             "tokens of fewer than {advised} characters may be guessed: take what `openssl rand -hex 32` prints"
         );
     }
-    Ok(Some(secret))
+    Ok(secret)
 }
 
 fn read(file: &Path, flag: &str) -> Result<String, Failure> {

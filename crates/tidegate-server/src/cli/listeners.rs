@@ -68,7 +68,7 @@ fn usual_port(option: &str) -> u16 {
     match option {
         "--grpc" => 8081,
         "--resp" => 6380,
-        "--admin" => 9090,
+        "--admin" => 8082,
         _ => 8080,
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         for (kind, example) in [
             (ErrorKind::AddrInUse, "such as --admin [::1]:0"),
             (ErrorKind::AddrNotAvailable, "such as --admin 127.0.0.1:80"),
-            (ErrorKind::PermissionDenied, "such as --admin [::1]:9090"),
+            (ErrorKind::PermissionDenied, "such as --admin [::1]:8082"),
         ] {
             let said = hint(kind, at, "--admin");
             assert!(said.contains("choose another"), "{said}");

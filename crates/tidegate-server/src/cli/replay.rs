@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     decided.and(ended)?;
     lines.end()?;
     match args.format {
-        Format::Table => stdout::print(&report::table(&report))?,
+        Format::Table => stdout::print(&report::table(&report, stdout::width()))?,
         Format::Json => lab::print_json(report::json(&report))?,
         Format::Ndjson => {}
     }

@@ -10,7 +10,7 @@ use tidegate::{AlgorithmKind, Rule, Spec, config};
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Print the script of an algorithm in a store, and a shell line that runs it by hand
+/// Print the script of an algorithm in a store, and how to run it
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate script sliding_log --rate 100/60s --cost 3 --key tg:api:ada",

@@ -1,95 +1,61 @@
 //! `tidegate serve`: decide over the network until asked to stop.
 
 mod flags;
+mod settings;
 
 pub(crate) use flags::Args;
+pub(super) use settings::{check, load};
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Command, FromArgMatches};
 use futures_util::future::OptionFuture;
 use tidegate::Policy;
-use tidegate::config::{ConfigErrors, SectionValues};
 use tokio::runtime::{Builder, Runtime};
 
 use super::address::Where;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
-use super::sources;
 use crate::banner::Banner;
+use crate::configuration::{self, Cause, Configuration, Origin};
 use crate::failure::Failure;
 use crate::fd_limit::{self, Shares};
 use crate::limiters::Limiters;
-use crate::listener::{self, Options, Threads};
+use crate::listener::{self, Again, Options, Threads};
 use crate::logging::Log;
 use crate::reports::Reports;
 use crate::stop::Stop;
 use crate::{grpc, http, policy, resp, service_manager, stdout};
 
-/// Reads a file of rules, and the fields of its `[server]`.
-///
-/// # Errors
-/// Returns all its errors.
-pub(super) fn load(file: &Path) -> Result<(Policy, SectionValues), ConfigErrors> {
-    sources::load(&flags::command(), file)
-}
-
-/// The settings of a file alone, without flags and variables.
-///
-/// # Errors
-/// Returns what can not be together.
-pub(super) fn check(file: &Path, values: &SectionValues) -> Result<(), Failure> {
-    // Files of certificates need each other; the others may be named by flags or variables.
-    let listeners = |name: &str| ["http", "grpc", "resp", "admin"].contains(&name);
-    let values = values.iter().filter(|(name, _)| listeners(name)).cloned().collect();
-    let none = flags::command().mut_args(|arg| arg.env(None));
-    let args = settled(&none, &["serve".into()], file, &values)?;
-    listeners::check(args.listeners()).map_err(|failure| failure.of(file))
-}
-
-/// The flags as given, and else the values of the file.
-fn settled(
-    command: &Command,
-    given: &[OsString],
-    file: &Path,
-    values: &SectionValues,
-) -> Result<Args, Failure> {
-    let words = sources::complete(command, given, values, &guard::SECRETS);
-    let matches = words.and_then(|words| command.clone().try_get_matches_from(words));
-    let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
-    args.map_err(|error| Failure::configuration(error).of(file))
-}
-
 /// Serves until a signal comes and the requests under way are done. `given` are the words from
 /// `serve` on, of which `args` are made: what they and the environment leave open, `[server]` of the
 /// file decides.
 pub(crate) fn run(args: &Args, given: &[OsString]) -> Result<ExitCode, Failure> {
-    let Some(file) = &args.config else { return run_with(args, policy::example()?) };
-    let (policy, values) = load(file).map_err(|found| policy::failure(&found))?;
-    run_with(&settled(&flags::command(), given, file, &values)?, policy)
+    let Some(file) = &args.config else {
+        return run_with(args, policy::example()?, settings::built_in());
+    };
+    let (text, given) = (settings::text(file)?, given.to_vec());
+    let (policy, args, origin) = settings::read_file(file, text, given)?;
+    run_with(&args, policy, origin)
 }
 
-fn run_with(args: &Args, policy: Policy) -> Result<ExitCode, Failure> {
+fn run_with(args: &Args, policy: Policy, origin: Origin) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
     // Errors go through the log, because standard error may not be read.
     let failed = |failure: Failure| failure.report_to(|message| log.write_text(message));
-    Ok(run_logged(args, policy, &log).unwrap_or_else(failed))
+    Ok(run_logged(args, policy, origin, &log).unwrap_or_else(failed))
 }
 
-fn run_logged(args: &Args, policy: Policy, log: &Log) -> Result<ExitCode, Failure> {
-    let policy = match &args.store {
-        Some(url) => policy::over(policy, url.clone()),
-        None => policy,
-    };
+fn run_logged(args: &Args, policy: Policy, origin: Origin, log: &Log) -> Result<ExitCode, Failure> {
+    let policy = args.over_store(policy);
+    policy::warnings(&policy).iter().for_each(|warning| tracing::warn!("{warning}"));
     // Each runtime takes some file handles.
     fd_limit::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
     let for_grpc = runtimes_of_grpc(args, &policy)?;
-    let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc), log));
+    let served = runtime.block_on(serve(args, policy, origin, Threads::of(&for_grpc), log));
     // A task that hangs does not keep the process from ending.
     for_grpc.into_iter().chain([runtime]).for_each(Runtime::shutdown_background);
     served
@@ -166,21 +132,27 @@ impl Open {
 async fn serve(
     args: &Args,
     policy: Policy,
+    origin: Origin,
     for_grpc: Threads,
     log: &Log,
 ) -> Result<ExitCode, Failure> {
     listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
-    listener::on_hangup(options.public.tls.clone());
+    let limiters = Arc::new(Limiters::of(policy)?.until(stop.clone()));
+    let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level());
+    let configuration = Arc::new(configuration);
+    listener::on_hangup(read_again(&configuration, &options));
     let open = Open::of(args)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
-    let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
-    let limiters = Arc::new(limiters);
+    if !args.no_watch {
+        tokio::spawn(configuration::watch(Arc::clone(&configuration)));
+    }
     let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
-    let answered = answer(args, open, options, Arc::clone(&limiters), stop.clone(), for_grpc);
+    let both = (Arc::clone(&limiters), configuration);
+    let answered = answer(args, open, options, both, stop.clone(), for_grpc);
     let notified = service_manager::notify_during(answered, stop.clone());
     let cut = Reports { log, clients, admin }.during(notified).await?;
     if stop.is_ending() {
@@ -190,6 +162,19 @@ async fn serve(
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is read again on SIGHUP.
+fn read_again(configuration: &Arc<Configuration>, options: &ListenerOptions) -> Vec<Again> {
+    let configuration = Arc::clone(configuration);
+    let mut files: Vec<Again> = vec![Arc::new(move || configuration.reload(Cause::Signal))];
+    for tokens in options.token_files.clone() {
+        files.push(Arc::new(move || tokens.read_again()));
+    }
+    if let Some(tls) = options.public.tls.clone() {
+        files.push(Arc::new(move || tls.read_again()));
+    }
+    files
 }
 
 /// Prints and logs the addresses of the listeners and their services.
@@ -212,6 +197,7 @@ fn announce(
         throttles: !args.no_cl_throttle,
         config: args.config.as_deref(),
         policy,
+        width: stdout::width(),
     };
     stdout::print(&banner.to_string())?;
     let shown = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
@@ -233,29 +219,33 @@ async fn answer(
     args: &Args,
     open: Open,
     options: ListenerOptions,
-    limiters: Arc<Limiters>,
+    (limiters, configuration): (Arc<Limiters>, Arc<Configuration>),
     stop: Stop,
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
-    let ListenerOptions { public, admin: operators } = options;
+    let ListenerOptions { public, admin: operators, .. } = options;
     let (bounds, secret) = (public.bounds, public.secret.clone());
     let service = http::Service::new(Arc::clone(&limiters), bounds);
     let throttles = !args.no_cl_throttle;
     let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
+    let counted = |counts: &Arc<_>| Options { counts: Arc::clone(counts), ..public.clone() };
+    let counts = limiters.counts();
     let http = open.http.map(|on| {
-        listener::serve(on.tcp, public.clone(), service.public(secret.clone()), stop.clone())
+        listener::serve(on.tcp, counted(&counts.http), service.public(secret.clone()), stop.clone())
     });
     let grpc = open.grpc.map(|on| {
-        let options = Options { threads: for_grpc, ..public.clone() };
-        let service = grpc::service(limiters, args.choices(), secret, bounds);
+        let options = Options { threads: for_grpc, ..counted(&counts.grpc) };
+        let service = grpc::service(Arc::clone(&limiters), args.choices(), secret, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
-    let resp =
-        open.resp.map(|on| listener::serve(on.tcp, public.clone(), resp_service, stop.clone()));
+    let resp = open
+        .resp
+        .map(|on| listener::serve(on.tcp, counted(&counts.resp), resp_service, stop.clone()));
     let admin = open.admin.map(|on| {
-        let service = service.admin(operators.secret.clone());
-        listener::serve(on.tcp, operators, service, stop.clone())
+        let service = service.admin(operators.secret.clone(), configuration);
+        let options = Options { counts: Arc::clone(&counts.admin), ..operators };
+        listener::serve(on.tcp, options, service, stop.clone())
     });
     let (http, grpc, resp, admin) = tokio::join!(
         OptionFuture::from(http),
@@ -281,7 +271,7 @@ mod tests {
     fn listeners_are_on_loopback_and_threads_follow_the_cores_by_default() {
         let Cli { serve } = Cli::parse_from(["tidegate"]);
         let at = [serve.http, serve.grpc, serve.resp, serve.admin];
-        let usual = [8080, 8081, 6380, 9090];
+        let usual = [8080, 8081, 6380, 8082];
         assert_eq!(at, usual.map(|port| Where::At(([127, 0, 0, 1], port).into())));
         let cores = std::thread::available_parallelism().unwrap().get();
         let threads = (serve.bounds.threads(), serve.bounds.grpc_threads());

@@ -10,11 +10,12 @@ use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command, Error};
 use tidegate::Policy;
 use tidegate::config::{self, ConfigErrors, Section, SectionKind, SectionValues};
+use tidegate::config::{HIDDEN, without_credentials};
 
 use crate::failure::Failure;
 
@@ -37,10 +38,26 @@ pub(super) fn load(
     command: &Command,
     file: &Path,
 ) -> Result<(Policy, SectionValues), ConfigErrors> {
+    with_section(command, |section| config::load_with(file, section))
+}
+
+/// Reads a text as [`load`] reads a file; errors name it `name`.
+///
+/// # Errors
+/// Returns all its errors.
+pub(super) fn parse(
+    command: &Command,
+    name: &str,
+    text: &str,
+) -> Result<(Policy, SectionValues), ConfigErrors> {
+    with_section(command, |section| config::parse_with(name, text, section))
+}
+
+fn with_section<T>(command: &Command, read: impl FnOnce(&Section<'_>) -> T) -> T {
     let names: Vec<_> = fields(command).map(|(name, arg)| (name, kind(arg))).collect();
     let names: Vec<_> = names.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
     let check = |name: &str, value: &str| check(command, &name.replace('_', "-"), value.as_ref());
-    config::load_with(file, &Section { name: SECTION, fields: &names, check: &check })
+    read(&Section { name: SECTION, fields: &names, check: &check })
 }
 
 /// The words of a command, with a flag before the others for each value of the file that neither
@@ -91,6 +108,23 @@ pub(super) fn of_variable(command: &Command, given: &[OsString], error: &Error) 
         false => String::new(),
     };
     Some(Failure::configuration(format!("tidegate: {variable}: {why}{unset}")))
+}
+
+/// The error without what may be a password: a value of `--store`, and credentials anywhere else.
+pub(super) fn without_secrets(mut error: Error) -> Error {
+    let of_store = error
+        .get(ContextKind::InvalidArg)
+        .is_some_and(|arg| arg.to_string().starts_with("--store "));
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand]
+    {
+        let Some(ContextValue::String(given)) = error.get(kind) else { continue };
+        let shown = match kind {
+            ContextKind::InvalidValue if of_store => HIDDEN.to_owned(),
+            _ => without_credentials(given).into_owned(),
+        };
+        error.insert(kind, ContextValue::String(shown));
+    }
+    error
 }
 
 /// Every flag with its name as a field.

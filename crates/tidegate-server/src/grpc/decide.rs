@@ -14,6 +14,7 @@ use super::messages::{Code, DescriptorStatus, RateLimitRequest, RateLimitRespons
 use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
 use super::{Choices, Unavailable, response, status};
+use crate::counts::Outcome;
 use crate::limiters::Limiters;
 
 /// Answers calls with these limiters.
@@ -31,6 +32,18 @@ impl Decider {
     /// store is unavailable and the call only refunds, if a closed rule is reported as an error,
     /// and if the process stops before an admitted request may go on.
     pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
+        let counts = &self.limiters.counts().grpc;
+        let (read, mut counted) = (counts.now(), false);
+        let answered = self.decide(message, &mut counted).await;
+        match counted {
+            true => counts.took(read, 1),
+            false => counts.count(Outcome::Error),
+        }
+        answered
+    }
+
+    /// Answers, and counts the decision if one is made.
+    async fn decide(&self, message: Bytes, counted: &mut bool) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
         let bytes = message;
         let message = RateLimitRequest::decode(&bytes[..]).map_err(broken)?;
@@ -43,6 +56,8 @@ impl Decider {
         let own = OwnLimits::of(&message, &bytes, &question.descriptors, &policy)?;
         let question = question.under(&own);
         let (answer, statuses) = self.refund_then_check(&message, &question).await?;
+        self.limiters.counts().grpc.answered(&answer);
+        *counted = true;
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(undecided(answer.is_overloaded()));
         }

@@ -31,13 +31,21 @@ pub(super) async fn read(request: Request, bounds: Bounds) -> Result<Bytes, Prob
 /// The bytes of the body, and the request's claim on its connection: a large request first waits
 /// for its turn.
 pub(super) async fn read_held(
-    mut request: Request,
+    request: Request,
     bounds: Bounds,
 ) -> Result<(Bytes, Option<Held>), Problem> {
     if let Err(problem) = check_type(request.headers()) {
         Box::pin(pass_over(request, bounds)).await;
         return Err(problem);
     }
+    read_typed(request, bounds).await
+}
+
+/// Reads a body as [`read_held`] does, if its type has been checked.
+pub(super) async fn read_typed(
+    mut request: Request,
+    bounds: Bounds,
+) -> Result<(Bytes, Option<Held>), Problem> {
     let held = Held::of(&mut request);
     let declared = declared(request.headers());
     let waits = request.headers().contains_key(EXPECT);

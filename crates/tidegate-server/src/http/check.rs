@@ -8,6 +8,7 @@ use super::body;
 use super::problem::Problem;
 use super::question::{Asked, Question};
 use super::{App, Request, Response};
+use crate::counts::Outcome;
 use crate::limiters::Verb;
 
 /// The largest number of questions of one batch that are under way at a time.
@@ -15,13 +16,27 @@ const AT_ONCE: usize = 64;
 
 /// Answers one question with a decision, or a batch with as many, in the same order.
 pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
-    let (body, held) = body::read_held(request, app.bounds).await?;
-    match Asked::parse(&body)? {
+    let (body, held) =
+        body::read_held(request, app.bounds).await.inspect_err(|_| failed(app, verb))?;
+    let read = app.counts().now();
+    let response = match Asked::parse(&body).inspect_err(|_| failed(app, verb))? {
         Asked::One(question) => answer::decided(&put(app, verb, &question).await),
         Asked::Each(questions) => {
-            held.map_or(Ok(()), |held| held.keep_questions(questions.len()))?;
+            let held = held.map_or(Ok(()), |held| held.keep_questions(questions.len()));
+            held.inspect_err(|_| failed(app, verb))?;
             Box::pin(each(app, verb, &questions)).await
         }
+    };
+    if verb == Verb::Check {
+        app.counts().took(read, 1);
+    }
+    response
+}
+
+/// Counts a request that is answered with an error.
+fn failed(app: &App, verb: Verb) {
+    if verb == Verb::Check {
+        app.counts().count(Outcome::Error);
     }
 }
 
@@ -34,5 +49,9 @@ async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Respo
 }
 
 async fn put<'l>(app: &'l App, verb: Verb, question: &Question<'_>) -> Answer<'l> {
-    question.ask(async |request| app.limiters.answer(verb, request).await).await
+    let answer = question.ask(async |request| app.limiters.answer(verb, request).await).await;
+    if verb == Verb::Check {
+        app.counts().answered(&answer);
+    }
+    answer
 }

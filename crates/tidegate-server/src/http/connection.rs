@@ -19,12 +19,15 @@ use super::hyper_io::HyperIo;
 use super::unread::Unread;
 use super::{Bounds, Request, Response, bad_request, head};
 use crate::listener::{
-    Activity, Handler, Heads, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES, WatchedTasks,
+    Activity, Handler, Heads, Peer, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES, WatchedTasks,
     answer_begins,
 };
 
 /// The service that answers the requests of a connection; cloned for each of them.
 pub(super) trait Endpoint: Clone + Send + Sync + 'static {
+    /// Whether requests carry their [`Peer`] as an extension.
+    const NAMES_PEERS: bool = false;
+
     /// The fast path before hyper, if there is one.
     fn fast_path(&self) -> Option<FastPath> {
         None
@@ -51,13 +54,14 @@ impl<S: Endpoint> Handler for Http<S> {
     const PROTOCOLS: &'static [&'static [u8]] = &[b"h2", b"http/1.1"];
 
     async fn serve(self, mut stream: Stream, mut shell: Shell) {
+        let peer = S::NAMES_PEERS.then(|| stream.peer());
         let read = match self.0.fast_path() {
             Some(fast) => fast.serve(&mut stream, &mut shell).await,
             None => Ok(Some(Bytes::new())),
         };
         match read {
             // Most connections stay on the fast path.
-            Ok(Some(read)) => Box::pin(by_hyper(stream, read, self.0, shell)).await,
+            Ok(Some(read)) => Box::pin(by_hyper(stream, read, (self.0, peer), shell)).await,
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "a connection broke off"),
         }
@@ -65,13 +69,18 @@ impl<S: Endpoint> Handler for Http<S> {
 }
 
 /// Serves any request; `read` are the bytes that were already read.
-async fn by_hyper(stream: Stream, read: Bytes, endpoint: impl Endpoint, shell: Shell) {
+async fn by_hyper(
+    stream: Stream,
+    read: Bytes,
+    (endpoint, peer): (impl Endpoint, Option<Peer>),
+    shell: Shell,
+) {
     let (activity, bounds) = (Arc::new(Activity::default()), shell.bounds);
     let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &read);
     let (stream, mut handed_over) = HyperIo::new(stream, read, Arc::clone(&activity), &shell);
     let state = ConnectionState::new(Arc::clone(&activity), Arc::clone(&shell.account));
     let builder = builder(bounds);
-    let connection = builder.serve_connection(TokioIo::new(stream), tracked(state, endpoint));
+    let connection = builder.serve_connection(TokioIo::new(stream), tracked(state, endpoint, peer));
     // Over HTTP/1.1 the stream ends after the bytes that have arrived.
     let can_shut_down = || activity.speaks_http_2();
     let ended = shell.run(connection, &activity, can_shut_down, |it| it.graceful_shutdown()).await;
@@ -108,6 +117,7 @@ fn builder(bounds: Bounds) -> Builder<WatchedTasks> {
 fn tracked(
     state: ConnectionState,
     endpoint: impl Endpoint,
+    peer: Option<Peer>,
 ) -> impl Service<
     Request,
     Response = hyper::Response<Unread>,
@@ -117,6 +127,9 @@ fn tracked(
     service_fn(move |mut request: Request| {
         let (held, endpoint) = (state.begin(), endpoint.clone());
         let activity = Arc::clone(&state.activity);
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
         async move {
             let held = match held {
                 Ok(held) => held,

@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use super::problem::Problem;
 use super::question::Question;
 use super::{App, body};
+use crate::counts::Outcome;
 use crate::listener::{Account, Patience, Remainder, Secret, Seen, Shell, Stream};
 use date::Date;
 use head::Found;
@@ -45,6 +46,8 @@ pub(super) struct FastPath {
     start: usize,
     reply: Reply,
     date: Date,
+    /// The number of checks that were answered.
+    answered: u64,
     /// Whether reading has ended, so that the last answer announces the end.
     is_ending: bool,
 }
@@ -60,16 +63,17 @@ enum Next {
 }
 
 impl FastPath {
-    /// The fast path, if decisions need no wait and are not logged one by one.
+    /// The fast path, if decisions need no wait.
     pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
         let here = app.limiters.shared().is_none();
-        (here && !tracing::enabled!(tracing::Level::DEBUG)).then(|| Self {
+        here.then(|| Self {
             app: Arc::clone(app),
             secret: secret.cloned(),
             input: Vec::new(),
             start: 0,
             reply: Reply::default(),
             date: Date::default(),
+            answered: 0,
             is_ending: false,
         })
     }
@@ -96,7 +100,9 @@ impl FastPath {
                 remainder = Some(Remainder::of(stream));
             }
             self.is_ending = remainder.as_ref().is_some_and(Remainder::is_empty);
+            let (read, before) = (self.app.counts().now(), self.answered);
             let next = self.answer_all();
+            self.app.counts().took(read, self.answered - before);
             came |= !self.reply.bytes.is_empty();
             self.write(stream, account).await?;
             match next {
@@ -173,15 +179,22 @@ impl FastPath {
         let decided = catch_unwind(AssertUnwindSafe(|| {
             question.ask_now(|request| {
                 let answer = app.limiters.try_check(request)?;
+                app.counts().answered(&answer);
                 Some(reply.decided(&answer, date.at(answer.at())))
             })
         }));
         // The state that it uses survives a panic anywhere in the server.
         let problem = match decided {
             Ok(None) => return false,
-            Ok(Some(Ok(()))) => return true,
+            Ok(Some(Ok(()))) => {
+                self.answered += 1;
+                return true;
+            }
             Ok(Some(Err(problem))) => problem,
-            Err(_) => Problem::panicked(),
+            Err(_) => {
+                app.counts().count(Outcome::Error);
+                Problem::panicked()
+            }
         };
         reply.bytes.truncate(before);
         reply.response(problem.into_response(), date);

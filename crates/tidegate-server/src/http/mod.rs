@@ -20,8 +20,10 @@ mod hyper_io;
 #[cfg(test)]
 mod invariants;
 mod media_type;
+mod metrics;
 mod paths;
 mod problem;
+mod put_rules;
 mod question;
 mod routes;
 mod rules;
@@ -34,6 +36,8 @@ use std::sync::Arc;
 use http_body_util::Full;
 use hyper::body::Bytes;
 
+use crate::configuration::Configuration;
+use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
 use crate::listener::{Bounds, Handler, Secret};
 use crate::probe::Probe;
@@ -47,6 +51,13 @@ struct App {
     limiters: Arc<Limiters>,
     probe: Probe,
     bounds: Bounds,
+}
+
+impl App {
+    /// The counts of the listener for clients.
+    fn counts(&self) -> &ListenerCounts {
+        &self.limiters.counts().http
+    }
 }
 
 /// The HTTP service of some limiters.
@@ -65,7 +76,11 @@ impl Service {
     }
 
     /// The endpoint for operators.
-    pub(crate) fn admin(&self, secret: Option<Secret>) -> impl Handler {
-        Http(routes::Admin(Arc::clone(&self.0), secret))
+    pub(crate) fn admin(
+        &self,
+        secret: Option<Secret>,
+        configuration: Arc<Configuration>,
+    ) -> impl Handler {
+        Http(routes::Admin { app: Arc::clone(&self.0), secret, configuration })
     }
 }

@@ -3,6 +3,7 @@
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
+use tidegate::config::{ConfigError, ConfigErrors};
 
 use super::Response;
 
@@ -20,6 +21,11 @@ pub(super) enum Kind {
     Forbidden,
     NotFound,
     MethodNotAllowed,
+    InvalidQuery,
+    InvalidRules,
+    Conflict,
+    PreconditionFailed,
+    PreconditionRequired,
     UnknownCoding,
     TooMuchUnread,
     Internal,
@@ -29,7 +35,12 @@ pub(super) enum Kind {
 impl Kind {
     const fn status(self) -> StatusCode {
         match self {
-            Self::InvalidRequest | Self::InvalidBody => StatusCode::BAD_REQUEST,
+            Self::InvalidRequest | Self::InvalidBody | Self::InvalidQuery | Self::InvalidRules => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Conflict => StatusCode::CONFLICT,
+            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
             Self::UriTooLong => StatusCode::URI_TOO_LONG,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -53,14 +64,23 @@ impl Kind {
             Self::HeadTooLarge => ("head-too-large", "The head of the request is too large"),
             Self::InvalidBody => ("invalid-body", "The body is not what is expected"),
             Self::UnsupportedMediaType => {
-                ("unsupported-media-type", "The body is not declared as JSON")
+                ("unsupported-media-type", "The body is not declared as what is expected")
             }
             Self::BodyTooLarge => ("body-too-large", "The body is too large"),
             Self::BodyTimeout => ("body-timeout", "The body did not come in time"),
             Self::Unauthorized => ("unauthorized", "The request does not show that it may ask"),
-            Self::Forbidden => ("forbidden", "A web page may not ask this"),
+            Self::Forbidden => ("forbidden", "This may not be asked from there"),
             Self::NotFound => ("not-found", "There is nothing at this path"),
             Self::MethodNotAllowed => ("method-not-allowed", "The path does not take this method"),
+            Self::InvalidQuery => {
+                ("invalid-query", "The query of the path is not what is expected")
+            }
+            Self::InvalidRules => ("invalid-rules", "The configuration can not be put in force"),
+            Self::Conflict => ("conflict", "The file of the configuration can not be changed"),
+            Self::PreconditionFailed => ("stale", "Another configuration is in force"),
+            Self::PreconditionRequired => {
+                ("precondition-required", "The change does not say what it changes")
+            }
             Self::UnknownCoding => ("unknown-coding", "The body is in a coding that is not known"),
             Self::TooMuchUnread => {
                 ("too-much-unread", "Too much is asked or answered and not read")
@@ -77,6 +97,8 @@ pub(super) struct Problem {
     kind: Kind,
     detail: String,
     position: Option<Position>,
+    /// Every mistake in a configuration.
+    mistakes: Option<Box<[Mistake]>>,
     /// Rarely present, and boxed to keep a problem small.
     field: Option<Box<(HeaderName, HeaderValue)>>,
 }
@@ -88,13 +110,24 @@ struct Position {
     column: usize,
 }
 
+/// One mistake in a configuration; without a position it is about the whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Mistake {
+    #[serde(flatten)]
+    position: Option<Position>,
+    message: String,
+}
+
+/// The most mistakes that one problem lists.
+const MOST_MISTAKES: usize = 100;
+
 impl Problem {
     /// The header fields of every problem.
     pub(super) const FIELDS: [(HeaderName, &'static str); 2] =
         [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
 
     pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), position: None, field: None }
+        Self { kind, detail: detail.into(), position: None, mistakes: None, field: None }
     }
 
     pub(super) const fn status(&self) -> StatusCode {
@@ -112,6 +145,28 @@ impl Problem {
         Self {
             position: (position.line > 0).then_some(position),
             ..Self::new(Kind::InvalidBody, detail)
+        }
+    }
+
+    /// A configuration with these errors, at the place of the first.
+    pub(super) fn of_configuration(errors: &ConfigErrors) -> Self {
+        let position = |error: &ConfigError| {
+            let ConfigError { line, column, .. } = *error;
+            (line > 0).then_some(Position { line, column })
+        };
+        let mistake = |error: &ConfigError| Mistake {
+            position: position(error),
+            message: error.message.clone(),
+        };
+        let first = errors.iter().next();
+        let detail = match errors.iter().count() {
+            1 => first.map_or_else(String::new, |error| error.message.clone()),
+            all => format!("{all} mistakes; `mistakes` lists the first {MOST_MISTAKES} of them"),
+        };
+        Self {
+            position: first.and_then(position),
+            mistakes: Some(errors.iter().take(MOST_MISTAKES).map(mistake).collect()),
+            ..Self::new(Kind::InvalidRules, detail)
         }
     }
 
@@ -135,8 +190,9 @@ impl Problem {
         let (name, title) = self.kind.names();
         let (r#type, status) =
             (format!("urn:problem-type:tidegate:{name}"), self.status().as_u16());
+        let (detail, mistakes) = (&*self.detail, self.mistakes.as_deref());
         let document =
-            Document { r#type, title, status, detail: &self.detail, position: self.position };
+            Document { r#type, title, status, detail, position: self.position, mistakes };
         serde_json::to_vec(&document).unwrap_or_default()
     }
 }
@@ -149,4 +205,6 @@ struct Document<'a> {
     detail: &'a str,
     #[serde(flatten)]
     position: Option<Position>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mistakes: Option<&'a [Mistake]>,
 }

@@ -10,9 +10,13 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
-use super::paths::{CHECK, HEALTH, PEEK, REFUND, RESET, RULES};
+use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
-use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
+use super::{
+    App, Request, Response, admin, authorize, body, browser, check, head, health, metrics,
+    put_rules, rules,
+};
+use crate::configuration::Configuration;
 use crate::limiters::Verb;
 use crate::listener::Secret;
 
@@ -22,7 +26,11 @@ pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
 
 /// The endpoint for operators: changes of limiters, and the rules in force.
 #[derive(Clone)]
-pub(super) struct Admin(pub(super) Arc<App>, pub(super) Option<Secret>);
+pub(super) struct Admin {
+    pub(super) app: Arc<App>,
+    pub(super) secret: Option<Secret>,
+    pub(super) configuration: Arc<Configuration>,
+}
 
 /// The handler of a request.
 enum Route {
@@ -30,7 +38,9 @@ enum Route {
     Decide(Verb),
     Reset,
     Refund,
-    Rules,
+    Rules(Arc<Configuration>),
+    PutRules(Arc<Configuration>, Option<Secret>),
+    Metrics,
 }
 
 impl Endpoint for Public {
@@ -54,16 +64,20 @@ impl Public {
         match path {
             CHECK => post(request).map(|()| Route::Decide(Verb::Check)),
             PEEK => post(request).map(|()| Route::Decide(Verb::Peek)),
-            RESET | REFUND | RULES => Err(elsewhere(path, "the admin listener")),
+            RESET | REFUND | RULES | METRICS => Err(elsewhere(path, "the admin listener")),
             _ => Err(nothing(path, &[CHECK, PEEK, HEALTH])),
         }
     }
 }
 
 impl Endpoint for Admin {
+    const NAMES_PEERS: bool = true;
+
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| go(&self.0, request, |request| self.route(request)).await)
-            .await
+        guarded(request, async |request| {
+            go(&self.app, request, |request| self.route(request)).await
+        })
+        .await
     }
 }
 
@@ -73,15 +87,27 @@ impl Admin {
         if path == HEALTH {
             return get(request).map(|()| Route::Health);
         }
-        check_who(self.1.as_ref(), request)?;
-        browser::check_host(self.1.as_ref(), request)?;
+        check_who(self.secret.as_ref(), request)?;
+        browser::check_host(self.secret.as_ref(), request)?;
         body::check_declared(request)?;
         match path {
             RESET => post(request).map(|()| Route::Reset),
             REFUND => post(request).map(|()| Route::Refund),
-            RULES => get(request).map(|()| Route::Rules),
+            RULES => self.rules(request),
+            METRICS => get(request).map(|()| Route::Metrics),
             CHECK | PEEK => Err(elsewhere(path, "the public listener")),
-            _ => Err(nothing(path, &[RESET, REFUND, RULES, HEALTH])),
+            _ => Err(nothing(path, &[RESET, REFUND, RULES, METRICS, HEALTH])),
+        }
+    }
+}
+
+impl Admin {
+    fn rules(&self, request: &Request) -> Result<Route, Problem> {
+        let configuration = Arc::clone(&self.configuration);
+        match *request.method() {
+            Method::PUT => Ok(Route::PutRules(configuration, self.secret.clone())),
+            Method::GET | Method::HEAD => Ok(Route::Rules(configuration)),
+            _ => Err(other(request, "GET,HEAD,PUT")),
         }
     }
 }
@@ -98,7 +124,11 @@ async fn go(
         Ok(Route::Health) => Box::pin(health::health(app)).await,
         Ok(Route::Reset) => admin::reset(app, request).await,
         Ok(Route::Refund) => admin::refund(app, request).await,
-        Ok(Route::Rules) => rules::rules(app),
+        Ok(Route::Rules(configuration)) => rules::rules(app, &configuration),
+        Ok(Route::PutRules(configuration, secret)) => {
+            Box::pin(put_rules::put(app, configuration, secret.as_ref(), request)).await
+        }
+        Ok(Route::Metrics) => Box::pin(metrics::metrics(app)).await,
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)

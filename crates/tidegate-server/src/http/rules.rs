@@ -3,14 +3,17 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
-use serde::Serialize;
 use std::time::Duration;
+
+use hyper::header::{ETAG, HeaderValue};
+use serde::Serialize;
 use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::problem::Problem;
 use super::{App, Response, answer};
-use crate::labels;
+use crate::configuration::Configuration;
 use crate::ordered_map::OrderedMap;
+use tidegate_lab::labels;
 
 #[derive(Serialize)]
 struct Rules<'a> {
@@ -19,6 +22,19 @@ struct Rules<'a> {
     rules: Vec<Rule<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
+    reloads: Reloads,
+}
+
+/// The attempts to put another configuration in force.
+#[derive(Serialize)]
+struct Reloads {
+    succeeded: u64,
+    failed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_us: Option<u64>,
+    /// Why the last one failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 /// How much memory all rules together may use.
@@ -169,12 +185,21 @@ fn units(limit: Limit) -> i64 {
     }
 }
 
-/// Answers with the policy in force.
-pub(super) fn rules(app: &App) -> Result<Response, Problem> {
+/// Answers with the policy in force, and the tag of the configuration.
+pub(super) fn rules(app: &App, configuration: &Configuration) -> Result<Response, Problem> {
+    // Read before the policy: a tag is never newer than the rules beside it.
+    let etag = HeaderValue::from_str(&configuration.etag());
     let policy = app.limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();
     let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
-    answer::json(&Rules { revision: policy.revision(), rules, memory })
+    let reloads = configuration.reloads();
+    let (succeeded, failed) = reloads.counts();
+    let (last_us, error) = (reloads.last_us(), reloads.error());
+    let reloads = Reloads { succeeded, failed, last_us, error };
+    let mut response =
+        answer::json(&Rules { revision: policy.revision(), rules, memory, reloads })?;
+    response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
+    Ok(response)
 }
 
 /// Returns the microseconds of a length that a checked rule has.

@@ -14,6 +14,7 @@ mod budget;
 mod heads;
 mod listen;
 mod patience;
+mod peer;
 mod reload;
 mod remainder;
 mod secret;
@@ -27,6 +28,9 @@ mod threads;
 mod tls;
 mod watched;
 
+use std::sync::Arc;
+
+use crate::counts::ListenerCounts;
 pub(crate) use activity::{Activity, UnderWay};
 pub(crate) use body::{BadBody, read_body};
 pub(crate) use bounds::{Bounds, FREE, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
@@ -34,7 +38,8 @@ pub(crate) use budget::{Account, Budget, Kept, TOO_MUCH};
 pub(crate) use heads::Heads;
 pub(crate) use listen::serve;
 pub(crate) use patience::{Patience, Seen};
-pub(crate) use reload::on_hangup;
+pub(crate) use peer::Peer;
+pub(crate) use reload::{Again, on_hangup};
 pub(crate) use remainder::{Arrives, Remainder};
 pub(crate) use secret::{Secret, bearer};
 pub(crate) use shell::Shell;
@@ -52,6 +57,7 @@ pub(crate) struct Options {
     /// The secret of the clients, which the protocol checks.
     pub(crate) secret: Option<Secret>,
     pub(crate) threads: Threads,
+    pub(crate) counts: Arc<ListenerCounts>,
 }
 
 impl Options {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use arc_swap::ArcSwap;
 use subtle::{Choice, ConstantTimeEq};
 
 const SCHEME: &[u8] = b"bearer ";
@@ -11,10 +12,11 @@ const SCHEME: &[u8] = b"bearer ";
 /// The fewest characters of a token without a warning, which carry 128 bits in hexadecimal digits.
 const ADVISED: usize = 32;
 
-/// Tokens, each of which admits a client. They are never shown. Copies count refusals together.
+/// Tokens, each of which admits a client. They are never shown. Copies count refusals together, and
+/// change together.
 #[derive(Clone)]
 pub(crate) struct Secret {
-    tokens: Arc<[Box<[u8]>]>,
+    tokens: Arc<ArcSwap<Vec<Box<[u8]>>>>,
     refused: Arc<AtomicU64>,
 }
 
@@ -33,14 +35,28 @@ impl Secret {
                         prints"
                 .to_owned());
         }
-        Ok(Self { tokens: tokens.into(), refused: Arc::default() })
+        Ok(Self { tokens: Arc::new(ArcSwap::from_pointee(tokens)), refused: Arc::default() })
+    }
+
+    /// Takes the tokens of another secret, for every copy and from now on.
+    pub(crate) fn follow(&self, other: &Self) {
+        self.tokens.store(other.tokens.load_full());
     }
 
     /// Whether the client's token is one of these. The time that this takes reveals at most the
     /// length of a token, but nothing of its contents.
     pub(crate) fn opens(&self, said: &[u8]) -> bool {
         let none = Choice::from(0);
-        self.tokens.iter().fold(none, |opened, token| opened | token.ct_eq(said)).into()
+        let tokens = self.tokens.load();
+        tokens.iter().fold(none, |opened, token| opened | token.ct_eq(said)).into()
+    }
+
+    /// The number of a token in its file, counted from 1.
+    pub(crate) fn number(&self, said: &[u8]) -> Option<usize> {
+        let tokens = self.tokens.load();
+        // All are compared, as by `opens`.
+        let same: Vec<bool> = tokens.iter().map(|token| token.ct_eq(said).into()).collect();
+        same.iter().position(|same| *same).map(|index| index + 1)
     }
 
     /// Like [`Self::opens`], but false for no token; counts refusals.
@@ -55,14 +71,14 @@ impl Secret {
         self.refused.swap(0, Relaxed)
     }
 
-    /// A copy of the tokens with its own count of refusals.
+    /// A copy that changes with this one and counts refusals by itself.
     pub(crate) fn counted_apart(&self) -> Self {
         Self { tokens: Arc::clone(&self.tokens), refused: Arc::default() }
     }
 
     /// The number of tokens that are short enough to be guessed, and the advised length.
     pub(crate) fn short(&self) -> Option<(usize, usize)> {
-        let short = self.tokens.iter().filter(|token| token.len() < ADVISED).count();
+        let short = self.tokens.load().iter().filter(|token| token.len() < ADVISED).count();
         (short > 0).then_some((short, ADVISED))
     }
 }
@@ -115,6 +131,14 @@ mod tests {
         assert_eq!((secret.refused(), secret.refused(), apart.refused()), (3, 0, 0));
         assert!(!apart.admits(None));
         assert_eq!((secret.refused(), apart.refused()), (0, 1));
+    }
+
+    #[test]
+    fn copies_take_other_tokens_together() {
+        let secret = Secret::parse("old").unwrap();
+        let copies = [secret.clone(), secret.counted_apart()];
+        secret.follow(&Secret::parse("new").unwrap());
+        assert!(copies.iter().all(|copy| copy.opens(b"new") && !copy.opens(b"old")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A TCP connection whose client has to read: bytes that it does not read are not kept for ever.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -40,6 +41,11 @@ impl Socket {
         ready!(stalled.as_mut().poll(cx));
         let message = format!("the client has read nothing for {within:?}");
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
+    }
+
+    /// The address of the client; `None` if the connection has broken.
+    pub(super) fn peer_address(&self) -> Option<SocketAddr> {
+        self.tcp.peer_addr().ok()
     }
 }
 

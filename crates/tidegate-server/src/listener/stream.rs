@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
 use super::socket::Socket;
-use super::{Arrives, Heads};
+use super::{Arrives, Heads, Peer};
 
 /// A connection, which can track the heads in its bytes.
 #[derive(Debug)]
@@ -35,6 +35,19 @@ impl Stream {
     pub(crate) fn with_heads(self, mut heads: Heads, read: &[u8]) -> Self {
         heads.read(read);
         Self { heads: Some(heads), ..self }
+    }
+}
+
+impl Stream {
+    /// The client at the other end.
+    pub(crate) fn peer(&self) -> Peer {
+        match &self.transport {
+            Transport::Plain(socket) => Peer::of(socket.peer_address(), None),
+            Transport::Tls(tls) => {
+                let (socket, session) = tls.get_ref();
+                Peer::of(socket.peer_address(), session.peer_certificates())
+            }
+        }
     }
 }
 

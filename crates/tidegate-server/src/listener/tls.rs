@@ -57,10 +57,27 @@ impl Tls {
     ///
     /// # Errors
     /// Returns an error as [`Self::load`] does; the contents read before stay in force.
-    pub(crate) fn reload(&self) -> Result<(), String> {
+    fn reload(&self) -> Result<(), String> {
         let said = Arc::new(config(&self.files)?);
         *self.said.write().unwrap_or_else(PoisonError::into_inner) = said;
         Ok(())
+    }
+
+    /// Reads the files again, and logs the outcome.
+    pub(crate) fn read_again(&self) {
+        let certificate = self.files.cert.display();
+        match self.reload() {
+            Ok(()) => tracing::info!(
+                %certificate,
+                "certificates are read again, with their keys and authorities"
+            ),
+            Err(error) => {
+                tracing::error!(
+                    error,
+                    "certificates can not be used; those read before stay in force"
+                );
+            }
+        }
     }
 
     /// The same TLS with these protocols inside, the preferred first. A client that names none is
@@ -74,10 +91,6 @@ impl Tls {
     /// Whether only clients with a certificate are accepted.
     pub(crate) const fn asks_for_certificates(&self) -> bool {
         self.files.client_ca.is_some()
-    }
-
-    pub(crate) fn certificate(&self) -> &Path {
-        &self.files.cert
     }
 
     /// Completes a handshake. The client can delay it, so the caller must bound its time.

@@ -19,6 +19,12 @@ pub(super) fn printed(mistakes: &ConfigErrors) -> String {
     parts.join("\n\n")
 }
 
+/// An error without the line of the file that it is in.
+pub(super) fn line(mistake: &ConfigError) -> String {
+    let text = mistake.to_string();
+    cut(text.lines().next().unwrap_or_default())
+}
+
 fn one(mistake: &ConfigError) -> String {
     let lines: Vec<_> = mistake.to_string().lines().map(cut).collect();
     lines.join("\n")

@@ -9,12 +9,13 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::state::ListenerState;
 use super::usage::wrong_number;
+use crate::counts;
 use crate::flags;
 use crate::limiters::Verb;
 
 /// Answers immediately, unless the decision has to wait.
 pub(super) fn answer(
-    session: &Session,
+    session: &mut Session,
     verb: Verb,
     args: &Args<'_>,
     reply: &mut Reply<'_>,
@@ -22,15 +23,24 @@ pub(super) fn answer(
     let question = match Question::read(args) {
         Ok(question) => question,
         Err(mistake) => {
-            mistake.write(verb, reply);
+            mistake.write(&session.state, verb, reply);
             return Outcome::Answered;
         }
     };
     let limiters = &session.state.limiters;
     let answered = question.ask(|request| {
-        limiters.try_answer(verb, request).map(|answer| write_answer(&answer, reply))
+        limiters.try_answer(verb, request).map(|answer| {
+            count(&session.state, verb, &answer);
+            write_answer(&answer, reply);
+        })
     });
-    if answered.is_some() { Outcome::Answered } else { Outcome::Later }
+    match answered {
+        None => Outcome::Later,
+        Some(()) => {
+            session.decided += u64::from(verb == Verb::Check);
+            Outcome::Answered
+        }
+    }
 }
 
 /// Answers once the limiters have decided.
@@ -42,16 +52,29 @@ pub(super) async fn later(
 ) {
     let question = match Question::read(args) {
         Ok(question) => question,
-        Err(mistake) => return mistake.write(verb, reply),
+        Err(mistake) => return mistake.write(state, verb, reply),
     };
     let descriptors = [question.descriptor()];
     let request = question.request(&descriptors);
-    write_answer(&state.limiters.answer(verb, &request).await, reply);
+    let read = state.counts().now();
+    let answer = state.limiters.answer(verb, &request).await;
+    count(state, verb, &answer);
+    state.counts().took(read, u64::from(verb == Verb::Check));
+    write_answer(&answer, reply);
+}
+
+fn count(state: &ListenerState, verb: Verb, answer: &Answer<'_>) {
+    if verb == Verb::Check {
+        state.counts().answered(answer);
+    }
 }
 
 impl Mistake {
     #[cold]
-    fn write(&self, verb: Verb, reply: &mut Reply<'_>) {
+    fn write(&self, state: &ListenerState, verb: Verb, reply: &mut Reply<'_>) {
+        if verb == Verb::Check {
+            state.counts().count(counts::Outcome::Error);
+        }
         match self {
             Self::Arity if verb == Verb::Peek => wrong_number("tg.peek", reply),
             Self::Arity => wrong_number("tg.check", reply),

@@ -41,7 +41,11 @@ enum Next {
     Yield,
     /// Too many replies are unread: some must be written before more commands are answered.
     Write,
-    Wait(Vec<Later>),
+    /// Commands wait; the connection ends after their replies, or goes on.
+    Wait {
+        later: Vec<Later>,
+        ends: bool,
+    },
     End,
 }
 
@@ -70,8 +74,11 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let mut remainder = None;
         loop {
             match self.answer_all() {
-                Next::Wait(later) => {
+                Next::Wait { later, ends } => {
                     self.wait(later).await?;
+                    if ends {
+                        return self.end().await;
+                    }
                     continue;
                 }
                 Next::Yield => {
@@ -103,6 +110,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Answers the commands that have arrived, one by one, until something else has to happen
     /// first.
     fn answer_all(&mut self) -> Next {
+        let (read, decided) = (self.session.state.counts().now(), self.session.decided);
         let (commands, bytes) = (self.commands, self.wire.output.bytes.len());
         let mut later = Vec::new();
         let next = loop {
@@ -123,9 +131,10 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             }
         };
         self.wire.output.count();
+        self.session.state.counts().took(read, self.session.decided - decided);
         match next {
-            // The command is read again after the waiting replies.
-            _ if !later.is_empty() => Next::Wait(later),
+            // What was not answered yet is read again after the waiting replies.
+            next if !later.is_empty() => Next::Wait { later, ends: matches!(next, Next::End) },
             next => next,
         }
     }
@@ -144,6 +153,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let out = &mut wire.output.bytes;
         let bytes = match parser.parse(wire.input.unread()) {
             Ok(bytes) => bytes?,
+            // It is read again, and answered, after the commands that wait.
+            Err(_) if !later.is_empty() => return None,
             Err(mistake) => {
                 Reply::new(out, session.proto).error(&mistake.message());
                 return Some(Outcome::Ends);

@@ -7,6 +7,7 @@ use tidegate::RuleErrors;
 use tokio::time::Instant;
 
 use super::plans::Throttle;
+use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
 use crate::listener::Secret;
 
@@ -39,6 +40,11 @@ impl ListenerState {
             begun: AtomicU64::new(0),
             open: AtomicUsize::new(0),
         })
+    }
+
+    /// The counts of the listener's requests.
+    pub(super) fn counts(&self) -> &ListenerCounts {
+        &self.limiters.counts().resp
     }
 
     /// Counts a connection; returns its number, from 1.

@@ -11,6 +11,7 @@ use super::plans::Throttle;
 use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::state::ListenerState;
+use crate::counts;
 
 /// The namespace of the keys of all calls in a store.
 const NAMESPACE: &str = "cl.throttle";
@@ -26,13 +27,17 @@ pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'
             Ok(limiter.check(Under(rule, call.key), call.cost))
         }),
     };
-    write_decision(decided, reply);
+    session.decided += u64::from(decided.is_ok());
+    write_decision(&session.state, decided, reply);
     Outcome::Answered
 }
 
 /// Answers once the store has decided.
 pub(super) async fn later(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
-    write_decision(in_store(state, args).await, reply);
+    let read = state.counts().now();
+    let decided = in_store(state, args).await;
+    state.counts().took(read, u64::from(decided.is_ok()));
+    write_decision(state, decided, reply);
 }
 
 async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, String> {
@@ -49,11 +54,17 @@ const SWITCHED_OFF: &str =
 /// Five integers: whether the call is limited, the limit, the remaining units, the seconds until
 /// the same quantity fits (-1 if it fits now, or never will), and the seconds until the limiter is
 /// idle. Seconds are rounded up.
-fn write_decision(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
+fn write_decision(state: &ListenerState, decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     let decision = match decided {
         Ok(decision) => decision,
-        Err(message) => return reply.error(&format!("Cell error: Store error: {message}")),
+        Err(message) => {
+            state.counts().count(counts::Outcome::Error);
+            return reply.error(&format!("Cell error: Store error: {message}"));
+        }
     };
+    let outcome = counts::Outcome::of_decision(&decision);
+    state.counts().count(outcome);
+    tracing::debug!(verb = "check", domain = NAMESPACE, outcome = outcome.name(), "decided");
     let wait = decision.retry_after_micros().filter(|_| !decision.is_allowed());
     reply.array(5);
     reply.integer(u8::from(!decision.is_allowed()));

@@ -229,7 +229,7 @@ async fn an_unknown_path_is_404_and_told_what_there_is() {
     );
     let detail = Client::new(server.admin).check_path("/").await;
     assert!(
-        detail.contains("expected one of /v1/reset, /v1/refund, /v1/rules, /healthz"),
+        detail.contains("expected one of /v1/reset, /v1/refund, /v1/rules, /metrics, /healthz"),
         "{detail}"
     );
 }
@@ -254,7 +254,7 @@ async fn a_wrong_method_is_405_and_told_the_right_one() {
     assert_eq!(answer.header("allow"), Some("POST"));
     assert!(answer.problem(405).contains("/v1/check does not take GET"));
     let answer = Client::new(server.admin).post("/v1/rules", "{}").await;
-    assert_eq!(answer.header("allow"), Some("GET,HEAD"));
+    assert_eq!(answer.header("allow"), Some("GET,HEAD,PUT"));
     answer.problem(405);
 }
 

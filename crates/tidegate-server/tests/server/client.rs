@@ -64,6 +64,25 @@ impl Client {
         self.send(Method::POST, path, Some("application/json"), body).await
     }
 
+    /// Puts a configuration if the one in force has this tag; without a condition if it is empty.
+    pub(crate) async fn put_rules(&self, query: &str, etag: &str, toml: &str) -> Answer {
+        self.put_with(query, &[("if-match", etag)], toml).await
+    }
+
+    /// Puts a configuration as the holder of a token.
+    pub(crate) async fn put_rules_as(&self, etag: &str, toml: &str, said: &str) -> Answer {
+        self.put_with("", &[("if-match", etag), ("authorization", said)], toml).await
+    }
+
+    async fn put_with(&self, query: &str, fields: &[(&str, &str)], toml: &str) -> Answer {
+        let mut request = Request::put(format!("http://{}/v1/rules{query}", self.at))
+            .header("content-type", "application/toml");
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+            request = request.header(*name, *value);
+        }
+        self.answer(request.body(Full::from(toml.to_owned())).unwrap()).await
+    }
+
     /// Posts JSON with an `authorization`; none if it is empty.
     pub(crate) async fn post_as(&self, path: &str, body: &str, said: &str) -> Answer {
         let mut request = Request::post(format!("http://{}{path}", self.at));

@@ -42,6 +42,24 @@ fn every_mistake_is_told_and_the_exit_code_is_2() {
 }
 
 #[test]
+fn a_setting_without_effect_is_a_warning_and_the_exit_code_is_0() {
+    let file = config(&format!("{RULE}on_store_error = \"closed\"\n"));
+    let expected =
+        "`on_store_error = \"closed\"` of the rule `r` has no effect, because there is no store";
+    let output = check(file.path());
+    assert_eq!(code(&output), Some(0));
+    let warning = format!("{}: warning: {expected}", file.path().display());
+    assert!(text(&output.stderr).starts_with(&warning), "{output:?}");
+    let json = run(&["check", "--format", "json", file.path().to_str().unwrap()]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["is_sound"], &json["rules"]), (&true.into(), &1.into()));
+    assert!(json["warnings"][0].as_str().unwrap().starts_with(expected), "{json}");
+    let mut server = Server::with_rules(&format!("{RULE}on_store_error = \"closed\"\n"));
+    let logged = server.logs("has no effect");
+    assert!(logged.contains("WARN") && logged.contains(expected), "{logged}");
+}
+
+#[test]
 fn a_missing_file_is_exit_code_2() {
     let output = run(&["check", "/nowhere/rules.toml"]);
     assert_eq!(code(&output), Some(2));

@@ -62,7 +62,8 @@ fn a_check_is_one_object_for_programs() {
     let path = sound.path().to_str().unwrap();
     let output = run(&["check", path, "--format", "json"]);
     assert_eq!(output.status.code(), Some(0));
-    let expected = json!({"file": path, "is_sound": true, "rules": 1, "errors": []});
+    let expected =
+        json!({"file": path, "is_sound": true, "rules": 1, "errors": [], "warnings": []});
     assert_eq!(object(&output), expected);
 
     let wrong = config(&format!("{RULE}limt = 3\n[server]\nthreads = 0\n"));
@@ -72,7 +73,7 @@ fn a_check_is_one_object_for_programs() {
     let expected = json!({"file": path, "is_sound": false, "rules": null, "errors": [
         {"line": 6, "column": 1, "message": "unknown field `limt`", "hint": "did you mean `limit`?"},
         {"line": 8, "column": 11, "message": "`threads` is 0", "hint": "expected a whole number from 1 to 1024"},
-    ]});
+    ], "warnings": []});
     assert_eq!(object(&output), expected);
 
     let output = run(&["check", "/nowhere/rules.toml", "--format", "json"]);

@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{Code, 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::UInt64Value;
+use std::net::SocketAddr;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code as Failure, Status};
 
@@ -78,7 +79,16 @@ window = "1s"
 
 /// A connection to the gRPC listener.
 pub(crate) async fn channel(server: &Server) -> Channel {
-    Endpoint::from_shared(format!("http://{}", server.grpc)).unwrap().connect().await.unwrap()
+    channel_to(server.grpc).await
+}
+
+async fn channel_to(at: SocketAddr) -> Channel {
+    Endpoint::from_shared(format!("http://{at}")).unwrap().connect().await.unwrap()
+}
+
+/// A client of the service at an address.
+pub(crate) async fn client_at(at: SocketAddr) -> RateLimitServiceClient<Channel> {
+    RateLimitServiceClient::new(channel_to(at).await)
 }
 
 /// A client of the service.

@@ -69,13 +69,20 @@ impl Server {
         Self::spawn(command, None, &[])
     }
 
+    /// A prepared command, with these arguments.
+    pub(crate) fn of(command: Command, arguments: &[&str]) -> Self {
+        Self::spawn(command, None, arguments)
+    }
+
     fn start(config: Option<NamedTempFile>, more: &[&str]) -> Self {
         Self::spawn(Command::new(BINARY), config, more)
     }
 
     /// Ready once it has printed the line to paste, its last.
     fn spawn(mut command: Command, config: Option<NamedTempFile>, more: &[&str]) -> Self {
-        command.arg("serve").args(ANY_PORTS).args(more);
+        // The admin listener is the last.
+        let ports = if more.contains(&"--admin") { ANY_PORTS.len() - 2 } else { ANY_PORTS.len() };
+        command.arg("serve").args(&ANY_PORTS[..ports]).args(more);
         if let Some(config) = &config {
             command.arg("--config").arg(config.path());
         }

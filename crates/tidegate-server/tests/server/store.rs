@@ -5,14 +5,17 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::grpc;
 use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::raw;
 
 /// A Redis that ends with the test.
 pub(crate) struct Store(testkit::store::Server);
@@ -367,5 +370,22 @@ fn a_password_that_can_not_be_read_is_told_at_start_and_never_shown() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(told.contains(said) && !told.contains("sesame"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_ends_a_connection_does_so_after_the_replies_before_it() {
+    let store = Store::start();
+    let server = Server::with_rules(&rules("closed", &store.url()));
+    for (key, last, expected) in
+        [("a", "QUIT\r\nPING\r\n", "+OK\r\n"), ("b", "*1\r\n!\r\n", "-ERR Protocol error")]
+    {
+        // The server closes at once, and not only a connection that is idle for a minute.
+        let sent = format!("CL.THROTTLE {key} 0 1 86400 1\r\n{last}");
+        let came = timeout(Duration::from_secs(40), raw::exchange(server.resp, &sent)).await;
+        let came = came.expect("the server closes the connection");
+        let (first, rest) = came.split_once("86400\r\n").unwrap();
+        assert!(first.starts_with("*5\r\n:") && rest.starts_with(expected), "{came:?}");
+        assert_eq!(rest.lines().count(), 1, "{came:?}");
     }
 }

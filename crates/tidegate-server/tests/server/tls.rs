@@ -224,6 +224,22 @@ async fn only_clients_of_the_authority_are_let_in() {
 }
 
 #[tokio::test]
+async fn who_changes_the_rules_is_logged_by_the_name_in_the_certificate() {
+    let files = Certificates::new();
+    let rules = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"9/1s\"\n";
+    let (config, ca) = (files.with("rules.toml", rules), files.path("ca.pem"));
+    let mut server = server(&files, &["--tls-client-ca", &ca, "--config", &config]);
+    let stream = connect(&files, server.admin, "http/1.1", Some("client")).await.unwrap();
+    let (body, bytes) = (rules.replace('9', "8"), rules.len());
+    let head = "PUT /v1/rules HTTP/1.1\r\nhost: 127.0.0.1\r\nif-match: *\r\ncontent-type: application/toml";
+    let sent = format!("{head}\r\ncontent-length: {bytes}\r\n\r\n{body}");
+    let answer = exchange(stream, &sent).await.unwrap();
+    assert!(answer.starts_with(OK), "{answer}");
+    let logged = server.logs("another configuration is in force");
+    assert!(logged.contains(", certificate of client"), "{logged}");
+}
+
+#[tokio::test]
 async fn what_is_no_request_gets_its_problem_inside_tls_too() {
     let files = Certificates::new();
     let server = server(&files, &[]);

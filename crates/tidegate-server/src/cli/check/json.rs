@@ -7,8 +7,9 @@ use serde::Serialize;
 use tidegate::config::ConfigError;
 
 use super::super::lab;
-use super::Wrong;
+use super::Sound;
 use crate::failure::Failure;
+use crate::policy::Wrong;
 
 #[derive(Serialize)]
 struct Outcome<'a> {
@@ -17,6 +18,8 @@ struct Outcome<'a> {
     /// The number of its rules; `None` if there is an error.
     rules: Option<usize>,
     errors: Vec<Mistake<'a>>,
+    /// Settings without effect.
+    warnings: &'a [String],
 }
 
 /// One error. Without a place it is about the file as a whole.
@@ -30,7 +33,7 @@ struct Mistake<'a> {
 }
 
 /// Prints the outcome; the exit code is that of the text.
-pub(super) fn print(file: &Path, checked: &Result<usize, Wrong>) -> Result<ExitCode, Failure> {
+pub(super) fn print(file: &Path, checked: &Result<Sound, Wrong>) -> Result<ExitCode, Failure> {
     let errors = match checked {
         Ok(_) => Vec::new(),
         Err(Wrong::Text(found)) => found.iter().map(Mistake::of).collect(),
@@ -39,13 +42,15 @@ pub(super) fn print(file: &Path, checked: &Result<usize, Wrong>) -> Result<ExitC
             vec![Mistake { line: None, column: None, message, hint }]
         }
     };
-    let rules = checked.as_ref().ok().copied();
+    let rules = checked.as_ref().ok().map(|sound| sound.rules);
+    let warnings = checked.as_ref().map_or(&[][..], |sound| &sound.warnings);
     let file = file.display().to_string();
     lab::print_json(serde_json::to_string(&Outcome {
         file,
         is_sound: checked.is_ok(),
         rules,
         errors,
+        warnings,
     }))?;
     Ok(if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }

@@ -4,13 +4,14 @@
 use std::path::PathBuf;
 
 use clap::{Args as _, Command};
-use tidegate::StoreUrl;
+use tidegate::{Policy, StoreUrl};
 
 use super::super::address::{self, Where};
 use super::super::guard::file;
 use super::super::{bounds, guard};
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::logging::{Format, Level};
+use crate::policy;
 
 const BRIEFLY: &str = "\
 Example:  tidegate serve -c rules.toml --http 0.0.0.0:8080
@@ -32,7 +33,7 @@ Examples:
 
 Without a token the admin listener asks for no password: keep it where only operators reach it.
 SIGTERM and SIGINT let requests that are under way finish; a second one does not, and the exit code
-is then 1. SIGHUP reads the certificates again.";
+is then 1. SIGHUP reads the configuration, tokens and certificates again.";
 
 /// Decide over HTTP, gRPC and RESP, in this process or in a store that nodes share
 #[derive(Debug, clap::Args)]
@@ -67,7 +68,7 @@ pub(crate) struct Args {
     /// Operators
     ///
     /// Who reset, refund and read the rules
-    #[arg(long, value_name = "ADDR", env = "TIDEGATE_ADMIN", default_value = "127.0.0.1:9090", value_parser = address::or_off)]
+    #[arg(long, value_name = "ADDR", env = "TIDEGATE_ADMIN", default_value = "127.0.0.1:8082", value_parser = address::or_off)]
     pub(super) admin: Where,
 
     /// Header fields that the proxy adds to responses, in addition to its own; several are
@@ -98,6 +99,10 @@ pub(crate) struct Args {
     /// Refuse CL.THROTTLE, whose limits come with the calls, so that only the rules decide
     #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_CL_THROTTLE", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
     pub(super) no_cl_throttle: bool,
+
+    /// Read the configuration again only on SIGHUP, and not when its file changes
+    #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_WATCH", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
+    pub(super) no_watch: bool,
 
     /// Log lines, text or json
     ///
@@ -138,6 +143,14 @@ impl Args {
             ("--resp", self.resp),
             ("--admin", self.admin),
         ]
+    }
+
+    /// A policy over the store of `--store`, if that is given.
+    pub(super) fn over_store(&self, policy: Policy) -> Policy {
+        match &self.store {
+            Some(url) => policy::over(policy, url.clone()),
+            None => policy,
+        }
     }
 
     /// The answers over gRPC that are chosen by flags.

@@ -1,0 +1,99 @@
+//! The settings of `serve`: flags, variables and `[server]` of the file, also when that is read again.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{Command, FromArgMatches};
+use tidegate::Policy;
+use tidegate::config::{self, ConfigErrors, SectionValues};
+
+use super::super::{guard, listeners, sources};
+use super::flags::{Args, command};
+use crate::configuration::{Candidate, Origin};
+use crate::failure::Failure;
+use crate::policy::{self, Wrong};
+
+/// Reads a file of rules, and the fields of its `[server]`.
+///
+/// # Errors
+/// Returns all its errors.
+pub(in super::super) fn load(file: &Path) -> Result<(Policy, SectionValues), ConfigErrors> {
+    sources::load(&command(), file)
+}
+
+/// The settings of a file alone, without flags and variables.
+///
+/// # Errors
+/// Returns what can not be together.
+pub(in super::super) fn check(file: &Path, values: &SectionValues) -> Result<(), Failure> {
+    // Files of certificates need each other; the others may be named by flags or variables.
+    let listeners = |name: &str| ["http", "grpc", "resp", "admin"].contains(&name);
+    let values = values.iter().filter(|(name, _)| listeners(name)).cloned().collect();
+    let none = command().mut_args(|arg| arg.env(None));
+    let args = settled(&none, &["serve".into()], file, &values)?;
+    listeners::check(args.listeners()).map_err(|failure| failure.of(file))
+}
+
+/// The flags as given, and else the values of the file.
+fn settled(
+    command: &Command,
+    given: &[OsString],
+    file: &Path,
+    values: &SectionValues,
+) -> Result<Args, Failure> {
+    let words = sources::complete(command, given, values, &guard::SECRETS);
+    let matches = words.and_then(|words| command.clone().try_get_matches_from(words));
+    let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
+    args.map_err(|error| Failure::configuration(sources::without_secrets(error)).of(file))
+}
+
+/// The text of a file, read in bounded time.
+///
+/// # Errors
+/// Returns why it cannot be read.
+pub(super) fn text(file: &Path) -> Result<String, Failure> {
+    config::read_text(file).map_err(|found| policy::failure(&found))
+}
+
+/// The rules and settings of a text, and its place as the origin of the configuration. `given` are
+/// the words from `serve` on: what they and the environment leave open, `[server]` of the file
+/// decides, also of a later text.
+///
+/// # Errors
+/// Returns all errors of the text, or the first of what cannot be together.
+pub(super) fn read_file(
+    file: &Path,
+    text: String,
+    given: Vec<OsString>,
+) -> Result<(Policy, Args, Origin), Failure> {
+    let name = file.display().to_string();
+    let (policy, server, args) = read(&name, &text, &given).map_err(Wrong::failure)?;
+    let read = move |name: &str, text: &str| {
+        let (policy, server, args) = read(name, text, &given)?;
+        Ok(Candidate { policy: args.over_store(policy), server, level: args.log_level })
+    };
+    let origin = Origin { file: Some(file.to_owned()), text, server, read: Box::new(read) };
+    Ok((policy, args, origin))
+}
+
+/// The built-in rules as the origin of the configuration.
+pub(super) fn built_in() -> Origin {
+    let read = |_: &str, _: &str| {
+        let why = "tidegate: the rules are built in: expected a server with --config";
+        Err(Wrong::Whole(Failure::configuration(why)))
+    };
+    let text = policy::EXAMPLE.to_owned();
+    Origin { file: None, text, server: SectionValues::new(), read: Box::new(read) }
+}
+
+fn read(
+    name: &str,
+    text: &str,
+    given: &[OsString],
+) -> Result<(Policy, SectionValues, Args), Wrong> {
+    let (policy, server) = sources::parse(&command(), name, text).map_err(Wrong::Text)?;
+    let args = settled(&command(), given, Path::new(name), &server).map_err(Wrong::Whole)?;
+    let listeners = listeners::check(args.listeners());
+    listeners.map_err(|failure| Wrong::Whole(failure.of(Path::new(name))))?;
+    Ok((policy, server, args))
+}

@@ -1,0 +1,227 @@
+//! The configuration in force: the text it was read from, and how another one takes its place.
+
+mod put;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::fmt;
+use std::hash::Hasher;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use tidegate::Policy;
+use tidegate::config::{self, SectionValues};
+use tidegate_lab::diff::{Change, PolicyDiff};
+
+use crate::counts::Reloads;
+use crate::limiters::Limiters;
+use crate::logging::{AUDIT, Level, LevelSwitch};
+use crate::policy::Wrong;
+pub(crate) use put::{Proposal, Proposed, Refused};
+pub(crate) use watch::watch;
+
+/// The one field of `[server]` that a running server follows.
+const LOG_LEVEL: &str = "log_level";
+/// The most changes that one log line names.
+const MOST_NAMED: usize = 20;
+
+/// A text, read and checked as at the start of the server.
+pub(crate) struct Candidate {
+    pub(crate) policy: Policy,
+    /// The fields of `[server]`.
+    pub(crate) server: SectionValues,
+    /// The level of the log, by flag, variable or field.
+    pub(crate) level: Level,
+}
+
+/// Reads a text, given after the name of its file.
+type Read = dyn Fn(&str, &str) -> Result<Candidate, Wrong> + Send + Sync;
+
+/// The origin of a configuration.
+pub(crate) struct Origin {
+    /// `None` if the rules are built in.
+    pub(crate) file: Option<PathBuf>,
+    /// The text at the start, and the fields of `[server]` in it.
+    pub(crate) text: String,
+    pub(crate) server: SectionValues,
+    /// Reads another text.
+    pub(crate) read: Box<Read>,
+}
+
+/// The one place where the configuration changes.
+pub(crate) struct Configuration {
+    limiters: Arc<Limiters>,
+    file: Option<PathBuf>,
+    read: Box<Read>,
+    level: LevelSwitch,
+    /// Locked by one change at a time; the hash of what was tried last, text or error.
+    changing: Mutex<u128>,
+    /// Locked only for moments.
+    loaded: Mutex<Arc<Loaded>>,
+}
+
+/// What is in force.
+#[derive(Debug)]
+struct Loaded {
+    text: String,
+    etag: String,
+    /// The fields of `[server]` that have an effect.
+    server: SectionValues,
+}
+
+/// Why the file is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Signal,
+    /// The watch saw that the file is another one.
+    Watch,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signal => "SIGHUP",
+            Self::Watch => "the file changed",
+        })
+    }
+}
+
+impl Configuration {
+    pub(crate) fn new(limiters: Arc<Limiters>, origin: Origin, level: LevelSwitch) -> Self {
+        let Origin { file, text, server, read } = origin;
+        let tried = Mutex::new(hash(&text));
+        let loaded = Mutex::new(Arc::new(Loaded { etag: etag(&text), text, server }));
+        Self { limiters, file, read, level, changing: tried, loaded }
+    }
+
+    /// The entity tag of the configuration in force: equal for equal texts.
+    pub(crate) fn etag(&self) -> String {
+        self.loaded().etag.clone()
+    }
+
+    /// The counts of changes, and the time of the last.
+    pub(crate) fn reloads(&self) -> &Reloads {
+        &self.limiters.counts().reloads
+    }
+
+    /// Reads the file again and puts it in force, all of it or nothing. The outcome is logged; the
+    /// watch tries and logs each content once. This blocks while the file is read.
+    pub(crate) fn reload(&self, cause: Cause) {
+        let Some(file) = &self.file else {
+            tracing::info!("{cause}: the rules are built in, so there is no file to read again");
+            return;
+        };
+        let mut tried = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = config::read_text(file).map_err(Wrong::Text);
+        let content = match &text {
+            Ok(text) => hash(text),
+            Err(wrong) => !hash(&wrong.to_string()),
+        };
+        if std::mem::replace(&mut *tried, content) == content && cause == Cause::Watch {
+            return;
+        }
+        let file = file.display();
+        if let Err(wrong) = text.and_then(|text| self.try_text(&file.to_string(), text, &cause)) {
+            self.reloads().failed(wrong.to_string());
+            tracing::error!(%cause, "{file} can not be put in force; the configuration before stays");
+            for mistake in wrong.lines().iter().take(MOST_NAMED) {
+                tracing::error!("{mistake}");
+            }
+        }
+    }
+
+    fn try_text(&self, name: &str, text: String, cause: &dyn fmt::Display) -> Result<(), Wrong> {
+        let before = self.loaded();
+        if before.text == text {
+            self.reloads().succeeded();
+            tracing::info!(%cause, "{name} says what is in force already");
+            return Ok(());
+        }
+        let candidate = (self.read)(name, &text)?;
+        let diff = self.diff(&candidate);
+        self.limiters.replace(candidate.policy).map_err(Wrong::of_rules)?;
+        self.follow(candidate.level, &candidate.server, text);
+        self.reloads().succeeded();
+        self.log(cause, &before.etag, &diff);
+        Ok(())
+    }
+
+    /// The difference between what is in force and another text.
+    fn diff(&self, candidate: &Candidate) -> PolicyDiff {
+        let server = [&*self.loaded().server, &*candidate.server];
+        PolicyDiff::between(&self.limiters.policy(), &candidate.policy).with_section(
+            "server",
+            server,
+            |field| field != LOG_LEVEL,
+        )
+    }
+
+    /// Follows a text whose rules are in force by now. Its tag comes last: who reads the tag and
+    /// then the rules never has a newer tag than rules.
+    fn follow(&self, level: Level, server: &SectionValues, text: String) {
+        self.level.set(level);
+        let before = self.loaded();
+        let fields = before.server.iter().filter(|(name, _)| needs_restart(name));
+        let fields = fields.chain(server.iter().filter(|(name, _)| !needs_restart(name)));
+        let loaded = Loaded { etag: etag(&text), text, server: fields.cloned().collect() };
+        *self.locked() = Arc::new(loaded);
+    }
+
+    /// Logs a change, and what of the text needs a restart.
+    fn log(&self, cause: &dyn fmt::Display, before: &str, diff: &PolicyDiff) {
+        let [added, changed, removed] =
+            [Change::Added, Change::Changed, Change::Removed].map(|change| diff.count(change));
+        let (after, changes) = (self.etag(), brief(diff));
+        let [before, after] = [before, &after].map(|etag| etag.trim_matches('"'));
+        tracing::info!(
+            target: AUDIT,
+            %cause, before, after, added, changed, removed, changes,
+            "another configuration is in force"
+        );
+        let fields = diff.needing_restart();
+        if !fields.is_empty() {
+            let fields = fields.join(", ");
+            tracing::warn!(
+                fields,
+                "these fields of the configuration need a restart; all others are in force"
+            );
+        }
+    }
+
+    fn loaded(&self) -> Arc<Loaded> {
+        Arc::clone(&self.locked())
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Arc<Loaded>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a field of `[server]` has its effect only at the start.
+pub(crate) fn needs_restart(field: &str) -> bool {
+    field != LOG_LEVEL
+}
+
+/// The changes on one line, not more than so many.
+fn brief(diff: &PolicyDiff) -> String {
+    let text = diff.to_string();
+    let mut lines: Vec<_> = text.lines().take(MOST_NAMED).collect();
+    let more = format!("and {} more lines", text.lines().count() - lines.len());
+    if text.lines().nth(MOST_NAMED).is_some() {
+        lines.push(&more);
+    }
+    lines.join(" | ")
+}
+
+fn etag(text: &str) -> String {
+    format!("\"{:032x}\"", hash(text))
+}
+
+fn hash(text: &str) -> u128 {
+    let mut hasher = SipHasher13::new();
+    hasher.write(text.as_bytes());
+    hasher.finish128().as_u128()
+}

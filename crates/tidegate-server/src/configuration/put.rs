@@ -1,0 +1,132 @@
+//! A configuration that a client brings: checked, put in force and written to the file, or nothing.
+
+use std::fmt;
+use std::sync::PoisonError;
+
+use tidegate::SharedGate;
+use tidegate_lab::diff::PolicyDiff;
+
+use super::rewrite::Rewrite;
+use super::{Configuration, hash};
+use crate::failure::Failure;
+use crate::policy::Wrong;
+
+/// The name of the text in messages.
+const NAME: &str = "the body";
+
+/// What a client asks for.
+pub(crate) struct Proposal {
+    pub(crate) text: String,
+    /// The tags of `If-Match`: the change is made only if the configuration in force has one of them.
+    pub(crate) expected: Option<String>,
+    /// Whether only the difference is asked for.
+    pub(crate) is_dry_run: bool,
+    /// Who asks, for the log.
+    pub(crate) who: String,
+}
+
+/// What changed, or would change.
+#[derive(Debug)]
+pub(crate) struct Proposed {
+    /// The tag of the configuration in force now.
+    pub(crate) etag: String,
+    pub(crate) diff: PolicyDiff,
+}
+
+/// Why nothing changed.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// There is no `If-Match`.
+    Unconditional,
+    /// The configuration in force has another tag, which this is.
+    Stale(String),
+    /// The file cannot be written, or is not the one that was loaded.
+    Conflict(String),
+    Wrong(Wrong),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unconditional => f.write_str("no If-Match"),
+            Self::Stale(_) => f.write_str("another entity tag is in force"),
+            Self::Conflict(why) => f.write_str(why),
+            Self::Wrong(wrong) => wrong.fmt(f),
+        }
+    }
+}
+
+impl Configuration {
+    /// Puts a text in force and writes it to the file that was loaded, or does neither. Attempts are
+    /// logged, dry runs are not. This blocks.
+    ///
+    /// # Errors
+    /// Returns why nothing changed.
+    pub(crate) fn put(&self, proposal: Proposal) -> Result<Proposed, Refused> {
+        let mut tried = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_dry_run = proposal.is_dry_run;
+        let who = format!("PUT by {}", proposal.who);
+        let text = hash(&proposal.text);
+        let done = self.try_put(proposal, &who);
+        match &done {
+            _ if is_dry_run => {}
+            Ok(_) => *tried = text,
+            Err(why) => {
+                self.reloads().failed(why.to_string());
+                let why = why.to_string();
+                let why = why.lines().next().unwrap_or_default();
+                tracing::warn!(
+                    cause = who,
+                    why,
+                    "a configuration was refused; the one before stays"
+                );
+            }
+        }
+        done
+    }
+
+    fn try_put(&self, proposal: Proposal, who: &str) -> Result<Proposed, Refused> {
+        let Proposal { text, expected, is_dry_run, .. } = proposal;
+        let before = self.loaded();
+        match expected {
+            None if !is_dry_run => return Err(Refused::Unconditional),
+            Some(tags) if !has(&tags, &before.etag) => {
+                return Err(Refused::Stale(before.etag.clone()));
+            }
+            _ => {}
+        }
+        let Some(file) = &self.file else {
+            let why =
+                "the rules are built in: expected a server with --config, whose file is changed";
+            return Err(Refused::Conflict(why.to_owned()));
+        };
+        let candidate = (self.read)(NAME, &text).map_err(Refused::Wrong)?;
+        if let Some(store) = self.limiters.policy().store() {
+            let fits = SharedGate::fits(&candidate.policy, store);
+            fits.map_err(|error| Refused::Wrong(Wrong::Whole(Failure::configuration(error))))?;
+        }
+        let diff = self.diff(&candidate);
+        if is_dry_run {
+            return Ok(Proposed { etag: before.etag.clone(), diff });
+        }
+        let conflict = |why| Refused::Conflict(format!("{}: {why}", file.display()));
+        let rewrite = Rewrite::prepare(file, &before.text, &text).map_err(conflict)?;
+        let policy = self.limiters.policy();
+        let replaced = self.limiters.replace(candidate.policy);
+        replaced.map_err(|errors| Refused::Wrong(Wrong::of_rules(errors)))?;
+        if let Err(why) = rewrite.commit() {
+            // The policy before had room a moment ago, so it has still.
+            let _ = self.limiters.replace((*policy).clone());
+            return Err(conflict(why));
+        }
+        self.follow(candidate.level, &candidate.server, text);
+        self.reloads().succeeded();
+        self.log(&who, &before.etag, &diff);
+        Ok(Proposed { etag: self.etag(), diff })
+    }
+}
+
+/// Whether a list of tags, or `*`, has this one.
+fn has(tags: &str, etag: &str) -> bool {
+    tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == etag)
+}

@@ -1,0 +1,166 @@
+//! Writes the file of the configuration: the old content or the new one is there, at any instant.
+
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+use tidegate::config;
+
+const CHANGED: &str = "its content is not what was loaded: somebody else has changed it";
+
+/// A file with the new content beside the old one, ready to take its place.
+pub(super) struct Rewrite {
+    new: NamedTempFile,
+    path: PathBuf,
+    /// Keeps other servers from the file until this is dropped.
+    _lock: File,
+}
+
+impl Rewrite {
+    /// Writes `text` beside the file, with its owner and permissions, if the file still has the
+    /// content that was `loaded`. Links are followed: the file that they lead to is replaced.
+    ///
+    /// # Errors
+    /// Returns why the file cannot be written, or that it has changed.
+    pub(super) fn prepare(file: &Path, loaded: &str, text: &str) -> Result<Self, String> {
+        let path = fs::canonicalize(file).map_err(because)?;
+        // Who is behind holds up nobody.
+        check(&path, loaded)?;
+        let lock = File::open(&path).map_err(because)?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err("another process changes it right now".to_owned());
+            }
+            // Where there are no locks, the comparison below is all there is.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let metadata = lock.metadata().map_err(because)?;
+        let content = config::read_text(&path).map_err(|errors| errors.to_string())?;
+        if content != loaded || !is_at(&metadata, &path) {
+            return Err(
+                "its content is not what was loaded: somebody else has changed it".to_owned()
+            );
+        }
+        let new = written(&path, &metadata, text).map_err(because)?;
+        Ok(Self { new, path, _lock: lock })
+    }
+
+    /// Puts the new content in place.
+    ///
+    /// # Errors
+    /// Returns why it cannot be; the old one is in place then.
+    pub(super) fn commit(self) -> Result<(), String> {
+        let Self { new, path, _lock } = self;
+        new.persist(&path).map_err(|error| because(error.error))?;
+        // The new content is there; only a power failure could still bring the old one back.
+        if let Err(error) = folder(&path).and_then(|folder| File::open(folder)?.sync_all()) {
+            tracing::warn!(%error, file = %path.display(), "the folder can not be synced");
+        }
+        Ok(())
+    }
+}
+
+/// `Ok` if the file has this content.
+fn check(path: &Path, loaded: &str) -> Result<(), String> {
+    let content = config::read_text(path).map_err(|errors| errors.to_string())?;
+    if content == loaded { Ok(()) } else { Err(CHANGED.to_owned()) }
+}
+
+/// The text in a file of its own, on disk.
+fn written(path: &Path, like: &Metadata, text: &str) -> io::Result<NamedTempFile> {
+    let mut new = tempfile::Builder::new().prefix(".tidegate-").tempfile_in(folder(path)?)?;
+    new.write_all(text.as_bytes())?;
+    own_like(new.as_file(), like)?;
+    new.as_file().set_permissions(like.permissions())?;
+    new.as_file().sync_all()?;
+    Ok(new)
+}
+
+fn folder(path: &Path) -> io::Result<&Path> {
+    path.parent().ok_or_else(|| io::Error::other("it is in no folder"))
+}
+
+/// Gives the file the owner and the group of another, if they differ.
+#[cfg(unix)]
+fn own_like(file: &File, like: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let own = file.metadata()?;
+    let is_other = (own.uid(), own.gid()) != (like.uid(), like.gid());
+    if is_other { fchown(file, Some(like.uid()), Some(like.gid())) } else { Ok(()) }
+}
+
+/// This system shows no owner here.
+#[cfg(not(unix))]
+fn own_like(_: &File, _: &Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether a path still leads to a file that was opened.
+#[cfg(unix)]
+fn is_at(opened: &Metadata, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino()))
+}
+
+/// This system shows no identity of a file here.
+#[cfg(not(unix))]
+fn is_at(_: &Metadata, _: &Path) -> bool {
+    true
+}
+
+fn because(error: io::Error) -> String {
+    error.to_string()
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use tempfile::TempDir;
+
+    fn folder_of_one() -> (TempDir, PathBuf) {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("rules.toml");
+        fs::write(&file, "old").unwrap();
+        (folder, file)
+    }
+
+    #[test]
+    fn permissions_are_kept_links_are_followed_and_nothing_else_is_left() {
+        let (folder, file) = folder_of_one();
+        fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        let link = folder.path().join("link");
+        symlink("rules.toml", &link).unwrap();
+        Rewrite::prepare(&link, "old", "new").unwrap().commit().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        drop(Rewrite::prepare(&link, "new", "newer").unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new", "not committed");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn two_processes_on_one_file_do_not_overwrite_each_other() {
+        let (_folder, file) = folder_of_one();
+        let first = Rewrite::prepare(&file, "old", "first").unwrap();
+        let second = Rewrite::prepare(&file, "old", "second").map(|_| ()).unwrap_err();
+        assert!(second.contains("another process"), "{second}");
+        first.commit().unwrap();
+        let late = Rewrite::prepare(&file, "old", "second").map(|_| ()).unwrap_err();
+        assert!(late.contains("not what was loaded"), "{late}");
+        Rewrite::prepare(&file, "first", "second").unwrap().commit().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "second");
+    }
+
+    #[test]
+    fn a_file_that_is_gone_or_a_folder_is_not_written() {
+        let (folder, file) = folder_of_one();
+        assert!(Rewrite::prepare(folder.path(), "old", "new").is_err());
+        fs::remove_file(&file).unwrap();
+        assert!(Rewrite::prepare(&file, "old", "new").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,72 @@
+//! Reloads of a file, without a server around them.
+
+use std::fs;
+use std::sync::{Arc, Weak};
+
+use tempfile::NamedTempFile;
+use tidegate::{Descriptor, Request, config};
+
+use super::{Candidate, Cause, Configuration, Origin};
+use crate::limiters::Limiters;
+use crate::logging::{Level, LevelSwitch};
+use crate::policy::Wrong;
+
+fn rules(number: usize) -> String {
+    format!(
+        "[[rule]]\nname = \"kept\"\nkey = [\"user\"]\nalgorithm = \"token_bucket\"\nrate = \"{}/1s\"\n\
+         [[rule]]\nname = \"only-{number}\"\nalgorithm = \"fixed_window\"\nrate = \"1/1ms\"\n",
+        number + 1
+    )
+}
+
+fn of(file: &NamedTempFile) -> (Arc<Limiters>, Configuration) {
+    let text = rules(0);
+    fs::write(file.path(), &text).unwrap();
+    let limiters = Arc::new(Limiters::of(config::parse("test", &text).unwrap()).unwrap());
+    let read = |name: &str, text: &str| {
+        let policy = config::parse(name, text).map_err(Wrong::Text)?;
+        Ok(Candidate { policy, server: Vec::new(), level: Level::Info })
+    };
+    let file = Some(file.path().to_owned());
+    let origin = Origin { file, text, server: Vec::new(), read: Box::new(read) };
+    let configuration = Configuration::new(Arc::clone(&limiters), origin, LevelSwitch::default());
+    (limiters, configuration)
+}
+
+#[tokio::test]
+async fn a_thousand_reloads_leave_nothing_behind() {
+    let file = NamedTempFile::new().unwrap();
+    let (limiters, configuration) = of(&file);
+    let mut policies: Vec<Weak<_>> = vec![Arc::downgrade(&limiters.policy())];
+    for number in 1..=1_000 {
+        let descriptors = [Descriptor::new(&[("user", "ada")])];
+        let _ = limiters.check(&Request::new("default", &descriptors)).await;
+        fs::write(file.path(), rules(number)).unwrap();
+        configuration.reload(Cause::Signal);
+        policies.push(Arc::downgrade(&limiters.policy()));
+    }
+    assert_eq!(configuration.reloads().counts(), (1_000, 0));
+    assert_eq!(limiters.policy().rules()[0].spec().spec.limit, tidegate::Limit::Units(1_001));
+    let kept = policies.iter().filter(|policy| policy.upgrade().is_some()).count();
+    assert_eq!(kept, 1, "only the policy in force");
+}
+
+#[test]
+fn the_watch_tries_each_content_once_and_a_signal_tries_it_again() {
+    let file = NamedTempFile::new().unwrap();
+    let (_limiters, configuration) = of(&file);
+    let counts = |causes: &[Cause]| {
+        causes.iter().for_each(|cause| configuration.reload(*cause));
+        configuration.reloads().counts()
+    };
+    assert_eq!(counts(&[Cause::Watch, Cause::Watch]), (0, 0), "it is in force already");
+    fs::write(file.path(), "[[rule]]").unwrap();
+    assert_eq!(counts(&[Cause::Watch, Cause::Watch]), (0, 1));
+    assert_eq!(counts(&[Cause::Signal, Cause::Watch]), (0, 2));
+    assert!(configuration.reloads().error().is_some() && configuration.reloads().last_us() > None);
+    fs::write(file.path(), rules(7)).unwrap();
+    assert_eq!(counts(&[Cause::Watch, Cause::Watch]), (1, 2));
+    assert_eq!(configuration.reloads().error(), None);
+    fs::remove_file(file.path()).unwrap();
+    assert_eq!(counts(&[Cause::Watch, Cause::Watch]), (1, 3));
+}

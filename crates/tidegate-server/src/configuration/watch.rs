@@ -1,0 +1,66 @@
+//! Watches the file of the configuration: its metadata twice a second, its content once that rests.
+//!
+//! A path is looked at rather than a file: editors rename, and Kubernetes swaps the link of a folder
+//! above. What changed since the last look may be half-written, so it is read only when a second look
+//! finds it the same.
+
+use std::fs::{self, Metadata};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::{Cause, Configuration};
+
+/// The time between two looks.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// What a look finds at a path; `None` if there is nothing that can be looked at.
+type Look = Option<(u64, Option<SystemTime>, [u64; 4])>;
+
+/// Reads the file again whenever it has changed. Returns immediately if there is no regular file: a
+/// pipe is read only once.
+pub(crate) async fn watch(configuration: Arc<Configuration>) {
+    let Some(file) = configuration.file.clone() else { return };
+    let file: Arc<Path> = file.into();
+    let at = Arc::clone(&file);
+    if !spawn_blocking(move || at.is_file()).await.unwrap_or_default() {
+        return;
+    }
+    let (mut seen, mut rests) = (None, false);
+    loop {
+        sleep(PERIOD).await;
+        let at = Arc::clone(&file);
+        // A path that hangs holds up only the watch.
+        let Ok(found) = spawn_blocking(move || look(&at)).await else { continue };
+        if seen.as_ref() != Some(&found) {
+            (seen, rests) = (Some(found), false);
+        } else if !rests {
+            rests = true;
+            let configuration = Arc::clone(&configuration);
+            // A panic is logged where it happens.
+            drop(spawn_blocking(move || configuration.reload(Cause::Watch)).await);
+        }
+    }
+}
+
+fn look(file: &Path) -> Look {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.len(), metadata.modified().ok(), identity(&metadata)))
+}
+
+/// The file itself, and when anything of it changed.
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> [u64; 4] {
+    use std::os::unix::fs::MetadataExt;
+    let (seconds, nanos) = (metadata.ctime().cast_unsigned(), metadata.ctime_nsec());
+    [metadata.dev(), metadata.ino(), seconds, nanos.cast_unsigned()]
+}
+
+/// This system shows neither.
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> [u64; 4] {
+    [0; 4]
+}

@@ -1,0 +1,158 @@
+//! Counts of what the listeners did since the start: connections, requests by outcome, and how long they took.
+
+mod reloads;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub(crate) use reloads::Reloads;
+use tidegate::{Answer, Clock, Decision, Durations, Histogram, Striped, SystemClock, Timestamp};
+
+/// The outcome of a request for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Allowed,
+    Refused,
+    /// Refused, and the cost can never fit.
+    Never,
+    /// Refused because the store did not decide.
+    Unavailable,
+    /// Answered with an error instead of a decision.
+    Error,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [(Self, &str); 5] = [
+        (Self::Allowed, "allowed"),
+        (Self::Refused, "refused"),
+        (Self::Never, "never"),
+        (Self::Unavailable, "unavailable"),
+        (Self::Error, "error"),
+    ];
+
+    /// The outcome that an answer of the gate is.
+    #[inline]
+    pub(crate) fn of(answer: &Answer<'_>) -> Self {
+        match answer {
+            answer if answer.is_allowed() => Self::Allowed,
+            answer if answer.is_unavailable() => Self::Unavailable,
+            answer if answer.is_never() => Self::Never,
+            _ => Self::Refused,
+        }
+    }
+
+    /// The outcome that the decision of a limiter without a rule is.
+    #[inline]
+    pub(crate) fn of_decision(decision: &Decision) -> Self {
+        match decision {
+            decision if decision.is_allowed() => Self::Allowed,
+            decision if decision.retry_after_micros().is_none() => Self::Never,
+            _ => Self::Refused,
+        }
+    }
+
+    /// Its name in metrics and logs.
+    pub(crate) const fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// The counts of one listener.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerCounts {
+    requests: Striped<{ Outcome::ALL.len() }>,
+    durations: Histogram,
+    accepted: AtomicU64,
+    ended: AtomicU64,
+    clock: SystemClock,
+}
+
+impl ListenerCounts {
+    /// Counts an answer of the gate.
+    #[inline]
+    pub(crate) fn answered(&self, answer: &Answer<'_>) {
+        self.count(Outcome::of(answer));
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, outcome: Outcome) {
+        self.requests.add(outcome as usize, 1);
+    }
+
+    /// The time at which requests were read, for [`Self::took`].
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Counts the time that requests took which were read together and whose answers are ready now.
+    #[inline]
+    pub(crate) fn took(&self, read: Timestamp, requests: u64) {
+        if requests > 0 {
+            let took_us = self.now().as_micros().saturating_sub(read.as_micros());
+            self.durations.add(took_us, requests);
+        }
+    }
+
+    /// Counts a connection, which is open until the guard is dropped.
+    pub(crate) fn accept(self: &Arc<Self>) -> Open {
+        self.accepted.fetch_add(1, Relaxed);
+        Open(Arc::clone(self))
+    }
+
+    /// The number of requests by outcome.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let requests = self.requests.read();
+        Outcome::ALL.iter().zip(requests).map(|((_, name), count)| (*name, count))
+    }
+
+    pub(crate) fn durations(&self) -> Durations {
+        self.durations.read()
+    }
+
+    /// The number of connections so far, and of those that are open.
+    pub(crate) fn connections(&self) -> (u64, u64) {
+        let ended = self.ended.load(Relaxed);
+        let accepted = self.accepted.load(Relaxed);
+        (accepted, accepted.saturating_sub(ended))
+    }
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+pub(crate) struct Open(Arc<ListenerCounts>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Relaxed);
+    }
+}
+
+/// The counts of all listeners, and of reloads.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    /// When counting began.
+    pub(crate) started: Timestamp,
+    pub(crate) http: Arc<ListenerCounts>,
+    pub(crate) grpc: Arc<ListenerCounts>,
+    pub(crate) resp: Arc<ListenerCounts>,
+    pub(crate) admin: Arc<ListenerCounts>,
+    pub(crate) reloads: Reloads,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let counts = || Arc::new(ListenerCounts::default());
+        let (started, http, grpc) = (SystemClock::new().now(), counts(), counts());
+        let (resp, admin, reloads) = (counts(), counts(), Reloads::default());
+        Self { started, http, grpc, resp, admin, reloads }
+    }
+}
+
+impl Counts {
+    /// The counts of each listener with its name.
+    pub(crate) fn all(&self) -> [(&'static str, &ListenerCounts); 4] {
+        let Self { http, grpc, resp, admin, .. } = self;
+        [("http", http), ("grpc", grpc), ("resp", resp), ("admin", admin)]
+    }
+}

@@ -1,0 +1,136 @@
+//! `GET /metrics`: what the server counted since its start, as OpenMetrics text.
+
+mod families;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
+
+use super::problem::{Kind, Problem};
+use super::{App, Response};
+use crate::limiters::Limiters;
+use writer::Writer;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Answers with all families. They are written on a thread where nothing waits for them, because many rules take
+/// milliseconds.
+pub(super) async fn metrics(app: &App) -> Result<Response, Problem> {
+    let limiters = Arc::clone(&app.limiters);
+    let written = tokio::task::spawn_blocking(move || text_of(limiters)).await;
+    let text = written.map_err(|_| Problem::panicked())?.map_err(|error| {
+        Problem::new(Kind::Internal, format!("the metrics can not be written: {error}"))
+    })?;
+    let mut response = Response::new(text.into());
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn text_of(limiters: Arc<Limiters>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Counted(limiters)));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// Reads the counts when they are asked for.
+#[derive(Debug)]
+struct Counted(Arc<Limiters>);
+
+impl Collector for Counted {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        families::write(&self.0, &mut Writer(encoder))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use tidegate::config;
+
+    /// A store that does not exist: its families are there before it is.
+    const STORE: &str = "[store]\nurl = \"redis://127.0.0.1:1\"\n";
+    const RULE: &str = r#"
+        [[rule]]
+        name = "all"
+        algorithm = "token_bucket"
+        limit = 1
+        window = "1s"
+    "#;
+    const PAGE: &str = include_str!("../../../../docs/metrics.md");
+    const ALERTS: &str = include_str!("../../../../packaging/prometheus/alerts.yml");
+    const BOARD: &str = include_str!("../../../../packaging/grafana/tidegate.json");
+
+    fn exposed(toml: &str) -> String {
+        let limiters = Limiters::of(config::parse("test", toml).unwrap()).unwrap();
+        text_of(Arc::new(limiters)).unwrap()
+    }
+
+    /// Each family with its type, in memory and over a store.
+    fn families() -> BTreeSet<(String, String)> {
+        let text = exposed(RULE) + &exposed(&format!("{STORE}{RULE}"));
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        types
+            .map(|line| {
+                let (name, kind) = line.split_once(' ').unwrap();
+                let suffix = match kind {
+                    "counter" => "_total",
+                    "info" => "_info",
+                    _ => "",
+                };
+                (format!("{name}{suffix}"), kind.to_owned())
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn each_family_is_in_the_page_with_its_type_and_no_other() {
+        let rows = PAGE.lines().filter_map(|line| {
+            let mut cells = line.strip_prefix("| `")?.split(" | ");
+            let name = cells.next()?.strip_suffix('`')?;
+            let is_family = name.starts_with("tidegate_") || name.starts_with("process_");
+            is_family.then_some((name.to_owned(), cells.next()?.to_owned()))
+        });
+        assert_eq!(rows.collect::<BTreeSet<_>>(), families());
+    }
+
+    /// The names that a text uses, without what a histogram adds to its name.
+    fn used(text: &str) -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names =
+            words.filter(|word| word.starts_with("tidegate_") || word.starts_with("process_"));
+        let plain = |name: &str| {
+            let parts = ["_bucket", "_sum", "_count"].into_iter();
+            parts.filter_map(|part| name.strip_suffix(part)).next().unwrap_or(name).to_owned()
+        };
+        names.map(plain).collect()
+    }
+
+    #[tokio::test]
+    async fn alerts_and_the_board_use_families_that_exist() {
+        let families: BTreeSet<_> = families().into_iter().map(|(name, _)| name).collect();
+        for text in [ALERTS, BOARD] {
+            let used = used(text);
+            assert!(used.len() > 3, "{used:?}");
+            assert!(used.is_subset(&families), "{:?}", used.difference(&families));
+        }
+        assert!(serde_json::from_str::<serde_json::Value>(BOARD).is_ok());
+    }
+
+    #[test]
+    fn a_domain_with_quotes_is_one_label() {
+        let odd = format!("{RULE}domain = 'a \"b\" \\ c'");
+        let text = exposed(&odd);
+        let series = r#"tidegate_rule_keys{domain="a \"b\" \\ c",rule="all"} 0"#;
+        assert!(text.contains(series), "{text}");
+    }
+}

@@ -1,0 +1,159 @@
+//! The families of metrics. Each is a row of `docs/metrics.md`, and a test compares both.
+
+use std::fmt;
+
+use prometheus_client::registry::Unit;
+use tidegate::{KeptOfRule, Mode, OutcomeCounts, PolicyRule, RuleOutcome, SharedGate};
+
+use super::writer::{Labels, Writer};
+use crate::limiters::{Limiters, Standing};
+
+/// Writes all families.
+pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
+    process(limiters, to)?;
+    listeners(limiters, to)?;
+    decisions(limiters, to)?;
+    if let Some(kept) = limiters.kept() {
+        memory(&kept, to)?;
+    }
+    match (limiters.shared(), limiters.standing()) {
+        (Some(gate), Some(standing)) => store(gate, standing, to),
+        _ => Ok(()),
+    }
+}
+
+/// The server itself, and its policy.
+fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    to.info("tidegate_build", "The version of the server", version)?;
+    let started = limiters.counts().started.as_micros() / 1_000_000;
+    let (name, help) = ("process_start_time", "When the server started, since 1970");
+    to.gauge(name, help, Some(&Unit::Seconds), [([], started)])?;
+    let rules = limiters.policy().rules().len() as u64;
+    to.gauge("tidegate_policy_rules", "Rules in force", None, [([], rules)])?;
+    let reloads = &limiters.counts().reloads;
+    let (succeeded, failed) = reloads.counts();
+    let series = [("succeeded", succeeded), ("failed", failed)];
+    let series = series.map(|(outcome, count)| ([("outcome", outcome)], count));
+    to.counter("tidegate_reloads", "Attempts to put another configuration in force", series)?;
+    let last = reloads.last_us().map(|at| ([], at / 1_000_000));
+    let help = "When the last of these attempts ended, since 1970";
+    to.gauge("tidegate_last_reload", help, Some(&Unit::Seconds), last)?;
+    let is_stale = u64::from(reloads.error().is_some());
+    let help = "1 after an attempt that failed, until one succeeds";
+    to.gauge("tidegate_configuration_is_stale", help, None, [([], is_stale)])
+}
+
+fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
+    let all = limiters.counts().all();
+    let clients = all.iter().filter(|(name, _)| *name != "admin");
+    let requests = clients.clone().flat_map(|(listener, counts)| {
+        let of_outcome =
+            |(outcome, count)| ([("listener", *listener), ("outcome", outcome)], count);
+        counts.requests().map(of_outcome)
+    });
+    to.counter("tidegate_requests", "Requests for a decision", requests)?;
+    let durations =
+        clients.map(|(listener, counts)| ([("listener", *listener)], counts.durations()));
+    let help = "The time from reading a request for a decision to its answer";
+    to.durations("tidegate_request_duration", help, durations)?;
+    let connections =
+        all.map(|(listener, counts)| ([("listener", listener)], counts.connections()));
+    let open = connections.map(|(listener, (_, open))| (listener, open));
+    to.gauge("tidegate_connections_open", "Connections that are open", None, open)?;
+    let accepted = connections.map(|(listener, (accepted, _))| (listener, accepted));
+    to.counter("tidegate_connections_accepted", "Connections so far", accepted)
+}
+
+fn of_rule(rule: &PolicyRule) -> Labels<'_, 2> {
+    [("domain", rule.domain()), ("rule", rule.name())]
+}
+
+/// What each rule decided. A series that cannot move in the mode of its rule is left out while it is 0.
+fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
+    let policy = limiters.policy();
+    let counts = limiters.rule_counts().of(policy.rules());
+    let rules = || policy.rules().iter().zip(&counts);
+    let help = "Decisions of a rule by outcome";
+    to.counter("tidegate_rule_decisions", help, rules().flat_map(by_outcome))?;
+    let overflow = rules().map(|(rule, counts)| (of_rule(rule), counts.overflow()));
+    let help = "Decisions for which a rule had no room for the key";
+    to.counter("tidegate_rule_overflow", help, overflow)
+}
+
+/// A series for each outcome of a rule.
+fn by_outcome<'p>(
+    (rule, counts): (&'p PolicyRule, &OutcomeCounts),
+) -> impl Iterator<Item = (Labels<'p, 3>, u64)> + use<'p> {
+    let counts = RuleOutcome::ALL.map(|outcome| (outcome, counts.decisions(outcome)));
+    let shown = counts
+        .into_iter()
+        .filter(move |(outcome, count)| *count > 0 || moves(rule.mode(), *outcome));
+    shown.map(move |(outcome, count)| {
+        let [domain, name] = of_rule(rule);
+        ([domain, name, ("outcome", outcome.name())], count)
+    })
+}
+
+/// Whether a rule in this mode has decisions with this outcome.
+const fn moves(mode: Mode, outcome: RuleOutcome) -> bool {
+    let of_shadow = matches!(outcome, RuleOutcome::ShadowAllowed | RuleOutcome::ShadowRefused);
+    match mode {
+        Mode::Enforce => !of_shadow,
+        Mode::Shadow => of_shadow,
+        _ => false,
+    }
+}
+
+fn memory(kept: &[(PolicyRule, KeptOfRule)], to: &mut Writer<'_>) -> fmt::Result {
+    let of_each = |value: fn(&KeptOfRule) -> u64| {
+        kept.iter().map(move |(rule, kept)| (of_rule(rule), value(kept)))
+    };
+    let keys = of_each(|kept| kept.keys as u64);
+    to.gauge("tidegate_rule_keys", "Keys that have a limiter in memory", None, keys)?;
+    let bytes = of_each(|kept| kept.bytes as u64);
+    let help = "Memory of a rule's limiters";
+    to.gauge("tidegate_rule_memory", help, Some(&Unit::Bytes), bytes)?;
+    let help = "Idle limiters that were dropped from memory";
+    to.counter("tidegate_rule_keys_dropped", help, of_each(|kept| kept.dropped))
+}
+
+fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Result {
+    let states = [
+        ("available", Standing::Available),
+        ("partly_unavailable", Standing::PartlyUnavailable),
+        ("unavailable", Standing::Unavailable),
+    ];
+    let states = states.map(|(name, state)| ([("state", name)], u64::from(state == standing)));
+    to.gauge("tidegate_store_state", "1 for the state of the store, else 0", None, states)?;
+    let counts = gate.counts();
+    let help = "Calls that were sent to the store and not yet answered";
+    to.gauge("tidegate_store_calls_under_way", help, None, [([], counts.under_way)])?;
+    let help = "The time from sending a call to the store to its answer";
+    to.durations("tidegate_store_call_duration", help, [([], counts.calls)])?;
+    let numbers = [
+        ("tidegate_store_calls_failed", "Calls that broke off or got an error", counts.failed),
+        (
+            "tidegate_store_requests_merged",
+            "Requests that shared a call with others",
+            counts.merged,
+        ),
+        ("tidegate_store_requests_late", "Requests whose answer came too late", counts.late),
+        (
+            "tidegate_store_requests_undone",
+            "Late requests of which units were given back",
+            counts.undone,
+        ),
+    ];
+    for (name, help, count) in numbers {
+        to.counter(name, help, [([], count)])?;
+    }
+    let overloaded = counts.local + counts.shed;
+    let without = [
+        ("unavailable", gate.degraded().saturating_sub(overloaded)),
+        ("overloaded_local", counts.local),
+        ("overloaded_shed", counts.shed),
+    ];
+    let without = without.map(|(cause, count)| ([("cause", cause)], count));
+    to.counter("tidegate_degraded_requests", "Requests decided without the store", without)
+}

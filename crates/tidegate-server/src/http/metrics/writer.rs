@@ -1,0 +1,81 @@
+//! Writes a family at a time: its description, and a series for each set of labels.
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Unit;
+use tidegate::Durations;
+
+/// Labels with their values.
+pub(super) type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
+
+pub(super) struct Writer<'a>(pub(super) DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    pub(super) fn counter<'l, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        each(&mut family, series, |one, count| {
+            one.encode_counter::<NoLabelSet, _, u64>(&count, None::<&Exemplar<_, _>>)
+        })
+    }
+
+    pub(super) fn gauge<'l, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        series: impl IntoIterator<Item = (Labels<'l, N>, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        each(&mut family, series, |one, value| one.encode_gauge(&value))
+    }
+
+    /// A histogram of seconds.
+    pub(super) fn durations<'l, const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl IntoIterator<Item = (Labels<'l, N>, Durations)>,
+    ) -> fmt::Result {
+        let kind = MetricType::Histogram;
+        let mut family = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), kind)?;
+        each(&mut family, series, |one, durations| {
+            let bound = |bound: Option<std::time::Duration>| {
+                bound.map_or(f64::MAX, |bound| bound.as_secs_f64())
+            };
+            let buckets: Vec<_> =
+                durations.buckets().map(|(most, count)| (bound(most), count)).collect();
+            let (sum, count) = (durations.sum().as_secs_f64(), durations.count());
+            one.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        })
+    }
+
+    /// Facts as labels.
+    pub(super) fn info<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: Labels<'static, N>,
+    ) -> fmt::Result {
+        let family = self.0.encode_descriptor(name, help, None, MetricType::Info)?;
+        prometheus_client::metrics::info::Info::new(labels.to_vec()).encode(family)
+    }
+}
+
+fn each<'l, const N: usize, T>(
+    family: &mut MetricEncoder<'_>,
+    series: impl IntoIterator<Item = (Labels<'l, N>, T)>,
+    write: impl Fn(&mut MetricEncoder<'_>, T) -> fmt::Result,
+) -> fmt::Result {
+    series.into_iter().try_for_each(|(labels, value)| match N {
+        0 => write(family, value),
+        _ => write(&mut family.encode_family(&labels)?, value),
+    })
+}

@@ -1,0 +1,123 @@
+//! `PUT /v1/rules`: another configuration, in the TOML of its file.
+
+use std::sync::Arc;
+
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
+use serde::Serialize;
+use tidegate_lab::diff::{Change, PolicyDiff};
+use tokio::task::spawn_blocking;
+
+use super::problem::{Kind, Problem};
+use super::{App, Bounds, Request, Response, answer, body};
+use crate::configuration::{Configuration, Proposal, Proposed, Refused};
+use crate::listener::{Peer, Secret, bearer};
+use crate::policy::Wrong;
+
+/// The most bytes of a configuration that is brought.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The answer to a change, or to a dry run.
+#[derive(Serialize)]
+struct Changed<'a> {
+    dry_run: bool,
+    added: usize,
+    changed: usize,
+    removed: usize,
+    /// The changes in words, one line for each.
+    text: String,
+    #[serde(flatten)]
+    diff: &'a PolicyDiff,
+}
+
+/// Puts the body in force, or with `?dry_run=1` answers what it would change.
+pub(super) async fn put(
+    app: &App,
+    configuration: Arc<Configuration>,
+    secret: Option<&Secret>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (who, is_dry_run) = match check(secret, &request) {
+        Ok(checked) => checked,
+        Err(problem) => {
+            Box::pin(body::pass_over(request, app.bounds)).await;
+            return Err(problem);
+        }
+    };
+    let expected = request.headers().get_all(IF_MATCH).iter();
+    let expected: Vec<_> = expected.map(|tags| String::from_utf8_lossy(tags.as_bytes())).collect();
+    let expected = (!expected.is_empty()).then(|| expected.join(","));
+    let bounds = Bounds { body_bytes: MOST_BYTES, ..app.bounds };
+    let (bytes, _held) = body::read_typed(request, bounds).await?;
+    let text = String::from_utf8(bytes.to_vec()).map_err(|_| {
+        Problem::new(
+            Kind::InvalidBody,
+            "the body is not UTF-8: expected the TOML of a configuration",
+        )
+    })?;
+    let proposal = Proposal { text, expected, is_dry_run, who };
+    let done = spawn_blocking(move || configuration.put(proposal)).await;
+    let proposed = done.map_err(|_| Problem::panicked())?.map_err(problem)?;
+    answered(&proposed, is_dry_run)
+}
+
+fn answered(Proposed { etag, diff }: &Proposed, dry_run: bool) -> Result<Response, Problem> {
+    let [added, changed, removed] =
+        [Change::Added, Change::Changed, Change::Removed].map(|change| diff.count(change));
+    let text = diff.to_string();
+    let mut response = answer::json(&Changed { dry_run, added, changed, removed, text, diff })?;
+    let etag = HeaderValue::from_str(etag);
+    response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
+    Ok(response)
+}
+
+/// Who asks, and whether for a dry run.
+fn check(secret: Option<&Secret>, request: &Request) -> Result<(String, bool), Problem> {
+    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
+    if secret.is_none() && !peer.has_certificate() && !peer.is_local() {
+        let detail = "a configuration is taken from this machine alone where neither a token nor a \
+                      certificate is asked for: see --admin-token-file and --tls-client-ca";
+        return Err(Problem::new(Kind::Forbidden, detail));
+    }
+    let is_dry_run = match request.uri().query() {
+        None => false,
+        Some("dry_run=1" | "dry_run=true") => true,
+        Some("dry_run=0" | "dry_run=false") => false,
+        Some(other) => {
+            let detail = format!("the query is {other:?}: expected none, or dry_run=1");
+            return Err(Problem::new(Kind::InvalidQuery, detail));
+        }
+    };
+    let given = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let given = given.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if !given.eq_ignore_ascii_case(b"application/toml") {
+        let detail = "expected the header field `content-type: application/toml` (curl: -H \
+                      'content-type: application/toml' --data-binary @rules.toml)";
+        return Err(Problem::new(Kind::UnsupportedMediaType, detail));
+    }
+    let token = request.headers().get(AUTHORIZATION);
+    let token = token.and_then(|said| secret?.number(bearer(said.as_bytes())?));
+    let token = token.map(|number| format!(", token {number}")).unwrap_or_default();
+    Ok((format!("{peer}{token}"), is_dry_run))
+}
+
+/// The problem of a configuration that was refused.
+fn problem(refused: Refused) -> Problem {
+    match refused {
+        Refused::Unconditional => Problem::new(
+            Kind::PreconditionRequired,
+            "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that no \
+             change of somebody else is overwritten",
+        ),
+        Refused::Stale(etag) => {
+            let detail = "the configuration in force has another `etag`: read GET /v1/rules again";
+            let problem = Problem::new(Kind::PreconditionFailed, detail);
+            match HeaderValue::from_str(&etag) {
+                Ok(etag) => problem.with(ETAG, etag),
+                Err(_) => problem,
+            }
+        }
+        Refused::Conflict(why) => Problem::new(Kind::Conflict, why),
+        Refused::Wrong(Wrong::Text(errors)) => Problem::of_configuration(&errors),
+        Refused::Wrong(wrong) => Problem::new(Kind::InvalidRules, wrong.to_string()),
+    }
+}

@@ -1,0 +1,42 @@
+//! The log line of a decision, at the level `debug`.
+
+use std::fmt;
+
+use tidegate::{Answer, Request};
+
+use super::Verb;
+use crate::counts::Outcome;
+
+/// Logs who decided a request of a rule's domain, and how; at `trace` also the entries of the request,
+/// which name the caller.
+#[cold]
+pub(super) fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
+    let reported = answer.reported();
+    let rule = reported.as_ref().map(|matched| matched.rule().name());
+    let entries = tracing::enabled!(tracing::Level::TRACE).then(|| Entries(request).to_string());
+    tracing::debug!(
+        verb = verb.name(),
+        domain = request.domain(),
+        rule,
+        outcome = Outcome::of(answer).name(),
+        is_degraded = answer.is_degraded(),
+        entries,
+        "decided"
+    );
+}
+
+/// The descriptors of a request: `user=ann, path=/a; ip=192.0.2.1`.
+struct Entries<'a>(&'a Request<'a>);
+
+impl fmt::Display for Entries<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, descriptor) in self.0.descriptors().iter().enumerate() {
+            f.write_str(if number == 0 { "" } else { "; " })?;
+            for (number, (name, value)) in descriptor.entries().iter().enumerate() {
+                let comma = if number == 0 { "" } else { ", " };
+                write!(f, "{comma}{name}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}

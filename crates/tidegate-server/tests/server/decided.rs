@@ -1,0 +1,93 @@
+//! The log of decisions: a line for each at every listener, and the same answers with it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+
+use crate::client::Client;
+use crate::grpc::{client, descriptor};
+use crate::process::Server;
+
+/// Two a day, which do not come back while a test runs.
+const RULES: &str = "[[rule]]\nname = \"two\"\ndomain = \"shop\"\nkey = [\"user\"]\n\
+                     algorithm = \"fixed_window\"\nlimit = 2\nwindow = \"366d\"\n";
+
+/// Part of every key.
+const CALLER: &str = "ann";
+
+/// Sends commands over RESP; returns the replies.
+fn over_resp(at: SocketAddr, commands: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.write_all(commands.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).unwrap();
+    replies
+}
+
+/// A reply or a body without the fields of time.
+fn timeless(text: &str) -> String {
+    text.split([',', '\r']).filter(|part| !part.contains("_us\":")).take(4).collect()
+}
+
+/// Asks at every listener three times, and a batch of three; returns the answers, and the log.
+async fn asked(level: &str) -> (Vec<String>, String) {
+    let server = Server::with_rules_and(RULES, &["--log-level", level, "--drain", "100ms"]);
+    let body =
+        |user: &str| format!("{{\"domain\":\"shop\",\"descriptor\":{{\"user\":\"{user}\"}}}}");
+    let mut answers = Vec::new();
+    for (user, http) in [("ann-1", Client::new(server.http)), ("ann-2", Client::http2(server.http))]
+    {
+        for _ in 0..3 {
+            let answer = http.check(&body(user)).await;
+            answers.push(format!("{} {}", answer.status, timeless(&answer.text)));
+        }
+    }
+    let batch = ["ann-3"; 3].map(body).join(",");
+    let batch = Client::new(server.http).check(&format!("[{batch}]")).await;
+    answers.push(format!("{} {}", batch.status, batch.text.matches("\"allowed\":true").count()));
+    for _ in 0..3 {
+        answers.push(timeless(&over_resp(server.resp, "TG.CHECK shop user ann-4\r\n")));
+    }
+    answers.push(over_resp(server.resp, "CL.THROTTLE ann-5 0 1 86400\r\n"));
+    let mut grpc = client(&server).await;
+    for _ in 0..3 {
+        let descriptors = vec![descriptor(&[("user", "ann-6")])];
+        let domain = "shop".to_owned();
+        let request = RateLimitRequest { domain, descriptors, hits_addend: 0 };
+        let reply = grpc.should_rate_limit(request).await.unwrap().into_inner();
+        answers.push(format!("grpc {}", reply.overall_code));
+    }
+    drop(grpc);
+    server.signal("TERM");
+    let (_, log) = server.end();
+    (answers, log)
+}
+
+#[tokio::test]
+async fn every_decision_has_a_line_at_debug_and_answers_are_the_same() {
+    let (answers, quiet) = asked("info").await;
+    assert!(!quiet.contains("decided"), "{quiet}");
+    for level in ["debug", "trace"] {
+        let (logged, log) = asked(level).await;
+        assert_eq!(logged, answers, "{level}");
+        let lines: Vec<_> = log
+            .lines()
+            .filter(|line| line.contains(" tidegate::limiters::decided: decided "))
+            .collect();
+        let of = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+        let named = "verb=\"check\" domain=\"shop\" rule=\"two\" outcome=";
+        // HTTP without and with hyper, a batch, RESP and gRPC: two of three are allowed at each.
+        let counted = (of(&format!("{named}\"allowed\"")), of(&format!("{named}\"refused\"")));
+        assert_eq!(counted, (10, 5), "{log}");
+        let throttled = log.lines().filter(|line| line.contains("domain=\"cl.throttle\"")).count();
+        assert_eq!(throttled, 1, "{log}");
+        // Only what hyper reads, HTTP/2 and batches, has a line of its own: other checks kept their path.
+        let by_hyper = log.lines().filter(|line| line.contains("routes: request ")).count();
+        assert_eq!(by_hyper, 4, "{log}");
+        let names_callers = lines.iter().any(|line| line.contains(CALLER));
+        assert_eq!(names_callers, level == "trace", "{log}");
+        assert!(level == "trace" || !log.contains(CALLER), "{log}");
+    }
+}

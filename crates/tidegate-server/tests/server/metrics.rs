@@ -1,0 +1,162 @@
+//! `GET /metrics`: what each listener and each rule counted, and who may read it.
+
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use serde_json::json;
+
+use crate::client::Client;
+use crate::grpc::{self, descriptor, request};
+use crate::process::Server;
+use crate::raw;
+
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+key = ["user"]
+algorithm = "fixed_window"
+limit = 2
+window = "365d"
+
+[[rule]]
+name = "tried"
+key = ["user"]
+algorithm = "fixed_window"
+limit = 1
+window = "365d"
+mode = "shadow"
+"#;
+
+/// The value of a series, by its name and labels as they are written.
+fn value(text: &str, series: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
+
+async fn metrics(server: &Server) -> String {
+    let answer = Client::new(server.admin).get("/metrics").await;
+    assert_eq!(answer.status, 200);
+    let kind = answer.header("content-type").unwrap();
+    assert!(kind.starts_with("application/openmetrics-text; version=1.0.0"), "{kind}");
+    assert!(answer.text.ends_with("# EOF\n"), "{}", answer.text);
+    answer.text
+}
+
+/// The numbers of requests of a listener: allowed, refused, never, errors, and how many were timed.
+async fn counted(server: &Server, listener: &str) -> [u64; 5] {
+    let text = metrics(server).await;
+    let of = |outcome: &str| {
+        let labels = format!(r#"{{listener="{listener}",outcome="{outcome}"}}"#);
+        value(&text, &format!("tidegate_requests_total{labels}")).unwrap()
+    };
+    let timed = format!(r#"tidegate_request_duration_seconds_count{{listener="{listener}"}}"#);
+    [of("allowed"), of("refused"), of("never"), of("error"), value(&text, &timed).unwrap()]
+}
+
+#[tokio::test]
+async fn each_way_over_http_counts_once() {
+    let server = Server::with_rules(RULES);
+    let ask = json!({"descriptor": {"user": "ada"}}).to_string();
+    for client in [Client::new(server.http), Client::http2(server.http)] {
+        assert_eq!(client.check(&ask).await.status, 200);
+    }
+    let client = Client::new(server.http);
+    assert_eq!(client.check(&ask).await.status, 429);
+    assert_eq!(client.post("/v1/peek", &ask).await.status, 429);
+    assert_eq!(client.check("{}").await.status, 400);
+    let never = json!({"descriptor": {"user": "bob"}, "cost": 3}).to_string();
+    let batch = format!("[{ask},{never}]");
+    assert_eq!(client.check(&batch).await.status, 200);
+    assert_eq!(counted(&server, "http").await, [2, 2, 1, 1, 4]);
+}
+
+#[tokio::test]
+async fn rules_count_their_decisions_and_keys() {
+    let server = Server::with_rules(RULES);
+    let client = Client::new(server.http);
+    for user in ["ada", "ada", "ada", "bob"] {
+        client.check(&json!({"descriptor": {"user": user}}).to_string()).await;
+    }
+    let text = metrics(&server).await;
+    let of = |rule: &str, outcome: &str| {
+        let labels = format!(r#"{{domain="default",rule="{rule}",outcome="{outcome}"}}"#);
+        value(&text, &format!("tidegate_rule_decisions_total{labels}"))
+    };
+    assert_eq!([of("per-user", "allowed"), of("per-user", "refused")], [Some(3), Some(1)]);
+    assert_eq!([of("tried", "shadow_allowed"), of("tried", "shadow_refused")], [Some(2), Some(2)]);
+    assert_eq!([of("per-user", "shadow_refused"), of("tried", "allowed")], [None, None]);
+    let keys = r#"tidegate_rule_keys{domain="default",rule="per-user"}"#;
+    assert_eq!(value(&text, keys), Some(2));
+    let bytes = r#"tidegate_rule_memory_bytes{domain="default",rule="per-user"}"#;
+    assert!(value(&text, bytes).unwrap() > 0);
+    assert!(!text.contains("ada"), "a caller is no label: {text}");
+}
+
+#[tokio::test]
+async fn commands_count_each_and_pings_do_not() {
+    let server = Server::with_rules(RULES);
+    let sent = "PING\r\nTG.CHECK default user ada\r\nTG.CHECK default user ada\r\n\
+                TG.CHECK default user ada\r\nTG.PEEK default user ada\r\nTG.CHECK default user\r\n\
+                CL.THROTTLE ada 0 1 86400 1\r\nCL.THROTTLE ada 0 1 86400 1\r\nQUIT\r\n";
+    let replies = raw::exchange(server.resp, sent).await;
+    assert!(!replies.is_empty());
+    assert_eq!(counted(&server, "resp").await, [3, 2, 0, 1, 5]);
+    let text = metrics(&server).await;
+    let accepted = r#"tidegate_connections_accepted_total{listener="resp"}"#;
+    assert_eq!(value(&text, accepted), Some(1));
+}
+
+#[tokio::test]
+async fn who_may_not_read_the_rules_may_not_read_the_metrics() {
+    let token = crate::process::config("sesame");
+    let file = token.path().to_str().unwrap();
+    let server = Server::with_rules_and(RULES, &["--token-file", file]);
+    let admin = Client::new(server.admin);
+    admin.get("/metrics").await.problem(401);
+    let allowed = admin.get_with("/metrics", &[("authorization", "Bearer sesame")]).await;
+    assert_eq!(allowed.status, 200);
+    let public = Client::new(server.http);
+    public.get_with("/metrics", &[("authorization", "Bearer sesame")]).await.problem(404);
+}
+
+#[tokio::test]
+async fn calls_of_a_proxy_count_each() {
+    let server = Server::with_rules(RULES);
+    let mut client = grpc::client(&server).await;
+    for _ in 0..3 {
+        let asked = request(vec![descriptor(&[("user", "ada")])]);
+        let asked = RateLimitRequest { domain: "default".to_owned(), ..asked };
+        client.should_rate_limit(asked).await.unwrap();
+    }
+    assert!(client.should_rate_limit(request(Vec::new())).await.is_err());
+    assert_eq!(counted(&server, "grpc").await, [2, 1, 0, 1, 3]);
+}
+
+#[tokio::test]
+async fn a_store_is_shown_with_its_calls_and_its_outage() {
+    let mut store = testkit::store::Server::start(&[], &[]);
+    let rules = format!("{RULES}[store]\nurl = \"redis://127.0.0.1:{}\"\n", store.port);
+    let mut server = Server::with_rules(&rules);
+    let client = Client::new(server.http);
+    let ask = json!({"descriptor": {"user": "ada"}}).to_string();
+    assert_eq!(client.check(&ask).await.status, 200);
+    let sent = "CL.THROTTLE ada 0 1 86400 1\r\nTG.CHECK default user bob\r\n\
+                TG.PEEK default user bob\r\nCL.THROTTLE ada 0 none 86400 1\r\nQUIT\r\n";
+    raw::exchange(server.resp, sent).await;
+    assert_eq!(counted(&server, "resp").await, [2, 0, 0, 1, 2], "commands that wait for it");
+    let text = metrics(&server).await;
+    let state = |text: &str, state: &str| {
+        value(text, &format!(r#"tidegate_store_state{{state="{state}"}}"#))
+    };
+    assert_eq!([state(&text, "available"), state(&text, "unavailable")], [Some(1), Some(0)]);
+    assert!(value(&text, "tidegate_store_call_duration_seconds_count").unwrap() > 0);
+    assert_eq!(value(&text, "tidegate_store_calls_under_way"), Some(0));
+    assert!(!text.contains("tidegate_rule_keys"), "its keys are in the store");
+    store.kill();
+    assert_eq!(client.check(&ask).await.status, 200);
+    let _ = server.logs("the store is unavailable");
+    let text = metrics(&server).await;
+    assert_eq!([state(&text, "available"), state(&text, "unavailable")], [Some(0), Some(1)]);
+    let degraded = r#"tidegate_degraded_requests_total{cause="unavailable"}"#;
+    assert_eq!(value(&text, degraded), Some(1));
+    let allowed =
+        r#"tidegate_rule_decisions_total{domain="default",rule="per-user",outcome="allowed"}"#;
+    assert_eq!(value(&text, allowed), Some(3));
+}

@@ -1,0 +1,217 @@
+//! Another configuration over the admin listener: in force and in the file, or neither.
+#![cfg(unix)]
+
+use std::fs::{self, Permissions};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use hyper::Method;
+
+use crate::client::Client;
+use crate::process::{BINARY, Server};
+use crate::reload::{folder, remaining, rules, serve};
+
+/// The tag of the configuration in force.
+async fn etag(admin: &Client) -> String {
+    admin.get("/v1/rules").await.header("etag").unwrap().to_owned()
+}
+
+fn text(file: &Path) -> String {
+    fs::read_to_string(file).unwrap()
+}
+
+#[tokio::test]
+async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
+    let (_folder, file) = folder(&rules(100));
+    let mut server = serve(&file, &[]);
+    let admin = Client::new(server.admin);
+    let first = etag(&admin).await;
+    let put = admin.put_rules("", &first, &rules(50)).await;
+    assert_eq!(put.status, 200, "{}", put.text);
+    let second = put.header("etag").unwrap().to_owned();
+    assert_eq!((put.json()["changed"].as_u64(), &put.json()["dry_run"]), (Some(1), &false.into()));
+    assert_eq!(put.json()["rules"][0]["fields"][0]["old"], "100/1d");
+    assert_eq!((remaining(&server).await, text(&file)), (50, rules(50)));
+    assert_eq!(etag(&admin).await, second);
+    let logged = server.logs("another configuration is in force");
+    assert!(logged.contains("PUT by 127.0.0.1:"), "{logged}");
+    for part in [first.trim_matches('"'), second.trim_matches('"'), "limit 100/1d -> 50/1d"] {
+        assert!(logged.contains(part), "{logged}");
+    }
+    // Another one by somebody who has not seen this one.
+    let stale = admin.put_rules("", &first, &rules(70)).await;
+    assert_eq!(stale.header("etag"), Some(&*second));
+    stale.problem(412);
+    admin.put_rules("", "", &rules(70)).await.problem(428);
+    assert_eq!((remaining(&server).await, text(&file)), (50, rules(50)));
+    assert_eq!(admin.put_rules("", "*", &rules(70)).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
+    let (_folder, file) = folder(&rules(100));
+    let server = serve(&file, &[]);
+    let admin = Client::new(server.admin);
+    let tag = etag(&admin).await;
+    let dry = admin.put_rules("?dry_run=1", "", &rules(50)).await;
+    let text_of = dry.json()["text"].as_str().unwrap().to_owned();
+    assert!(text_of.contains("limit 100/1d -> 50/1d; lower"), "{text_of}");
+    assert_eq!((dry.header("etag"), &dry.json()["dry_run"]), (Some(&*tag), &true.into()));
+    admin.put_rules("?dry_run=1", "\"other\"", &rules(50)).await.problem(412);
+    admin.put_rules("?dry_runs", &tag, &rules(50)).await.problem(400);
+    assert_eq!((remaining(&server).await, text(&file)), (100, rules(100)));
+    assert_eq!(etag(&admin).await, tag);
+}
+
+#[tokio::test]
+async fn every_mistake_of_a_body_is_listed_with_its_place() {
+    let (_folder, file) = folder(&rules(100));
+    let server = serve(&file, &[]);
+    let admin = Client::new(server.admin);
+    let wrong = format!("{}[server]\nhttp = \"nowhere\"\n", rules(1).replace("rate", "rite"));
+    for query in ["", "?dry_run=1"] {
+        let refused = admin.put_rules(query, &etag(&admin).await, &wrong).await;
+        refused.problem(400);
+        let problem = refused.json();
+        let places: Vec<_> = problem["mistakes"].as_array().unwrap().iter().collect();
+        assert!(places.len() >= 2, "{problem}");
+        assert!(places.iter().any(|one| one["line"] == 5 && one["column"] == 1), "{problem}");
+        assert!(places.iter().any(|one| one["line"] == 7 && one["column"] == 8), "{problem}");
+    }
+    let whole = format!("{}[server]\nhttp = \"off\"\ngrpc = \"off\"\nresp = \"off\"\n", rules(1));
+    let all_off = admin.put_rules("", "*", &whole).await;
+    // Flags of the command line open the listeners, so the file is sound here.
+    assert_eq!(all_off.status, 200, "{}", all_off.text);
+    let json = admin.send(Method::PUT, "/v1/rules", Some("application/json"), vec![b'{']).await;
+    json.problem(415);
+    let large = "#".repeat((1 << 20) + 1);
+    admin.put_rules("", "*", &large).await.problem(413);
+    assert_eq!(admin.send(Method::DELETE, "/v1/rules", None, Vec::new()).await.status, 405);
+}
+
+#[tokio::test]
+async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
+    let (folder, file) = folder(&rules(100));
+    let mut server = serve(&file, &["--no-watch"]);
+    let admin = Client::new(server.admin);
+    let conflict = async |expected: &str| {
+        let refused = admin.put_rules("", "*", &rules(50)).await;
+        assert!(refused.problem(409).contains(expected), "{}", refused.text);
+        assert_eq!(remaining(&server).await, 100);
+    };
+    fs::write(&file, rules(70)).unwrap();
+    conflict("its content is not what was loaded").await;
+    assert_eq!(text(&file), rules(70));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    conflict("rules.toml").await;
+    fs::remove_dir(&file).unwrap();
+    conflict("rules.toml").await;
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    server.logs("a configuration was refused");
+    let built_in = Server::with_example();
+    let refused = Client::new(built_in.admin).put_rules("", "*", &rules(1)).await;
+    assert!(refused.problem(409).contains("the rules are built in"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn a_folder_that_may_only_be_read_is_a_conflict() {
+    const NOBODY: u32 = 65_534;
+    let (folder, file) = folder(&rules(100));
+    let mut command = Command::new(BINARY);
+    if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+        // Permissions bind everybody else.
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).unwrap();
+    let server = Server::of(command, &["--config", file.to_str().unwrap()]);
+    let refused = Client::new(server.admin).put_rules("", "*", &rules(50)).await;
+    assert!(refused.problem(409).contains("denied"), "{}", refused.text);
+    assert_eq!((remaining(&server).await, text(&file)), (100, rules(100)));
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test]
+async fn of_two_servers_on_one_file_the_one_that_is_behind_writes_nothing() {
+    let (_folder, file) = folder(&rules(100));
+    let (one, two) = (serve(&file, &["--no-watch"]), serve(&file, &["--no-watch"]));
+    let put = async |server: &Server, limit| {
+        Client::new(server.admin).put_rules("", "*", &rules(limit)).await.status.as_u16()
+    };
+    assert_eq!(put(&one, 50).await, 200);
+    assert_eq!(put(&two, 70).await, 409);
+    let (this, that) = tokio::join!(put(&one, 51), put(&two, 71));
+    assert_eq!((this, that), (200, 409));
+    assert_eq!((text(&file), remaining(&two).await), (rules(51), 100));
+}
+
+#[tokio::test]
+async fn a_kill_in_the_middle_leaves_the_old_file_or_the_new_one_whole() {
+    let (_folder, file) = folder(&rules(1));
+    // Large enough that writing it takes a while.
+    let toml = |limit| format!("{}#{}\n", rules(limit), "x".repeat(200_000));
+    fs::write(&file, toml(1)).unwrap();
+    let (mut before, mut changed) = (1, 0);
+    for round in 0..24_u64 {
+        let server = serve(&file, &["--no-watch"]);
+        assert_eq!(remaining(&server).await, before);
+        let admin = Client::new(server.admin);
+        let put = tokio::spawn(async move {
+            for limit in 0.. {
+                let toml = toml(1_000 + 100 * round + limit % 100);
+                // It ends with the server.
+                admin.put_rules("", "*", &toml).await;
+            }
+        });
+        let watched = Client::new(server.admin);
+        while watched.get("/v1/rules").await.json()["reloads"]["succeeded"].as_u64()
+            < Some(round % 3)
+        {}
+        for _ in 0..=round {
+            let _ = watched.get("/healthz").await;
+        }
+        server.signal("KILL");
+        drop(server);
+        assert!(put.await.unwrap_err().is_panic());
+        let left = text(&file);
+        let limit: u64 =
+            left.split('"').nth(7).unwrap().split('/').next().unwrap().parse().unwrap();
+        assert_eq!(left, toml(limit), "round {round}");
+        changed += u64::from(limit != before);
+        before = limit;
+    }
+    assert!(changed > 0, "no change was ever made");
+}
+
+#[tokio::test]
+async fn beyond_loopback_a_change_needs_a_token_or_a_certificate() {
+    let Some(own) = own_address() else { return };
+    let (folder, file) = folder(&rules(100));
+    let at = format!("{own}:0");
+    let open = serve(&file, &["--admin", &at]);
+    let refused = Client::new(open.admin).put_rules("?dry_run=1", "*", &rules(50)).await;
+    assert!(refused.problem(403).contains("--admin-token-file"), "{}", refused.text);
+    let tokens = folder.path().join("tokens");
+    fs::write(&tokens, "first\nsecond").unwrap();
+    let mut kept = serve(&file, &["--admin", &at, "--token-file", tokens.to_str().unwrap()]);
+    let admin = Client::new(kept.admin);
+    admin.put_rules("", "*", &rules(50)).await.problem(401);
+    let put = admin.put_rules_as("*", &rules(50), "Bearer second").await;
+    assert_eq!(put.status, 200, "{}", put.text);
+    let logged = kept.logs("another configuration is in force");
+    assert!(logged.contains(&format!("PUT by {own}:")) && logged.contains(", token 2"), "{logged}");
+}
+
+/// An address of this machine that others could reach; `None` where it has none.
+fn own_address() -> Option<Ipv4Addr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    match socket.local_addr().ok()?.ip() {
+        std::net::IpAddr::V4(own) if !own.is_loopback() => Some(own),
+        _ => None,
+    }
+}

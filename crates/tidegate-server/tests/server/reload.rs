@@ -1,0 +1,224 @@
+//! The configuration is read again while the server decides: all of it or nothing.
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::process::{Server, run};
+
+const BODY: &str = r#"{"descriptor": {"user": "ada"}, "cost": 0}"#;
+
+/// One rule with this limit, for a day.
+pub(crate) fn rules(limit: u64) -> String {
+    format!(
+        "[[rule]]\nname = \"per-user\"\nkey = [\"user\"]\nalgorithm = \"sliding_log\"\n\
+         rate = \"{limit}/1d\"\n"
+    )
+}
+
+/// A folder with `rules.toml` in it.
+pub(crate) fn folder(toml: &str) -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("rules.toml");
+    fs::write(&file, toml).unwrap();
+    (folder, file)
+}
+
+pub(crate) fn serve(file: &Path, more: &[&str]) -> Server {
+    Server::with_arguments(&[&["--config", file.to_str().unwrap()], more].concat())
+}
+
+/// What is left to one user.
+pub(crate) async fn remaining(server: &Server) -> u64 {
+    Client::new(server.http).check(BODY).await.json()["remaining"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn sighup_puts_the_file_in_force_and_what_was_used_stays_used() {
+    let (_folder, file) = folder(&rules(100));
+    let mut server = serve(&file, &["--no-watch"]);
+    let admin = Client::new(server.admin);
+    let etag = |answer: crate::client::Answer| answer.header("etag").unwrap().to_owned();
+    let first = etag(admin.get("/v1/rules").await);
+    let used = Client::new(server.http).check(&BODY.replace(": 0", ": 30")).await;
+    assert_eq!(used.json()["remaining"], 70);
+    fs::write(&file, rules(50)).unwrap();
+    server.signal("HUP");
+    let logged = server.logs("another configuration is in force");
+    assert!(logged.contains("cause=SIGHUP") && logged.contains("changed=1"), "{logged}");
+    assert!(logged.contains("(each user): limit 100/1d -> 50/1d"), "{logged}");
+    assert!(logged.contains(first.trim_matches('"')), "{logged}");
+    assert_eq!(remaining(&server).await, 20);
+    let answer = admin.get("/v1/rules").await;
+    assert_eq!(
+        (&answer.json()["rules"][0]["limit"], &answer.json()["reloads"]["succeeded"]),
+        (&50.into(), &1.into())
+    );
+    assert_ne!(etag(answer), first);
+    server.signal("HUP");
+    server.logs("says what is in force already");
+    fs::write(&file, rules(100)).unwrap();
+    server.signal("HUP");
+    server.logs("another configuration is in force");
+    assert_eq!(etag(admin.get("/v1/rules").await), first, "equal texts have one tag");
+}
+
+#[tokio::test]
+async fn a_mistake_leaves_the_rules_in_force_and_is_logged_with_its_place() {
+    let (_folder, file) = folder(&rules(100));
+    let mut server = serve(&file, &["--no-watch"]);
+    fs::write(&file, rules(7).replace("rate", "rite")).unwrap();
+    server.signal("HUP");
+    server.logs("the configuration before stays");
+    let place = server.logs("rules.toml:5:1: ");
+    assert!(place.contains("did you mean `rate`?"), "{place}");
+    assert_eq!(remaining(&server).await, 100);
+    let reloads = Client::new(server.admin).get("/v1/rules").await.json()["reloads"].clone();
+    assert_eq!((&reloads["succeeded"], &reloads["failed"]), (&0.into(), &1.into()));
+    assert!(reloads["error"].as_str().unwrap().contains("rules.toml:5:1"), "{reloads}");
+    for (broken, expected) in [
+        (&(|| fs::remove_file(&file).unwrap()) as &dyn Fn(), "no such file"),
+        (&|| fs::create_dir(&file).unwrap(), "is a directory"),
+    ] {
+        broken();
+        server.signal("HUP");
+        server.logs(expected);
+        assert_eq!(remaining(&server).await, 100);
+    }
+    fs::remove_dir(&file).unwrap();
+    fs::write(&file, rules(8)).unwrap();
+    server.signal("HUP");
+    server.logs("another configuration is in force");
+    assert_eq!(remaining(&server).await, 8);
+}
+
+#[tokio::test]
+async fn a_file_that_is_renamed_linked_anew_or_half_written_is_seen() {
+    let (folder, file) = folder("");
+    fs::remove_file(&file).unwrap();
+    // As Kubernetes mounts a ConfigMap: a link to a file below a link to a folder.
+    for (name, limit) in [("one", 1), ("two", 2)] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("rules.toml"), rules(limit)).unwrap();
+    }
+    let at = |name: &str| folder.path().join(name);
+    symlink("one", at("data")).unwrap();
+    symlink("data/rules.toml", &file).unwrap();
+    let mut server = serve(&file, &[]);
+    assert_eq!(remaining(&server).await, 1);
+    symlink("two", at("data.new")).unwrap();
+    fs::rename(at("data.new"), at("data")).unwrap();
+    let logged = server.logs("another configuration is in force");
+    assert!(logged.contains("the file changed"), "{logged}");
+    assert_eq!(remaining(&server).await, 2);
+    // As an editor saves.
+    fs::write(at("saved"), rules(3)).unwrap();
+    fs::rename(at("saved"), &file).unwrap();
+    server.logs("another configuration is in force");
+    assert_eq!(remaining(&server).await, 3);
+    // A file that is being written, and rests half-written.
+    fs::write(&file, &rules(4)[..40]).unwrap();
+    server.logs("the configuration before stays");
+    fs::write(&file, rules(4)).unwrap();
+    server.logs("another configuration is in force");
+    assert_eq!(remaining(&server).await, 4);
+    let counts = Client::new(server.admin).get("/v1/rules").await.json()["reloads"].clone();
+    assert_eq!(
+        (&counts["succeeded"], &counts["failed"]),
+        (&3.into(), &1.into()),
+        "each content is tried once"
+    );
+}
+
+#[tokio::test]
+async fn what_needs_a_restart_is_named_and_everything_else_is_in_force() {
+    let (_folder, file) = folder(&rules(1));
+    let mut server = serve(&file, &["--no-watch"]);
+    let more = "[server]\ndrain = \"9s\"\nlog_level = \"debug\"\n\
+                [store]\nurl = \"redis://127.0.0.1:1\"\n";
+    for limit in [2, 3] {
+        fs::write(&file, format!("{}{more}", rules(limit))).unwrap();
+        server.signal("HUP");
+        let logged = server.logs("need a restart");
+        assert!(logged.contains("[server] drain") && !logged.contains("log_level"), "{logged}");
+        assert!(logged.contains("[store] url"), "as long as it was not restarted: {logged}");
+        assert_eq!(remaining(&server).await, limit);
+    }
+    let debug = server.logs("outcome=");
+    assert!(debug.contains("DEBUG"), "{debug}");
+}
+
+#[tokio::test]
+async fn tokens_are_read_again_and_kept_where_the_new_ones_are_broken() {
+    let (folder, file) = folder(&rules(9));
+    let tokens = folder.path().join("tokens");
+    fs::write(&tokens, "first").unwrap();
+    let mut server = serve(&file, &["--token-file", tokens.to_str().unwrap()]);
+    let client = Client::new(server.http);
+    let ask = async |said: &str| client.post_as("/v1/check", BODY, said).await.status.as_u16();
+    assert_eq!(ask("Bearer first").await, 200);
+    fs::write(&tokens, "second\nthird").unwrap();
+    server.signal("HUP");
+    server.logs("tokens are read again");
+    let said = [ask("Bearer first").await, ask("Bearer second").await, ask("Bearer third").await];
+    assert_eq!(said, [401, 200, 200]);
+    fs::write(&tokens, "not a token").unwrap();
+    server.signal("HUP");
+    let logged = server.logs("those read before stay in force");
+    assert!(logged.contains("line 1 is no token") && !logged.contains("not a token"), "{logged}");
+    assert_eq!(ask("Bearer second").await, 200);
+}
+
+#[test]
+fn a_difference_is_said_with_the_exit_codes_of_diff() {
+    let (folder, old) = folder(&rules(100));
+    let new = folder.path().join("new.toml");
+    fs::write(&new, format!("{}[server]\ndrain = \"9s\"\n", rules(50))).unwrap();
+    let diff = |new: &Path, more: &[&str]| {
+        let files = ["diff", old.to_str().unwrap(), new.to_str().unwrap()];
+        let output = run(&[&files, more].concat());
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(diff(&old, &[]), (Some(0), "no difference\n".to_owned()));
+    let (code, text) = diff(&new, &[]);
+    assert_eq!(code, Some(1));
+    assert!(text.starts_with("~ [server] drain: added: 9s; needs a restart\n"), "{text}");
+    assert!(text.ends_with("used stays used\nrules: 0 added, 1 changed, 0 removed\n"), "{text}");
+    let (code, json) = diff(&new, &["--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &json["is_same"]), (Some(1), &false.into()));
+    assert_eq!(json["rules"][0]["fields"][0]["new"], "50/1d");
+    fs::write(&new, "[[rule]]").unwrap();
+    assert_eq!(diff(&new, &[]).0, Some(2));
+    assert_eq!(diff(&folder.path().join("none"), &[]).0, Some(2));
+}
+
+#[tokio::test]
+async fn attempts_are_counted_and_a_stale_configuration_is_marked() {
+    let (_folder, file) = folder(&rules(1));
+    let mut server = serve(&file, &["--no-watch"]);
+    let client = Client::new(server.admin);
+    let values = async || {
+        let text = client.get("/metrics").await.text;
+        let value = |series: &str| -> Option<u64> {
+            text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+        };
+        let of = |outcome: &str| value(&format!("tidegate_reloads_total{{outcome=\"{outcome}\"}}"));
+        let last = value("tidegate_last_reload_seconds").is_some();
+        (of("succeeded"), of("failed"), value("tidegate_configuration_is_stale"), last)
+    };
+    assert_eq!(values().await, (Some(0), Some(0), Some(0), false));
+    for (text, expected) in [
+        ("[[rule]]".to_owned(), (Some(0), Some(1), Some(1), true)),
+        (rules(2), (Some(1), Some(1), Some(0), true)),
+    ] {
+        fs::write(&file, text).unwrap();
+        server.signal("HUP");
+        server.logs(if expected.0 == Some(0) { "can not be put in force" } else { "in force" });
+        assert_eq!(values().await, expected);
+    }
+}

@@ -1,0 +1,159 @@
+//! The limit changes every 100 ms while clients of every protocol ask: no request fails, and no unit is admitted beyond
+//! the limit in force.
+#![cfg(unix)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use tokio::task::{JoinSet, block_in_place};
+
+use crate::client::Client;
+use crate::process::Server;
+use crate::reload::{folder, rules, serve};
+use crate::store::Store;
+use crate::{grpc, reload};
+
+/// Changes of the limit in a run: more than the log has of other events in a minute.
+const CHANGES: u64 = 24;
+const CHANGES_OF_A_LONG_RUN: u64 = 200;
+const PAUSE: Duration = Duration::from_millis(100);
+/// What a raised limit has more than the one raised before.
+const STEP: u64 = 40;
+/// Clients of each protocol.
+const CLIENTS: usize = 2;
+
+/// What all clients see.
+#[derive(Default)]
+struct Shared {
+    /// Twice the number of changes, and one more while none is under way.
+    phase: AtomicU64,
+    /// The limit of the phase.
+    limit: AtomicU64,
+    /// Units that were admitted, by the answers that have arrived.
+    admitted: AtomicU64,
+    /// Answers that have arrived.
+    answered: AtomicU64,
+    /// The largest limit, once it is in force for good; 0 before.
+    last: AtomicU64,
+}
+
+impl Shared {
+    /// Notes an answer to a request that was sent in `began`; returns whether the client goes on.
+    fn note(&self, began: u64, allowed: bool) -> bool {
+        let is_last = self.last.load(SeqCst) > 0 && began == self.phase.load(SeqCst);
+        let admitted = self.admitted.fetch_add(u64::from(allowed), SeqCst) + u64::from(allowed);
+        let limit = self.limit.load(SeqCst);
+        self.answered.fetch_add(1, SeqCst);
+        let is_stable = began % 2 == 1 && began == self.phase.load(SeqCst);
+        assert!(!is_stable || !allowed || admitted <= limit, "{admitted} of {limit}");
+        allowed || !is_last
+    }
+}
+
+fn clients(server: &Server, shared: &Arc<Shared>) -> JoinSet<()> {
+    let mut all = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (http, seen) = (Client::new(server.http), Arc::clone(shared));
+        all.spawn(async move {
+            let body = r#"{"descriptor": {"user": "ada"}}"#;
+            loop {
+                let began = seen.phase.load(SeqCst);
+                let answer = http.check(body).await;
+                assert!([200, 429].contains(&answer.status.as_u16()), "{}", answer.text);
+                assert_eq!(answer.json()["degraded"], false, "{}", answer.text);
+                if !seen.note(began, answer.status == 200) {
+                    break;
+                }
+            }
+        });
+        let (at, seen) = (server.grpc, Arc::clone(shared));
+        all.spawn(async move {
+            let mut client = grpc::client_at(at).await;
+            loop {
+                let began = seen.phase.load(SeqCst);
+                let descriptors = vec![grpc::descriptor(&[("user", "ada")])];
+                let request =
+                    RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
+                let answer = client.should_rate_limit(request).await.unwrap().into_inner();
+                if !seen.note(began, answer.overall_code() == Code::Ok) {
+                    break;
+                }
+            }
+        });
+        let (at, seen) = (server.resp, Arc::clone(shared));
+        all.spawn(async move {
+            let client = redis::Client::open(format!("redis://{at}")).unwrap();
+            let mut connection = client.get_connection().unwrap();
+            loop {
+                let began = seen.phase.load(SeqCst);
+                let mut command = redis::cmd("TG.CHECK");
+                command.arg(&["default", "user", "ada"]);
+                let answer: HashMap<String, redis::Value> =
+                    block_in_place(|| command.query(&mut connection)).unwrap();
+                if !seen.note(began, answer["allowed"] == redis::Value::Int(1)) {
+                    break;
+                }
+            }
+        });
+    }
+    all
+}
+
+/// Changes the limit `changes` times, by turns over the network and by SIGHUP, and then raises it above all before.
+async fn run(store: &str, changes: u64) {
+    let toml = |limit| format!("{}{store}", rules(limit));
+    let (_folder, file) = folder(&toml(STEP));
+    let mut server = serve(&file, &["--no-watch"]);
+    let (admin, shared) = (Client::new(server.admin), Arc::new(Shared::default()));
+    shared.limit.store(STEP, SeqCst);
+    shared.phase.store(1, SeqCst);
+    let clients = clients(&server, &shared);
+    for change in 1..=changes {
+        tokio::time::sleep(PAUSE).await;
+        // Every other change takes back more than the one before has given.
+        let limit = if change % 2 == 0 { change * STEP } else { change * STEP / 2 };
+        shared.phase.fetch_add(1, SeqCst);
+        if change % 3 == 0 {
+            std::fs::write(&file, toml(limit)).unwrap();
+            server.signal("HUP");
+            server.logs("another configuration is in force");
+        } else {
+            let put = admin.put_rules("", "*", &toml(limit)).await;
+            assert_eq!(put.status, 200, "{}", put.text);
+            server.logs("another configuration is in force");
+        }
+        shared.limit.store(limit, SeqCst);
+        shared.phase.fetch_add(1, SeqCst);
+    }
+    let last = (changes + 1) * STEP;
+    shared.phase.fetch_add(1, SeqCst);
+    assert_eq!(admin.put_rules("", "*", &toml(last)).await.status, 200);
+    shared.limit.store(last, SeqCst);
+    shared.phase.fetch_add(1, SeqCst);
+    shared.last.store(last, SeqCst);
+    clients.join_all().await;
+    assert_eq!(shared.admitted.load(SeqCst), last, "each unit once, and none is lost");
+    assert!(shared.answered.load(SeqCst) > last);
+    assert_eq!(reload::remaining(&server).await, 0);
+    let counts = admin.get("/v1/rules").await.json()["reloads"].clone();
+    assert_eq!((&counts["succeeded"], &counts["failed"]), (&(changes + 1).into(), &0.into()));
+}
+
+fn changes() -> u64 {
+    if testkit::threads::long() { CHANGES_OF_A_LONG_RUN } else { CHANGES }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_changes_all_the_time_holds_over_every_protocol() {
+    run("", changes()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_changes_all_the_time_holds_over_a_store() {
+    let store = Store::start();
+    run(&format!("[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url()), changes()).await;
+}
