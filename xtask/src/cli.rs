@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Bench(bench::Args),
     /// Count measures of the code's structure: lines, types, circles of imports, public methods
     Count,
+    /// Draw every picture of the documents, each from a run of this build
+    Pictures,
 }
 
 /// The choice of steps for `cargo xtask test`.

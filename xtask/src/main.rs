@@ -8,6 +8,7 @@ mod cli;
 mod context;
 mod count;
 mod imports;
+mod pictures;
 mod process;
 mod runner;
 mod step;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Test(which) => runner::test(&which),
         Command::Bench(which) => bench::run(&which),
         Command::Count => count::run(),
+        Command::Pictures => pictures::run(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

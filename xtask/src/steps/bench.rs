@@ -1,7 +1,8 @@
-//! The bench step: checks the workspace of the benchmarks like the main one.
+//! The bench step: checks the workspace of the benchmarks like the main one, and the pages about its peers.
 
 use anyhow::Result;
 
+use super::programs::need_nginx;
 use super::{components, tests};
 use crate::bench::in_bench;
 use crate::context::Context;
@@ -16,6 +17,7 @@ const TEST: &[&str] = &["test", "--locked"];
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     components::need(context, "fmt", "rustfmt")?;
     components::need(context, "clippy", "clippy")?;
+    need_nginx()?;
     let mut failed = Vec::new();
     for (name, arguments) in [("format", FORMAT), ("clippy", LINT)] {
         if !succeeds(&mut in_bench(context, arguments))? {

@@ -80,7 +80,16 @@ mod tests {
         let context = Context::load().unwrap();
         let packages = context.metadata.packages.iter();
         let all: Vec<_> = packages.flat_map(examples).collect();
-        let known = ["axum", "connections", "outgoing", "payment", "plans", "thread_pool", "tonic"];
+        let known = [
+            "axum",
+            "connections",
+            "observers",
+            "outgoing",
+            "payment",
+            "plans",
+            "thread_pool",
+            "tonic",
+        ];
         for name in known {
             assert!(all.contains(&name), "{name} is not in {all:?}");
         }

@@ -25,6 +25,7 @@ const CONTAINERFILE: &str = "packaging/Containerfile";
 const KUBERNETES: &str = "packaging/kubernetes.yaml";
 const ENVOY: &str = "packaging/compose/envoy.yaml";
 const SERVICE: &str = "packaging/tidegate.service";
+const ALERTS: &str = "packaging/prometheus/alerts.yml";
 
 /// Asks a program that knows the format about each file.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
@@ -46,15 +47,21 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     hold(CONTAINERFILE, linter(&linters, "hadolint").arg(CONTAINERFILE))?;
     let mut proxy = Command::new(envoy(&context.tools()));
     hold(ENVOY, proxy.args(["--mode", "validate", "--log-level", "warning", "-c", ENVOY]))?;
-    let remark = match service(&root)? {
-        None => format!("{SERVICE} was not checked: there is no systemd-analyze"),
-        Some(errors) if errors.is_empty() => String::new(),
+    let mut unchecked = Vec::new();
+    let promtool = || Command::new("promtool");
+    match answers(promtool().arg("--version")) {
+        true => hold(ALERTS, promtool().args(["check", "rules", ALERTS]))?,
+        false => unchecked.push(format!("{ALERTS} was not checked: there is no promtool")),
+    }
+    match service(&root)? {
+        None => unchecked.push(format!("{SERVICE} was not checked: there is no systemd-analyze")),
+        Some(errors) if errors.is_empty() => {}
         Some(errors) => {
             println!("{errors}");
             failed.push(SERVICE.to_owned());
-            String::new()
         }
-    };
+    }
+    let remark = unchecked.join("; ");
     Ok(if failed.is_empty() { Outcome::Passed(remark) } else { Outcome::from_failures(&failed) })
 }
 

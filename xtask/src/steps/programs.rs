@@ -33,6 +33,19 @@ const ENVOY: &str = "1.40.0";
 const PIP: Program =
     Program { name: "python3 -m pip", answers_to: "--version", package: "python3-pip" };
 
+/// The proxy whose limits the page about migrating from it is held against.
+const NGINX: Program = Program { name: "nginx", answers_to: "-v", package: "nginx-light" };
+
+/// Makes sure that nginx is installed, with apt-get if necessary.
+///
+/// # Errors
+///
+/// Returns an error if it is missing and cannot be added; the message says what to do.
+pub(super) fn need_nginx() -> Result<()> {
+    let works = || answers(Command::new(NGINX.name).arg(NGINX.answers_to));
+    ensure(&NGINX, works, || add(NGINX.package))
+}
+
 /// Makes sure that all are installed, with apt-get and pip if necessary.
 ///
 /// # Errors
