@@ -7,6 +7,19 @@ use core::time::Duration;
 use crate::time::Micros;
 
 /// The bare answer to one request, without the values of a [`Decision`].
+///
+/// ```
+/// use tidegate_core::Verdict;
+///
+/// fn status(verdict: Verdict) -> u16 {
+///     match verdict {
+///         Verdict::Allow => 200,
+///         Verdict::Deny => 429,
+///         Verdict::Never => 422,
+///     }
+/// }
+/// assert_eq!(status(Verdict::Deny), 429);
+/// ```
 #[must_use = "a request goes on even if it was refused, unless the verdict is looked at"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -45,6 +58,20 @@ pub enum Outcome {
 }
 
 /// The decision about one request, with its values as of that instant.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::{Decision, Verdict};
+///
+/// /// What a client is told.
+/// fn tell(decision: &Decision) -> String {
+///     match (decision.verdict(), decision.retry_after()) {
+///         (Verdict::Allow, _) => format!("{} of {} left", decision.remaining, decision.limit),
+///         (_, Some(wait)) => format!("come back in {wait:?}"),
+///         (_, None) => String::from("never"),
+///     }
+/// }
+/// ```
 #[must_use = "a request goes on even if it was refused, unless the decision is looked at"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {

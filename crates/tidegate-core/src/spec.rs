@@ -26,6 +26,13 @@ pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
 pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 
 /// How many units a rule allows.
+///
+/// ```
+/// use tidegate_core::{AlgorithmKind, Limit, Spec};
+///
+/// assert_eq!(Spec::per_second(50).limit, Limit::Units(50));
+/// assert_eq!(Spec::unlimited(AlgorithmKind::TokenBucket).limit, Limit::Unlimited);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// Everything is admitted and nothing is counted; written -1.

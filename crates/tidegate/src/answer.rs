@@ -73,6 +73,20 @@ impl Rules<'_> {
 }
 
 /// One rule's part in an answer, borrowed from it.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec};
+///
+/// let rules = vec![RuleSpec::new("per-user", "5/m").key(["user"]), RuleSpec::new("all", "100/m")];
+/// let gate = Gate::new(Policy::new(rules)?);
+/// let answer = gate.check(&[("user", "ada")]);
+/// let left: Vec<_> = answer
+///     .enforced()
+///     .map(|matched| (matched.rule().name(), matched.decision().remaining))
+///     .collect();
+/// assert_eq!(left, [("per-user", 4), ("all", 99)]);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'a> {
     pub(crate) rule: &'a PolicyRule,

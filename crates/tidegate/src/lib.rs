@@ -58,10 +58,18 @@
 //! | `tower` | `tower`, a layer; turns on `headers` and `tokio` |
 //! | `metrics`, `tracing` | `MetricsObserver` and `TracingObserver`, counts and events of decisions for these facades |
 //! | `axum`, `tonic` | the layer finds the peer's address there; turn on `tower` |
+//! | `reqwest` | the layer is a middleware of reqwest's clients; turns on `tower` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// The examples of the pages, as tests: a page with code is an entry here (`cargo xtask test --only house`).
-#[cfg(all(doctest, feature = "axum", feature = "config", feature = "redis", feature = "tonic"))]
+#[cfg(all(
+    doctest,
+    feature = "axum",
+    feature = "config",
+    feature = "redis",
+    feature = "reqwest",
+    feature = "tonic"
+))]
 mod pages {
     macro_rules! pages {
         ($($name:ident $path:literal)*) => {

@@ -88,18 +88,19 @@ enum Descriptors<'a> {
 
 /// A request to the gate: every rule that matches any of the descriptors must admit it.
 ///
-/// A domain and pairs are a request of one descriptor that costs one unit; pairs alone are one in the default domain.
-/// The verbs of a gate take whatever is a request.
+/// A domain and pairs are a request of one descriptor that costs one unit, and a domain and a [`Descriptor`] one of its
+/// cost; without a domain it is the default one. The verbs of a gate take whatever is a request.
 ///
 /// ```
-/// use tidegate::{Gate, Policy, Request, RuleSpec};
+/// use tidegate::{Descriptor, Gate, Policy, Request, RuleSpec};
 ///
 /// let gate = Gate::new(Policy::new(vec![
-///     RuleSpec::new("per-user", "2/h").key(["user"]),
+///     RuleSpec::new("per-user", "5/h").key(["user"]),
 ///     RuleSpec::new("per-channel", "100/s").in_domain("pay").key(["channel"]),
 /// ])?);
 /// assert!(gate.check(("pay", &[("channel", "alipay"), ("user", "ada")])).is_allowed());
 /// assert!(gate.check(&[("user", "ada")]).is_allowed());
+/// assert!(gate.check(Descriptor::new(&[("user", "ada")]).cost(3)).is_allowed());
 /// assert_eq!(gate.available(&Request::from(&[("user", "ada")])), 1);
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
@@ -178,8 +179,19 @@ impl<'a, const N: usize> From<(&'a str, &'a [(&'a str, &'a str); N])> for Reques
 
 impl<'a> From<(&'a str, &'a [(&'a str, &'a str)])> for Request<'a> {
     fn from((domain, entries): (&'a str, &'a [(&'a str, &'a str)])) -> Self {
-        let descriptors = Descriptors::One(Descriptor::new(entries));
-        Self { descriptors, ..Self::new(domain, &[]) }
+        Self::from((domain, Descriptor::new(entries)))
+    }
+}
+
+impl<'a> From<(&'a str, Descriptor<'a>)> for Request<'a> {
+    fn from((domain, descriptor): (&'a str, Descriptor<'a>)) -> Self {
+        Self { descriptors: Descriptors::One(descriptor), ..Self::new(domain, &[]) }
+    }
+}
+
+impl<'a> From<Descriptor<'a>> for Request<'a> {
+    fn from(descriptor: Descriptor<'a>) -> Self {
+        Self::from((Self::DEFAULT_DOMAIN, descriptor))
     }
 }
 

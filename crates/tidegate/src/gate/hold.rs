@@ -38,14 +38,12 @@ impl<C: Clock> Gate<C> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec};
     ///
     /// // Only failed logins count.
     /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(900));
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("logins", spec).key(["user"])])?);
-    /// let entries = [("user", "ada")];
-    /// let descriptors = [Descriptor::new(&entries)];
-    /// let login = |is_right: bool| match gate.hold(&Request::new("default", &descriptors)) {
+    /// let login = |is_right: bool| match gate.hold(&[("user", "ada")]) {
     ///     Ok(charge) if is_right => {
     ///         charge.release();
     ///         "welcome"
@@ -63,17 +61,21 @@ impl<C: Clock> Gate<C> {
     ///
     /// # Errors
     /// Returns the answer that refuses; nothing is taken.
-    pub fn hold<'a>(&'a self, request: &Request<'a>) -> Result<Charge<'a, C>, Answer<'a>> {
+    pub fn hold<'a>(
+        &'a self,
+        request: impl Into<Request<'a>>,
+    ) -> Result<Charge<'a, C>, Answer<'a>> {
+        let request = request.into();
         self.charge(request, self.check(request))
     }
 
     fn charge<'a>(
         &'a self,
-        request: &Request<'a>,
+        request: Request<'a>,
         answer: Answer<'a>,
     ) -> Result<Charge<'a, C>, Answer<'a>> {
         match answer.is_allowed() {
-            true => Ok(Charge { gate: self, request: *request, answer }),
+            true => Ok(Charge { gate: self, request, answer }),
             false => Err(answer),
         }
     }
@@ -100,8 +102,9 @@ impl<C: Timer> Gate<C> {
     /// Returns the answer that refuses; nothing is taken.
     pub async fn hold_in_turn<'a>(
         &'a self,
-        request: &Request<'a>,
+        request: impl Into<Request<'a>>,
     ) -> Result<Charge<'a, C>, Answer<'a>> {
+        let request = request.into();
         self.charge(request, self.acquire(request).await)
     }
 }
@@ -113,8 +116,9 @@ impl<C: Park> Gate<C> {
     /// Returns the answer that refuses; nothing is taken.
     pub fn hold_in_turn_blocking<'a>(
         &'a self,
-        request: &Request<'a>,
+        request: impl Into<Request<'a>>,
     ) -> Result<Charge<'a, C>, Answer<'a>> {
+        let request = request.into();
         self.charge(request, self.acquire_blocking(request))
     }
 }

@@ -13,6 +13,12 @@
 /// A peek, or a cost of 0, reports for such a key what a request would get. A refund gives nothing back to the
 /// overflow limiter: the key may have taken nothing there, or long ago, and the refund would give the other keys more
 /// than the limit. A reservation records where it was taken, so settling it does give back there.
+///
+/// ```
+/// use tidegate::{OnFull, RuleSpec};
+///
+/// let per_user = RuleSpec::new("per-user", "10/s").key(["user"]).max_keys(1_000_000, OnFull::Refuse);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
     /// The key shares one limiter of the rule with all others without room.

@@ -88,6 +88,16 @@ impl Overrides {
 }
 
 /// A rule of a policy, checked. A clone shares everything with it.
+///
+/// ```
+/// use tidegate::{Mode, Policy, RuleSpec};
+///
+/// let policy = Policy::new(vec![RuleSpec::new("login", "5/m").mode(Mode::Shadow)])?;
+/// for rule in policy.rules() {
+///     println!("{} of {}: {:?}", rule.name(), rule.domain(), rule.mode());
+/// }
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
     checked: Arc<Checked>,

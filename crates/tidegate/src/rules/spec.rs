@@ -27,6 +27,18 @@ pub(crate) const DEDUPE_EXPECTED: &str = "a length of time such as \"10s\", from
 const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
 /// The effect of a rule's decision on a request.
+///
+/// ```
+/// use tidegate::{Gate, Mode, Policy, RuleSpec};
+///
+/// let tried = RuleSpec::new("tried", "1/h").mode(Mode::Shadow);
+/// let gate = Gate::new(Policy::new(vec![tried])?);
+/// assert!(gate.admits(&[("user", "ada")]));
+/// let second = gate.check(&[("user", "ada")]);
+/// assert!(second.is_allowed());
+/// assert!(second.shadow().all(|matched| !matched.decision().is_allowed()));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The rule refuses what does not fit.
@@ -64,6 +76,18 @@ pub enum OnExcess {
 }
 
 /// The way in which a rule's limiters learn the usage of a request.
+///
+/// ```
+/// use tidegate::{Descriptor, Gate, Policy, RuleSpec, Usage};
+///
+/// let tokens = RuleSpec::new("tokens", "1000/h").key(["user"]).usage(Usage::Reported);
+/// let gate = Gate::new(Policy::new(vec![tokens])?);
+/// let ada = Descriptor::new(&[("user", "ada")]);
+/// assert!(gate.admits(ada.cost(0)), "a question before the work");
+/// let _ = gate.check(ada.cost(1300)); // what it did cost
+/// assert!(!gate.admits(ada.cost(0)));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Usage {
     /// A request has a cost, and takes it if it is admitted.
@@ -80,6 +104,12 @@ pub enum Usage {
 ///
 /// A store is *unavailable* if it does not answer. It is *overloaded* if it answers, but cannot decide a request in
 /// time: load must not open a limit, so `Open` then acts as `Local`.
+///
+/// ```
+/// use tidegate::{OnStoreError, RuleSpec};
+///
+/// let payments = RuleSpec::new("payments", "10/s").key(["user"]).on_store_error(OnStoreError::Closed);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreError {
     /// Admits while the store is unavailable, and acts as `Local` while the store is overloaded.

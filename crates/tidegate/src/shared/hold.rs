@@ -52,7 +52,11 @@ impl SharedGate {
     ///
     /// # Errors
     /// The answer that refuses; nothing is taken.
-    pub async fn hold<'a>(&'a self, request: &Request<'a>) -> Result<SharedCharge<'a>, Answer<'a>> {
+    pub async fn hold<'a>(
+        &'a self,
+        request: impl Into<Request<'a>>,
+    ) -> Result<SharedCharge<'a>, Answer<'a>> {
+        let request = request.into();
         self.charge(request, self.check(request).await)
     }
 
@@ -73,18 +77,19 @@ impl SharedGate {
     /// The answer that refuses; nothing is taken.
     pub async fn hold_in_turn<'a>(
         &'a self,
-        request: &Request<'a>,
+        request: impl Into<Request<'a>>,
     ) -> Result<SharedCharge<'a>, Answer<'a>> {
+        let request = request.into();
         self.charge(request, self.acquire(request).await)
     }
 
     fn charge<'a>(
         &'a self,
-        request: &Request<'a>,
+        request: Request<'a>,
         answer: Answer<'a>,
     ) -> Result<SharedCharge<'a>, Answer<'a>> {
         match answer.is_allowed() {
-            true => Ok(SharedCharge { gate: self, request: *request, answer }),
+            true => Ok(SharedCharge { gate: self, request, answer }),
             false => Err(answer),
         }
     }

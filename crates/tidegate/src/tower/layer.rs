@@ -107,6 +107,11 @@ impl RateLimitLayer {
         Self { plan: Arc::new(Plan::new(decider, entries)) }
     }
 
+    #[cfg(feature = "reqwest")]
+    pub(super) const fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
     fn plan_mut(&mut self) -> &mut Plan {
         Arc::make_mut(&mut self.plan)
     }

@@ -60,6 +60,21 @@ impl Reason {
 }
 
 /// A refusal with all its data, owned. It is also left in the extensions of the response.
+///
+/// ```
+/// use tidegate::tower::{RateLimitLayer, Reason};
+///
+/// let layer = RateLimitLayer::per_ip("60/m")?.on_refused(|refusal, _| {
+///     let text = match (refusal.reason(), refusal.retry_after()) {
+///         (Reason::Limit, Some(wait)) => format!("come back in {wait:?}"),
+///         (reason, _) => format!("{reason:?}"),
+///     };
+///     let mut response = http::Response::new(text.into());
+///     *response.status_mut() = refusal.status();
+///     response
+/// });
+/// # Ok::<(), tidegate::RuleErrors>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Refusal {
     reason: Reason,

@@ -7,6 +7,8 @@ mod holding;
 #[cfg(feature = "axum")]
 mod in_axum;
 mod in_hyper;
+#[cfg(feature = "reqwest")]
+mod in_reqwest;
 #[cfg(feature = "tonic")]
 mod in_tonic;
 mod outcome;
