@@ -32,7 +32,7 @@ pub(crate) fn architecture() -> String {
         ("Your service", "", "HTTP", "8080"),
         ("Envoy", "", "gRPC", "8081"),
         ("Redis clients", "", "RESP", "6380"),
-        ("Operators", "", "Admin", "9090"),
+        ("Operators", "", "Admin", "8082"),
         ("A program in Rust", "library, tower layer", "", ""),
         ("An access log", "replay, compare", "", ""),
     ];
