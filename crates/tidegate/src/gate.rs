@@ -183,7 +183,8 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
-    /// of limiters.
+    /// of limiters. Nothing counts as used then: a bucket that begins with fewer tokens
+    /// ([`Spec::initial`](crate::Spec::initial)) is full.
     pub fn reset<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         self.forget(&request.into())
     }
@@ -193,7 +194,7 @@ impl<C: Clock> Gate<C> {
         let (_, met) = self.memory.ask(|generation| {
             let met = self.met_at_all(generation, request);
             self.front.bans.lift(&met, |met| met.fingerprint);
-            self.memory.forget(generation, &met, self.clock.now())?;
+            self.memory.reset(generation, &met, &self.clock)?;
             Ok(met)
         });
         self.wake(&met);

@@ -130,8 +130,8 @@ impl SharedGate {
     }
 
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns
-    /// their number. Bans of their keys in this process are lifted first. Remembered answers stay: see
-    /// [`Request::with_id`].
+    /// their number. Nothing counts as used then: a bucket that begins with fewer tokens is full. Bans of their keys
+    /// in this process are lifted first. Remembered answers stay: see [`Request::with_id`].
     ///
     /// # Errors
     /// The store did not reply. Whether they were reset is known only if nothing was sent.
@@ -145,17 +145,37 @@ impl SharedGate {
         let met = self.met_at_all(&store, request);
         self.lift_bans(&met);
         self.fallback.forget(&store.generation, &met);
+        let deadline = self.client.deadline();
+        if met.iter().any(|met| met.begins_in_use(store.policy())) {
+            self.give_all_back(&store, &met, deadline).await?;
+            return Ok(met.len());
+        }
         let parts = store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
         if slots.is_empty() && !met.is_empty() {
             slots.push(met.iter().map(|met| met.fingerprint.clone()).collect());
         }
-        let deadline = self.client.deadline();
         for keys in slots {
             let (script, keys) = Call::reset(keys);
             self.client.run(&script, &keys, &[], deadline).await?;
         }
         self.wake(&met);
         Ok(met.len())
+    }
+
+    /// Resets limiters of which one would begin with units in use if it were forgotten: each exists then, and
+    /// everything is given back.
+    async fn give_all_back(
+        &self,
+        store: &Store,
+        met: &[KeyAsk],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        for met in met.iter().filter(|met| met.begins_in_use(store.policy())) {
+            let ask = StepArgs::new(Step::Ask, Origin::default());
+            store.step_until(&[met.costing(0)], ask, deadline).await?;
+        }
+        let all = met.iter().map(|met| (met.costing(u64::MAX), 0)).collect();
+        self.settle_all(store, &ToSettle::of(all), true, deadline).await.map(drop)
     }
 }

@@ -5,7 +5,7 @@ use tidegate::{AlgorithmKind, Descriptor, Limit, Mode, OverrideSpec, Request, Ru
 
 use crate::kit::every_gate;
 use crate::subjects::gates::{admitted, ask, left, seen};
-use crate::subjects::{Case, Store, per_day};
+use crate::subjects::{Case, DAY, Store, per_day};
 
 every_gate! {
     all_rules_admit_or_none_is_charged,
@@ -14,6 +14,7 @@ every_gate! {
     rules_and_domains_share_no_limiter,
     a_shadow_rule_counts_and_refuses_nobody,
     an_unlimited_rule_reports_nothing,
+    a_reset_fills_a_bucket_that_begins_empty,
     the_first_override_whose_entries_are_equal_holds,
     a_request_is_settled_with_every_limiter_it_matches,
     what_is_available_is_what_the_tightest_limit_has_left,
@@ -79,6 +80,26 @@ fn rules_and_domains_share_no_limiter(case: &Case<'_, dyn Store>) {
     assert_eq!(seen(gate.as_ref(), ADA), [3, 8]);
     let reset = ask(&[(ADA, 1)], |request| gate.reset(request));
     assert_eq!((reset, seen(gate.as_ref(), ADA)), (2, vec![4, 9]));
+}
+
+/// A reset once made the bucket as a new one, which is empty.
+fn a_reset_fills_a_bucket_that_begins_empty(case: &Case<'_, dyn Store>) {
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 20, DAY);
+    spec.initial = Some(0);
+    let gate = case.gate([
+        RuleSpec::new("all", spec).across_slots(),
+        case.rule("one", 6).key(["user"]).across_slots(),
+    ]);
+    let reset = || ask(&[(ADA, 1)], |request| gate.reset(request));
+    assert_eq!(
+        (reset(), seen(gate.as_ref(), ADA)),
+        (2, vec![20, 6]),
+        "also before its first request"
+    );
+    assert!(ask(&[(ADA, 6)], |request| gate.admits(request)));
+    assert_eq!(seen(gate.as_ref(), ADA), [14, 0]);
+    assert_eq!((reset(), seen(gate.as_ref(), ADA)), (2, vec![20, 6]));
+    assert_eq!(admitted(gate.as_ref(), ADA), 6);
 }
 
 fn a_shadow_rule_counts_and_refuses_nobody(case: &Case<'_, dyn Store>) {
