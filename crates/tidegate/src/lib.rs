@@ -121,6 +121,7 @@ pub use answer::{Answer, Matched};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
+pub use frontend::Taken;
 pub use gate::{Charge, Gate};
 pub use jitter::Jitter;
 pub use key::{Encoding, Key};
