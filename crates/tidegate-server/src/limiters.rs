@@ -3,6 +3,8 @@
 
 mod decided;
 mod events;
+mod reservations;
+mod reserve;
 
 use std::future::pending;
 use std::sync::Arc;
@@ -20,6 +22,9 @@ use crate::listener::source;
 use crate::stop::Stop;
 use events::Events;
 pub(crate) use events::Standing;
+use reservations::Reservations;
+pub(crate) use reservations::{Full, LONGEST_LIFE, Settled, Settling, USUAL_LIFE, Unsettled};
+pub(crate) use reserve::Reserved;
 
 /// All limiters of the policy in force.
 ///
@@ -36,7 +41,11 @@ pub(crate) struct Limiters {
     rule_counts: Arc<RuleCounts>,
     /// What the listeners did that ask them.
     counts: Counts,
+    reservations: Reservations,
 }
+
+/// The memory of reservations if no setting says another.
+pub(crate) const USUAL_RESERVATION_BYTES: usize = 64 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -71,22 +80,32 @@ impl Limiters {
         match policy.store().cloned() {
             None => Ok(Self::here(Gate::new(policy))),
             Some(store) => {
-                let lets_wait = lets_wait(&policy).into();
+                let lets_wait = lets_wait(&policy);
                 let events = Arc::new(Events::of(&store.url));
                 let rule_counts = Arc::new(RuleCounts::new());
                 let gate = shared(policy, store, &events)?.with_observer(rule_counts.clone());
-                let store = Store::Shared(Box::new(gate), events);
-                Ok(Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() })
+                Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, rule_counts))
             }
+        }
+    }
+
+    fn over(store: Store, lets_wait: bool, rule_counts: Arc<RuleCounts>) -> Self {
+        Self {
+            store,
+            lets_wait: lets_wait.into(),
+            stop: None,
+            rule_counts,
+            counts: Counts::default(),
+            reservations: Reservations::new(USUAL_RESERVATION_BYTES),
         }
     }
 
     /// The limiters of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
-        let lets_wait = lets_wait(&gate.policy()).into();
+        let lets_wait = lets_wait(&gate.policy());
         let rule_counts = Arc::new(RuleCounts::new());
         let store = Store::Memory(Box::new(gate.with_observer(rule_counts.clone())));
-        Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() }
+        Self::over(store, lets_wait, rule_counts)
     }
 
     /// Limiters in this process that panic after deciding a request of the domain `panics`.
@@ -101,6 +120,11 @@ impl Limiters {
     /// Ends waits when `stop` refuses them.
     pub(crate) fn until(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// Gives reservations so many bytes of memory.
+    pub(crate) fn with_reservation_bytes(self, bytes: usize) -> Self {
+        Self { reservations: Reservations::new(bytes), ..self }
     }
 
     /// The gate over a store, if the limiters live in one.

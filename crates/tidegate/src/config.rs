@@ -99,6 +99,7 @@ mod vocabulary;
 pub use diagnostic::{ConfigError, ConfigErrors};
 pub use load::{load, load_with, read_text};
 pub use section::{Section, SectionKind, SectionValues};
+pub use size::parse_size;
 pub use tidegate_core::ValueError;
 #[doc(hidden)]
 pub use tidegate_core::text::{HIDDEN, shown, without_credentials};

@@ -114,8 +114,9 @@ impl Decider {
 
 fn no_refunds() -> Status {
     Status::permission_denied(
-        "a descriptor gives hits back (is_negative_hits): expected none where the server runs with \
-         --no-grpc-refunds; the admin listener takes refunds (POST /v1/refund)",
+        "a descriptor gives hits back (is_negative_hits), and `grpc-refund` is not among the verbs of this \
+         listener: expected a server whose `public_verbs` (--public-verbs) has it, or the admin listener (POST \
+         /v1/refund)",
     )
 }
 

@@ -83,10 +83,19 @@ impl Mistake {
     }
 }
 
-/// Writes the values of an answer under the names that they have over HTTP.
 fn write_answer(answer: &Answer<'_>, reply: &mut Reply<'_>) {
-    let (decision, flags) = (DecisionLine::from(answer), flags::of(answer));
-    reply.map(7 + flags.len());
+    write_line(&DecisionLine::from(answer), flags::of(answer), 0, reply);
+}
+
+/// Writes values under the names that they have over HTTP, in a map with room for `more`.
+#[inline]
+pub(super) fn write_line(
+    decision: &DecisionLine<'_>,
+    flags: [(&'static str, bool); 4],
+    more: usize,
+    reply: &mut Reply<'_>,
+) {
+    reply.map(7 + flags.len() + more);
     reply.text("allowed");
     reply.boolean(decision.allowed);
     reply.text("rule");
