@@ -89,6 +89,9 @@ fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b
     let written = DecisionLine::from(answer).write(body);
     let mut fields = written.map_err(|error| unwritable(&error))?;
     flags::of(answer).into_iter().for_each(|(name, is)| fields.flag(name, is));
+    if answer.is_near() {
+        fields.flag("near", true);
+    }
     let mut shadow = answer.shadow().peekable();
     if shadow.peek().is_some() {
         let shadow: Vec<_> = shadow.map(Shadow::from).collect();

@@ -1,15 +1,13 @@
 //! `TG.RESERVE` and `TG.SETTLE`: units for work whose cost is known only afterwards.
 
 use tidegate::MAX_COST;
-use tidegate::json::DecisionLine;
 
 use super::args::{Args, integer};
-use super::check::write_line;
+use super::check::{write_answer, write_line};
 use super::question::{Mistake, Question};
 use super::reply::Reply;
 use super::state::ListenerState;
 use crate::counts;
-use crate::flags;
 use crate::limiters::Full;
 
 /// Decides as a check, and adds the id of the reservation: null if there is none.
@@ -36,7 +34,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     };
     state.counts().answered(&reserved.answer);
     state.counts().took(read, 1);
-    write_line(&DecisionLine::from(&reserved.answer), flags::of(&reserved.answer), 1, reply);
+    write_answer(&reserved.answer, 1, reply);
     reply.text("reservation");
     match reserved.reservation {
         Some(id) => reply.text(&id.to_string()),

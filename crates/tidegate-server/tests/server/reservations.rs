@@ -101,9 +101,10 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 7, "life_ms": 1}).to_string();
     let told = client.post("/v1/reserve", &reserve).await.json();
     let body = settle(told["reservation"].as_str().unwrap(), 0);
-    while client.post("/v1/settle", &body).await.status == 200 {
-        panic!("a life of a millisecond outlasted a request");
-    }
+    let ended = "\ntidegate_reservations_ended_total{how=\"unsettled\"} 1\n";
+    let admin = Client::new(server.admin);
+    while !admin.get("/metrics").await.text.contains(ended) {}
+    assert!(client.post("/v1/settle", &body).await.problem(404).contains("its life is over"));
     let peek = client.post("/v1/peek", r#"{"descriptor": {"user": "ada"}}"#).await.json();
     assert_eq!(peek["remaining"], 993);
 }

@@ -79,7 +79,11 @@ fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     to.counter("tidegate_rule_decisions", help, rules().flat_map(by_outcome))?;
     let overflow = rules().map(|(rule, counts)| (of_rule(rule), counts.overflow()));
     let help = "Decisions for which a rule had no room for the key";
-    to.counter("tidegate_rule_overflow", help, overflow)
+    to.counter("tidegate_rule_overflow", help, overflow)?;
+    let marked = rules().filter(|(rule, _)| rule.spec().near.is_some());
+    let near = marked.map(|(rule, counts)| (of_rule(rule), counts.near()));
+    let help = "Allowed requests after which a rule was near its end";
+    to.counter("tidegate_rule_near", help, near)
 }
 
 fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
