@@ -65,7 +65,11 @@ impl Public {
         browser::check_origin(self.secret.is_some(), request)?;
         let here: Rows = rows.iter().copied().filter(|row| row.public.is_some()).collect();
         match (rows.is_empty(), here.is_empty()) {
-            (true, _) => return Err(nothing(request, |row| row.public.is_some())),
+            (true, _) => {
+                return Err(nothing(request, |row| {
+                    row.public.is_some_and(|verb| self.verbs.has(verb))
+                }));
+            }
             (_, true) => return Err(elsewhere(request, "the admin listener")),
             _ => {}
         }

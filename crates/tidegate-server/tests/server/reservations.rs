@@ -51,7 +51,7 @@ async fn settled_for_what_it_cost(server: &Server) {
     let second = client.post("/v1/reserve", &reserve).await.json();
     let id = second["reservation"].as_str().unwrap();
     let debt = client.post("/v1/settle", &settle(id, 2_000)).await.json();
-    assert_eq!(debt["remaining"], 0, "into debt");
+    assert_eq!((&debt["remaining"], &debt["allowed"]), (&json!(0), &json!(true)), "into debt");
     let refused = client.post("/v1/reserve", &reserve).await;
     assert_eq!((refused.status.as_u16(), refused.json().get("reservation")), (429, None));
 }

@@ -25,22 +25,22 @@ pub(crate) struct Settled {
     pub(crate) flags: [(&'static str, bool); 4],
 }
 
+/// A settle is always done, so its answer is that of an allowed request that has nothing to wait for, about the rule
+/// with the fewest remaining units.
 impl From<&Answer<'_>> for Settled {
     fn from(answer: &Answer<'_>) -> Self {
-        let line = DecisionLine::from(answer);
-        let rule = line.rule.map(Box::from);
-        let DecisionLine { at_us, allowed, limit, remaining, .. } = line;
-        let DecisionLine { retry_after_us, reset_after_us, delay_us, .. } = line;
+        let least = answer.enforced().min_by_key(|one| one.decision().remaining);
         let line = DecisionLine {
-            at_us,
-            allowed,
             rule: None,
-            limit,
-            remaining,
-            retry_after_us,
-            reset_after_us,
-            delay_us,
+            allowed: true,
+            limit: least.map(|one| one.decision().limit),
+            remaining: least.map(|one| one.decision().remaining),
+            retry_after_us: Some(0),
+            delay_us: 0,
+            at_us: answer.at().as_micros(),
+            reset_after_us: DecisionLine::from(answer).reset_after_us,
         };
+        let rule = least.map(|one| one.rule().name().into());
         Self { rule, line, flags: flags::of(answer) }
     }
 }
