@@ -44,9 +44,6 @@ pub(crate) struct Limiters {
     reservations: Reservations,
 }
 
-/// The memory of reservations if no setting says another.
-pub(crate) const USUAL_RESERVATION_BYTES: usize = 64 << 20;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// Decide, and take if all rules admit. If the rules that refuse let a request wait, the answer
@@ -96,7 +93,7 @@ impl Limiters {
             stop: None,
             rule_counts,
             counts: Counts::default(),
-            reservations: Reservations::new(USUAL_RESERVATION_BYTES),
+            reservations: Reservations::usual(),
         }
     }
 
@@ -120,11 +117,6 @@ impl Limiters {
     /// Ends waits when `stop` refuses them.
     pub(crate) fn until(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
-    }
-
-    /// Gives reservations so many bytes of memory.
-    pub(crate) fn with_reservation_bytes(self, bytes: usize) -> Self {
-        Self { reservations: Reservations::new(bytes), ..self }
     }
 
     /// The gate over a store, if the limiters live in one.

@@ -26,6 +26,7 @@
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //! # across_slots = true             # or: taken slot by slot, and given back when one refuses
 //! # limit_from_request = true       # a limit that a request brings holds in place of these
+//! # near = 0.8                      # marks answers from this part of the limit on
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values

@@ -59,6 +59,11 @@ pub(crate) struct Room<'t, C: Clock> {
 }
 
 impl Reservations {
+    /// Room for the number of bytes that the setting has by default.
+    pub(super) fn usual() -> Self {
+        Self::new(64 << 20)
+    }
+
     /// Room for so many bytes of reservations.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self::with_clock(most_bytes, SystemClock::new())

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tidegate::{Answer, Request, StoreError, Taken};
 
-use super::reservations::{Full, Id, ReservationCounts, Settled, Settling, Unsettled};
+use super::reservations::{
+    Full, Id, ReservationCounts, Reservations, Settled, Settling, Unsettled,
+};
 use super::{Limiters, Store};
 
 /// The answer to a reserve, and the reservation of an admitted request. It has none if its answer is repeated and
@@ -16,6 +18,11 @@ pub(crate) struct Reserved<'a> {
 }
 
 impl Limiters {
+    /// Gives reservations so many bytes of memory.
+    pub(crate) fn with_reservation_bytes(self, bytes: usize) -> Self {
+        Self { reservations: Reservations::new(bytes), ..self }
+    }
+
     /// Decides like [`Limiters::check`], and keeps what an admitted request took, to be settled within `life`.
     ///
     /// # Errors

@@ -75,6 +75,35 @@ async fn a_reservation_in_a_store_is_settled_at_its_server_and_only_there() {
     assert_eq!(Client::new(server.http).post("/v1/settle", &body).await.json()["remaining"], 999);
 }
 
+/// What the store has decided cannot be settled without it; what this server has decided is settled here.
+#[tokio::test]
+async fn without_the_store_its_reservations_stay_and_those_of_this_server_are_settled_here() {
+    let mut store = Store::start();
+    let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"1s\"\n", store.url());
+    let server = Server::with_rules(&rules);
+    let client = Client::new(server.http);
+    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 100}).to_string();
+    let of_store = client.post("/v1/reserve", &reserve).await.json();
+    assert_eq!(of_store["degraded"], false);
+    store.kill();
+    let body = settle(of_store["reservation"].as_str().unwrap(), 1);
+    let refused = client.post("/v1/settle", &body).await;
+    let may_repeat = refused.header("retry-after").is_some();
+    let detail = refused.problem(503);
+    let expected = if may_repeat { "nothing was settled" } else { "it is unknown whether" };
+    assert!(detail.contains(expected), "{detail}");
+    let mut here = client.post("/v1/reserve", &reserve).await.json();
+    while here["degraded"] == false {
+        here = client.post("/v1/reserve", &reserve).await.json();
+    }
+    let left = here["remaining"].as_u64().unwrap();
+    let body = settle(here["reservation"].as_str().unwrap(), 40);
+    let settled = client.post("/v1/settle", &body).await;
+    assert_eq!(settled.status, 200, "{}", settled.text);
+    let told = settled.json();
+    assert_eq!((&told["degraded"], &told["remaining"]), (&json!(true), &json!(left + 60)));
+}
+
 #[tokio::test]
 async fn each_descriptor_may_have_a_cost_of_its_own() {
     let server = Server::with_rules(RULES);
