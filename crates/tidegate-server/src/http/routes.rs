@@ -74,12 +74,15 @@ impl Public {
             _ => {}
         }
         let row = chosen(&here, request)?;
-        match row.public {
-            Some(verb) if !self.verbs.has(verb) => {
-                Err(Problem::new(Kind::VerbForbidden, verb.refusal()))
-            }
-            _ => Ok((row.action, None)),
+        if let Some(verb) = row.public.filter(|verb| !self.verbs.has(*verb)) {
+            return Err(Problem::new(Kind::VerbForbidden, verb.refusal()));
         }
+        if matches!(row.action, Action::Refund | Action::Reset) {
+            // What undoes limits is guarded as at the admin listener.
+            browser::check_host(self.secret.is_some(), request)?;
+            body::check_declared(request)?;
+        }
+        Ok((row.action, None))
     }
 }
 
