@@ -1,7 +1,7 @@
 //! Reservations: units that were taken for work whose cost is known only afterwards, by an id.
 //!
 //! A reservation that nobody settles ends after its life, and its units stay taken. Only this process knows its
-//! reservations: after a restart their ids are unknown, and their units stay taken too.
+//! reservations: after a restart their ids are unknown, and units that a store keeps stay taken.
 
 mod asked;
 mod id;

@@ -92,7 +92,7 @@ impl std::fmt::Display for Unsettled {
             ),
             Self::Unknown => f.write_str(
                 "this server has no such reservation: its life is over, or another server gave it, or this one has \
-                 started again since; the units stay taken",
+                 started again since; what it took is left as it is",
             ),
             Self::Costs { descriptors } => write!(
                 f,
