@@ -44,7 +44,7 @@ fn a_refund_of_nothing_and_a_change_of_nothing_leave_nothing_used() {
         model.refund(900 * MS, 1);
         model.refund(900 * MS, 1);
         let used = model.used(500 * MS);
-        model.reset();
+        model.forget();
         model.step(0, 0);
         model.amend(900 * MS, Policy { limit: 20, ..ten_per_second(algorithm) });
         assert_eq!((used, model.used(500 * MS)), (0, 0), "{}", algorithm.name());

@@ -89,7 +89,7 @@ fn apply(model: &mut Model, step: &Step) -> Option<Expected> {
         Verb::Peek(cost) => return Some(model.peek(at_us, *cost)),
         Verb::Refund(units) => model.refund(at_us, *units),
         Verb::Settle { reserved, actual } => model.settle(at_us, *reserved, *actual),
-        Verb::Reset => model.reset(),
+        Verb::Reset => model.reset(at_us),
         Verb::Amend(fields) => {
             let mut policy = model.policy().clone();
             policy.apply_fields(fields).unwrap();

@@ -54,6 +54,13 @@ impl Rule {
         self.algorithm.is_none()
     }
 
+    /// True if a new limiter has units in use: a token bucket with `initial`. Forgetting such a limiter would not
+    /// reset it.
+    #[must_use]
+    pub const fn begins_in_use(&self) -> bool {
+        self.spec.initial.is_some() && self.algorithm.is_some()
+    }
+
     /// The most units that any interval of length W can admit (for a queue: can see leave) if no
     /// request costs more than `largest_cost`; `None` when the rule is unlimited.
     #[must_use]

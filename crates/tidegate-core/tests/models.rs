@@ -69,7 +69,7 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
             }
             _ => {
                 limiter.reset();
-                model.reset();
+                model.forget();
             }
         }
     }

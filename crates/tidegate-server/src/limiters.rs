@@ -3,6 +3,8 @@
 
 mod decided;
 mod events;
+mod reservations;
+mod reserve;
 
 use std::future::pending;
 use std::sync::Arc;
@@ -20,6 +22,9 @@ use crate::listener::source;
 use crate::stop::Stop;
 use events::Events;
 pub(crate) use events::Standing;
+use reservations::Reservations;
+pub(crate) use reservations::{Full, LONGEST_LIFE, Settled, Settling, USUAL_LIFE, Unsettled};
+pub(crate) use reserve::Reserved;
 
 /// All limiters of the policy in force.
 ///
@@ -36,6 +41,7 @@ pub(crate) struct Limiters {
     rule_counts: Arc<RuleCounts>,
     /// What the listeners did that ask them.
     counts: Counts,
+    reservations: Reservations,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,22 +77,32 @@ impl Limiters {
         match policy.store().cloned() {
             None => Ok(Self::here(Gate::new(policy))),
             Some(store) => {
-                let lets_wait = lets_wait(&policy).into();
+                let lets_wait = lets_wait(&policy);
                 let events = Arc::new(Events::of(&store.url));
                 let rule_counts = Arc::new(RuleCounts::new());
                 let gate = shared(policy, store, &events)?.with_observer(rule_counts.clone());
-                let store = Store::Shared(Box::new(gate), events);
-                Ok(Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() })
+                Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, rule_counts))
             }
+        }
+    }
+
+    fn over(store: Store, lets_wait: bool, rule_counts: Arc<RuleCounts>) -> Self {
+        Self {
+            store,
+            lets_wait: lets_wait.into(),
+            stop: None,
+            rule_counts,
+            counts: Counts::default(),
+            reservations: Reservations::usual(),
         }
     }
 
     /// The limiters of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
-        let lets_wait = lets_wait(&gate.policy()).into();
+        let lets_wait = lets_wait(&gate.policy());
         let rule_counts = Arc::new(RuleCounts::new());
         let store = Store::Memory(Box::new(gate.with_observer(rule_counts.clone())));
-        Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() }
+        Self::over(store, lets_wait, rule_counts)
     }
 
     /// Limiters in this process that panic after deciding a request of the domain `panics`.

@@ -24,6 +24,7 @@ mod seeds;
 mod service_manager;
 mod stdout;
 mod stop;
+mod verbs;
 
 use std::process::ExitCode;
 

@@ -182,6 +182,14 @@ impl<'a> Matched<'a> {
         self.reply.elsewhere
     }
 
+    /// Whether the limiter admitted the request and is near its end, as [`RuleSpec::near`](crate::RuleSpec::near) says;
+    /// false if it says nothing.
+    #[must_use]
+    #[inline]
+    pub fn is_near(&self) -> bool {
+        self.rule.spec().near.is_some_and(|near| near.is_reached(self.decision()))
+    }
+
     /// False for a rule in shadow mode, whose decision refuses nothing.
     #[must_use]
     pub fn is_enforced(&self) -> bool {
@@ -288,6 +296,12 @@ impl Answer<'_> {
     #[must_use]
     pub fn is_overflow(&self) -> bool {
         self.enforced().any(|matched| matched.is_overflow())
+    }
+
+    /// True if the request is allowed and a rule that can refuse is [near its end](Matched::is_near).
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        self.allowed && self.enforced().any(|matched| matched.is_near())
     }
 
     /// True if the shared store did not decide: it was unavailable, and the rules' `on_store_error` decided, or it

@@ -26,6 +26,7 @@
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //! # across_slots = true             # or: taken slot by slot, and given back when one refuses
 //! # limit_from_request = true       # a limit that a request brings holds in place of these
+//! # near = 0.8                      # marks answers from this part of the limit on
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values
@@ -99,6 +100,7 @@ mod vocabulary;
 pub use diagnostic::{ConfigError, ConfigErrors};
 pub use load::{load, load_with, read_text};
 pub use section::{Section, SectionKind, SectionValues};
+pub use size::parse_size;
 pub use tidegate_core::ValueError;
 #[doc(hidden)]
 pub use tidegate_core::text::{HIDDEN, shown, without_credentials};

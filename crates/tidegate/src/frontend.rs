@@ -15,9 +15,10 @@ use bans::Bans;
 pub(crate) use bans::deny;
 use plans::Plans;
 pub(crate) use queues::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
-#[cfg(any(feature = "redis", feature = "tower"))]
+pub use settle::Taken;
+pub(crate) use settle::with_actual;
+#[cfg(feature = "redis")]
 pub(crate) use settle::{again, known_by};
-pub(crate) use settle::{taken, with_actual};
 
 /// The parts that all gates have, whatever their store: plans, bans by the clock `C`, and observers.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use tidegate_core::Timestamp;
 use crate::answer::{Answer, Rules, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
-use crate::frontend::{self, Frontend, GateQueues, with_actual};
+use crate::frontend::{self, Frontend, GateQueues, Taken, with_actual};
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::observe::Observer;
@@ -159,7 +159,20 @@ impl<C: Clock> Gate<C> {
     /// loses what was too little, even into debt. The answer reports the limiters' values after that.
     pub fn settle<'r>(&self, request: impl Into<Request<'r>>, actual: u64) -> Answer<'_> {
         let request = &request.into();
-        self.settle_those(request, actual, |all| all).answer()
+        self.settle_those(request, &[actual], |all| all).answer()
+    }
+
+    /// Settles a request with those of its limiters that took its cost, as [`Taken`] says, also if the rules have
+    /// changed since: a limiter of a rule that was added, or that the request matches no more, is left alone.
+    ///
+    /// `actual` is the final cost of each descriptor, in their order; the last holds for the rest.
+    pub fn settle_taken<'r>(
+        &self,
+        request: impl Into<Request<'r>>,
+        taken: &Taken,
+        actual: &[u64],
+    ) -> Answer<'_> {
+        self.settle_those(&request.into(), actual, |all| taken.of(all)).answer()
     }
 
     /// Settles, in one atomic step, with those of the request's limiters that `chosen` keeps, each for its own
@@ -167,7 +180,7 @@ impl<C: Clock> Gate<C> {
     pub(crate) fn settle_those(
         &self,
         request: &Request<'_>,
-        actual: u64,
+        actual: &[u64],
         chosen: impl Fn(Vec<(Ask, u64)>) -> Vec<(Ask, u64)>,
     ) -> Stepped {
         let (generation, (met, done)) = self.memory.ask(|generation| {
@@ -183,7 +196,8 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
-    /// of limiters.
+    /// of limiters. Nothing counts as used then: a bucket that begins with fewer tokens
+    /// ([`Spec::initial`](crate::Spec::initial)) is full.
     pub fn reset<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         self.forget(&request.into())
     }
@@ -193,7 +207,7 @@ impl<C: Clock> Gate<C> {
         let (_, met) = self.memory.ask(|generation| {
             let met = self.met_at_all(generation, request);
             self.front.bans.lift(&met, |met| met.fingerprint);
-            self.memory.forget(generation, &met, self.clock.now())?;
+            self.memory.reset(generation, &met, &self.clock)?;
             Ok(met)
         });
         self.wake(&met);

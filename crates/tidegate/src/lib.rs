@@ -129,6 +129,7 @@ pub use answer::{Answer, Matched};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
+pub use frontend::Taken;
 pub use gate::{Charge, Gate};
 pub use jitter::Jitter;
 pub use key::{Encoding, Key};
@@ -142,8 +143,8 @@ pub use observe::{Observer, OutcomeCounts, RuleCounts, RuleOutcome, RuleStatisti
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};
 pub use rules::{
-    AmendError, Mode, NoSuchRule, OnExcess, OnFull, OnStoreError, OverrideSpec, Place, Policy,
-    PolicyError, PolicyErrors, PolicyRule, Problem, ResetField, RuleSpec, Usage,
+    AmendError, Mode, Near, NoSuchRule, OnExcess, OnFull, OnStoreError, OverrideSpec, Place,
+    Policy, PolicyError, PolicyErrors, PolicyRule, Problem, ResetField, RuleSpec, Usage,
 };
 pub use secret_file::read_secret_file;
 pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};

@@ -114,9 +114,10 @@ impl<C: Clock> Limiter<C> {
         self.call(units).step(Step::Refund).decision
     }
 
-    /// Resets the limiter: nothing counts as used.
+    /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens
+    /// ([`Spec::initial`](crate::Spec::initial)) is full.
     pub fn reset(&self) {
-        self.cell.forget();
+        self.cell.reset(self.reading());
         self.queues.wake(&());
     }
 

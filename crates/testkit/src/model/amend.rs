@@ -14,7 +14,7 @@ impl Model {
         let old = std::mem::replace(&mut self.policy, policy);
         let Some(state) = &mut self.state else { return };
         if old.limit == 0 && used == 0 {
-            self.reset();
+            self.forget();
         } else if frame(&old) == frame(&self.policy) {
             state.amend(t, &self.policy);
         } else {
@@ -24,7 +24,7 @@ impl Model {
 
     /// A fresh limiter, created at `t`, that owes the units that the old one had used.
     pub(super) fn start_fresh(&mut self, t: i128, used: i128) {
-        self.reset();
+        self.forget();
         self.born(t);
         if used > 0 {
             self.charge(t, used);

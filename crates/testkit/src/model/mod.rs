@@ -117,8 +117,20 @@ impl Model {
         expected::value(self.seen(t).used(t))
     }
 
-    /// Resets the limiter, including its last time: the next step is a first step.
-    pub fn reset(&mut self) {
+    /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens is full; any other limiter
+    /// is as one that does not exist yet.
+    pub fn reset(&mut self, at_us: u64) {
+        let t = i128::from(at_us);
+        let begins_with = fresh(&self.policy, t).used(t);
+        if begins_with == 0 {
+            return self.forget();
+        }
+        self.step(at_us, 0);
+        self.refund(at_us, u64::MAX);
+    }
+
+    /// Forgets the limiter, including its last time: the next step is a first step.
+    pub fn forget(&mut self) {
         self.state = None;
         self.last = None;
     }

@@ -44,13 +44,13 @@ fn assert_same(rng: &mut Rng, one: &Policy, other: &Policy) {
 }
 
 #[test]
-fn a_reset_limiter_is_a_new_one() {
+fn a_forgotten_limiter_is_a_new_one() {
     for_many_policies(21, |rng, policy| {
         let mut model = Model::new(policy.clone());
         for (at_us, cost) in traffic::jumpy_trace(rng, &policy, 20) {
             model.step(at_us, cost);
         }
-        model.reset();
+        model.forget();
         let requests = traffic::jumpy_trace(rng, &policy, 20);
         let again: Vec<_> = requests.iter().map(|(at, cost)| model.step(*at, *cost)).collect();
         assert_eq!(again, answers(&policy, &requests));

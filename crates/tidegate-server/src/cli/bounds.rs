@@ -7,12 +7,15 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::config::parse_duration;
+use tidegate::config::{parse_duration, parse_size};
 
 use crate::listener::Bounds;
 
 /// The shortest and the longest time to close the listeners.
 const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
+
+/// The least and the most memory of reservations.
+const MEMORY: RangeInclusive<u64> = 64 << 10..=1 << 40;
 
 /// The options of `serve`.
 #[derive(Debug, clap::Args)]
@@ -39,9 +42,19 @@ pub(super) struct Args {
     /// still wait for a limiter near its end are refused
     #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN", default_value = "8s", value_parser = drain, hide_short_help = true)]
     drain: Duration,
+
+    /// Memory of the reservations that are not settled, "64KiB" to "1TiB"; without room for one
+    /// more a reserve is refused
+    #[arg(long, value_name = "SIZE", env = "TIDEGATE_RESERVATION_MEMORY", default_value = "64MiB", value_parser = memory, hide_short_help = true)]
+    reservation_memory: usize,
 }
 
 impl Args {
+    /// The most bytes of reservations.
+    pub(super) const fn reservation_bytes(&self) -> usize {
+        self.reservation_memory
+    }
+
     /// Threads that answer over HTTP and RESP.
     pub(super) fn threads(&self) -> usize {
         self.threads.map_or_else(|| half_of(cores()), usize::from)
@@ -82,6 +95,12 @@ fn drain(text: &str) -> Result<Duration, String> {
     Err("expected a time from \"100ms\" to \"10m\"".to_owned())
 }
 
+fn memory(text: &str) -> Result<usize, String> {
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| MEMORY.contains(&(*bytes as u64)));
+    bytes.ok_or_else(|| "expected a size from \"64KiB\" to \"1TiB\"".to_owned())
+}
+
 fn connections(text: &str) -> Result<u32, String> {
     number(text, 1..=1_000_000)
 }
@@ -107,6 +126,14 @@ mod tests {
     fn half_of_the_cores_is_one_at_least() {
         let halves = [1, 2, 3, 8].map(|cores| half_of(NonZeroUsize::new(cores).unwrap()));
         assert_eq!(halves, [1, 1, 2, 4]);
+    }
+
+    #[test]
+    fn a_size_that_holds_nothing_is_refused() {
+        assert_eq!(memory("64KiB"), Ok(64 << 10));
+        for wrong in ["63KiB", "0B", "2TiB", "64", "much"] {
+            assert!(memory(wrong).unwrap_err().contains("expected"), "{wrong}");
+        }
     }
 
     #[test]

@@ -14,15 +14,18 @@ use tidegate::read_secret_file;
 
 use super::sources;
 use crate::failure::Failure;
-use crate::listener::{Bounds, Options, Secret, Tls, TlsFiles};
+use crate::listener::{Access, Bounds, Options, Secret, Tls, TlsFiles};
 
 const TOKEN_FILE: &str = "--token-file";
 const ADMIN_TOKEN_FILE: &str = "--admin-token-file";
+const ADMIN_READ_TOKEN_FILE: &str = "--admin-read-token-file";
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
+const ADMIN_READ_TOKEN: &str = "TIDEGATE_ADMIN_READ_TOKEN";
 
 /// The flags that a token in a variable replaces.
-pub(super) const SECRETS: [sources::Secret; 2] = [
+pub(super) const SECRETS: [sources::Secret; 3] = [
+    sources::Secret { flag: "admin-read-token-file", variable: ADMIN_READ_TOKEN },
     sources::Secret { flag: "token-file", variable: TOKEN },
     sources::Secret { flag: "admin-token-file", variable: ADMIN_TOKEN },
 ];
@@ -57,6 +60,20 @@ pub(super) struct Args {
     /// TIDEGATE_ADMIN_TOKEN
     #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file(), hide_short_help = true)]
     admin_token_file: Option<PathBuf>,
+
+    /// Tokens of operators who only read: rules, metrics and peeks; or TIDEGATE_ADMIN_READ_TOKEN
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_READ_TOKEN_FILE", value_parser = file(), hide_short_help = true)]
+    admin_read_token_file: Option<PathBuf>,
+
+    /// Names in client certificates of operators who only read, separated by commas
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "TIDEGATE_ADMIN_READERS",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    admin_readers: Vec<String>,
 }
 
 /// The path of a file, which is not empty.
@@ -73,6 +90,8 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
 pub(super) struct ListenerOptions {
     pub(super) public: Options,
     pub(super) admin: Options,
+    /// Who may do what at the listener for operators.
+    pub(super) access: Access,
     /// The files of tokens, which may get other contents.
     pub(super) token_files: Vec<TokenFile>,
 }
@@ -110,18 +129,30 @@ impl Args {
     /// Returns the first error of a file.
     pub(super) fn listener_options(&self, bounds: Bounds) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
-        let secret = secret(self.token_file.as_deref(), TOKEN_FILE, TOKEN)?;
-        let admin = secret_of_admin(self)?.or_else(|| secret.as_ref().map(Secret::counted_apart));
+        let secret = secret_of(&self.token_file, TOKEN_FILE, TOKEN)?;
+        let change = secret_of(&self.admin_token_file, ADMIN_TOKEN_FILE, ADMIN_TOKEN)?;
+        let change = change.or_else(|| secret.as_ref().map(Secret::counted_apart));
+        let read = secret_of(&self.admin_read_token_file, ADMIN_READ_TOKEN_FILE, ADMIN_READ_TOKEN)?;
+        if !self.admin_readers.is_empty() && self.tls_client_ca.is_none() {
+            return Err(mistake(
+                "--admin-readers names clients by their certificates: expected --tls-client-ca, whose authorities \
+                 sign these"
+                    .to_owned(),
+            ));
+        }
         let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
         let file = |path: &Option<PathBuf>, flag, secret: &Option<Secret>| {
             Some(TokenFile { path: path.clone()?, flag, secret: secret.clone()? })
         };
         let token_files = [
             file(&self.token_file, TOKEN_FILE, &secret),
-            file(&self.admin_token_file, ADMIN_TOKEN_FILE, &admin),
+            file(&self.admin_token_file, ADMIN_TOKEN_FILE, &change),
+            file(&self.admin_read_token_file, ADMIN_READ_TOKEN_FILE, &read),
         ];
         let token_files = token_files.into_iter().flatten().collect();
-        Ok(ListenerOptions { public: options(secret), admin: options(admin), token_files })
+        let access = Access { change, read, readers: self.admin_readers.iter().cloned().collect() };
+        let admin = options(access.counting());
+        Ok(ListenerOptions { public: options(secret), admin, access, token_files })
     }
 
     /// The file of the clients' tokens, if there is one.
@@ -154,12 +185,12 @@ impl Args {
     }
 }
 
-fn secret_of_admin(args: &Args) -> Result<Option<Secret>, Failure> {
-    secret(args.admin_token_file.as_deref(), ADMIN_TOKEN_FILE, ADMIN_TOKEN)
-}
-
 /// The tokens of the file or of the environment, not of both.
-fn secret(file: Option<&Path>, flag: &str, variable: &str) -> Result<Option<Secret>, Failure> {
+fn secret_of(
+    file: &Option<PathBuf>,
+    flag: &str,
+    variable: &str,
+) -> Result<Option<Secret>, Failure> {
     let said = match env::var(variable) {
         Ok(said) => Some(said),
         Err(VarError::NotPresent) => None,
@@ -214,13 +245,22 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
     }
 }
 
-/// Logs a warning if anybody who reaches the operators' listener can use it.
-pub(super) fn warn_if_admin_open(at: SocketAddr, options: &Options) {
-    if !at.ip().is_loopback() && !options.knows_its_clients() {
-        tracing::warn!(
-            admin = %at,
-            "the admin listener asks for no password and is not on loopback; see --admin-token-file and \
-             --tls-client-ca"
-        );
+/// Refuses a listener beyond this machine that lets anybody change limits or rules, or read them.
+///
+/// # Errors
+/// Returns what is expected.
+pub(super) fn check_open(
+    option: &str,
+    at: SocketAddr,
+    options: &Options,
+    why: &str,
+) -> Result<(), Failure> {
+    if at.ip().is_loopback() || options.knows_its_clients() {
+        return Ok(());
     }
+    Err(mistake(format!(
+        "{option} {at} is not on loopback, and asks for neither a token nor a certificate, but {why}: expected \
+         {ADMIN_TOKEN_FILE}, {TOKEN_FILE} or --tls-client-ca, or an address such as 127.0.0.1:{}",
+        at.port()
+    )))
 }

@@ -123,9 +123,24 @@ impl Open {
                 guard::warn_if_open(option, listener.at, &options.public);
             }
         }
+    }
+
+    /// Refuses to open what would let anybody beyond this machine undo limits, or change rules.
+    fn check(&self, args: &Args, options: &ListenerOptions) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
-            guard::warn_if_admin_open(admin.at, &options.admin);
+            let why = "operators change limits and rules there";
+            guard::check_open("--admin", admin.at, &options.admin, why)?;
         }
+        if !args.public_verbs().undo() {
+            return Ok(());
+        }
+        for (option, listener) in [("--http", &self.http), ("--resp", &self.resp)] {
+            if let Some(listener) = listener {
+                let why = "--public-verbs lets its clients undo limits";
+                guard::check_open(option, listener.at, &options.public, why)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -139,11 +154,13 @@ async fn serve(
     listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
-    let limiters = Arc::new(Limiters::of(policy)?.until(stop.clone()));
+    let limiters = Limiters::of(policy)?.with_reservation_bytes(args.bounds.reservation_bytes());
+    let limiters = Arc::new(limiters.until(stop.clone()));
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level());
     let configuration = Arc::new(configuration);
     listener::on_hangup(read_again(&configuration, &options));
     let open = Open::of(args)?;
+    open.check(args, &options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
     limiters.ready().await;
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
@@ -223,16 +240,22 @@ async fn answer(
     stop: Stop,
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
-    let ListenerOptions { public, admin: operators, .. } = options;
+    let ListenerOptions { public, admin: operators, access, .. } = options;
+    let verbs = args.public_verbs();
     let (bounds, secret) = (public.bounds, public.secret.clone());
     let service = http::Service::new(Arc::clone(&limiters), bounds);
     let throttles = !args.no_cl_throttle;
-    let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles)
+    let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles, verbs)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
     let counted = |counts: &Arc<_>| Options { counts: Arc::clone(counts), ..public.clone() };
     let counts = limiters.counts();
     let http = open.http.map(|on| {
-        listener::serve(on.tcp, counted(&counts.http), service.public(secret.clone()), stop.clone())
+        listener::serve(
+            on.tcp,
+            counted(&counts.http),
+            service.public(secret.clone(), verbs),
+            stop.clone(),
+        )
     });
     let grpc = open.grpc.map(|on| {
         let options = Options { threads: for_grpc, ..counted(&counts.grpc) };
@@ -243,7 +266,7 @@ async fn answer(
         .resp
         .map(|on| listener::serve(on.tcp, counted(&counts.resp), resp_service, stop.clone()));
     let admin = open.admin.map(|on| {
-        let service = service.admin(operators.secret.clone(), configuration);
+        let service = service.admin(access, configuration);
         let options = Options { counts: Arc::clone(&counts.admin), ..operators };
         listener::serve(on.tcp, options, service, stop.clone())
     });

@@ -114,8 +114,9 @@ impl Decider {
 
 fn no_refunds() -> Status {
     Status::permission_denied(
-        "a descriptor gives hits back (is_negative_hits): expected none where the server runs with \
-         --no-grpc-refunds; the admin listener takes refunds (POST /v1/refund)",
+        "a descriptor gives hits back (is_negative_hits), and `grpc-refund` is not among the verbs of this \
+         listener: expected a server whose `public_verbs` (--public-verbs) has it, or the admin listener (POST \
+         /v1/refund)",
     )
 }
 
@@ -131,9 +132,13 @@ fn undecided(overloaded: bool) -> Status {
     })
 }
 
-/// The metadata of an answer without the store: `degraded`, and `overloaded`.
+/// The metadata of an answer without the store (`degraded`, `overloaded`), and of one near the end of a limit (`near`).
 fn metadata(answer: &Answer<'_>) -> Option<Struct> {
-    let flags = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
+    let flags = [
+        ("degraded", answer.is_degraded()),
+        ("overloaded", answer.is_overloaded()),
+        ("near", answer.is_near()),
+    ];
     let flags = flags.into_iter().filter(|(_, is)| *is);
     let yes = || Value { kind: Some(Kind::BoolValue(true)) };
     let fields = flags.map(|(name, _)| (name.to_owned(), yes())).collect();

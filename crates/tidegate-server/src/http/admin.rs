@@ -1,14 +1,16 @@
-//! `POST /v1/reset` and `POST /v1/refund`, for operators.
+//! `POST /v1/reset` and `POST /v1/refund`: for operators, and for clients if the setting allows.
 
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use tidegate::StoreError;
 
 use super::answer;
+use super::audit::Audit;
 use super::body;
 use super::problem::{Kind, Problem};
 use super::question::Question;
 use super::{App, Request, Response};
+use crate::listener::Who;
 
 /// The number of limiters that were reset.
 #[derive(Serialize)]
@@ -17,7 +19,11 @@ struct Reset {
 }
 
 /// Resets every limiter that the descriptors match.
-pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Problem> {
+pub(super) async fn reset(
+    app: &App,
+    who: Option<Who>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
     question.refuse_max_wait("a reset")?;
@@ -27,21 +33,34 @@ pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Probl
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
     takes_no_id(&question, "a reset")?;
-    let reset =
-        question.ask(async |request| app.limiters.reset(request).await).await.map_err(away)?;
+    let change = async |request: &tidegate::Request<'_>| {
+        let audit = Audit::begin(app, who.as_ref(), "reset", request).await;
+        let reset = app.limiters.reset(request).await;
+        audit.end(app, request, reset.as_ref().err()).await;
+        reset
+    };
+    let reset = question.ask(change).await.map_err(away)?;
     answer::json(&Reset { reset })
 }
 
 /// Gives the cost back; the values are those after it, and `allowed` shows whether the cost would
 /// fit now.
-pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Problem> {
+pub(super) async fn refund(
+    app: &App,
+    who: Option<Who>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
     question.refuse_max_wait("a refund")?;
     takes_no_id(&question, "a refund")?;
-    question
-        .ask(async |request| answer::values(&app.limiters.refund(request).await.map_err(away)?))
-        .await
+    let change = async |request: &tidegate::Request<'_>| {
+        let audit = Audit::begin(app, who.as_ref(), "refund", request).await;
+        let refunded = app.limiters.refund(request).await;
+        audit.end(app, request, refunded.as_ref().err()).await;
+        answer::values(&refunded.map_err(away)?)
+    };
+    question.ask(change).await
 }
 
 /// Refuses an id, because an operator's request always runs, and accepting an id would promise that

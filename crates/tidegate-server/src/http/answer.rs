@@ -4,12 +4,13 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
-use tidegate::json::DecisionLine;
+use tidegate::json::{DecisionLine, JsonObject};
 use tidegate::{Answer, Matched, Micros, headers};
 
 use super::Response;
 use super::problem::{Kind, Problem};
 use crate::flags;
+use crate::limiters::{Reserved, Settled};
 
 /// The decision of a rule in shadow mode.
 #[derive(Serialize)]
@@ -39,7 +40,31 @@ impl<'a> From<Matched<'a>> for Shadow<'a> {
 /// The answer to a check or a peek: 200 for yes, 429 for no, 422 for never, 503 if the store is
 /// unavailable and a rule is then closed; with header fields.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
-    let mut response = values(answer)?;
+    with_fields(values(answer)?, answer)
+}
+
+/// The answer to a reserve: that of a check, with the id of the reservation if there is one.
+pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<Response, Problem> {
+    let mut body = Vec::with_capacity(USUAL_BYTES);
+    let mut fields = begin(&reserved.answer, &mut body)?;
+    if let Some(id) = reserved.reservation {
+        fields.value("reservation", &id.to_string()).map_err(|error| unwritable(&error))?;
+    }
+    fields.end();
+    with_fields(of_json(body), &reserved.answer)
+}
+
+/// How the limiters stood when a reservation was settled.
+pub(super) fn settled(settled: &Settled) -> Result<Response, Problem> {
+    let mut body = Vec::with_capacity(USUAL_BYTES);
+    let mut fields = settled.line().write(&mut body).map_err(|error| unwritable(&error))?;
+    settled.flags.into_iter().for_each(|(name, is)| fields.flag(name, is));
+    fields.end();
+    Ok(of_json(body))
+}
+
+/// Adds the status and the header fields of a decision.
+fn with_fields(mut response: Response, answer: &Answer<'_>) -> Result<Response, Problem> {
     *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
@@ -55,16 +80,24 @@ pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
 
 /// Writes the body of the answer to a check or a peek.
 pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Problem> {
+    begin(answer, body)?.end();
+    Ok(())
+}
+
+/// Writes that body up to its end.
+fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b>, Problem> {
     let written = DecisionLine::from(answer).write(body);
     let mut fields = written.map_err(|error| unwritable(&error))?;
     flags::of(answer).into_iter().for_each(|(name, is)| fields.flag(name, is));
+    if answer.is_near() {
+        fields.flag("near", true);
+    }
     let mut shadow = answer.shadow().peekable();
     if shadow.peek().is_some() {
         let shadow: Vec<_> = shadow.map(Shadow::from).collect();
         fields.value("shadow", &shadow).map_err(|error| unwritable(&error))?;
     }
-    fields.end();
-    Ok(())
+    Ok(fields)
 }
 
 /// The answers to a batch, in order. Their bodies contain what the status and header fields of a

@@ -3,8 +3,9 @@
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
+use super::Request;
 use super::problem::{Kind, Problem};
-use crate::listener::{Secret, bearer};
+use crate::listener::{Access, Peer, Role, Secret, Who, bearer};
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
@@ -12,18 +13,37 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate
 pub(super) fn check(secret: Option<&Secret>, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(secret) = secret else { return Ok(()) };
     let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let token = said.and_then(bearer);
-    if secret.admits(token) {
-        return Ok(());
-    }
-    let why = match (said, token) {
+    if secret.admits(said.and_then(bearer)) { Ok(()) } else { Err(refused(said)) }
+}
+
+/// The problem of a request without a known token.
+fn refused(said: Option<&[u8]>) -> Problem {
+    let why = match (said, said.and_then(bearer)) {
         (None, _) => "the header field `authorization` is missing",
         (_, Some(_)) => "the token is not known here",
         (_, None) => "the header field `authorization` is not of the scheme Bearer",
     };
     let detail =
         format!("{why}: expected `authorization: Bearer TOKEN`, with a token of the server");
-    Err(Problem::new(Kind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE))
+    Problem::new(Kind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE)
+}
+
+/// Who asks at the listener for operators.
+pub(super) fn admit(access: &Access, request: &Request) -> Result<Who, Problem> {
+    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
+    let said = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    access.admit(said.and_then(bearer), peer).ok_or_else(|| refused(said))
+}
+
+/// The problem of an operator who may only read.
+pub(super) fn needs(role: Role, who: &Who, request: &Request) -> Problem {
+    let (method, path) = (request.method(), request.uri().path());
+    let (needs, has) = (role.name(), who.role.name());
+    let detail = format!(
+        "{method} {path} needs the role {needs}, and this client has the role {has}: expected a token of \
+         --admin-token-file, and no certificate that --admin-readers names"
+    );
+    Problem::new(Kind::RoleForbidden, detail)
 }
 
 #[cfg(test)]

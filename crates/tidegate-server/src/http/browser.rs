@@ -11,13 +11,12 @@ use hyper::header::{HOST, HeaderValue, ORIGIN};
 
 use super::Request;
 use super::problem::{Kind, Problem};
-use crate::listener::Secret;
 
 /// Refuses requests of a page of another origin.
-pub(super) fn check_origin(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
+pub(super) fn check_origin(has_token: bool, request: &Request) -> Result<(), Problem> {
     let foreign = |origin: &&HeaderValue| !is_own(origin.as_bytes(), host(request));
     match request.headers().get_all(ORIGIN).iter().find(foreign) {
-        Some(origin) if secret.is_none() => {
+        Some(origin) if !has_token => {
             let origin = String::from_utf8_lossy(origin.as_bytes());
             let detail = format!(
                 "a web page of {origin:?} asks: expected no header field `origin`, or the origin of this \
@@ -30,8 +29,8 @@ pub(super) fn check_origin(secret: Option<&Secret>, request: &Request) -> Result
 }
 
 /// Refuses a host that is a name, because any page can have a name that resolves to this machine.
-pub(super) fn check_host(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
-    match host(request).filter(|host| secret.is_none() && !is_address(host)) {
+pub(super) fn check_host(has_token: bool, request: &Request) -> Result<(), Problem> {
+    match host(request).filter(|host| !has_token && !is_address(host)) {
         None => Ok(()),
         Some(host) => {
             let detail = format!(

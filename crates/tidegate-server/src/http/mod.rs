@@ -6,6 +6,7 @@
 
 mod admin;
 mod answer;
+mod audit;
 mod authorize;
 mod bad_request;
 mod body;
@@ -25,8 +26,10 @@ mod paths;
 mod problem;
 mod put_rules;
 mod question;
+mod reserve;
 mod routes;
 mod rules;
+mod table;
 #[cfg(test)]
 mod testing;
 mod unread;
@@ -39,8 +42,9 @@ use hyper::body::Bytes;
 use crate::configuration::Configuration;
 use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
-use crate::listener::{Bounds, Handler, Secret};
+use crate::listener::{Access, Bounds, Handler, Secret};
 use crate::probe::Probe;
+use crate::verbs::PublicVerbs;
 use connection::Http;
 
 type Request = hyper::Request<hyper::body::Incoming>;
@@ -71,16 +75,12 @@ impl Service {
     }
 
     /// The endpoint for clients that ask for decisions.
-    pub(crate) fn public(&self, secret: Option<Secret>) -> impl Handler {
-        Http(routes::Public(Arc::clone(&self.0), secret))
+    pub(crate) fn public(&self, secret: Option<Secret>, verbs: PublicVerbs) -> impl Handler {
+        Http(routes::Public { app: Arc::clone(&self.0), secret, verbs })
     }
 
     /// The endpoint for operators.
-    pub(crate) fn admin(
-        &self,
-        secret: Option<Secret>,
-        configuration: Arc<Configuration>,
-    ) -> impl Handler {
-        Http(routes::Admin { app: Arc::clone(&self.0), secret, configuration })
+    pub(crate) fn admin(&self, access: Access, configuration: Arc<Configuration>) -> impl Handler {
+        Http(routes::Admin { app: Arc::clone(&self.0), access, configuration })
     }
 }

@@ -19,6 +19,8 @@ pub(super) enum Kind {
     BodyTimeout,
     Unauthorized,
     Forbidden,
+    VerbForbidden,
+    RoleForbidden,
     NotFound,
     MethodNotAllowed,
     InvalidQuery,
@@ -30,6 +32,9 @@ pub(super) enum Kind {
     TooMuchUnread,
     Internal,
     Unavailable,
+    UnknownReservation,
+    SettledOtherwise,
+    TooManyReservations,
 }
 
 impl Kind {
@@ -38,7 +43,7 @@ impl Kind {
             Self::InvalidRequest | Self::InvalidBody | Self::InvalidQuery | Self::InvalidRules => {
                 StatusCode::BAD_REQUEST
             }
-            Self::Conflict => StatusCode::CONFLICT,
+            Self::Conflict | Self::SettledOtherwise => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
             Self::UriTooLong => StatusCode::URI_TOO_LONG,
@@ -47,11 +52,13 @@ impl Kind {
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Forbidden | Self::VerbForbidden | Self::RoleForbidden => StatusCode::FORBIDDEN,
+            Self::NotFound | Self::UnknownReservation => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
-            Self::TooMuchUnread | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooMuchUnread | Self::Unavailable | Self::TooManyReservations => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -70,6 +77,8 @@ impl Kind {
             Self::BodyTimeout => ("body-timeout", "The body did not come in time"),
             Self::Unauthorized => ("unauthorized", "The request does not show that it may ask"),
             Self::Forbidden => ("forbidden", "This may not be asked from there"),
+            Self::VerbForbidden => ("verb-forbidden", "The listener does not take this verb"),
+            Self::RoleForbidden => ("role-forbidden", "The operator may only read"),
             Self::NotFound => ("not-found", "There is nothing at this path"),
             Self::MethodNotAllowed => ("method-not-allowed", "The path does not take this method"),
             Self::InvalidQuery => {
@@ -87,6 +96,13 @@ impl Kind {
             }
             Self::Internal => ("internal", "The server failed"),
             Self::Unavailable => ("unavailable", "No decision can be taken"),
+            Self::UnknownReservation => ("unknown-reservation", "The reservation is not known"),
+            Self::SettledOtherwise => {
+                ("settled-otherwise", "The reservation was settled for another cost")
+            }
+            Self::TooManyReservations => {
+                ("too-many-reservations", "There is no room for one more reservation")
+            }
         }
     }
 }

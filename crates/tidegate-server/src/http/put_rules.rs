@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
+use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
 use serde::Serialize;
 use tidegate_lab::diff::{Change, PolicyDiff};
 use tokio::task::spawn_blocking;
@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use super::problem::{Kind, Problem};
 use super::{App, Bounds, Request, Response, answer, body};
 use crate::configuration::{Configuration, Proposal, Proposed, Refused};
-use crate::listener::{Peer, Secret, bearer};
+use crate::listener::Who;
 use crate::policy::Wrong;
 
 /// The most bytes of a configuration that is brought.
@@ -33,11 +33,11 @@ struct Changed<'a> {
 pub(super) async fn put(
     app: &App,
     configuration: Arc<Configuration>,
-    secret: Option<&Secret>,
+    who: Who,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (who, is_dry_run) = match check(secret, &request) {
-        Ok(checked) => checked,
+    let is_dry_run = match check(&who, &request) {
+        Ok(is_dry_run) => is_dry_run,
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             return Err(problem);
@@ -54,7 +54,7 @@ pub(super) async fn put(
             "the body is not UTF-8: expected the TOML of a configuration",
         )
     })?;
-    let proposal = Proposal { text, expected, is_dry_run, who };
+    let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
     let done = spawn_blocking(move || configuration.put(proposal)).await;
     let proposed = done.map_err(|_| Problem::panicked())?.map_err(problem)?;
     answered(&proposed, is_dry_run)
@@ -70,10 +70,9 @@ fn answered(Proposed { etag, diff }: &Proposed, dry_run: bool) -> Result<Respons
     Ok(response)
 }
 
-/// Who asks, and whether for a dry run.
-fn check(secret: Option<&Secret>, request: &Request) -> Result<(String, bool), Problem> {
-    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
-    if secret.is_none() && !peer.has_certificate() && !peer.is_local() {
+/// Whether the request is for a dry run.
+fn check(who: &Who, request: &Request) -> Result<bool, Problem> {
+    if !who.is_known() {
         let detail = "a configuration is taken from this machine alone where neither a token nor a \
                       certificate is asked for: see --admin-token-file and --tls-client-ca";
         return Err(Problem::new(Kind::Forbidden, detail));
@@ -94,10 +93,7 @@ fn check(secret: Option<&Secret>, request: &Request) -> Result<(String, bool), P
                       'content-type: application/toml' --data-binary @rules.toml)";
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
-    let token = request.headers().get(AUTHORIZATION);
-    let token = token.and_then(|said| secret?.number(bearer(said.as_bytes())?));
-    let token = token.map(|number| format!(", token {number}")).unwrap_or_default();
-    Ok((format!("{peer}{token}"), is_dry_run))
+    Ok(is_dry_run)
 }
 
 /// The problem of a configuration that was refused.

@@ -15,6 +15,7 @@ mod cost;
 mod entries;
 mod id;
 mod item;
+mod life;
 mod wait;
 mod whole;
 
@@ -33,6 +34,7 @@ use cost::Cost;
 use entries::{Entries, Pairs, Text};
 use id::Id;
 use item::Item;
+use life::Life;
 use wait::MaxWait;
 
 /// Most descriptors of one question.
@@ -78,6 +80,8 @@ struct Fields<'b> {
     max_wait_ms: Option<MaxWait>,
     #[serde(borrow, default, deserialize_with = "given")]
     request_id: Option<Id<'b>>,
+    #[serde(default, deserialize_with = "given")]
+    life_ms: Option<Life>,
 }
 
 /// One question of several. It must be an object, not an array of its values.
@@ -141,8 +145,21 @@ impl<'b> Question<'b> {
         Self::of(read(body)?).map_err(mistaken)
     }
 
+    /// Reads a body that is one question with the life of its reservation.
+    pub(super) fn parse_reserve(body: &'b [u8]) -> Result<(Self, Duration), Problem> {
+        if is_array(body) {
+            return Err(mistaken("the body is an array, and a reservation is of one request"));
+        }
+        let mut fields: Fields<'b> = read(body)?;
+        let life = fields.life_ms.take().unwrap_or_default();
+        Self::of(fields).map(|question| (question, life.time())).map_err(mistaken)
+    }
+
     /// Builds the question, or returns the error in its fields.
     fn of(fields: Fields<'b>) -> Result<Self, String> {
+        if fields.life_ms.is_some() {
+            return Err("`life_ms` is of a reservation, which POST /v1/reserve makes".to_owned());
+        }
         let items = match (fields.descriptor, fields.descriptors) {
             (Some(entries), None) => smallvec![Item::of(entries)],
             (None, Some(items)) => items.into(),

@@ -7,66 +7,82 @@ use futures_util::FutureExt;
 use http_body_util::Full;
 use hyper::Method;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
+use smallvec::SmallVec;
 
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
-use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
+use super::table::{Action, ROWS, Row};
 use super::{
     App, Request, Response, admin, authorize, body, browser, check, head, health, metrics,
-    put_rules, rules,
+    put_rules, reserve, rules,
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
-use crate::listener::Secret;
+use crate::listener::{Access, Secret, Who};
+use crate::verbs::{PublicVerb, PublicVerbs};
 
-/// The endpoint for clients: decisions.
+/// The endpoint for clients: decisions, and other verbs as the setting allows.
 #[derive(Clone)]
-pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
+pub(super) struct Public {
+    pub(super) app: Arc<App>,
+    pub(super) secret: Option<Secret>,
+    pub(super) verbs: PublicVerbs,
+}
 
 /// The endpoint for operators: changes of limiters, and the rules in force.
 #[derive(Clone)]
 pub(super) struct Admin {
     pub(super) app: Arc<App>,
-    pub(super) secret: Option<Secret>,
+    pub(super) access: Access,
     pub(super) configuration: Arc<Configuration>,
 }
 
-/// The handler of a request.
-enum Route {
-    Health,
-    Decide(Verb),
-    Reset,
-    Refund,
-    Rules(Arc<Configuration>),
-    PutRules(Arc<Configuration>, Option<Secret>),
-    Metrics,
-}
+/// What is done for a request, and the operator that asks, at the admin listener.
+type Route<'a> = (Action, Option<(Who, &'a Arc<Configuration>)>);
 
 impl Endpoint for Public {
     fn fast_path(&self) -> Option<FastPath> {
-        FastPath::of(&self.0, self.1.as_ref())
+        let checks = self.verbs.has(PublicVerb::Check);
+        checks.then(|| FastPath::of(&self.app, self.secret.as_ref())).flatten()
     }
 
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| go(&self.0, request, |request| self.route(request)).await)
-            .await
+        guarded(request, async |request| {
+            go(&self.app, request, |request| self.route(request)).await
+        })
+        .await
     }
 }
 
 impl Public {
-    fn route(&self, request: &Request) -> Result<Route, Problem> {
-        let path = request.uri().path();
-        if path == HEALTH {
-            return get(request).map(|()| Route::Health);
+    fn route(&self, request: &Request) -> Result<Route<'_>, Problem> {
+        let rows = rows(request);
+        if is_health(&rows) {
+            return chosen(&rows, request).map(|row| (row.action, None));
         }
-        check_who(self.1.as_ref(), request)?;
-        match path {
-            CHECK => post(request).map(|()| Route::Decide(Verb::Check)),
-            PEEK => post(request).map(|()| Route::Decide(Verb::Peek)),
-            RESET | REFUND | RULES | METRICS => Err(elsewhere(path, "the admin listener")),
-            _ => Err(nothing(path, &[CHECK, PEEK, HEALTH])),
+        authorize::check(self.secret.as_ref(), request.headers())?;
+        browser::check_origin(self.secret.is_some(), request)?;
+        let here: Rows = rows.iter().copied().filter(|row| row.public.is_some()).collect();
+        match (rows.is_empty(), here.is_empty()) {
+            (true, _) => {
+                return Err(nothing(request, |row| {
+                    row.public.is_some_and(|verb| self.verbs.has(verb))
+                }));
+            }
+            (_, true) => return Err(elsewhere(request, "the admin listener")),
+            _ => {}
         }
+        let row = chosen(&here, request)?;
+        if let Some(verb) = row.public.filter(|verb| !self.verbs.has(*verb)) {
+            return Err(Problem::new(Kind::VerbForbidden, verb.refusal()));
+        }
+        if matches!(row.action, Action::Refund | Action::Reset) {
+            // What undoes limits is guarded as at the admin listener.
+            browser::check_host(self.secret.is_some(), request)?;
+            body::check_declared(request)?;
+        }
+        Ok((row.action, None))
     }
 }
 
@@ -82,53 +98,52 @@ impl Endpoint for Admin {
 }
 
 impl Admin {
-    fn route(&self, request: &Request) -> Result<Route, Problem> {
-        let path = request.uri().path();
-        if path == HEALTH {
-            return get(request).map(|()| Route::Health);
+    fn route(&self, request: &Request) -> Result<Route<'_>, Problem> {
+        let rows = rows(request);
+        if is_health(&rows) {
+            return chosen(&rows, request).map(|row| (row.action, None));
         }
-        check_who(self.secret.as_ref(), request)?;
-        browser::check_host(self.secret.as_ref(), request)?;
+        let who = authorize::admit(&self.access, request)?;
+        browser::check_origin(self.access.needs_token(), request)?;
+        browser::check_host(self.access.needs_token(), request)?;
         body::check_declared(request)?;
-        match path {
-            RESET => post(request).map(|()| Route::Reset),
-            REFUND => post(request).map(|()| Route::Refund),
-            RULES => self.rules(request),
-            METRICS => get(request).map(|()| Route::Metrics),
-            CHECK | PEEK => Err(elsewhere(path, "the public listener")),
-            _ => Err(nothing(path, &[RESET, REFUND, RULES, METRICS, HEALTH])),
+        let here: Rows = rows.iter().copied().filter(|row| row.admin.is_some()).collect();
+        match (rows.is_empty(), here.is_empty()) {
+            (true, _) => return Err(nothing(request, |row| row.admin.is_some())),
+            (_, true) => return Err(elsewhere(request, "the public listener")),
+            _ => {}
+        }
+        let row = chosen(&here, request)?;
+        match row.admin {
+            Some(role) if who.role < role => Err(authorize::needs(role, &who, request)),
+            _ => Ok((row.action, Some((who, &self.configuration)))),
         }
     }
 }
 
-impl Admin {
-    fn rules(&self, request: &Request) -> Result<Route, Problem> {
-        let configuration = Arc::clone(&self.configuration);
-        match *request.method() {
-            Method::PUT => Ok(Route::PutRules(configuration, self.secret.clone())),
-            Method::GET | Method::HEAD => Ok(Route::Rules(configuration)),
-            _ => Err(other(request, "GET,HEAD,PUT")),
-        }
-    }
-}
-
-async fn go(
+async fn go<'a>(
     app: &App,
     request: Request,
-    route: impl FnOnce(&Request) -> Result<Route, Problem>,
+    route: impl FnOnce(&Request) -> Result<Route<'a>, Problem>,
 ) -> Result<Response, Problem> {
     let clear = head::fits(&request).and_then(|()| head::is_clear(&request));
     match clear.and_then(|()| route(&request)) {
-        Ok(Route::Decide(verb)) => check::decide(app, verb, request).await,
-        // Health is answered to everyone.
-        Ok(Route::Health) => Box::pin(health::health(app)).await,
-        Ok(Route::Reset) => admin::reset(app, request).await,
-        Ok(Route::Refund) => admin::refund(app, request).await,
-        Ok(Route::Rules(configuration)) => rules::rules(app, &configuration),
-        Ok(Route::PutRules(configuration, secret)) => {
-            Box::pin(put_rules::put(app, configuration, secret.as_ref(), request)).await
+        Ok((Action::Check, _)) => check::decide(app, Verb::Check, request).await,
+        Ok((Action::Peek, _)) => check::decide(app, Verb::Peek, request).await,
+        Ok((Action::Health, _)) => Box::pin(health::health(app)).await,
+        Ok((Action::Reserve, _)) => Box::pin(reserve::reserve(app, request)).await,
+        Ok((Action::Settle, by)) => Box::pin(reserve::settle(app, who(by), request)).await,
+        Ok((Action::Reset, by)) => Box::pin(admin::reset(app, who(by), request)).await,
+        Ok((Action::Refund, by)) => Box::pin(admin::refund(app, who(by), request)).await,
+        Ok((Action::Rules, Some((_, configuration)))) => rules::rules(app, configuration),
+        Ok((Action::PutRules, Some((who, configuration)))) => {
+            Box::pin(put_rules::put(app, Arc::clone(configuration), who, request)).await
         }
-        Ok(Route::Metrics) => Box::pin(metrics::metrics(app)).await,
+        Ok((Action::Metrics, _)) => Box::pin(metrics::metrics(app)).await,
+        // The table has them at the admin listener alone.
+        Ok((Action::Rules | Action::PutRules, None)) => {
+            Err(elsewhere(&request, "the admin listener"))
+        }
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)
@@ -136,10 +151,27 @@ async fn go(
     }
 }
 
-/// Accepts clients with a token, if one is needed, and refuses requests of foreign web pages.
-fn check_who(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
-    authorize::check(secret, request.headers())?;
-    browser::check_origin(secret, request)
+/// The operator, if one asks.
+fn who(by: Option<(Who, &Arc<Configuration>)>) -> Option<Who> {
+    by.map(|(who, _)| who)
+}
+
+/// The rows of one path.
+type Rows = SmallVec<[&'static Row; 2]>;
+
+/// The rows of the request's path, at either listener.
+fn rows(request: &Request) -> Rows {
+    ROWS.iter().filter(|row| row.path == request.uri().path()).collect()
+}
+
+fn is_health(rows: &[&Row]) -> bool {
+    rows.iter().any(|row| row.action == Action::Health)
+}
+
+/// The row of the request's method.
+fn chosen(rows: &[&'static Row], request: &Request) -> Result<&'static Row, Problem> {
+    let row = rows.iter().find(|row| row.takes(request.method()));
+    row.copied().ok_or_else(|| other(request, rows))
 }
 
 /// Runs a request of either listener: a panic becomes a problem, and the request is logged.
@@ -180,33 +212,34 @@ fn without_body(mut response: Response) -> Response {
     response.map(|_: Full<_>| Full::default())
 }
 
-/// `Ok` if the method is POST.
-fn post(request: &Request) -> Result<(), Problem> {
-    if request.method() == Method::POST { Ok(()) } else { Err(other(request, "POST")) }
-}
-
-/// `Ok` if the method is GET or HEAD.
-fn get(request: &Request) -> Result<(), Problem> {
-    match *request.method() {
-        Method::GET | Method::HEAD => Ok(()),
-        _ => Err(other(request, "GET,HEAD")),
+/// The problem of a method that the path does not take.
+fn other(request: &Request, rows: &[&Row]) -> Problem {
+    let (path, method) = (request.uri().path(), request.method());
+    let names = rows.iter().flat_map(|row| match row.method {
+        Method::GET => vec!["GET", "HEAD"],
+        _ => vec![row.method.as_str()],
+    });
+    let names: Vec<_> = names.collect();
+    let detail = format!("{path} does not take {method}: expected {}", names.join(" or "));
+    let problem = Problem::new(Kind::MethodNotAllowed, detail);
+    match HeaderValue::from_str(&names.join(",")) {
+        Ok(allowed) => problem.with(ALLOW, allowed),
+        Err(_) => problem,
     }
 }
 
-fn other(request: &Request, allowed: &'static str) -> Problem {
-    let (path, method) = (request.uri().path(), request.method());
-    let expected = allowed.replace(',', " or ");
-    let detail = format!("{path} does not take {method}: expected {expected}");
-    let allowed = HeaderValue::from_static(allowed);
-    Problem::new(Kind::MethodNotAllowed, detail).with(ALLOW, allowed)
-}
-
-fn elsewhere(path: &str, listener: &str) -> Problem {
+fn elsewhere(request: &Request, listener: &str) -> Problem {
+    let path = request.uri().path();
     let detail = format!("{path} is answered on {listener}, at its own port");
     Problem::new(Kind::NotFound, detail)
 }
 
-fn nothing(path: &str, here: &[&str]) -> Problem {
+/// The problem of an unknown path, with those of the listener.
+fn nothing(request: &Request, is_here: impl Fn(&Row) -> bool) -> Problem {
+    let path = request.uri().path();
+    let here = ROWS.iter().filter(|row| row.action == Action::Health || is_here(row));
+    let mut here: Vec<_> = here.map(|row| row.path).collect();
+    here.dedup();
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
     Problem::new(Kind::NotFound, detail)
 }

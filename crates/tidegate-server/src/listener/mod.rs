@@ -7,6 +7,7 @@
 //! [`serve`] does the rest. Each protocol has its own way to carry a token, so it asks a [`Secret`]
 //! itself.
 
+mod access;
 mod activity;
 mod body;
 mod bounds;
@@ -31,6 +32,7 @@ mod watched;
 use std::sync::Arc;
 
 use crate::counts::ListenerCounts;
+pub(crate) use access::{Access, Role, Who};
 pub(crate) use activity::{Activity, UnderWay};
 pub(crate) use body::{BadBody, read_body};
 pub(crate) use bounds::{Bounds, FREE, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};

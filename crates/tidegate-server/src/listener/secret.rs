@@ -62,8 +62,14 @@ impl Secret {
     /// Like [`Self::opens`], but false for no token; counts refusals.
     pub(crate) fn admits(&self, said: Option<&[u8]>) -> bool {
         let admits = said.is_some_and(|said| self.opens(said));
-        self.refused.fetch_add(u64::from(!admits), Relaxed);
+        if !admits {
+            self.count_refused();
+        }
         admits
+    }
+
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
     }
 
     /// The number of refusals since the last call.

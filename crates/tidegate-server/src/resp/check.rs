@@ -31,7 +31,7 @@ pub(super) fn answer(
     let answered = question.ask(|request| {
         limiters.try_answer(verb, request).map(|answer| {
             count(&session.state, verb, &answer);
-            write_answer(&answer, reply);
+            write_answer(&answer, 0, reply);
         })
     });
     match answered {
@@ -60,7 +60,7 @@ pub(super) async fn later(
     let answer = state.limiters.answer(verb, &request).await;
     count(state, verb, &answer);
     state.counts().took(read, u64::from(verb == Verb::Check));
-    write_answer(&answer, reply);
+    write_answer(&answer, 0, reply);
 }
 
 fn count(state: &ListenerState, verb: Verb, answer: &Answer<'_>) {
@@ -83,10 +83,25 @@ impl Mistake {
     }
 }
 
-/// Writes the values of an answer under the names that they have over HTTP.
-fn write_answer(answer: &Answer<'_>, reply: &mut Reply<'_>) {
-    let (decision, flags) = (DecisionLine::from(answer), flags::of(answer));
-    reply.map(7 + flags.len());
+/// Writes an answer in a map with room for `more` pairs; `near` only if it is.
+pub(super) fn write_answer(answer: &Answer<'_>, more: usize, reply: &mut Reply<'_>) {
+    let is_near = answer.is_near();
+    write_line(&DecisionLine::from(answer), flags::of(answer), more + usize::from(is_near), reply);
+    if is_near {
+        reply.text("near");
+        reply.boolean(true);
+    }
+}
+
+/// Writes values under the names that they have over HTTP, in a map with room for `more`.
+#[inline]
+pub(super) fn write_line(
+    decision: &DecisionLine<'_>,
+    flags: [(&'static str, bool); 4],
+    more: usize,
+    reply: &mut Reply<'_>,
+) {
+    reply.map(7 + flags.len() + more);
     reply.text("allowed");
     reply.boolean(decision.allowed);
     reply.text("rule");

@@ -25,6 +25,10 @@ impl Session {
             reply.error("NOAUTH Authentication required.");
             return Outcome::Answered;
         }
+        if let Some(verb) = command.verb.public().filter(|verb| !self.state.verbs.has(*verb)) {
+            reply.error(&format!("NOPERM {}", verb.refusal()));
+            return Outcome::Answered;
+        }
         self.run(command, args, &mut reply)
     }
 
@@ -33,6 +37,9 @@ impl Session {
             Verb::Throttle => return throttle::answer(self, args, reply),
             Verb::Check => return check::answer(self, limiters::Verb::Check, args, reply),
             Verb::Peek => return check::answer(self, limiters::Verb::Peek, args, reply),
+            Verb::Reserve | Verb::Settle | Verb::Refund | Verb::ResetLimiters => {
+                return Outcome::Later;
+            }
             Verb::Ping => ping(args, reply),
             Verb::Echo => reply.bulk(args.word(1)),
             Verb::Hello => return handshake::hello(self, args, reply),

@@ -40,8 +40,11 @@ const HELP: [&str; 6] = [
 
 /// The commands that are available.
 fn listed(state: &ListenerState) -> impl Iterator<Item = &'static Command> {
-    let throttles = state.throttle.is_some();
-    COMMANDS.iter().filter(move |command| throttles || command.verb != Verb::Throttle)
+    let (throttles, verbs) = (state.throttle.is_some(), state.verbs);
+    COMMANDS.iter().filter(move |command| match command.verb {
+        Verb::Throttle => throttles,
+        other => other.public().is_none_or(|verb| verbs.has(verb)),
+    })
 }
 
 fn list(state: &ListenerState, reply: &mut Reply<'_>) {

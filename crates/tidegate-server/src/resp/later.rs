@@ -10,7 +10,7 @@ use super::reply::{Proto, Reply};
 use super::session::Session;
 use super::state::ListenerState;
 use super::table::{self, Verb};
-use super::{check, throttle};
+use super::{check, reserve, throttle, undo};
 use crate::limiters;
 
 /// A pending reply.
@@ -49,6 +49,10 @@ async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8
     let mut reply = Reply::new(&mut out, proto);
     match table::find(args.word(0)).map(|command| command.verb) {
         Some(Verb::Throttle) => throttle::later(state, args, &mut reply).await,
+        Some(Verb::Reserve) => reserve::reserve(state, args, &mut reply).await,
+        Some(Verb::Settle) => reserve::settle(state, args, &mut reply).await,
+        Some(Verb::Refund) => undo::refund(state, args, &mut reply).await,
+        Some(Verb::ResetLimiters) => undo::reset(state, args, &mut reply).await,
         Some(Verb::Peek) => check::later(state, limiters::Verb::Peek, args, &mut reply).await,
         _ => check::later(state, limiters::Verb::Check, args, &mut reply).await,
     }

@@ -27,6 +27,7 @@ mod parse;
 mod plans;
 mod question;
 mod reply;
+mod reserve;
 mod session;
 mod state;
 mod table;
@@ -35,6 +36,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod undo;
 mod usage;
 mod wire;
 
@@ -44,6 +46,7 @@ use tidegate::RuleErrors;
 
 use crate::limiters::Limiters;
 use crate::listener::{Handler, Secret, Shell, Stream};
+use crate::verbs::PublicVerbs;
 use state::ListenerState;
 
 /// Limiters that are served to Redis clients.
@@ -53,7 +56,8 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Serves `limiters`, which other listeners may share; `throttles` enables CL.THROTTLE.
+    /// Serves `limiters`, which other listeners may share; `throttles` enables CL.THROTTLE,
+    /// and `verbs` are what clients may use.
     ///
     /// # Errors
     /// No error is known; see [`plans::Throttle::beside`].
@@ -61,8 +65,9 @@ impl Service {
         limiters: Arc<Limiters>,
         secret: Option<Secret>,
         throttles: bool,
+        verbs: PublicVerbs,
     ) -> Result<Self, RuleErrors> {
-        let state = ListenerState::new(limiters, secret, throttles)?;
+        let state = ListenerState::new(limiters, secret, throttles, verbs)?;
         Ok(Self { state: Arc::new(state) })
     }
 }

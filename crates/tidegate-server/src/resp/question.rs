@@ -2,6 +2,8 @@
 
 mod options;
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 use tidegate::{Descriptor, Request};
 
@@ -31,13 +33,25 @@ impl<'a> Question<'a> {
     /// # Errors
     /// Returns the first error of the question.
     pub(super) fn read(args: &Args<'a>) -> Result<Self, Mistake> {
+        Self::read_with(args, false)
+    }
+
+    /// Reads the words of a reserve, which may have `LIFE ms`.
+    ///
+    /// # Errors
+    /// Returns the first error of the question.
+    pub(super) fn read_reserve(args: &Args<'a>) -> Result<Self, Mistake> {
+        Self::read_with(args, true)
+    }
+
+    fn read_with(args: &Args<'a>, has_life: bool) -> Result<Self, Mistake> {
         let domain = text(args.word(1), "the domain")?;
         if domain.is_empty() {
             return Err(Mistake::Invalid(
                 "the domain is empty: expected a name such as default".to_owned(),
             ));
         }
-        let (options, rest) = Options::read(args.skip(2))?;
+        let (options, rest) = Options::read(args.skip(2), has_life)?;
         if rest.len() % 2 == 1 {
             return Err(Mistake::Arity);
         }
@@ -61,6 +75,19 @@ impl<'a> Question<'a> {
         }
         self.entries.push((name, text(value, "the value of an entry")?));
         Ok(())
+    }
+
+    pub(super) const fn names_a_cost(&self) -> bool {
+        self.options.names_a_cost
+    }
+
+    pub(super) const fn names_an_id(&self) -> bool {
+        self.options.id.is_some()
+    }
+
+    /// How long the reservation of the question lives.
+    pub(super) const fn life(&self) -> Duration {
+        self.options.life
     }
 
     pub(super) fn descriptor(&self) -> Descriptor<'_> {

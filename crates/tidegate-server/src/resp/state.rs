@@ -10,6 +10,7 @@ use super::plans::Throttle;
 use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
 use crate::listener::Secret;
+use crate::verbs::PublicVerbs;
 
 /// The shared state of a listener.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct ListenerState {
     /// `None` if it is disabled.
     pub(super) throttle: Option<Throttle>,
     pub(super) secret: Option<Secret>,
+    /// What clients may use.
+    pub(super) verbs: PublicVerbs,
     /// When the listener started.
     pub(super) since: Instant,
     /// Connections so far.
@@ -31,11 +34,13 @@ impl ListenerState {
         limiters: Arc<Limiters>,
         secret: Option<Secret>,
         throttles: bool,
+        verbs: PublicVerbs,
     ) -> Result<Self, RuleErrors> {
         Ok(Self {
             throttle: throttles.then(|| Throttle::beside(&limiters)).transpose()?,
             limiters,
             secret,
+            verbs,
             since: Instant::now(),
             begun: AtomicU64::new(0),
             open: AtomicUsize::new(0),

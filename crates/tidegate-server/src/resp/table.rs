@@ -1,11 +1,17 @@
 //! The list of commands: their names, their numbers of words, and their actions.
 
+use crate::verbs::PublicVerb;
+
 /// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Throttle,
     Check,
     Peek,
+    Reserve,
+    Settle,
+    Refund,
+    ResetLimiters,
     Ping,
     Echo,
     Hello,
@@ -16,6 +22,21 @@ pub(super) enum Verb {
     Quit,
     Command,
     Info,
+}
+
+impl Verb {
+    /// The verb that the setting of the listener has to allow.
+    pub(super) const fn public(self) -> Option<PublicVerb> {
+        match self {
+            Self::Check => Some(PublicVerb::Check),
+            Self::Peek => Some(PublicVerb::Peek),
+            Self::Reserve => Some(PublicVerb::Reserve),
+            Self::Settle => Some(PublicVerb::Settle),
+            Self::Refund => Some(PublicVerb::Refund),
+            Self::ResetLimiters => Some(PublicVerb::Reset),
+            _ => None,
+        }
+    }
 }
 
 /// An argument of a command, for clients that complete what is typed.
@@ -53,16 +74,34 @@ static OF_THROTTLE: [Argument; 5] = [
     argument("quantity", "integer").optional(),
 ];
 
+const ENTRIES: Argument = Argument {
+    flags: &["optional", "multiple"],
+    parts: &[argument("name", "string"), argument("value", "string")],
+    ..argument("entry", "block")
+};
+
 static OF_CHECK: [Argument; 4] = [
     argument("domain", "string"),
     argument("n", "integer").behind("COST").optional(),
     argument("id", "string").behind("ID").optional(),
-    Argument {
-        flags: &["optional", "multiple"],
-        parts: &[argument("name", "string"), argument("value", "string")],
-        ..argument("entry", "block")
-    },
+    ENTRIES,
 ];
+
+static OF_RESERVE: [Argument; 5] = [
+    argument("domain", "string"),
+    argument("n", "integer").behind("COST").optional(),
+    argument("id", "string").behind("ID").optional(),
+    argument("ms", "integer").behind("LIFE").optional(),
+    ENTRIES,
+];
+
+static OF_REFUND: [Argument; 3] =
+    [argument("domain", "string"), argument("n", "integer").behind("COST").optional(), ENTRIES];
+
+static OF_RESET: [Argument; 2] = [argument("domain", "string"), ENTRIES];
+
+static OF_SETTLE: [Argument; 2] =
+    [argument("reservation", "string"), argument("actual", "integer")];
 
 #[derive(Debug)]
 pub(super) struct Command {
@@ -101,6 +140,10 @@ impl Command {
         match self.verb {
             Verb::Throttle => &OF_THROTTLE,
             Verb::Check | Verb::Peek => &OF_CHECK,
+            Verb::Reserve => &OF_RESERVE,
+            Verb::Settle => &OF_SETTLE,
+            Verb::Refund => &OF_REFUND,
+            Verb::ResetLimiters => &OF_RESET,
             _ => &[],
         }
     }
@@ -113,7 +156,7 @@ impl Command {
 }
 
 /// The most frequent commands come first.
-pub(super) const COMMANDS: [Command; 13] = [
+pub(super) const COMMANDS: [Command; 17] = [
     // A wrong number of words gets the error of redis-cell.
     command(Verb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
@@ -123,6 +166,13 @@ pub(super) const COMMANDS: [Command; 13] = [
         .of("limit", "Decides a request by the rules of a domain, and takes its cost if all admit it"),
     command(Verb::Peek, "tg.peek", -2)
         .of("limit", "Tells what TG.CHECK would answer, and takes nothing"),
+    command(Verb::Reserve, "tg.reserve", -2)
+        .of("limit", "Decides as TG.CHECK, and keeps what it took for TG.SETTLE"),
+    command(Verb::Settle, "tg.settle", 3)
+        .of("limit", "Gives back what a reservation did not need, or takes what it lacked"),
+    command(Verb::Refund, "tg.refund", -2).of("limit", "Gives the cost of a request back"),
+    command(Verb::ResetLimiters, "tg.reset", -2)
+        .of("limit", "Makes every limiter of a request idle"),
     command(Verb::Ping, "ping", -1).of("connection", "Answers PONG, or the message"),
     command(Verb::Echo, "echo", 2).of("connection", "Answers the message"),
     command(Verb::Hello, "hello", -1)

@@ -12,6 +12,7 @@ use super::state::ListenerState;
 use crate::limiters::Limiters;
 use crate::listener::{Bounds, Budget, Secret, Shell};
 use crate::stop::{Stop, Trigger};
+use crate::verbs::PublicVerbs;
 
 /// One rule with a single limiter, two that let requests wait, and one that hardly refills.
 const RULES: &str = r#"
@@ -66,7 +67,7 @@ pub(super) fn open() -> Arc<ListenerState> {
 /// The shared state of connections. A request of the domain `panics` panics.
 pub(super) fn state(secret: Option<Secret>, throttles: bool) -> Arc<ListenerState> {
     let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
-    Arc::new(ListenerState::new(limiters, secret, throttles).unwrap())
+    Arc::new(ListenerState::new(limiters, secret, throttles, PublicVerbs::usual()).unwrap())
 }
 
 /// One served connection, and the client's end of it.

@@ -224,12 +224,16 @@ async fn an_unknown_path_is_404_and_told_what_there_is() {
     let (server, client) = server();
     let detail = client.check_path("/v1/chek").await;
     assert!(
-        detail.contains("nothing is at /v1/chek: expected one of /v1/check, /v1/peek, /healthz"),
+        detail.ends_with(
+            "/v1/chek: expected one of /v1/check, /v1/peek, /v1/reserve, /v1/settle, /healthz"
+        ),
         "{detail}"
     );
     let detail = Client::new(server.admin).check_path("/").await;
     assert!(
-        detail.contains("expected one of /v1/reset, /v1/refund, /v1/rules, /metrics, /healthz"),
+        detail.ends_with(
+            "expected one of /v1/peek, /v1/settle, /v1/refund, /v1/reset, /v1/rules, /metrics, /healthz"
+        ),
         "{detail}"
     );
 }
@@ -237,11 +241,11 @@ async fn an_unknown_path_is_404_and_told_what_there_is() {
 #[tokio::test]
 async fn a_path_of_the_other_listener_is_404_and_says_so() {
     let (server, client) = server();
-    for path in ["/v1/reset", "/v1/refund", "/v1/rules"] {
+    for path in ["/v1/rules", "/metrics"] {
         let detail = client.check_path(path).await;
         assert!(detail.contains("on the admin listener"), "{detail}");
     }
-    for path in ["/v1/check", "/v1/peek"] {
+    for path in ["/v1/check", "/v1/reserve"] {
         let detail = Client::new(server.admin).check_path(path).await;
         assert!(detail.contains("on the public listener"), "{detail}");
     }

@@ -51,6 +51,24 @@ async fn operators_are_not_answered_under_a_name_that_a_page_could_have() {
     assert!(came.starts_with("HTTP/1.1 200"), "clients may know the server by any name: {came}");
 }
 
+/// Also where clients may undo limits.
+#[tokio::test]
+async fn a_page_undoes_no_limit_at_the_public_listener_either() {
+    let server = Server::with_arguments(&["--public-verbs", "check,refund,reset"]);
+    let own = format!("evil.example:{}", server.http.port());
+    for path in ["/v1/reset", "/v1/refund"] {
+        let asked = post(path, &own, &format!("http://{own}"), "");
+        let came = exchange(server.http, &asked).await;
+        assert!(responses(&came)[0].problem(403).1.contains("expected an IP address or localhost"));
+        let untyped =
+            post(path, "localhost", "", "").replace("content-type: application/json\r\n", "");
+        let came = exchange(server.http, &untyped).await;
+        assert!(came.starts_with("HTTP/1.1 415"), "{came}");
+        let came = exchange(server.http, &post(path, "localhost", "", "")).await;
+        assert!(came.starts_with("HTTP/1.1 200"), "{came}");
+    }
+}
+
 #[tokio::test]
 async fn who_shows_a_token_is_no_page() {
     let files = Certificates::new();

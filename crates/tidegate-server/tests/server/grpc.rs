@@ -246,14 +246,14 @@ async fn a_descriptor_of_no_hits_asks_and_takes_nothing() {
 
 #[tokio::test]
 async fn refunds_can_be_switched_off_and_then_change_nothing() {
-    let server = Server::with_rules_and(RULES, &["--no-grpc-refunds"]);
+    let server = Server::with_rules_and(RULES, &["--public-verbs", "check"]);
     let mut client = client(&server).await;
     let mut ask = async |descriptors| client.should_rate_limit(request(descriptors)).await;
     assert!(ask(vec![costing(3, ADA)]).await.is_ok());
     for call in [vec![giving_back(3, ADA)], vec![costing(0, ADA), giving_back(3, ADA)]] {
         let refused = ask(call).await.unwrap_err();
         assert_eq!(refused.code(), Failure::PermissionDenied, "{refused:?}");
-        assert!(refused.message().contains("--no-grpc-refunds"), "{refused:?}");
+        assert!(refused.message().contains("--public-verbs"), "{refused:?}");
     }
     let answer = ask(vec![descriptor(ADA)]).await.unwrap().into_inner();
     assert_eq!(answer.overall_code(), Code::OverLimit, "all is used still");

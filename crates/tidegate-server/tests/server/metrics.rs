@@ -67,6 +67,31 @@ async fn each_way_over_http_counts_once() {
     assert_eq!(counted(&server, "http").await, [2, 2, 1, 1, 4]);
 }
 
+/// A check, a reply and a count; a rule without `near` has none of them.
+#[tokio::test]
+async fn a_rule_that_is_near_its_end_marks_answers_and_counts_them() {
+    let server = Server::with_rules(&RULES.replace("limit = 2", "limit = 4\nnear = 0.75"));
+    let ask = json!({"descriptor": {"user": "ada"}}).to_string();
+    let client = Client::new(server.http);
+    let mut near = Vec::new();
+    for _ in 0..3 {
+        near.push(client.check(&ask).await.json().get("near").cloned());
+    }
+    assert_eq!(near, [None, None, Some(json!(true))]);
+    let redis = redis::Client::open(format!("redis://{}/?protocol=resp3", server.resp)).unwrap();
+    let mut redis = redis.get_connection().unwrap();
+    for (verb, is_near) in [("TG.PEEK", true), ("TG.CHECK", true), ("TG.CHECK", false)] {
+        let told: std::collections::HashMap<String, redis::Value> =
+            redis::cmd(verb).arg(&["default", "user", "ada"]).query(&mut redis).unwrap();
+        let expected = is_near.then_some(redis::Value::Boolean(true));
+        assert_eq!(told.get("near"), expected.as_ref(), "{told:?}");
+    }
+    let text = metrics(&server).await;
+    let counted = value(&text, "tidegate_rule_near_total{domain=\"default\",rule=\"per-user\"}");
+    assert_eq!(counted, Some(2));
+    assert!(!text.contains("tidegate_rule_near_total{domain=\"default\",rule=\"tried\"}"));
+}
+
 #[tokio::test]
 async fn rules_count_their_decisions_and_keys() {
     let server = Server::with_rules(RULES);

@@ -55,7 +55,7 @@ fn a_url_in_the_place_of_something_else_is_not_repeated() {
         &["serve", "--threads", url],
         &["serve", "--log-level", url],
         &["serve", "--grpc-headers", url],
-        &["serve", "--no-grpc-refunds=redis://:hunter2@host"],
+        &["serve", "--public-verbs=redis://:hunter2@host"],
         &["serve", "--drain", url],
         &["compare", "--rate", url],
         &["replay", "--fail-above", url],

@@ -73,7 +73,8 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
     let file = config(&format!(
         "{RULE}[server]\nhttp = \"localhost:80\"\nthread = 4\nthreads = \"4\"\nno_cl_throttle = \"yes\"\n\
          grpc_headers = [\"ratelimit\", \"retryafter\"]\nlog_level = \"wan\"\nmax_connections = 0\n\
-         drain = \"8\"\nresp = 6380\ntoken = \"sesame\"\ntoken_file = \"\"\n"
+         drain = \"8\"\nresp = 6380\ntoken = \"sesame\"\ntoken_file = \"\"\n\
+         public_verbs = [\"check\", \"refunds\"]\nreservation_memory = \"1KiB\"\nadmin_readers = \"ann\"\n"
     ));
     let output = check(file.path());
     let said = said(&output);
@@ -92,11 +93,15 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
         ":14:8: `resp` is 6380: expected a text, in quotes: \"6380\"",
         ":15:1: unknown field `token`",
         ":16:14: `token_file` is the text \"\": expected the path of a file",
+        ":17:26: `public_verbs` is the text \"refunds\": expected one of check, peek, reserve, settle, refund, \
+         reset, grpc-refund; did you mean \"refund\"?",
+        ":18:22: `reservation_memory` is the text \"1KiB\": expected a size from \"64KiB\" to \"1TiB\"",
+        ":19:17: `admin_readers` is the text \"ann\": expected an array",
     ] {
         let expected = format!("{}{expected}", file.path().display());
         assert!(said.contains(&expected), "{expected} in {said}");
     }
-    assert_eq!(said.matches(" | ").count(), 22, "no other mistake: {said}");
+    assert_eq!(said.matches(" | ").count(), 28, "no other mistake: {said}");
 }
 
 #[test]

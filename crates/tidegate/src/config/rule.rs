@@ -65,6 +65,7 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
                 ("limit_from_request", &["requestlimit", "limitoverride", "ownlimit", "dynamic"]),
                 RuleDraft::limit_from_request,
             ),
+            (("near", &["nearlimit", "nearlimitratio", "softlimit", "warn"]), RuleDraft::near),
             (("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             (("match", &["matching"]), RuleDraft::matching),
             (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
@@ -293,6 +294,20 @@ impl<'t> RuleDraft<'t> {
 
     fn limit_from_request(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.limit_from_request = flag(entry, report)?;
+        Some(())
+    }
+
+    fn near(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let written = match entry.value() {
+            DeValue::Float(number) => number.as_str().replace('_', ""),
+            DeValue::Integer(number) => number.to_string(),
+            _ => {
+                let expected =
+                    "a number above 0 and at most 1, such as 0.8: a fraction of the limit";
+                return wrong(entry, expected, report);
+            }
+        };
+        self.spec.near = Some(parsed(entry, written.parse(), report)?);
         Some(())
     }
 

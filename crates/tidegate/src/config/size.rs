@@ -10,7 +10,10 @@ const UNITS: [(&str, u64); 5] =
 
 /// Reads an amount of memory, in bytes: a whole number followed by `B`, `KiB`, `MiB`, `GiB` or
 /// `TiB`.
-pub(super) fn parse_size(text: &str) -> Result<u64, ValueError> {
+///
+/// # Errors
+/// Returns an error that says what was expected, and what may be meant.
+pub fn parse_size(text: &str) -> Result<u64, ValueError> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
     let bytes = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);
     let number: Option<u64> = digits.parse().ok();

@@ -5,15 +5,77 @@ use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, Descriptors, Lineage};
 
-/// Resolves a request whose descriptors turned out to cost `actual` each. `resolve` returns all limiters of a
-/// request, unlimited ones included: the request may have taken from them before they became unlimited.
+/// What an admitted request took from each of its limiters, for a cost that is settled later, away from the gate and
+/// the answer.
+///
+/// [`Gate::settle_taken`](crate::Gate::settle_taken) and `SharedGate::settle_taken` settle it with the request, as a
+/// [`Charge`](crate::Charge) does that is kept: a limiter that took nothing gives nothing back, also if the rules have
+/// changed since. It holds no policy and no limiter, and takes a few dozen bytes for each limiter.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec, Taken};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("tokens", "100/h").key(["user"])])?);
+/// let request = ("default", &[("user", "ada")]);
+/// let taken = Taken::from(&gate.check(request));
+/// // The work took 30 units, not one.
+/// assert_eq!(gate.settle_taken(request, &taken, &[30]).remaining(), Some(70));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// The limiters that took their cost, and whether another limiter than the key's own did.
+    limiters: Vec<((Lineage, Descriptors), bool)>,
+    /// Whether this process decided instead of the store.
+    #[cfg(feature = "redis")]
+    pub(crate) degraded: bool,
+}
+
+/// A refused request took nothing, and neither did one whose answer is [repeated](Answer::is_repeated).
+impl From<&Answer<'_>> for Taken {
+    fn from(answer: &Answer<'_>) -> Self {
+        let took = |one: &Matched<'_>| {
+            !answer.is_repeated() && (answer.is_allowed() || one.is_report()) && one.can_settle()
+        };
+        let takers = answer.all().filter(took);
+        Self {
+            limiters: takers.map(|one| (known_by(&one), one.is_elsewhere())).collect(),
+            #[cfg(feature = "redis")]
+            degraded: answer.is_degraded(),
+        }
+    }
+}
+
+impl Taken {
+    /// Whether any limiter took the cost and can give it back.
+    #[cfg(feature = "tower")]
+    pub(crate) fn gives_back(&self) -> bool {
+        self.limiters.iter().any(|(_, is_elsewhere)| !is_elsewhere)
+    }
+
+    /// Of `all` limiters of the request, with their actual costs, keeps those that took their cost and can settle
+    /// the difference. The overflow limiter gives nothing back.
+    pub(crate) fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
+        let both = again(all, |(met, _)| met, &self.limiters, |(known_by, _)| *known_by);
+        let can_settle = |((met, actual), (_, is_elsewhere)): &((Ask<K>, u64), &(_, bool))| {
+            !is_elsewhere || *actual > met.cost
+        };
+        both.into_iter().filter(can_settle).map(|(one, _)| one).collect()
+    }
+}
+
+/// Resolves a request whose descriptors turned out to cost `actual`: one number for each of them, the last also for
+/// the rest. `resolve` returns all limiters of a request, unlimited ones included: the request may have taken from
+/// them before they became unlimited.
 pub(crate) fn with_actual<K: PartialEq>(
     request: &Request<'_>,
-    actual: u64,
+    actual: &[u64],
     resolve: impl Fn(&Request<'_>) -> InlineList<Ask<K>>,
 ) -> Vec<(Ask<K>, u64)> {
+    let last = actual.last().copied().unwrap_or_default();
+    let each = actual.iter().copied().chain(std::iter::repeat(last));
     let costing_actual: Vec<_> =
-        request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
+        request.descriptors().iter().zip(each).map(|(one, actual)| one.cost(actual)).collect();
     let costing = resolve(&Request::new(request.domain(), &costing_actual));
     let with_actual = |met: Ask<K>| {
         let same = |other: &&Ask<K>| other.is_of(&met);
@@ -21,18 +83,6 @@ pub(crate) fn with_actual<K: PartialEq>(
         Some((met, actual))
     };
     resolve(request).into_iter().filter_map(with_actual).collect()
-}
-
-/// Keeps the limiters of an admitted request that took their cost and can settle the difference.
-pub(crate) fn taken<K>(all: Vec<(Ask<K>, u64)>, answer: &Answer<'_>) -> Vec<(Ask<K>, u64)> {
-    let both = again(all, |(met, _)| met, answer.all(), known_by).into_iter();
-    let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));
-    taken.map(|(one, _)| one).collect()
-}
-
-/// Whether a limiter took its cost and can settle the difference.
-fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
-    matched.can_settle() && (!matched.is_elsewhere() || actual > cost)
 }
 
 /// Pairs the limiters that a request matches now with those of its earlier answer, and drops limiters without a

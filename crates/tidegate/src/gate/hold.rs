@@ -8,7 +8,7 @@
 use super::Gate;
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, SystemClock, Timer};
-use crate::frontend::taken;
+use crate::frontend::Taken;
 use crate::request::Request;
 
 /// The cost of an admitted request, until it is known whether it counts.
@@ -139,9 +139,7 @@ impl<'a, C: Clock> Charge<'a, C> {
 
     /// Settles the charge for what the work did cost, for each descriptor: see [`Gate::settle`].
     pub fn settle(self, actual: u64) {
-        if self.answer.is_repeated() {
-            return;
-        }
-        self.gate.settle_those(&self.request, actual, |all| taken(all, &self.answer));
+        let taken = Taken::from(&self.answer);
+        self.gate.settle_those(&self.request, &[actual], |all| taken.of(all));
     }
 }

@@ -169,7 +169,16 @@ impl<C: Clock> KeyedLimiter<C> {
     /// ```
     pub fn reset(&self, key: impl Key) {
         let fingerprint = self.seed.of(&key);
-        self.limiters.forget(fingerprint);
+        let plan = key.encode(|key| self.plan(key.bytes()));
+        let rule = self.usual.of(&plan);
+        if rule.begins_in_use() {
+            // Forgotten, it would begin with units in use; so it exists, and everything is given back.
+            let terms = || if self.plans.is_none() { Terms::Table } else { Terms::Own(rule) };
+            self.call(fingerprint, terms(), 0).step(Step::Ask);
+            self.call(fingerprint, terms(), u64::MAX).step(Step::Settle { actual: 0 });
+        } else {
+            self.limiters.forget(fingerprint);
+        }
         self.queues.wake(&fingerprint);
     }
 

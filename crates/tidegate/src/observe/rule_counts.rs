@@ -10,6 +10,8 @@ use crate::stats::Striped;
 const OUTCOMES: usize = RuleOutcome::ALL.len();
 /// The number of the counter of decisions without room, after those of the outcomes.
 const OVERFLOW: usize = OUTCOMES;
+const NEAR: usize = OUTCOMES + 1;
+const COUNTS: usize = OUTCOMES + 2;
 
 /// An [`Observer`] that counts the decisions of each rule by [outcome](RuleOutcome), since the start: for metrics.
 ///
@@ -40,11 +42,11 @@ const OVERFLOW: usize = OUTCOMES;
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Debug)]
-pub struct RuleCounts(ByRule<Striped<{ OUTCOMES + 1 }>>);
+pub struct RuleCounts(ByRule<Striped<COUNTS>>);
 
 /// The decisions of one rule by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutcomeCounts([u64; OUTCOMES + 1]);
+pub struct OutcomeCounts([u64; COUNTS]);
 
 impl OutcomeCounts {
     /// The number of decisions with this outcome.
@@ -57,6 +59,12 @@ impl OutcomeCounts {
     #[must_use]
     pub const fn overflow(&self) -> u64 {
         self.0[OVERFLOW]
+    }
+
+    /// Allowed requests after which the limiter was [near its end](crate::Matched::is_near).
+    #[must_use]
+    pub const fn near(&self) -> u64 {
+        self.0[NEAR]
     }
 }
 
@@ -89,6 +97,9 @@ impl Observer for RuleCounts {
             counters.add(RuleOutcome::of(answer, matched) as usize, 1);
             if matched.is_overflow() {
                 counters.add(OVERFLOW, 1);
+            }
+            if answer.is_allowed() && matched.is_near() {
+                counters.add(NEAR, 1);
             }
         });
     }

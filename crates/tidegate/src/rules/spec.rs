@@ -4,7 +4,7 @@ use std::time::Duration;
 use tidegate_core::{Limit, RuleErrors, Spec};
 
 use crate::request::Request;
-use crate::rules::OnFull;
+use crate::rules::{Near, OnFull};
 
 /// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -181,6 +181,9 @@ pub struct RuleSpec {
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
     /// overflow limiter under the rule's own values, even keys with an override.
     pub limit_from_request: bool,
+    /// The fraction of the limit in use from which an admitted answer is [marked](crate::Answer::is_near) as near its
+    /// end; by default none is.
+    pub near: Option<Near>,
     /// Other values for some keys; the first override that matches applies.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -220,6 +223,7 @@ impl RuleSpec {
             hash_tag: None,
             across_slots: false,
             limit_from_request: false,
+            near: None,
             overrides: Vec::new(),
         }
     }
@@ -343,6 +347,13 @@ impl RuleSpec {
     #[must_use]
     pub const fn limit_from_request(mut self) -> Self {
         self.limit_from_request = true;
+        self
+    }
+
+    /// Marks an admitted answer from this fraction of the limit on.
+    #[must_use]
+    pub const fn near(mut self, near: Near) -> Self {
+        self.near = Some(near);
         self
     }
 

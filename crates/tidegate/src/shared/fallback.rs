@@ -230,9 +230,8 @@ impl Fallback {
         self.forget_denials(generation, met);
         let policy = &generation.policy;
         let local: Vec<_> = warm(policy, met).map(|(_, met)| self.part(policy, met)).collect();
-        self.memory.ask(|newest| {
-            self.memory.forget(newest, &renumbered(newest, &local), self.clock.now())
-        });
+        self.memory
+            .ask(|newest| self.memory.reset(newest, &renumbered(newest, &local), &self.clock));
     }
 
     /// Returns a limiter as this process knows it, but with its own values.

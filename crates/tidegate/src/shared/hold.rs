@@ -8,7 +8,7 @@
 
 use super::SharedGate;
 use crate::answer::Answer;
-use crate::frontend::taken;
+use crate::frontend::Taken;
 use crate::request::Request;
 use crate::store::redis::StoreError;
 
@@ -122,6 +122,6 @@ impl<'a> SharedCharge<'a> {
             return Ok(());
         }
         let Self { gate, request, answer } = self;
-        gate.settle_those(&request, actual, answer.is_degraded(), |all| taken(all, &answer)).await
+        gate.settle_those(&request, &Taken::from(&answer), &[actual]).await.map(drop)
     }
 }

@@ -61,7 +61,7 @@ impl SharedGate {
         &self,
         store: &Store,
         request: &Request<'_>,
-        actual: u64,
+        actual: &[u64],
     ) -> Vec<(KeyAsk, u64)> {
         with_actual(request, actual, |request| self.met_at_all(store, request))
     }

@@ -8,6 +8,7 @@ use super::plans::ToSettle;
 use super::store::{StepArgs, Store};
 use super::{KeyAsk, SharedGate};
 use crate::answer::{Answer, Reply};
+use crate::frontend::Taken;
 use crate::request::{Origin, Request};
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Step};
@@ -75,6 +76,25 @@ impl SharedGate {
         self.settle_request(&request.into(), actual, true).await
     }
 
+    /// Settles a request with those of its limiters that took its cost, as [`Taken`] says: see
+    /// [`Gate::settle_taken`](crate::Gate::settle_taken). A request that was admitted without the store is settled
+    /// with this node's share; the answer is then that of [`SharedGate::peek`].
+    ///
+    /// # Errors
+    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    pub async fn settle_taken<'r>(
+        &self,
+        request: impl Into<Request<'r>>,
+        taken: &Taken,
+        actual: &[u64],
+    ) -> Result<Answer<'_>, StoreError> {
+        let request = &request.into();
+        match self.settle_those(request, taken, actual).await? {
+            Some(answer) => Ok(answer),
+            None => Ok(self.peek(request).await),
+        }
+    }
+
     /// Settles a request whose costs were `reserved`, or refunds it; compiled once, whatever the request is made of.
     async fn settle_request(
         &self,
@@ -83,31 +103,30 @@ impl SharedGate {
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
         let (store, deadline) = (self.newest(), self.client.deadline());
-        let all = ToSettle::of(self.met_to_settle(&store, request, actual));
+        let all = ToSettle::of(self.met_to_settle(&store, request, &[actual]));
         let answer = self.settle_all(&store, &all, reserved, deadline).await?;
         Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
-    /// Settles with those limiters of a request that `chosen` keeps, each with its actual cost; in this process
-    /// if the request was admitted without the store.
+    /// Settles with the limiters that took the cost of a request; in this process, without an answer, if the request
+    /// was admitted without the store.
     ///
     /// # Errors
     /// The store did not reply.
     pub(crate) async fn settle_those(
         &self,
         request: &Request<'_>,
-        actual: u64,
-        degraded: bool,
-        chosen: impl FnOnce(Vec<(KeyAsk, u64)>) -> Vec<(KeyAsk, u64)>,
-    ) -> Result<(), StoreError> {
+        taken: &Taken,
+        actual: &[u64],
+    ) -> Result<Option<Answer<'_>>, StoreError> {
         let store = self.newest();
-        let all = chosen(self.met_to_settle(&store, request, actual));
-        if degraded {
+        let all = taken.of(self.met_to_settle(&store, request, actual));
+        if taken.degraded {
             self.fallback.settle(&store.generation.policy, &all);
-            return Ok(());
+            return Ok(None);
         }
         let all = ToSettle::of(all);
-        self.settle_all(&store, &all, true, self.client.deadline()).await.map(drop)
+        self.settle_all(&store, &all, true, self.client.deadline()).await.map(Some)
     }
 
     /// Settles, and also gives `reserved` units back to limiters that are unlimited now.
@@ -130,8 +149,8 @@ impl SharedGate {
     }
 
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns
-    /// their number. Bans of their keys in this process are lifted first. Remembered answers stay: see
-    /// [`Request::with_id`].
+    /// their number. Nothing counts as used then: a bucket that begins with fewer tokens is full. Bans of their keys
+    /// in this process are lifted first. Remembered answers stay: see [`Request::with_id`].
     ///
     /// # Errors
     /// The store did not reply. Whether they were reset is known only if nothing was sent.
@@ -145,17 +164,37 @@ impl SharedGate {
         let met = self.met_at_all(&store, request);
         self.lift_bans(&met);
         self.fallback.forget(&store.generation, &met);
+        let deadline = self.client.deadline();
+        if met.iter().any(|met| met.begins_in_use(store.policy())) {
+            self.give_all_back(&store, &met, deadline).await?;
+            return Ok(met.len());
+        }
         let parts = store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
         if slots.is_empty() && !met.is_empty() {
             slots.push(met.iter().map(|met| met.fingerprint.clone()).collect());
         }
-        let deadline = self.client.deadline();
         for keys in slots {
             let (script, keys) = Call::reset(keys);
             self.client.run(&script, &keys, &[], deadline).await?;
         }
         self.wake(&met);
         Ok(met.len())
+    }
+
+    /// Resets limiters of which one would begin with units in use if it were forgotten: each exists then, and
+    /// everything is given back.
+    async fn give_all_back(
+        &self,
+        store: &Store,
+        met: &[KeyAsk],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        for met in met.iter().filter(|met| met.begins_in_use(store.policy())) {
+            let ask = StepArgs::new(Step::Ask, Origin::default());
+            store.step_until(&[met.costing(0)], ask, deadline).await?;
+        }
+        let all = met.iter().map(|met| (met.costing(u64::MAX), 0)).collect();
+        self.settle_all(store, &ToSettle::of(all), true, deadline).await.map(drop)
     }
 }

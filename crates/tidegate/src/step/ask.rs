@@ -7,7 +7,6 @@ use tidegate_core::Rule;
 use super::Step;
 use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
-#[cfg(feature = "redis")]
 use crate::rules::Policy;
 
 /// Values in place of those of a rule's variant; `None` if the variant's hold.
@@ -111,8 +110,20 @@ impl<K> Ask<K> {
         }
     }
 
+    /// The same limiter, asked for other units by a request that reports no usage.
+    pub(crate) fn costing(&self, cost: u64) -> Self
+    where
+        K: Clone,
+    {
+        Self { cost, asks: cost, report: false, ..self.clone() }
+    }
+
+    /// Whether the limiter would begin with units in use.
+    pub(crate) fn begins_in_use(&self, policy: &Policy) -> bool {
+        self.rule_in(policy).is_some_and(Rule::begins_in_use)
+    }
+
     /// The rule under which it decides.
-    #[cfg(feature = "redis")]
     pub(crate) fn rule_in<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
         let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
         self.figures.as_deref().or_else(own)

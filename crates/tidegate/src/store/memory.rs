@@ -207,16 +207,24 @@ impl MemoryStore {
         }
     }
 
-    /// Resets every limiter of `met`, in one step.
-    pub(crate) fn forget(
+    /// Resets every limiter of `met`, in one step: nothing counts as used.
+    pub(crate) fn reset(
         &self,
         generation: &Generation,
         met: &[Ask],
-        now: Timestamp,
+        clock: &impl Clock,
     ) -> Result<(), Moved> {
-        let locked = generation.lock_all(met, &|_| Step::Refund, &now)?;
-        locked.into_iter().rev().for_each(|hold| hold.forget());
-        Ok(())
+        if !met.iter().any(|met| met.begins_in_use(&generation.policy)) {
+            let locked = generation.lock_all(met, &|_| Step::Refund, &clock.now())?;
+            locked.into_iter().rev().for_each(|hold| hold.forget());
+            return Ok(());
+        }
+        // A limiter that is forgotten would begin with units in use; so each exists, and everything is given back.
+        let begins = met.iter().filter(|met| met.begins_in_use(&generation.policy));
+        let begins: Vec<_> = begins.map(|met| met.costing(0)).collect();
+        self.step(generation, &begins, clock, Step::Ask)?;
+        let all: Vec<_> = met.iter().map(|met| met.costing(u64::MAX)).collect();
+        self.settle(generation, &all, &[], clock).map(drop)
     }
 }
 

@@ -7,13 +7,14 @@ use std::task::{Context, Poll};
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::charging::{self, Took};
+use super::charging;
 use super::entries::Question;
 use super::fields::Fields;
 use super::peer;
 use super::refusal::Refusal;
 use crate::answer::Answer;
 use crate::clock::Timer;
+use crate::frontend::Taken;
 use crate::gate::Gate;
 use crate::request::Request;
 use crate::wait::{Permit, wait_until};
@@ -33,7 +34,7 @@ pub(super) struct Admission {
     /// Its permit, where requests in flight are limited.
     pub(super) permit: Option<Permit>,
     /// The limiters that took its cost.
-    pub(super) took: Took,
+    pub(super) took: Taken,
 }
 
 impl Ruling {
@@ -65,7 +66,7 @@ impl Ruling {
             return Self::refused(Refusal::of(answer));
         }
         let fields = if question.shows_limits { Fields::from(answer) } else { Fields::default() };
-        let took = if question.may_settle { Took::from(answer) } else { Took::default() };
+        let took = if question.may_settle { Taken::from(answer) } else { Taken::default() };
         Self::Admitted(Admission { fields, permit: None, took })
     }
 }
@@ -109,11 +110,11 @@ pub(super) trait Decider: Send + Sync {
     fn ask(&self, question: &Question<'_>) -> Soon<Ruling>;
 
     /// Gives back the units of an admitted question.
-    fn refund(&self, question: &Question<'_>, took: &Took) -> Soon<()>;
+    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()>;
 
     /// Gives back the units of a question at the limiters that took them; returns the state of its
     /// limits afterwards.
-    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields>;
+    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields>;
 
     fn now(&self) -> Timestamp;
 
@@ -182,12 +183,12 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
         }
     }
 
-    fn refund(&self, question: &Question<'_>, _: &Took) -> Soon<()> {
+    fn refund(&self, question: &Question<'_>, _: &Taken) -> Soon<()> {
         let _stands = question.ask(|request| self.gate.refund(request).at());
         Soon::Now(())
     }
 
-    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields> {
+    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
         Soon::Now(question.ask(|request| charging::release(&self.gate, request, took)))
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::charging::Took;
 use super::decider::{Decider, Later, Ruling, Soon, runs_at};
 use super::entries::Question;
 use super::fields::Fields;
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::clock::{Clock, Timer};
+use crate::frontend::Taken;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
 use crate::step::{Descriptors, Lineage, One, Step, is_unlimited};
@@ -124,13 +124,13 @@ impl<C: Timer + 'static> Decider for Keyed<C> {
         }
     }
 
-    fn refund(&self, question: &Question<'_>, _: &Took) -> Soon<()> {
+    fn refund(&self, question: &Question<'_>, _: &Taken) -> Soon<()> {
         self.step(question, Step::Refund, |_| ());
         Soon::Now(())
     }
 
-    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields> {
-        if took.anything() {
+    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
+        if took.gives_back() {
             self.step(question, Step::Settle { actual: 0 }, |_| ());
         }
         Soon::Now(self.step(question, Step::Peek, |answer| Fields::from(answer)))

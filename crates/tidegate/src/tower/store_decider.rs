@@ -6,10 +6,11 @@ use std::time::Duration;
 use tidegate_core::{Micros, Timestamp};
 use tokio::time::sleep;
 
-use super::charging::{Took, at_no_cost};
+use super::charging::at_no_cost;
 use super::decider::{Decider, Later, Ruling, Soon};
 use super::entries::Question;
 use super::fields::Fields;
+use crate::frontend::Taken;
 use crate::request::Request;
 use crate::shared::SharedGate;
 
@@ -54,7 +55,7 @@ impl Decider for StoreDecider {
         }))
     }
 
-    fn refund(&self, question: &Question<'_>, took: &Took) -> Soon<()> {
+    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
         let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
@@ -63,7 +64,7 @@ impl Decider for StoreDecider {
         }))
     }
 
-    fn release(&self, question: &Question<'_>, took: &Took) -> Soon<Fields> {
+    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
         let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
@@ -85,8 +86,8 @@ impl Decider for StoreDecider {
 
 /// Gives back the units of a request. Units that the store does not give back stay taken, because
 /// no caller can do anything about it.
-async fn give_back(gate: &SharedGate, request: &Request<'_>, took: &Took) {
-    let _ = gate.settle_those(request, 0, took.degraded, |all| took.keep_takers(all)).await;
+async fn give_back(gate: &SharedGate, request: &Request<'_>, taken: &Taken) {
+    let _ = gate.settle_those(request, taken, &[0]).await;
 }
 
 async fn pause(wait: Micros) {

@@ -106,6 +106,7 @@ fn full() -> Vec<RuleSpec> {
             .dedupe(Duration::from_millis(1_500))
             .across_slots()
             .limit_from_request()
+            .near("0.8".parse().unwrap())
             .on_store_error(OnStoreError::Closed)
             .when("tenant", "acme")
             .when("*", "*")

@@ -5,7 +5,7 @@ use tidegate::{AlgorithmKind, Descriptor, Limit, Mode, OverrideSpec, Request, Ru
 
 use crate::kit::every_gate;
 use crate::subjects::gates::{admitted, ask, left, seen};
-use crate::subjects::{Case, Store, per_day};
+use crate::subjects::{Case, DAY, Store, per_day};
 
 every_gate! {
     all_rules_admit_or_none_is_charged,
@@ -14,6 +14,8 @@ every_gate! {
     rules_and_domains_share_no_limiter,
     a_shadow_rule_counts_and_refuses_nobody,
     an_unlimited_rule_reports_nothing,
+    a_reset_fills_a_bucket_that_begins_empty,
+    an_answer_near_the_end_of_a_rule_is_marked,
     the_first_override_whose_entries_are_equal_holds,
     a_request_is_settled_with_every_limiter_it_matches,
     what_is_available_is_what_the_tightest_limit_has_left,
@@ -79,6 +81,50 @@ fn rules_and_domains_share_no_limiter(case: &Case<'_, dyn Store>) {
     assert_eq!(seen(gate.as_ref(), ADA), [3, 8]);
     let reset = ask(&[(ADA, 1)], |request| gate.reset(request));
     assert_eq!((reset, seen(gate.as_ref(), ADA)), (2, vec![4, 9]));
+}
+
+/// A reset once made the bucket as a new one, which is empty.
+fn a_reset_fills_a_bucket_that_begins_empty(case: &Case<'_, dyn Store>) {
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 20, DAY);
+    spec.initial = Some(0);
+    let gate = case.gate([
+        RuleSpec::new("all", spec).across_slots(),
+        case.rule("one", 6).key(["user"]).across_slots(),
+    ]);
+    let reset = || ask(&[(ADA, 1)], |request| gate.reset(request));
+    assert_eq!(
+        (reset(), seen(gate.as_ref(), ADA)),
+        (2, vec![20, 6]),
+        "also before its first request"
+    );
+    assert!(ask(&[(ADA, 6)], |request| gate.admits(request)));
+    assert_eq!(seen(gate.as_ref(), ADA), [14, 0]);
+    assert_eq!((reset(), seen(gate.as_ref(), ADA)), (2, vec![20, 6]));
+    assert_eq!(admitted(gate.as_ref(), ADA), 6);
+}
+
+fn an_answer_near_the_end_of_a_rule_is_marked(case: &Case<'_, dyn Store>) {
+    let near = || "0.8".parse().unwrap();
+    let tried = case.rule("tried", 4).mode(Mode::Shadow).near(near());
+    let gate = case.gate([case.rule("ten", 10).near(near()), case.rule("tight", 11), tried]);
+    let marked = |units| {
+        ask(&[(&[], units)], |request| {
+            let answer = gate.check(request);
+            let one = answer.matched().iter().map(|one| one.is_near()).collect::<Vec<_>>();
+            (answer.is_near(), one)
+        })
+    };
+    assert_eq!(marked(3), (false, vec![false, false, false]));
+    assert_eq!(
+        marked(1),
+        (false, vec![false, false, true]),
+        "a rule in shadow mode marks no answer"
+    );
+    assert_eq!(marked(3), (false, vec![false, false, false]), "and none that it would refuse");
+    assert_eq!(marked(1), (true, vec![true, false, false]));
+    assert_eq!(marked(2), (true, vec![true, false, false]));
+    assert_eq!(marked(1), (false, vec![false, false, false]), "a refusal is not near");
+    assert_eq!(marked(0), (true, vec![true, false, true]), "what costs nothing is admitted");
 }
 
 fn a_shadow_rule_counts_and_refuses_nobody(case: &Case<'_, dyn Store>) {

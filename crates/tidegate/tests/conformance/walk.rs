@@ -48,7 +48,7 @@ fn step(subject: &dyn Subject, model: &mut Model, key: &str, at_us: u64, rng: &m
         }
         _ => {
             subject.reset(key);
-            model.reset();
+            model.reset(at_us);
         }
     }
     assert_eq!(told(&subject.peek(key, 1)), model.peek(at_us, 1), "as it stands then");

@@ -5,7 +5,8 @@ use crate::packed::{TODAY_US, TestClock};
 use crate::tasks::{Task, bucket, ms, run};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, OnExcess, Policy, Request, RuleSpec, Spec,
+    AlgorithmKind, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OnExcess, OverrideSpec,
+    Policy, Request, RuleSpec, Spec, Taken,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -98,4 +99,73 @@ fn work_that_panics_is_no_free_try() {
     });
     assert!(std::panic::catch_unwind(work).is_err());
     assert!(!ask("ada", 1, |request| gate.admits(request)));
+}
+
+fn left(gate: &Gate<ManualClock>) -> Vec<u64> {
+    let all = ask("ada", 1, |request| gate.peek(request));
+    all.matched().iter().map(|one| one.decision().remaining).collect()
+}
+
+#[test]
+fn what_a_request_took_is_settled_after_the_rules_have_changed() {
+    let per_user = |limit| RuleSpec::new("per-user", log(limit)).key(["user"]);
+    let gate = gate(vec![per_user(10), RuleSpec::new("gone", log(10))], ManualClock::new());
+    let taken = ask("ada", 5, |request| Taken::from(&gate.check(request)));
+    let mut vip = OverrideSpec::new("user", "ada");
+    vip.limit = Some(Limit::Units(50));
+    let added = RuleSpec::new("added", log(10));
+    gate.replace(Policy::new(vec![added, per_user(20).with_override(vip)]).unwrap()).unwrap();
+    assert!(ask("ada", 2, |request| gate.admits(request)));
+    assert_eq!(left(&gate), [8, 43]);
+    let settled = ask("ada", 5, |request| gate.settle_taken(request, &taken, &[1]));
+    assert_eq!(settled.matched().len(), 1, "only a limiter that took the cost");
+    assert_eq!(left(&gate), [8, 47], "the added rule took nothing of it, and gives nothing back");
+    gate.replace(Policy::new(vec![RuleSpec::new("gone", log(10))]).unwrap()).unwrap();
+    assert_eq!(left(&gate), [5], "a rule that was away when it was settled keeps what it took");
+}
+
+#[test]
+fn nothing_is_settled_where_nothing_was_taken() {
+    let tried = RuleSpec::new("tried", log(3)).mode(Mode::Shadow);
+    let gate = gate(vec![RuleSpec::new("all", log(10)).dedupe(HOUR), tried], ManualClock::new());
+    let check = |cost| ask("ada", cost, |request| Taken::from(&gate.check(request)));
+    let settle = |cost, taken: &Taken, actual| {
+        let _ = ask("ada", cost, |request| gate.settle_taken(request, taken, &[actual]));
+    };
+    let (first, refused) = (check(3), check(8));
+    settle(8, &refused, 0);
+    assert_eq!(left(&gate), [7, 0], "of a refusal");
+    let second = check(2);
+    settle(2, &second, 0);
+    assert_eq!(left(&gate), [7, 0], "the rule in shadow mode took only the first");
+    let once = |cost| {
+        ask("ada", cost, |request| Taken::from(&gate.check(&request.with_id("once").unwrap())))
+    };
+    let (_, repeated) = (once(4), once(4));
+    settle(4, &repeated, 0);
+    assert_eq!(left(&gate), [3, 0], "of an answer that is repeated");
+    settle(3, &first, 1);
+    assert_eq!(left(&gate), [5, 2]);
+}
+
+/// One number for all descriptors, or one for each; the last holds for the rest.
+#[test]
+fn each_descriptor_is_settled_for_its_own_cost() {
+    let gate = gate(vec![RuleSpec::new("per-user", log(100)).key(["user"])], ManualClock::new());
+    let users = ["ada", "bob", "eve"].map(|user| [("user", user)]);
+    let descriptors = users.each_ref().map(|entries| Descriptor::new(entries).cost(10));
+    let request = Request::new("default", &descriptors);
+    let used = |actual: &[u64]| {
+        let taken = Taken::from(&gate.check(&request));
+        let _ = gate.settle_taken(&request, &taken, actual);
+        let left = users.each_ref().map(|entries| gate.available(("default", entries)));
+        for entries in &users {
+            gate.reset(("default", entries));
+        }
+        left.map(|left| 100 - left)
+    };
+    assert_eq!(used(&[4]), [4, 4, 4]);
+    assert_eq!(used(&[1, 0, 30]), [1, 0, 30]);
+    assert_eq!(used(&[1, 20]), [1, 20, 20]);
+    assert_eq!(used(&[]), [0, 0, 0]);
 }

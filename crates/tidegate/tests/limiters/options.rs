@@ -29,6 +29,23 @@ fn a_limiter_that_does_not_ask_for_supplied_rules_ignores_them() {
 }
 
 #[test]
+fn a_reset_key_begins_with_nothing_in_use() {
+    let mut spec = *per_day(AlgorithmKind::TokenBucket, 9).spec();
+    spec.initial = Some(0);
+    let planned = Arc::new(Rule::new(spec).unwrap());
+    let plans = move |key: &[u8]| key.starts_with(b"paid").then(|| Arc::clone(&planned));
+    for limiter in [KeyedLimiter::new(spec).unwrap(), keyed(2).with_plans(plans)] {
+        for key in ["paid ada", "paid bob"] {
+            assert_eq!((limiter.check(key, 1).is_allowed(), limiter.available(key)), (false, 0));
+        }
+        limiter.reset("paid ada");
+        limiter.reset("paid eve");
+        let left = ["paid ada", "paid bob", "paid eve"].map(|key| limiter.available(key));
+        assert_eq!(left, [9, 0, 9]);
+    }
+}
+
+#[test]
 fn a_change_of_the_rule_of_all_keys_is_none_of_their_plans() {
     let limiter = planned(2);
     for key in ["paid ada", "bob"] {

@@ -12,6 +12,7 @@ use super::super::{bounds, guard};
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::logging::{Format, Level};
 use crate::policy;
+use crate::verbs::{self, PublicVerb, PublicVerbs};
 
 const BRIEFLY: &str = "\
 Example:  tidegate serve -c rules.toml --http 0.0.0.0:8080
@@ -92,9 +93,16 @@ pub(crate) struct Args {
     )]
     grpc_unavailable: Unavailable,
 
-    /// Refuse gRPC calls that give hits back (`is_negative_hits`), so that only operators refund
-    #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_GRPC_REFUNDS", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
-    no_grpc_refunds: bool,
+    /// Verbs that clients may use, separated by commas; operators have theirs on the admin listener
+    #[arg(
+        long,
+        value_name = "VERB",
+        env = "TIDEGATE_PUBLIC_VERBS",
+        value_delimiter = ',',
+        default_value = verbs::USUAL,
+        hide_short_help = true
+    )]
+    public_verbs: Vec<PublicVerb>,
 
     /// Refuse CL.THROTTLE, whose limits come with the calls, so that only the rules decide
     #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_CL_THROTTLE", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
@@ -156,6 +164,12 @@ impl Args {
     /// The answers over gRPC that are chosen by flags.
     pub(super) fn choices(&self) -> Choices {
         let fields = self.grpc_headers.iter().copied().collect();
-        Choices { fields, unavailable: self.grpc_unavailable, no_refunds: self.no_grpc_refunds }
+        let no_refunds = !self.public_verbs().has(PublicVerb::GrpcRefund);
+        Choices { fields, unavailable: self.grpc_unavailable, no_refunds }
+    }
+
+    /// The verbs that clients may use.
+    pub(super) fn public_verbs(&self) -> PublicVerbs {
+        self.public_verbs.iter().copied().collect()
     }
 }

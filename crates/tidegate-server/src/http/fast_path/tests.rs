@@ -14,6 +14,7 @@ use crate::http::testing::{self, Server, until_closed};
 use crate::http::{App, Bounds, Service};
 use crate::limiters::Limiters;
 use crate::listener::Secret;
+use crate::verbs::PublicVerbs;
 
 const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\r\n\
                      {\"descriptor\":{\"user\":\"ann\"}}";
@@ -27,15 +28,19 @@ fn app(bounds: Bounds) -> Arc<App> {
     Service::new(Arc::new(Limiters::of(policy).unwrap()), bounds).0
 }
 
+fn public(app: Arc<App>) -> Public {
+    Public { app, secret: None, verbs: PublicVerbs::usual() }
+}
+
 /// A server with the fast path.
 async fn server(bounds: Bounds) -> Server {
-    testing::serve(Public(app(bounds), None), bounds).await
+    testing::serve(public(app(bounds)), bounds).await
 }
 
 /// A server with hyper alone.
 async fn by_hyper() -> Server {
-    let public = Public(app(Bounds::default()), None);
-    let endpoint = testing::endpoint(move |request| public.clone().answer(request));
+    let served = public(app(Bounds::default()));
+    let endpoint = testing::endpoint(move |request| served.clone().answer(request));
     testing::serve(endpoint, Bounds::default()).await
 }
 
@@ -255,8 +260,8 @@ fn a_check_allocates_once() {
 #[tokio::test]
 async fn a_panic_in_one_check_is_that_checks_500() {
     let limiters = Arc::new(Limiters::that_panic(Policy::default()));
-    let public = Public(Service::new(limiters, Bounds::default()).0, None);
-    let server = testing::serve(public, Bounds::default()).await;
+    let served = public(Service::new(limiters, Bounds::default()).0);
+    let server = testing::serve(served, Bounds::default()).await;
     let panics = check(r#"{"domain":"panics","descriptor":{"user":"ann"}}"#);
     let answers = answers(&server, &format!("{CHECK}{panics}{CHECK}")).await;
     let statuses: Vec<_> = answers.lines().filter(|line| line.contains("HTTP/1.1 ")).collect();

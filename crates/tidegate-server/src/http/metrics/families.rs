@@ -13,6 +13,7 @@ pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     process(limiters, to)?;
     listeners(limiters, to)?;
     decisions(limiters, to)?;
+    reservations(limiters, to)?;
     if let Some(kept) = limiters.kept() {
         memory(&kept, to)?;
     }
@@ -78,7 +79,22 @@ fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     to.counter("tidegate_rule_decisions", help, rules().flat_map(by_outcome))?;
     let overflow = rules().map(|(rule, counts)| (of_rule(rule), counts.overflow()));
     let help = "Decisions for which a rule had no room for the key";
-    to.counter("tidegate_rule_overflow", help, overflow)
+    to.counter("tidegate_rule_overflow", help, overflow)?;
+    let marked = rules().filter(|(rule, _)| rule.spec().near.is_some());
+    let near = marked.map(|(rule, counts)| (of_rule(rule), counts.near()));
+    let help = "Allowed requests after which a rule was near its end";
+    to.counter("tidegate_rule_near", help, near)
+}
+
+fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
+    let (counts, bytes) = limiters.reservations();
+    let help = "Reservations that are neither settled nor ended";
+    to.gauge("tidegate_reservations", help, None, [([], counts.open)])?;
+    let help = "Memory of reservations, settled ones included while they are remembered";
+    to.gauge("tidegate_reservation_memory", help, Some(&Unit::Bytes), [([], bytes as u64)])?;
+    let ended = [("settled", counts.settled), ("unsettled", counts.unsettled)];
+    let ended = ended.map(|(how, count)| ([("how", how)], count));
+    to.counter("tidegate_reservations_ended", "Reservations that have ended", ended)
 }
 
 /// A series for each outcome of a rule.

@@ -1,24 +1,30 @@
 //! The options between the domain and the entries: `COST n` and `ID id`, in either order, each at
 //! most once.
 
+use std::time::Duration;
+
 use tidegate::{MAX_COST, Request};
 
 use super::super::args::{Args, integer};
 use super::{Mistake, text};
+use crate::limiters::{LONGEST_LIFE, USUAL_LIFE};
 
 /// The options of a question.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options<'a> {
     /// Units; 1 by default.
     pub(super) cost: u64,
+    pub(super) names_a_cost: bool,
     pub(super) id: Option<Id<'a>>,
+    /// How long a reservation lives.
+    pub(super) life: Duration,
 }
 
 impl<'a> Options<'a> {
     /// Reads the options, and returns them with the words after them. Each is read once: a second
-    /// one is the name of an entry.
-    pub(super) fn read(mut rest: Args<'a>) -> Result<(Self, Args<'a>), Mistake> {
-        let (mut cost, mut id) = (None, None);
+    /// one is the name of an entry. `LIFE ms` is an option only if `has_life`.
+    pub(super) fn read(mut rest: Args<'a>, has_life: bool) -> Result<(Self, Args<'a>), Mistake> {
+        let (mut cost, mut id, mut life) = (None, None, None);
         loop {
             match rest.word(0) {
                 name if cost.is_none() && name.eq_ignore_ascii_case(b"cost") => {
@@ -27,7 +33,13 @@ impl<'a> Options<'a> {
                 // The option is only valid in capitals: many entries are called `id`, and such an
                 // entry read as an option would match no rule.
                 b"ID" if id.is_none() => id = Some(Id::read(rest.word(1))?),
-                _ => return Ok((Self { cost: cost.unwrap_or(1), id }, rest)),
+                b"LIFE" if has_life && life.is_none() => life = Some(lifetime(rest.word(1))?),
+                _ => {
+                    let life = life.unwrap_or(USUAL_LIFE);
+                    let names_a_cost = cost.is_some();
+                    let cost = cost.unwrap_or(1);
+                    return Ok((Self { cost, names_a_cost, id, life }, rest));
+                }
             }
             rest = rest.skip(2);
         }
@@ -65,6 +77,18 @@ fn units(word: &[u8]) -> Result<u64, Mistake> {
     })
 }
 
+fn lifetime(word: &[u8]) -> Result<Duration, Mistake> {
+    let most = LONGEST_LIFE.as_millis();
+    let ms = integer(word).and_then(|ms| u64::try_from(ms).ok());
+    let ms = ms.filter(|ms| *ms >= 1 && u128::from(*ms) <= most);
+    ms.map(Duration::from_millis).ok_or_else(|| {
+        Mistake::Invalid(format!(
+            "LIFE is {:?}: expected a whole number of milliseconds from 1 to {most}",
+            String::from_utf8_lossy(word.get(..32).unwrap_or(word))
+        ))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +101,7 @@ mod tests {
             .split_whitespace()
             .map(|word| Span::of(start(word)..start(word) + word.len()))
             .collect();
-        let (options, rest) = Options::read(Args::new(line.as_bytes(), &spans)).ok()?;
+        let (options, rest) = Options::read(Args::new(line.as_bytes(), &spans), false).ok()?;
         Some((options.cost, options.id.map(|id| id.0.to_owned()), rest.len()))
     }
 

@@ -40,8 +40,8 @@ pub(crate) trait Cell: fmt::Debug + Send + Sync {
     /// Runs one step.
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
 
-    /// Resets the limiter.
-    fn forget(&self);
+    /// Resets the limiter: nothing counts as used.
+    fn reset(&self, reading: Reading<'_>);
 
     /// Creates a preview from the current state.
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview>;
@@ -61,9 +61,9 @@ impl Replacement<dyn Cell> {
         self.ask(|cell| cell.step(cost, step, reading))
     }
 
-    /// [`Cell::forget`] of the cell in force.
-    pub(crate) fn forget(&self) {
-        self.ask(|cell| cell.forget());
+    /// [`Cell::reset`] of the cell in force.
+    pub(crate) fn reset(&self, reading: Reading<'_>) {
+        self.ask(|cell| cell.reset(reading));
     }
 
     /// [`Cell::preview`] of the cell in force.

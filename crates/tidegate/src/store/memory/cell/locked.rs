@@ -65,11 +65,14 @@ impl<R: Algorithm> Cell for Locked<R> {
         one
     }
 
-    fn forget(&self) {
-        match self.lock() {
-            Some(mut slot) => slot.state = None,
-            None => self.replacement.forget(),
-        }
+    fn reset(&self, reading: Reading<'_>) {
+        let Some(mut slot) = self.lock() else { return self.replacement.reset(reading) };
+        let now = reading.anew();
+        let mut state = self.algorithm.fresh(now);
+        let used = self.algorithm.used(&state, now);
+        // A bucket that begins with fewer tokens is filled.
+        self.algorithm.give_back(&mut state, now, used);
+        slot.state = (used > 0).then_some(state);
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {

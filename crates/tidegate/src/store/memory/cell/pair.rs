@@ -104,10 +104,10 @@ impl<R: Algorithm> Cell for Pair<R> {
         one
     }
 
-    fn forget(&self) {
+    fn reset(&self, reading: Reading<'_>) {
         match self.lock() {
             Some(_) => self.unlock([0; 2]),
-            None => self.replacement.forget(),
+            None => self.replacement.reset(reading),
         }
     }
 

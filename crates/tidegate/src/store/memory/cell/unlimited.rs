@@ -36,8 +36,8 @@ impl Cell for UnlimitedCell {
         }
     }
 
-    fn forget(&self) {
-        self.replacement().into_iter().for_each(|other| other.forget());
+    fn reset(&self, reading: Reading<'_>) {
+        self.replacement().into_iter().for_each(|other| other.reset(reading));
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {

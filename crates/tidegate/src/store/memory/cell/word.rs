@@ -89,7 +89,7 @@ impl<R: Algorithm> Cell for Word<R> {
         }
     }
 
-    fn forget(&self) {
+    fn reset(&self, reading: Reading<'_>) {
         let mut word = self.word.load(Acquire);
         while word & CLOSED == 0 {
             match self.word.compare_exchange_weak(word, 0, AcqRel, Acquire) {
@@ -97,7 +97,7 @@ impl<R: Algorithm> Cell for Word<R> {
                 Err(other) => word = other,
             }
         }
-        self.replacement.forget();
+        self.replacement.reset(reading);
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {

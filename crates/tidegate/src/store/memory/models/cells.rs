@@ -162,7 +162,7 @@ fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
             assert!(limiter.admits(1));
             let (first, second) = (limiter.clone(), limiter.clone());
             let forget = move || {
-                first.cell.forget();
+                first.cell.reset(Reading::of(&NOW));
                 true
             };
             let admitted = together(vec![Box::new(forget), Box::new(move || second.admits(1))]);
@@ -222,7 +222,7 @@ fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
                 let give_back = move || match refunds {
                     true => first.refund(2),
                     false => {
-                        first.cell.forget();
+                        first.cell.reset(Reading::of(&NOW));
                         true
                     }
                 };
@@ -269,7 +269,7 @@ fn a_debt_too_large_for_a_word_is_owed_whatever_happens_meanwhile() {
                 0 => second.amend(3),
                 1 => second.refund(1),
                 _ => {
-                    second.cell.forget();
+                    second.cell.reset(Reading::of(&NOW));
                     true
                 }
             };

@@ -62,7 +62,7 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
 
 /// Forgets limiters in the newest generation.
 pub(super) fn forget_all(store: &MemoryStore, met: &[Ask]) {
-    store.ask(|generation| store.forget(generation, met, NOW));
+    store.ask(|generation| store.reset(generation, met, &NOW));
 }
 
 type Limiters = &'static [(usize, u32)];

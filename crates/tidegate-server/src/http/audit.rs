@@ -1,0 +1,76 @@
+//! The audit lines of changes that operators make: who changed what, and how it stood before and after.
+//!
+//! A line names rules and numbers, and never the entries of a request, which may name a caller.
+
+use tidegate::{Answer, Request, StoreError};
+
+use super::App;
+use crate::limiters::Settling;
+use crate::listener::Who;
+use crate::logging::AUDIT;
+
+/// A change of limiters that is under way; nothing if no operator asks.
+pub(super) struct Audit<'a>(Option<Begun<'a>>);
+
+struct Begun<'a> {
+    who: &'a Who,
+    verb: &'static str,
+    before: String,
+}
+
+impl<'a> Audit<'a> {
+    /// Looks at the limiters before the change.
+    pub(super) async fn begin(
+        app: &App,
+        who: Option<&'a Who>,
+        verb: &'static str,
+        request: &Request<'_>,
+    ) -> Self {
+        let Some(who) = who else { return Self(None) };
+        let before = standing(&app.limiters.peek(request).await);
+        Self(Some(Begun { who, verb, before }))
+    }
+
+    /// Logs the change, and how the limiters stand after it.
+    pub(super) async fn end(self, app: &App, request: &Request<'_>, error: Option<&StoreError>) {
+        let Some(Begun { who, verb, before }) = self.0 else { return };
+        let after = standing(&app.limiters.peek(request).await);
+        let units: u64 =
+            request.descriptors().iter().fold(0, |all, one| all.saturating_add(one.units()));
+        let (domain, descriptors) = (request.domain(), request.descriptors().len());
+        match error {
+            None => tracing::info!(
+                target: AUDIT, %who, verb, domain, descriptors, units, before, after,
+                "limiters were changed by an operator"
+            ),
+            Some(error) => tracing::warn!(
+                target: AUDIT, %who, verb, domain, descriptors, units, before, after, %error,
+                "it is unknown whether an operator changed limiters"
+            ),
+        }
+    }
+}
+
+/// Logs that an operator settled a reservation.
+pub(super) fn settled(who: Option<&Who>, outcome: &Settling) {
+    let (Some(who), domain, (before, after)) = (who, &*outcome.domain, outcome.costs()) else {
+        return;
+    };
+    tracing::info!(
+        target: AUDIT, %who, verb = "settle", domain, before, after,
+        "limiters were changed by an operator"
+    );
+}
+
+/// Each rule with what its limiter has left: `per-user: 3 of 5, all: 97 of 100`.
+fn standing(answer: &Answer<'_>) -> String {
+    let matched = answer.matched();
+    if matched.is_empty() {
+        return "no limiter".to_owned();
+    }
+    let one = |one: &tidegate::Matched<'_>| {
+        let (name, decision) = (one.rule().name(), one.decision());
+        format!("{name}: {} of {}", decision.remaining, decision.limit)
+    };
+    matched.iter().map(one).collect::<Vec<_>>().join(", ")
+}

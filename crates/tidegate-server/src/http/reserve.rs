@@ -1,0 +1,111 @@
+//! `POST /v1/reserve` and `POST /v1/settle`: units for work whose cost is known only afterwards.
+//!
+//! ```json
+//! {"descriptor": {"user": "a"}, "cost": 500, "life_ms": 30000}
+//! {"reservation": "8f0e4c1d2b3a49586776859493a2b1c0", "actual": 120}
+//! ```
+
+use hyper::header::{HeaderValue, RETRY_AFTER};
+use serde::Deserialize;
+use smallvec::{SmallVec, smallvec};
+use tidegate::MAX_COST;
+
+use super::answer;
+use super::audit;
+use super::body;
+use super::problem::{Kind, Problem};
+use super::question::Question;
+use super::{App, Request, Response};
+use crate::counts::Outcome;
+use crate::limiters::{Full, Unsettled};
+use crate::listener::Who;
+
+/// A settle as written.
+#[derive(Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object such as {\"reservation\": \"8f0e...\", \"actual\": 120}"
+)]
+struct Settle {
+    reservation: String,
+    actual: Actual,
+}
+
+/// What the work did cost: for each descriptor, or one for all.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a whole number of units, or an array of them, one for each descriptor"
+)]
+enum Actual {
+    One(u64),
+    Each(Vec<u64>),
+}
+
+/// Answers as a check, and keeps what it took under an id.
+pub(super) async fn reserve(app: &App, request: Request) -> Result<Response, Problem> {
+    let done = reserve_counted(app, request).await;
+    done.inspect_err(|_| app.counts().count(Outcome::Error))
+}
+
+async fn reserve_counted(app: &App, request: Request) -> Result<Response, Problem> {
+    // The claim on the connection lasts until the answer is made.
+    let (body, _held) = body::read_held(request, app.bounds).await?;
+    let read = app.counts().now();
+    let (question, life) = Question::parse_reserve(&body)?;
+    let reserved = question.ask(async |request| app.limiters.reserve(request, life).await).await;
+    let reserved = reserved.map_err(full)?;
+    app.counts().answered(&reserved.answer);
+    app.counts().took(read, 1);
+    answer::reserved(&reserved)
+}
+
+/// Settles a reservation, and answers how its limiters stand then.
+pub(super) async fn settle(
+    app: &App,
+    who: Option<Who>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let body = body::read(request, app.bounds).await?;
+    let Settle { reservation, actual } = serde_json::from_slice(&body)
+        .map_err(|error| Problem::of_json(format!("not a settle: {error}"), &error))?;
+    let actual: SmallVec<[u64; 1]> = match actual {
+        Actual::One(units) => smallvec![units],
+        Actual::Each(units) => units.into(),
+    };
+    if let Some(units) = actual.iter().find(|units| **units > MAX_COST) {
+        let detail = format!("`actual` is {units}: expected a whole number from 0 to {MAX_COST}");
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
+    let outcome = app.limiters.settle(&reservation, &actual).await.map_err(unsettled)?;
+    match &outcome.stand {
+        Ok(settled) => {
+            audit::settled(who.as_ref(), &outcome);
+            answer::settled(settled)
+        }
+        Err(why) => {
+            let detail = format!("{why}; it is unknown whether the reservation was settled");
+            Err(Problem::new(Kind::Unavailable, detail))
+        }
+    }
+}
+
+fn full(Full: Full) -> Problem {
+    let detail = "the reservations of this server have no room for one more, and nothing was taken: come back \
+                  later; the operator may set a larger --reservation-memory";
+    let problem = Problem::new(Kind::TooManyReservations, detail);
+    problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+fn unsettled(why: Unsettled) -> Problem {
+    let kind = match why {
+        Unsettled::NoId | Unsettled::Costs { .. } => Kind::InvalidBody,
+        Unsettled::Unknown => Kind::UnknownReservation,
+        Unsettled::Otherwise => Kind::SettledOtherwise,
+        Unsettled::Undone(_) => {
+            let problem = Problem::new(Kind::Unavailable, why.to_string());
+            return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+    };
+    Problem::new(kind, why.to_string())
+}

@@ -1,0 +1,73 @@
+//! Every path of both listeners with its methods: what it does, and who may ask it.
+//!
+//! A request that is not listed here is not answered, so a new path has to say who may ask it.
+
+use hyper::Method;
+
+use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESERVE, RESET, RULES, SETTLE};
+use crate::listener::Role;
+use crate::verbs::PublicVerb;
+
+/// What is done for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Health,
+    Check,
+    Peek,
+    Reserve,
+    Settle,
+    Refund,
+    Reset,
+    Rules,
+    PutRules,
+    Metrics,
+}
+
+/// One path with one method.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) path: &'static str,
+    pub(super) method: Method,
+    pub(super) action: Action,
+    /// At the public listener: whether it is asked there, and by which verb of the setting.
+    pub(super) public: Option<PublicVerb>,
+    /// At the admin listener: whether it is asked there, and the least role.
+    pub(super) admin: Option<Role>,
+}
+
+impl Row {
+    /// Whether a request with this method is answered; HEAD is as GET.
+    pub(super) fn takes(&self, method: &Method) -> bool {
+        self.method == *method || self.method == Method::GET && *method == Method::HEAD
+    }
+}
+
+/// Health is answered to everyone at both listeners, before anybody is asked for a token.
+const fn row(path: &'static str, method: Method, action: Action) -> Row {
+    Row { path, method, action, public: None, admin: None }
+}
+
+impl Row {
+    const fn public(mut self, verb: PublicVerb) -> Self {
+        self.public = Some(verb);
+        self
+    }
+
+    const fn admin(mut self, role: Role) -> Self {
+        self.admin = Some(role);
+        self
+    }
+}
+
+pub(super) static ROWS: [Row; 10] = [
+    row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
+    row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
+    row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
+    row(SETTLE, Method::POST, Action::Settle).public(PublicVerb::Settle).admin(Role::Change),
+    row(REFUND, Method::POST, Action::Refund).public(PublicVerb::Refund).admin(Role::Change),
+    row(RESET, Method::POST, Action::Reset).public(PublicVerb::Reset).admin(Role::Change),
+    row(RULES, Method::GET, Action::Rules).admin(Role::Read),
+    row(RULES, Method::PUT, Action::PutRules).admin(Role::Change),
+    row(METRICS, Method::GET, Action::Metrics).admin(Role::Read),
+    row(HEALTH, Method::GET, Action::Health),
+];

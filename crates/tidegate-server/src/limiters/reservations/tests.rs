@@ -1,0 +1,241 @@
+//! Random reserves, settles, checks and pauses, beside a naive model of the units and of the ids.
+
+use std::collections::HashMap;
+
+use futures_util::FutureExt;
+use testkit::model::{AlgorithmKind, Model, Policy as Figures};
+use testkit::traffic::Rng;
+use tidegate::{Descriptor, Gate, ManualClock, Policy, config};
+
+use super::*;
+
+const SECOND_US: u64 = 1_000_000;
+const USERS: [&str; 3] = ["ada", "bob", "eve"];
+
+/// A reservation as the model knows it.
+#[derive(Clone, Debug)]
+struct Known {
+    user: usize,
+    cost: u64,
+    ends_us: u64,
+    settled: Option<(u64, u64)>,
+}
+
+struct World {
+    gate: Gate<ManualClock>,
+    clock: ManualClock,
+    table: Reservations<ManualClock>,
+    models: Vec<Model>,
+    known: HashMap<String, Known>,
+}
+
+fn asked<T>(user: usize, cost: u64, to: impl FnOnce(&Request<'_>) -> T) -> T {
+    let entries = [("user", USERS[user])];
+    to(&Request::new("default", &[Descriptor::new(&entries).cost(cost)]))
+}
+
+impl World {
+    fn new(algorithm: AlgorithmKind) -> Self {
+        let toml = format!(
+            "[[rule]]\nname = \"all\"\nkey = [\"user\"]\nalgorithm = \"{}\"\nrate = \"20/10s\"\n",
+            algorithm.name()
+        );
+        let policy: Policy = config::parse("test", &toml).unwrap();
+        let clock = ManualClock::new();
+        let figures = Figures::new(algorithm, 20, 10 * SECOND_US);
+        Self {
+            gate: Gate::with_clock(policy, clock.clone()),
+            table: Reservations::with_clock(64 << 10, clock.clone()),
+            clock,
+            models: USERS.iter().map(|_| Model::new(figures.clone())).collect(),
+            known: HashMap::new(),
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
+    fn reserve(&mut self, user: usize, cost: u64, life: Duration) {
+        let now_us = self.now_us();
+        let id = asked(user, cost, |request| {
+            let room = self.table.room(request).unwrap();
+            let answer = self.gate.check(request);
+            let id = room.keep(&answer, life);
+            assert_eq!(id.is_some(), answer.is_allowed());
+            id
+        });
+        assert_eq!(id.is_some(), self.models[user].step(now_us, cost).allowed);
+        if let Some(id) = id {
+            let ends_us = now_us + life.as_micros() as u64;
+            let before =
+                self.known.insert(id.to_string(), Known { user, cost, ends_us, settled: None });
+            assert!(before.is_none(), "no id is given twice");
+        }
+    }
+
+    fn settle(&mut self, id: &str, actual: u64) {
+        let now_us = self.now_us();
+        let settle = async |request: &Request<'_>, taken: &Taken| {
+            let answer = self.gate.settle_taken(request, taken, &[actual]);
+            Ok(Settling::of(request, &[actual], Ok(Settled::from(&answer))))
+        };
+        let settled = self.table.settle(id, &[actual], settle).now_or_never().unwrap();
+        let known = self.known.get_mut(id);
+        match known {
+            Some(Known { settled: Some((first, until)), .. }) if now_us < *until => {
+                match *first == actual {
+                    true => assert!(settled.unwrap().stand.is_ok()),
+                    false => assert_eq!(settled.unwrap_err(), Unsettled::Otherwise),
+                }
+            }
+            Some(known) if known.settled.is_none() && now_us < known.ends_us => {
+                self.models[known.user].settle(now_us, known.cost, actual);
+                let remaining = settled.unwrap().stand.as_ref().unwrap().line().remaining;
+                assert_eq!(remaining, Some(self.models[known.user].peek(now_us, 0).remaining));
+                known.settled = Some((actual, now_us + REMEMBERED.as_micros() as u64));
+            }
+            _ => assert_eq!(settled.unwrap_err(), Unsettled::Unknown),
+        }
+    }
+
+    fn check_units(&mut self) {
+        let now_us = self.now_us();
+        for user in 0..USERS.len() {
+            let seen = asked(user, 1, |request| self.gate.peek(request).remaining());
+            assert_eq!(seen, Some(self.models[user].peek(now_us, 1).remaining));
+        }
+        let open = |known: &&Known| known.settled.is_none() && now_us < known.ends_us;
+        let expected = self.known.values().filter(open).count() as u64;
+        assert_eq!(self.table.counts().0.open, expected);
+    }
+}
+
+#[test]
+fn a_walk_of_reserves_and_settles_takes_what_a_naive_model_takes() {
+    for algorithm in AlgorithmKind::ALL {
+        for seed in 0..20 {
+            let (mut world, rng) = (World::new(algorithm), &mut Rng::new(seed));
+            for _ in 0..200 {
+                let user = rng.below(3) as usize;
+                match rng.below(10) {
+                    0..4 => {
+                        let life = Duration::from_micros(rng.pick([1, SECOND_US, 70 * SECOND_US]));
+                        world.reserve(user, rng.skewed(12), life);
+                    }
+                    4..8 => {
+                        let mut ids: Vec<_> = world.known.keys().cloned().collect();
+                        ids.sort();
+                        let id = if ids.is_empty() || rng.chance(5) {
+                            "00000000000000000000000000000007".to_owned()
+                        } else {
+                            ids[rng.below(ids.len() as u64) as usize].clone()
+                        };
+                        let again = world.known.get(&id).and_then(|known| known.settled);
+                        let actual = match again {
+                            Some((actual, _)) if rng.chance(50) => actual,
+                            _ => rng.skewed(20),
+                        };
+                        world.settle(&id, actual);
+                    }
+                    8 => {
+                        let now_us = world.now_us();
+                        let allowed =
+                            asked(user, 1, |request| world.gate.check(request).is_allowed());
+                        assert_eq!(allowed, world.models[user].step(now_us, 1).allowed);
+                    }
+                    _ => {
+                        let pauses = [1, 300_000, SECOND_US, 5 * SECOND_US, 61 * SECOND_US];
+                        world.clock.advance(Duration::from_micros(rng.pick(pauses)));
+                    }
+                }
+                world.check_units();
+            }
+        }
+    }
+}
+
+#[test]
+fn without_room_nothing_is_asked_and_what_has_ended_makes_room() {
+    let clock = ManualClock::new();
+    let table = Reservations::with_clock(4 << 10, clock.clone());
+    let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock.clone());
+    let reserve = |user: usize| {
+        asked(user, 1, |request| {
+            table.room(request).map(|room| room.keep(&gate.check(request), USUAL_LIFE).unwrap())
+        })
+    };
+    let fit = std::iter::from_fn(|| reserve(0).ok()).count();
+    assert!((2..8).contains(&fit), "{fit}");
+    assert_eq!(reserve(1), Err(Full));
+    clock.advance(USUAL_LIFE);
+    assert!(reserve(1).is_ok());
+    let (counts, bytes) = table.counts();
+    assert_eq!((counts.open, counts.unsettled), (1, fit as u64));
+    assert!(bytes < 1 << 10, "{bytes}");
+}
+
+#[test]
+fn a_refusal_and_a_request_that_is_dropped_take_no_room() {
+    let clock = ManualClock::new();
+    let table = Reservations::with_clock(64 << 10, clock.clone());
+    let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock);
+    asked(0, 1_000, |request| {
+        let room = table.room(request).unwrap();
+        assert!(table.counts().1 > 0);
+        assert_eq!(room.keep(&gate.check(request), USUAL_LIFE), None);
+        drop(table.room(request).unwrap());
+    });
+    assert_eq!(table.counts(), (Counts::default(), 0));
+}
+
+#[test]
+fn a_repeated_reserve_gets_the_reservation_of_the_first() {
+    let clock = ManualClock::new();
+    let table = Reservations::with_clock(64 << 10, clock.clone());
+    let rule = format!("{RULE}dedupe = \"10s\"\n");
+    let gate = Gate::with_clock(config::parse("test", &rule).unwrap(), clock.clone());
+    let reserve = |id: &str| {
+        asked(0, 3, |request| {
+            let request = request.with_id(id).unwrap();
+            table.room(&request).unwrap().keep(&gate.check(&request), USUAL_LIFE)
+        })
+    };
+    let (first, again, other) = (reserve("a"), reserve("a"), reserve("b"));
+    assert!(first.is_some() && first == again && other.is_some() && other != first);
+    assert_eq!(asked(0, 1, |request| gate.peek(request).remaining()), Some(94));
+    clock.advance(Duration::from_secs(10));
+    let later = reserve("a");
+    assert!(later.is_some() && later != first, "the answer is no longer remembered");
+    assert_eq!(reserve("a"), later);
+}
+
+#[tokio::test]
+async fn two_settles_at_once_are_one_and_an_error_leaves_it_open() {
+    let table = Reservations::with_clock(64 << 10, ManualClock::new());
+    let gate = Gate::new(config::parse("test", RULE).unwrap());
+    let id = asked(0, 5, |request| {
+        table.room(request).unwrap().keep(&gate.check(request), USUAL_LIFE).unwrap().to_string()
+    });
+    let undone =
+        async |_: &Request<'_>, _: &Taken| Err(Unsettled::Undone(tidegate::StoreError::Away));
+    assert!(matches!(table.settle(&id, &[2], undone).await, Err(Unsettled::Undone(_))));
+    let times = std::sync::atomic::AtomicU64::new(0);
+    let settle = async || {
+        let settle = async |request: &Request<'_>, _: &Taken| {
+            times.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            Ok(Settling::of(request, &[2], Err("unknown".to_owned())))
+        };
+        table.settle(&id, &[2], settle).await
+    };
+    let (one, other) = tokio::join!(settle(), settle());
+    assert_eq!(one.unwrap().stand, other.unwrap().stand);
+    assert_eq!(settle().await.unwrap().stand, Err("unknown".to_owned()), "and stays so");
+    assert_eq!(times.into_inner(), 1);
+    assert_eq!(table.settle(&id, &[1, 2], undone).await.unwrap_err(), Unsettled::Otherwise);
+    assert_eq!(table.settle("7", &[2], undone).await.unwrap_err(), Unsettled::NoId);
+}
+
+const RULE: &str =
+    "[[rule]]\nname = \"all\"\nkey = [\"user\"]\nalgorithm = \"sliding_log\"\nrate = \"100/1h\"\n";

@@ -1,0 +1,73 @@
+//! `TG.RESERVE` and `TG.SETTLE`: units for work whose cost is known only afterwards.
+
+use tidegate::MAX_COST;
+
+use super::args::{Args, integer};
+use super::check::{write_answer, write_line};
+use super::question::{Mistake, Question};
+use super::reply::Reply;
+use super::state::ListenerState;
+use crate::counts;
+use crate::limiters::Full;
+
+/// Decides as a check, and adds the id of the reservation: null if there is none.
+pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+    let question = match Question::read_reserve(args) {
+        Ok(question) => question,
+        Err(mistake) => {
+            state.counts().count(counts::Outcome::Error);
+            return mistake.write_of("tg.reserve", reply);
+        }
+    };
+    let descriptors = [question.descriptor()];
+    let request = question.request(&descriptors);
+    let read = state.counts().now();
+    let reserved = match state.limiters.reserve(&request, question.life()).await {
+        Ok(reserved) => reserved,
+        Err(Full) => {
+            state.counts().count(counts::Outcome::Error);
+            return reply.error(
+                "ERR the reservations of this server have no room for one more, and nothing was taken: come back \
+                 later; the operator may set a larger --reservation-memory",
+            );
+        }
+    };
+    state.counts().answered(&reserved.answer);
+    state.counts().took(read, 1);
+    write_answer(&reserved.answer, 1, reply);
+    reply.text("reservation");
+    match reserved.reservation {
+        Some(id) => reply.text(&id.to_string()),
+        None => reply.null(),
+    }
+}
+
+/// Settles a reservation, and answers how its limiters stand then.
+pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+    let actual = integer(args.word(2)).and_then(|units| u64::try_from(units).ok());
+    let Some(actual) = actual.filter(|units| *units <= MAX_COST) else {
+        let shown = String::from_utf8_lossy(args.word(2).get(..32).unwrap_or(args.word(2)));
+        return reply.error(&format!(
+            "ERR the actual cost is {shown:?}: expected a whole number from 0 to {MAX_COST}"
+        ));
+    };
+    let id = String::from_utf8_lossy(args.word(1));
+    match state.limiters.settle(&id, &[actual]).await {
+        Ok(settling) => match &settling.stand {
+            Ok(settled) => write_line(&settled.line(), settled.flags, 0, reply),
+            Err(why) => reply
+                .error(&format!("ERR {why}; it is unknown whether the reservation was settled")),
+        },
+        Err(why) => reply.error(&format!("ERR {why}")),
+    }
+}
+
+impl Mistake {
+    /// The error of a command that is not counted.
+    pub(super) fn write_of(&self, command: &str, reply: &mut Reply<'_>) {
+        match self {
+            Self::Arity => super::usage::wrong_number(command, reply),
+            Self::Invalid(message) => reply.error(&format!("ERR {message}")),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `TG.REFUND` and `TG.RESET`, where the setting of the listener allows them.
+
+use tidegate::json::DecisionLine;
+
+use super::args::Args;
+use super::check::write_line;
+use super::question::{Mistake, Question};
+use super::reply::Reply;
+use super::state::ListenerState;
+use crate::flags;
+
+/// Gives the cost back; the reply is as over HTTP.
+pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+    let question = match read(args, "a refund") {
+        Ok(question) => question,
+        Err(mistake) => return mistake.write_of("tg.refund", reply),
+    };
+    let descriptors = [question.descriptor()];
+    match state.limiters.refund(&question.request(&descriptors)).await {
+        Ok(answer) => write_line(&DecisionLine::from(&answer), flags::of(&answer), 0, reply),
+        Err(error) => unknown(&error, reply),
+    }
+}
+
+/// Resets the limiters; the reply is their number.
+pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+    let question = match read(args, "a reset") {
+        Ok(question) if question.names_a_cost() => {
+            return reply.error(
+                "ERR COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \
+                 to give so many units back",
+            );
+        }
+        Ok(question) => question,
+        Err(mistake) => return mistake.write_of("tg.reset", reply),
+    };
+    let descriptors = [question.descriptor()];
+    match state.limiters.reset(&question.request(&descriptors)).await {
+        Ok(limiters) => reply.integer(limiters as u64),
+        Err(error) => unknown(&error, reply),
+    }
+}
+
+/// Reads a question without an id, for it is done each time it is asked.
+fn read<'a>(args: &Args<'a>, what: &str) -> Result<Question<'a>, Mistake> {
+    let question = Question::read(args)?;
+    if question.names_an_id() {
+        return Err(Mistake::Invalid(format!(
+            "ID means nothing to {what}, which is done each time it is asked: remove it"
+        )));
+    }
+    Ok(question)
+}
+
+fn unknown(error: &tidegate::StoreError, reply: &mut Reply<'_>) {
+    reply.error(&format!("ERR {error}; it is unknown whether anything was changed"));
+}

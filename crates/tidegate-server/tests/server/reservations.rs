@@ -1,0 +1,223 @@
+//! Units that are reserved before work and settled after it, over HTTP and RESP, in memory and in a store.
+
+use redis::{Value, cmd};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::process::Server;
+use crate::store::Store;
+
+const RULES: &str = r#"
+[[rule]]
+name = "tokens"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 1000
+window = "1d"
+dedupe = "10s"
+
+[[rule]]
+name = "calls"
+when = { kind = "call" }
+key = ["user"]
+algorithm = "sliding_log"
+limit = 10
+window = "1d"
+"#;
+
+const UNKNOWN: &str = "00000000000000000000000000000000";
+
+fn settle(id: &str, actual: impl Into<serde_json::Value>) -> String {
+    json!({"reservation": id, "actual": actual.into()}).to_string()
+}
+
+/// Reserves, settles for less, for more and not at all; `server` has these rules.
+async fn settled_for_what_it_cost(server: &Server) {
+    let client = Client::new(server.http);
+    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 500}).to_string();
+    let first = client.post("/v1/reserve", &reserve).await;
+    assert_eq!((first.status.as_u16(), &first.json()["remaining"]), (200, &json!(500)));
+    assert!(first.header("x-ratelimit-limit").is_some());
+    let id = first.json()["reservation"].as_str().unwrap().to_owned();
+    assert_eq!(id.len(), 32);
+    for _ in 0..2 {
+        let settled = client.post("/v1/settle", &settle(&id, 120)).await;
+        assert_eq!(settled.status, 200, "{}", settled.text);
+        let told = settled.json();
+        assert_eq!((&told["rule"], &told["remaining"]), (&json!("tokens"), &json!(880)));
+    }
+    let other = client.post("/v1/settle", &settle(&id, 121)).await.problem(409);
+    assert!(other.contains("for another cost"), "{other}");
+    let second = client.post("/v1/reserve", &reserve).await.json();
+    let id = second["reservation"].as_str().unwrap();
+    let debt = client.post("/v1/settle", &settle(id, 2_000)).await.json();
+    assert_eq!((&debt["remaining"], &debt["allowed"]), (&json!(0), &json!(true)), "into debt");
+    let refused = client.post("/v1/reserve", &reserve).await;
+    assert_eq!((refused.status.as_u16(), refused.json().get("reservation")), (429, None));
+}
+
+#[tokio::test]
+async fn a_reservation_is_settled_for_what_it_cost() {
+    settled_for_what_it_cost(&Server::with_rules(RULES)).await;
+}
+
+#[tokio::test]
+async fn a_reservation_in_a_store_is_settled_at_its_server_and_only_there() {
+    let store = Store::start();
+    let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    let (server, other) = (Server::with_rules(&rules), Server::with_rules(&rules));
+    settled_for_what_it_cost(&server).await;
+    let reserve = json!({"descriptor": {"user": "bob"}, "cost": 5}).to_string();
+    let told = Client::new(server.http).post("/v1/reserve", &reserve).await.json();
+    let body = settle(told["reservation"].as_str().unwrap(), 1);
+    let detail = Client::new(other.http).post("/v1/settle", &body).await.problem(404);
+    assert!(detail.contains("another server gave it"), "{detail}");
+    assert_eq!(Client::new(server.http).post("/v1/settle", &body).await.json()["remaining"], 999);
+}
+
+/// What the store has decided cannot be settled without it; what this server has decided is settled here.
+#[tokio::test]
+async fn without_the_store_its_reservations_stay_and_those_of_this_server_are_settled_here() {
+    let mut store = Store::start();
+    let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"1s\"\n", store.url());
+    let server = Server::with_rules(&rules);
+    let client = Client::new(server.http);
+    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 100}).to_string();
+    let of_store = client.post("/v1/reserve", &reserve).await.json();
+    assert_eq!(of_store["degraded"], false);
+    store.kill();
+    let body = settle(of_store["reservation"].as_str().unwrap(), 1);
+    let refused = client.post("/v1/settle", &body).await;
+    let may_repeat = refused.header("retry-after").is_some();
+    let detail = refused.problem(503);
+    let expected = if may_repeat { "nothing was settled" } else { "it is unknown whether" };
+    assert!(detail.contains(expected), "{detail}");
+    let mut here = client.post("/v1/reserve", &reserve).await.json();
+    while here["degraded"] == false {
+        here = client.post("/v1/reserve", &reserve).await.json();
+    }
+    let left = here["remaining"].as_u64().unwrap();
+    let body = settle(here["reservation"].as_str().unwrap(), 40);
+    let settled = client.post("/v1/settle", &body).await;
+    assert_eq!(settled.status, 200, "{}", settled.text);
+    let told = settled.json();
+    assert_eq!((&told["degraded"], &told["remaining"]), (&json!(true), &json!(left + 60)));
+}
+
+#[tokio::test]
+async fn each_descriptor_may_have_a_cost_of_its_own() {
+    let server = Server::with_rules(RULES);
+    let client = Client::new(server.http);
+    let call = json!({"descriptor": {"user": "ada", "kind": "call"}, "cost": 1});
+    let tokens = json!({"descriptor": {"user": "bob"}, "cost": 300});
+    let body = json!({"descriptors": [call, tokens]}).to_string();
+    let id = client.post("/v1/reserve", &body).await.json()["reservation"].clone();
+    let id = id.as_str().unwrap();
+    let wrong = client.post("/v1/settle", &settle(id, vec![1, 2, 3])).await.problem(400);
+    assert!(wrong.contains("one for each of the 2 descriptors"), "{wrong}");
+    assert_eq!(client.post("/v1/settle", &settle(id, vec![1, 40])).await.status, 200);
+    let left = async |user: &str, kind: &str| {
+        let body = json!({"descriptor": {"user": user, "kind": kind}}).to_string();
+        client.post("/v1/peek", &body).await.json()["remaining"].clone()
+    };
+    assert_eq!((left("ada", "call").await, left("bob", "-").await), (json!(9), json!(960)));
+}
+
+#[tokio::test]
+async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
+    let server = Server::with_rules(RULES);
+    let client = Client::new(server.http);
+    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 7, "life_ms": 1}).to_string();
+    let told = client.post("/v1/reserve", &reserve).await.json();
+    let body = settle(told["reservation"].as_str().unwrap(), 0);
+    let ended = "\ntidegate_reservations_ended_total{how=\"unsettled\"} 1\n";
+    let admin = Client::new(server.admin);
+    while !admin.get("/metrics").await.text.contains(ended) {}
+    assert!(client.post("/v1/settle", &body).await.problem(404).contains("its life is over"));
+    let peek = client.post("/v1/peek", r#"{"descriptor": {"user": "ada"}}"#).await.json();
+    assert_eq!(peek["remaining"], 993);
+}
+
+#[tokio::test]
+async fn a_repeated_reserve_is_one_reservation() {
+    let server = Server::with_rules(RULES);
+    let client = Client::new(server.http);
+    let reserve =
+        json!({"descriptor": {"user": "ada"}, "cost": 7, "request_id": "r-1"}).to_string();
+    let first = client.post("/v1/reserve", &reserve).await.json();
+    assert_eq!(client.post("/v1/reserve", &reserve).await.json(), first);
+    assert_eq!(first["remaining"], 993);
+}
+
+#[tokio::test]
+async fn what_can_not_be_reserved_or_settled_is_told() {
+    let server = Server::with_rules(RULES);
+    let client = Client::new(server.http);
+    let ada = json!({"user": "ada"});
+    for (path, body, expected) in [
+        ("/v1/reserve", json!([{"descriptor": ada}]), "a reservation is of one request"),
+        ("/v1/reserve", json!({"descriptor": ada, "life_ms": 0}), "at least 1 millisecond"),
+        ("/v1/reserve", json!({"descriptor": ada, "life_ms": 86_400_001}), "from 0 to 86400000"),
+        ("/v1/check", json!({"descriptor": ada, "life_ms": 1}), "POST /v1/reserve makes"),
+        ("/v1/settle", json!({"reservation": "7", "actual": 1}), "the 32 hexadecimal digits"),
+        ("/v1/settle", json!({"reservation": UNKNOWN}), "missing field `actual`"),
+        ("/v1/settle", json!({"reservation": UNKNOWN, "actual": "1"}), "a whole number of units"),
+        ("/v1/settle", json!({"reservation": UNKNOWN, "actual": 2_000_000_000}), "to 1000000000"),
+    ] {
+        let detail = client.post(path, &body.to_string()).await.problem(400);
+        assert!(detail.contains(expected), "{path} {body}: {detail}");
+    }
+    let detail = client.post("/v1/settle", &settle(UNKNOWN, 1)).await.problem(404);
+    assert!(detail.contains("no such reservation"), "{detail}");
+}
+
+#[tokio::test]
+async fn without_room_for_a_reservation_nothing_is_taken() {
+    let server = Server::with_rules_and(RULES, &["--reservation-memory", "64KiB"]);
+    let client = Client::new(server.http);
+    let reserve = json!({"descriptor": {"user": "ada"}}).to_string();
+    let (mut admitted, mut last) = (0, client.post("/v1/reserve", &reserve).await);
+    while last.status == 200 {
+        admitted += 1;
+        last = client.post("/v1/reserve", &reserve).await;
+    }
+    assert_eq!(last.header("retry-after"), Some("1"));
+    assert!(last.problem(503).contains("--reservation-memory"));
+    assert!((50..200).contains(&admitted), "{admitted}");
+    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    assert!(metrics.contains(&format!("\ntidegate_reservations {admitted}\n")), "{metrics}");
+    let left = client.post("/v1/peek", &reserve).await.json()["remaining"].clone();
+    assert_eq!(left, 1_000 - admitted);
+}
+
+#[tokio::test]
+async fn redis_clients_reserve_and_settle_as_well() {
+    let server = Server::with_rules(RULES);
+    let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+    let mut client = client.get_connection().unwrap();
+    let mut reserve = cmd("TG.RESERVE");
+    reserve.arg(&["default", "COST", "500", "LIFE", "60000", "user", "ada"]);
+    let told: Vec<Value> = reserve.query(&mut client).unwrap();
+    let Value::BulkString(id) = told.last().unwrap() else { panic!("{told:?}") };
+    let id = std::str::from_utf8(id).unwrap();
+    assert_eq!((told.len(), &told[7]), (24, &Value::Int(500)));
+    let settled: Vec<Value> = cmd("TG.SETTLE").arg(id).arg(120).query(&mut client).unwrap();
+    assert_eq!((settled.len(), &settled[7]), (22, &Value::Int(880)));
+    let http = Client::new(server.http).post("/v1/settle", &settle(id, 120)).await;
+    assert_eq!(http.json()["remaining"], 880, "the id is that of every listener");
+    let refused: Vec<Value> = reserve.arg("x").arg("y").query(&mut client).unwrap();
+    assert_eq!(refused.last(), Some(&refused[23].clone()));
+    let fails = |words: &[&str], expected: &str| {
+        let mut client = redis::Client::open(format!("redis://{}/", server.resp))
+            .unwrap()
+            .get_connection()
+            .unwrap();
+        let error = cmd(words[0]).arg(&words[1..]).query::<Value>(&mut client).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    fails(&["TG.SETTLE", id, "121"], "for another cost");
+    fails(&["TG.SETTLE", UNKNOWN, "1"], "no such reservation");
+    fails(&["TG.SETTLE", id, "-1"], "from 0 to 1000000000");
+    fails(&["TG.SETTLE", id], "wrong number of arguments");
+    fails(&["TG.RESERVE", "default", "LIFE", "0"], "LIFE is \"0\"");
+}

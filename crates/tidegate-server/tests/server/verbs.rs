@@ -1,0 +1,121 @@
+//! The verbs of the public listeners, which a setting allows.
+
+use redis::{Value, cmd};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::process::{ANY_PORTS, BINARY, Server};
+
+const RULES: &str = r#"
+[[rule]]
+name = "all"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 5
+window = "1d"
+
+[[rule]]
+name = "slow start"
+domain = "slow"
+algorithm = "token_bucket"
+limit = 10
+window = "1d"
+initial = 0
+"#;
+
+const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
+
+fn resp(server: &Server) -> redis::Connection {
+    let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+    client.get_connection().unwrap()
+}
+
+fn rules() -> String {
+    RULES.replace("slow start", "slow-start")
+}
+
+#[tokio::test]
+async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
+    let server = Server::with_rules(&rules());
+    let client = Client::new(server.http);
+    for (path, name) in [("/v1/refund", "refund"), ("/v1/reset", "reset")] {
+        let refused = client.post(path, ADA).await;
+        assert_eq!(refused.json()["type"], "urn:problem-type:tidegate:verb-forbidden");
+        let detail = refused.problem(403);
+        assert!(
+            detail.contains(&format!("`{name}`")) && detail.contains("--public-verbs"),
+            "{detail}"
+        );
+        let error = cmd(&format!("TG.{}", name.to_uppercase()))
+            .arg(&["default", "user", "ada"])
+            .query::<Value>(&mut resp(&server))
+            .unwrap_err();
+        let told = error.to_string();
+        assert!(told.contains("NOPERM") || error.code() == Some("NOPERM"), "{error:?}");
+        assert!(told.contains("public_verbs"), "{told}");
+    }
+    let only = Server::with_rules_and(&rules(), &["--public-verbs", "peek"]);
+    let client = Client::new(only.http);
+    assert_eq!(client.post("/v1/peek", ADA).await.status, 200);
+    for path in ["/v1/check", "/v1/reserve", "/v1/settle"] {
+        let _ = client.post(path, ADA).await.problem(403);
+    }
+    let error = cmd("TG.CHECK").arg("default").query::<Value>(&mut resp(&only)).unwrap_err();
+    assert!(error.to_string().contains("public_verbs"), "{error}");
+    let _ = Client::new(only.admin).post("/v1/check", ADA).await.problem(404);
+}
+
+#[tokio::test]
+async fn clients_refund_and_reset_where_they_may() {
+    let verbs = "check,peek,refund,reset";
+    let server = Server::with_rules_and(&rules(), &["--public-verbs", verbs]);
+    let (client, mut redis) = (Client::new(server.http), resp(&server));
+    let spend = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
+    assert_eq!(client.check(&spend).await.json()["remaining"], 0);
+    let refunded: Vec<Value> =
+        cmd("TG.REFUND").arg(&["default", "COST", "2", "user", "ada"]).query(&mut redis).unwrap();
+    assert_eq!(refunded[7], Value::Int(2));
+    assert_eq!(client.post("/v1/refund", ADA).await.json()["remaining"], 3);
+    let reset: u64 = cmd("TG.RESET").arg(&["default", "user", "ada"]).query(&mut redis).unwrap();
+    assert_eq!((reset, &client.post("/v1/peek", ADA).await.json()["remaining"]), (1, &json!(5)));
+    for (words, expected) in [
+        (&["TG.RESET", "default", "COST", "1"][..], "COST means nothing"),
+        (&["TG.REFUND", "default", "ID", "a"], "ID means nothing"),
+        (&["TG.REFUND", "default", "user"], "wrong number"),
+    ] {
+        let error = cmd(words[0]).arg(&words[1..]).query::<Value>(&mut redis).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// A reset once made it as a new one, which is empty.
+#[tokio::test]
+async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
+    let server = Server::with_rules_and(&rules(), &["--public-verbs", "peek,reset"]);
+    let (client, slow) = (Client::new(server.http), r#"{"domain": "slow", "descriptor": {}}"#);
+    assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 0);
+    let reset: u64 = cmd("TG.RESET").arg("slow").query(&mut resp(&server)).unwrap();
+    assert_eq!((reset, &client.post("/v1/peek", slow).await.json()["remaining"]), (1, &json!(10)));
+    let again = Client::new(server.admin).post("/v1/reset", slow).await.json();
+    assert_eq!(again, json!({"reset": 1}));
+    assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 10);
+}
+
+#[test]
+fn a_verb_that_there_is_not_and_one_that_strangers_could_use_are_refused_at_the_start() {
+    let serve = |more: &[&str]| {
+        let mut command = std::process::Command::new(BINARY);
+        let output = command.arg("serve").args(ANY_PORTS).args(more).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = serve(&["--public-verbs", "check,refunds"]);
+    assert!(said.contains("refunds") && said.contains("refund"), "{said}");
+    let open = ["--http", "0.0.0.0:0", "--public-verbs", "check,refund"];
+    let mut command = std::process::Command::new(BINARY);
+    command.arg("serve").args(&ANY_PORTS[2..]).args(open);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--public-verbs") && said.contains("--token-file"), "{said}");
+}
