@@ -14,6 +14,7 @@ use std::sync::Arc;
 use futures_util::future::OptionFuture;
 use tidegate::Policy;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::spawn_blocking;
 
 use super::address::Where;
 use super::guard::{self, ListenerOptions};
@@ -26,6 +27,7 @@ use crate::limiters::Limiters;
 use crate::listener::{self, Again, Options, Threads};
 use crate::logging::Log;
 use crate::reports::Reports;
+use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
 use crate::{grpc, http, policy, resp, service_manager, stdout};
 
@@ -139,7 +141,8 @@ async fn serve(
     listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
-    let limiters = Arc::new(Limiters::of(policy)?.until(stop.clone()));
+    let (limiters, file) = limiters(args, policy)?;
+    let limiters = Arc::new(limiters.until(stop.clone()));
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level());
     let configuration = Arc::new(configuration);
     listener::on_hangup(read_again(&configuration, &options));
@@ -152,9 +155,19 @@ async fn serve(
     }
     let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
     let both = (Arc::clone(&limiters), configuration);
+    let writing = file.map(|file| file.write_every(args.snapshot_every, Arc::clone(&limiters)));
+    let writing = writing.transpose()?;
     let answered = answer(args, open, options, both, stop.clone(), for_grpc);
     let notified = service_manager::notify_during(answered, stop.clone());
     let cut = Reports { log, clients, admin }.during(notified).await?;
+    // The limiters do not change any more.
+    if let Some(writing) = writing {
+        let mut stop = stop.clone();
+        tokio::select! {
+            () = stop.ending() => {}
+            _ = spawn_blocking(|| writing.end()) => {}
+        }
+    }
     if stop.is_ending() {
         tracing::warn!(connections_cut = cut, "stopped at once, being asked a second time");
         return Ok(ExitCode::FAILURE);
@@ -162,6 +175,17 @@ async fn serve(
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The limiters: in the store, or in this process as their file says, if there is one.
+fn limiters(args: &Args, policy: Policy) -> Result<(Limiters, Option<SnapshotFile>), Failure> {
+    let Some(path) = &args.snapshot else { return Ok((Limiters::of(policy)?, None)) };
+    if let Some(warning) = policy::warning_of_snapshot(&policy) {
+        tracing::warn!("{warning}");
+        return Ok((Limiters::of(policy)?, None));
+    }
+    let file = SnapshotFile::lock(path)?;
+    Ok((Limiters::here(file.load(policy)?), Some(file)))
 }
 
 /// What is read again on SIGHUP.

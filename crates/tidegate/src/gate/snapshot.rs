@@ -171,3 +171,74 @@ impl Head {
         from.is_at_end().then_some(Self { at, lineages, seed })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{AlgorithmKind, ManualClock, Policy, Request, RuleSpec, Spec};
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn gate() -> Gate<ManualClock> {
+        let rules = AlgorithmKind::ALL.iter().map(|algorithm| {
+            let spec = Spec::new(*algorithm, 3, Duration::from_secs(60));
+            let mut rule = RuleSpec::new(algorithm.name(), spec).key(["user"]);
+            rule.dedupe = Some(Duration::from_secs(60));
+            rule.limit_from_request = algorithm.is_queue();
+            rule
+        });
+        Gate::with_clock(Policy::new(rules.collect()).unwrap(), ManualClock::new())
+    }
+
+    fn ask(gate: &Gate<ManualClock>, user: &str) {
+        let entries = [("user", user)];
+        let request = Request::from(("default", &entries));
+        let _ = gate.check(request.with_id("1").unwrap());
+        let _ = gate.refund(("default", &entries));
+        let _ = gate.settle(("default", &entries), 7);
+    }
+
+    /// A snapshot with changed bytes in one block, and checksums that fit them.
+    fn forged(bytes: &[u8], block: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let (mut from, mut forged) = (ReadBlocks::begin(bytes).unwrap(), Vec::new());
+        let mut to = Blocks::begin(&mut forged).unwrap();
+        for number in 0.. {
+            let (kind, payload) = from.next().unwrap();
+            if kind == Kind::End {
+                break;
+            }
+            let mut payload = payload.to_vec();
+            if number == block {
+                change(&mut payload);
+            }
+            to.put(kind, &payload).unwrap();
+        }
+        to.end().unwrap();
+        forged
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Numbers that no gate has written, behind right checksums.
+        #[test]
+        fn no_forged_block_makes_a_gate_panic(block in 0..20_usize, at: prop::sample::Index, with: Vec<u8>) {
+            let before = gate();
+            ["ada", "bob"].iter().for_each(|user| ask(&before, user));
+            let mut bytes = Vec::new();
+            before.write_snapshot(&mut bytes).unwrap();
+            let bytes = forged(&bytes, block, |payload| {
+                if !payload.is_empty() {
+                    let at = at.index(payload.len());
+                    let end = (at + with.len()).min(payload.len());
+                    payload.splice(at..end, with.iter().copied());
+                }
+            });
+            if let Ok((after, _)) = gate().with_snapshot(&bytes[..]) {
+                ["ada", "bob", "eve"].iter().for_each(|user| ask(&after, user));
+                after.clock.advance(Duration::from_secs(61));
+                ["ada", "bob", "eve"].iter().for_each(|user| ask(&after, user));
+            }
+        }
+    }
+}
