@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate::{Clock, Gate, Policy, SnapshotError, SnapshotWritten, SystemClock};
 
@@ -140,10 +140,11 @@ impl SnapshotFile {
 
     /// Writes the limiters, and counts and logs how that went. A failure is logged when it is another one than before.
     fn write(&mut self, limiters: &Limiters) -> Option<SnapshotWritten> {
-        let (began, counts) = (Instant::now(), &limiters.counts().snapshots);
+        let (clock, counts) = (SystemClock::new(), &limiters.counts().snapshots);
+        let began = clock.now();
         match self.try_write(limiters) {
             Ok(written) => {
-                counts.succeeded(written.bytes, began.elapsed());
+                counts.succeeded(written.bytes, clock.now().duration_since(began));
                 if self.failed.take().is_some() {
                     tracing::info!(file = %self.path.display(), "snapshots are written again");
                 }

@@ -19,6 +19,7 @@ use tokio::task::spawn_blocking;
 use super::address::Where;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
+use super::passed::Passed;
 use crate::banner::Banner;
 use crate::configuration::{self, Cause, Configuration, Origin};
 use crate::failure::Failure;
@@ -100,11 +101,13 @@ struct Open {
 
 impl Open {
     fn of(args: &Args) -> Result<Self, Failure> {
+        let mut passed = Passed::take(&args.listeners())?;
+        let mut open = |address, option| bind(address, option, &mut passed);
         Ok(Self {
-            http: bind(args.http, "--http")?,
-            grpc: bind(args.grpc, "--grpc")?,
-            resp: bind(args.resp, "--resp")?,
-            admin: bind(args.admin, "--admin")?,
+            http: open(args.http, "--http")?,
+            grpc: open(args.grpc, "--grpc")?,
+            resp: open(args.resp, "--resp")?,
+            admin: open(args.admin, "--admin")?,
         })
     }
 
@@ -253,22 +256,28 @@ async fn answer(
     let throttles = !args.no_cl_throttle;
     let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
-    let counted = |counts: &Arc<_>| Options { counts: Arc::clone(counts), ..public.clone() };
     let counts = limiters.counts();
+    let options = |on: &Listener, of: &Options, counts: &Arc<_>| Options {
+        counts: Arc::clone(counts),
+        is_passed: on.is_passed,
+        ..of.clone()
+    };
     let http = open.http.map(|on| {
-        listener::serve(on.tcp, counted(&counts.http), service.public(secret.clone()), stop.clone())
+        let options = options(&on, &public, &counts.http);
+        listener::serve(on.tcp, options, service.public(secret.clone()), stop.clone())
     });
     let grpc = open.grpc.map(|on| {
-        let options = Options { threads: for_grpc, ..counted(&counts.grpc) };
+        let options = Options { threads: for_grpc, ..options(&on, &public, &counts.grpc) };
         let service = grpc::service(Arc::clone(&limiters), args.choices(), secret, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
-    let resp = open
-        .resp
-        .map(|on| listener::serve(on.tcp, counted(&counts.resp), resp_service, stop.clone()));
+    let resp = open.resp.map(|on| {
+        let options = options(&on, &public, &counts.resp);
+        listener::serve(on.tcp, options, resp_service, stop.clone())
+    });
     let admin = open.admin.map(|on| {
         let service = service.admin(operators.secret.clone(), configuration);
-        let options = Options { counts: Arc::clone(&counts.admin), ..operators };
+        let options = options(&on, &operators, &counts.admin);
         listener::serve(on.tcp, options, service, stop.clone())
     });
     let (http, grpc, resp, admin) = tokio::join!(

@@ -38,6 +38,7 @@ mod rfc_9112;
 mod script;
 mod secrets;
 mod service_manager;
+mod snapshots;
 mod sources;
 mod stopping;
 mod store;

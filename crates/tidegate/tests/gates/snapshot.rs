@@ -175,7 +175,10 @@ fn decisions_go_on_while_a_snapshot_is_written() {
                 });
             }
             for _ in 0..6 {
-                thread::sleep(Duration::from_millis(5));
+                let more = taken.load(SeqCst) + 1_000;
+                while taken.load(SeqCst) < more {
+                    thread::yield_now();
+                }
                 let before = taken.load(SeqCst);
                 let bytes = bytes_of(&gate);
                 let after = begun.load(SeqCst);
