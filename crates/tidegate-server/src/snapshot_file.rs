@@ -34,7 +34,9 @@ impl SnapshotFile {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let failed = |why: &str| unusable(&path, why);
         if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
-            return Err(failed("it is not a file: expected the path of a file, which need not exist"));
+            return Err(failed(
+                "it is not a file: expected the path of a file, which need not exist",
+            ));
         }
         let lock = with_suffix(&path, ".lock");
         let opened = private(OpenOptions::new().create(true).write(true)).open(&lock);
@@ -68,7 +70,9 @@ impl SnapshotFile {
                 tracing::info!(%file, "no snapshot is there yet: nothing is used");
                 return Ok(Gate::new(policy));
             }
-            Err(error) => return Err(unusable(&self.path, &format!("it can not be read: {error}"))),
+            Err(error) => {
+                return Err(unusable(&self.path, &format!("it can not be read: {error}")));
+            }
         };
         match Gate::new(policy.clone()).with_snapshot(BufReader::with_capacity(1 << 20, file)) {
             Ok((gate, loaded)) => {

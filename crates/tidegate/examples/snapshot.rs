@@ -15,7 +15,9 @@ use tidegate::{AlgorithmKind, Clock, Gate, Policy, RuleSpec, Spec, SystemClock};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let keys: u32 = env::args().nth(1).map_or(Ok(20_000), |keys| keys.parse())?;
-    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingWindow, AlgorithmKind::SlidingLog] {
+    for algorithm in
+        [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingWindow, AlgorithmKind::SlidingLog]
+    {
         restart(algorithm, keys)?;
     }
     Ok(())
@@ -33,23 +35,26 @@ fn restart(algorithm: AlgorithmKind, keys: u32) -> Result<(), Box<dyn Error>> {
         assert!(ask(&before, key));
     }
 
+    // As long a time in which this thread is as busy, for comparison.
+    let begun = clock.now();
+    let busy = || while clock.now().duration_since(begun) < Duration::from_millis(500) {};
+    let ((), usual) = beside(&before, &clock, keys, busy)?;
+
     let mut file = tempfile::NamedTempFile::new()?;
-    let (stop, begun) = (AtomicBool::new(false), clock.now());
-    let (written, took, longest) = thread::scope(|scope| {
-        let beside = scope.spawn(|| longest(&before, &clock, &stop, keys));
-        let used = processor_time();
+    let (begun, used) = (clock.now(), processor_time());
+    let write = || {
         let written = before.write_snapshot(BufWriter::new(file.as_file_mut()));
-        let took = (clock.now().duration_since(begun), processor_time().saturating_sub(used));
-        stop.store(true, Relaxed);
-        (written, took, beside.join())
-    });
-    let (written, longest) = (written?, longest.map_err(|_| "the thread beside has panicked")?);
+        (written, clock.now().duration_since(begun), processor_time().saturating_sub(used))
+    };
+    let ((written, took, used), longest) = beside(&before, &clock, keys, write)?;
+    let written = written?;
     println!("{algorithm}: {} limiters, {} bytes", written.limiters, written.bytes);
-    let (took, used) = took;
-    println!("  written in {took:.1?}, {used:.1?} of CPU; the longest decision beside it {longest:.1?}");
+    println!("  written in {took:.1?}, {used:.1?} of CPU");
+    println!("  the longest decision beside it {longest:.1?}, beside other work {usual:.1?}");
 
     let begun = clock.now();
-    let (after, loaded) = Gate::new(policy()?).with_snapshot(BufReader::new(File::open(file.path())?))?;
+    let (after, loaded) =
+        Gate::new(policy()?).with_snapshot(BufReader::new(File::open(file.path())?))?;
     println!("  loaded in {:.1?}", clock.now().duration_since(begun));
     assert_eq!(loaded.limiters, u64::from(keys));
     assert!(!ask(&after, 0) && !ask(&after, keys - 1) && ask(&after, keys));
@@ -61,6 +66,23 @@ fn processor_time() -> Duration {
     let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = told.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// Runs `work` while another thread decides; also returns the longest time that a decision took.
+fn beside<T>(
+    gate: &Gate,
+    clock: &SystemClock,
+    keys: u32,
+    work: impl FnOnce() -> T,
+) -> Result<(T, Duration), &'static str> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let deciding = scope.spawn(|| longest(gate, clock, &stop, keys));
+        let done = work();
+        stop.store(true, Relaxed);
+        let longest = deciding.join().map_err(|_| "the thread that decides has panicked")?;
+        Ok((done, longest))
+    })
 }
 
 /// Decides until it is asked to stop; returns the longest time that a decision took.

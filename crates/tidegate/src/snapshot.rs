@@ -35,7 +35,9 @@ pub(crate) use answers::{put_decided, read_decided};
 pub(crate) use blocks::{Blocks, Kind, ReadBlocks};
 pub(crate) use bytes::{Cursor, put_list, put_number, put_text};
 pub use error::SnapshotError;
-pub(crate) use records::{Parameters, Records, put_fingerprint, put_values, read_fingerprint, read_limiter, read_values};
+pub(crate) use records::{
+    Parameters, Records, put_fingerprint, put_values, read_fingerprint, read_limiter, read_values,
+};
 
 /// What a snapshot holds ([`Gate::write_snapshot`](crate::Gate::write_snapshot)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

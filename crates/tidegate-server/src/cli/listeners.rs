@@ -32,7 +32,9 @@ pub(super) fn bind(
     let Where::At(at) = address else { return Ok(None) };
     if let Some(socket) = passed.of(option) {
         let taken = taken(socket).map_err(|error| {
-            Failure::new(format!("can not listen on the socket that is passed for {option}: {error}"))
+            Failure::new(format!(
+                "can not listen on the socket that is passed for {option}: {error}"
+            ))
         });
         return taken.map(Some);
     }

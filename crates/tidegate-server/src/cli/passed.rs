@@ -27,14 +27,19 @@ impl Passed {
         let mut passed = Self::default();
         for number in 0..sockets.len() {
             let name = names.next().unwrap_or_default();
-            let known = listeners.iter().find(|(option, _)| option.trim_start_matches("--") == name);
+            let known =
+                listeners.iter().find(|(option, _)| option.trim_start_matches("--") == name);
             let wrong = |why: &str| {
                 Failure::configuration(format!(
                     "tidegate: the socket `{name}` that the service manager passes (LISTEN_FDS, LISTEN_FDNAMES) {why}"
                 ))
             };
             match known {
-                None => return Err(wrong("has no listener: expected the name http, grpc, resp or admin")),
+                None => {
+                    return Err(wrong(
+                        "has no listener: expected the name http, grpc, resp or admin",
+                    ));
+                }
                 Some((_, Where::Off)) => return Err(wrong("is for a listener that is off")),
                 Some(_) if passed.0.iter().any(|(other, _)| other == name) => {
                     return Err(wrong("is not the only one of its name"));

@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
-use tidegate::{Gate, config};
+use tidegate::{Clock, Gate, SystemClock, config};
 use tokio::time::sleep;
 
 use crate::client::Client;
@@ -136,7 +136,10 @@ async fn a_damaged_file_is_kept_aside_and_the_server_begins_fresh() {
     fs::write(place.file(), &bytes).unwrap();
     let mut server = place.server(&[]);
     let warning = server.logs("can not be used");
-    assert!(warning.contains("WARN") && warning.contains("the checksum of the block at byte 12"), "{warning}");
+    assert!(
+        warning.contains("WARN") && warning.contains("the checksum of the block at byte 12"),
+        "{warning}"
+    );
     assert_eq!(asked(&server, "ada").await, 200);
     ended(server);
     let names = place.names();
@@ -252,10 +255,11 @@ fn with_socket(socket: &TcpListener, name: &str) -> Command {
 
 /// One request on a connection of its own; `None` if it got no answer.
 fn asked_once(at: SocketAddr) -> Option<bool> {
-    let mut stream = TcpStream::connect(at).expect("nobody is refused a connection");
+    let Ok(mut stream) = TcpStream::connect(at) else { panic!("a connection is refused") };
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let body = r#"{"descriptor":{"user":"ada"}}"#;
-    let head = "POST /v1/check HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json";
+    let head =
+        "POST /v1/check HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json";
     let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
@@ -279,18 +283,22 @@ fn while_a_server_is_replaced_nobody_is_refused_a_connection_and_the_limit_holds
     let start = || Server::of(with_socket(&socket, "http"), &arguments);
     let counts = [(); 3].map(|()| AtomicUsize::new(0));
     let [admitted, refused, unanswered] = &counts;
+    let (clock, longest_us) = (SystemClock::new(), AtomicU64::new(0));
     let server = start();
     assert_eq!(server.http, at);
     let server = thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 while refused.load(SeqCst) + unanswered.load(SeqCst) == 0 {
+                    let began = clock.now();
                     let count = match asked_once(at) {
                         Some(true) => admitted,
                         Some(false) => refused,
                         None => unanswered,
                     };
                     count.fetch_add(1, SeqCst);
+                    let took_us = clock.now().as_micros() - began.as_micros();
+                    longest_us.fetch_max(took_us, SeqCst);
                 }
             });
         }
@@ -304,6 +312,7 @@ fn while_a_server_is_replaced_nobody_is_refused_a_connection_and_the_limit_holds
     });
     assert_eq!(asked_once(at), Some(false));
     assert_eq!((admitted.load(SeqCst), unanswered.load(SeqCst)), (LIMIT, 0));
+    println!("the longest request took {longest_us:?} us, a replacement in it");
     ended(server);
 }
 

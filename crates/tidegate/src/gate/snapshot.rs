@@ -108,9 +108,8 @@ impl<C: Clock> Gate<C> {
         let (before, at) = (self.memory.lineages(), self.clock.now());
         let (kind, payload) = blocks.next()?;
         let head = Head::read(payload).filter(|_| kind == Kind::Head);
-        let begun = head.and_then(|head| {
-            Some((Loading::begin(&self.memory, head.lineages, at)?, head))
-        });
+        let begun =
+            head.and_then(|head| Some((Loading::begin(&self.memory, head.lineages, at)?, head)));
         let Some((mut loading, head)) = begun else {
             return Err(SnapshotError::Malformed { at: blocks.at() });
         };
@@ -173,6 +172,7 @@ impl Head {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use crate::{AlgorithmKind, ManualClock, Policy, Request, RuleSpec, Spec};

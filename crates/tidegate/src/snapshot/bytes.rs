@@ -84,7 +84,8 @@ impl<'a> Cursor<'a> {
         &mut self,
         mut item: impl FnMut(&mut Self) -> Option<T>,
     ) -> Option<Vec<T>> {
-        let length = usize::try_from(self.number()?).ok().filter(|length| *length <= self.0.len())?;
+        let length =
+            usize::try_from(self.number()?).ok().filter(|length| *length <= self.0.len())?;
         (0..length).map(|_| item(self)).collect()
     }
 }

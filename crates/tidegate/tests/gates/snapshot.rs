@@ -6,9 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::packed::{TODAY_US, TestClock};
-use tidegate::{
-    AlgorithmKind, Ban, Gate, OnFull, Policy, Request, RuleSpec, SnapshotError, Spec,
-};
+use tidegate::{AlgorithmKind, Ban, Gate, OnFull, Policy, Request, RuleSpec, SnapshotError, Spec};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const HOUR_US: u64 = 3_600_000_000;
@@ -70,9 +68,14 @@ fn damaged_truncated_and_foreign_files_are_refused_and_nothing_else() {
             let error = load(&damaged).unwrap_err();
             match place {
                 0..8 => assert!(matches!(error, SnapshotError::NotASnapshot), "{place}: {error}"),
-                8..12 => assert!(matches!(error, SnapshotError::Version { .. }), "{place}: {error}"),
+                8..12 => {
+                    assert!(matches!(error, SnapshotError::Version { .. }), "{place}: {error}")
+                }
                 _ => assert!(
-                    matches!(error, SnapshotError::Checksum { .. } | SnapshotError::Truncated { .. }),
+                    matches!(
+                        error,
+                        SnapshotError::Checksum { .. } | SnapshotError::Truncated { .. }
+                    ),
                     "{place}: {error}"
                 ),
             }
@@ -94,13 +97,17 @@ fn a_rule_that_is_gone_or_has_another_key_is_dropped_and_the_others_stay() {
     let before = gate_of(vec![rule("a", "user"), rule("b", "user"), rule("c", "user")], &clock);
     let ada = [("user", "ada")];
     assert!(before.admits(of(&ada)));
-    let (after, loaded) = gate_of(vec![rule("d", "user"), rule("b", "team"), rule("c", "user")], &clock)
-        .with_snapshot(&bytes_of(&before)[..])
-        .unwrap();
+    let (after, loaded) =
+        gate_of(vec![rule("d", "user"), rule("b", "team"), rule("c", "user")], &clock)
+            .with_snapshot(&bytes_of(&before)[..])
+            .unwrap();
     assert_eq!((loaded.limiters, loaded.dropped), (1, 2), "{loaded:?}");
     let answer = after.peek(of(&ada));
-    let left: Vec<_> =
-        answer.matched().iter().map(|one| (one.rule().name().to_owned(), one.decision().remaining)).collect();
+    let left: Vec<_> = answer
+        .matched()
+        .iter()
+        .map(|one| (one.rule().name().to_owned(), one.decision().remaining))
+        .collect();
     assert_eq!(left, [("d".to_owned(), 2), ("c".to_owned(), 1)]);
 }
 
@@ -141,7 +148,8 @@ fn a_clock_that_is_behind_the_writers_is_a_step_of_the_clock() {
             let before = gate_of(rules(), &clock);
             let ada = [("user", "ada")];
             while before.admits(of(&ada)) {}
-            let (after, _) = gate_of(rules(), &behind).with_snapshot(&bytes_of(&before)[..]).unwrap();
+            let (after, _) =
+                gate_of(rules(), &behind).with_snapshot(&bytes_of(&before)[..]).unwrap();
             assert!(!after.admits(of(&ada)), "{algorithm}: a step of {behind_us} us is no fill");
             // A unit comes back in two windows at most, and another for the step.
             behind.pass(3 * HOUR_US);
@@ -156,7 +164,12 @@ fn a_clock_that_is_behind_the_writers_is_a_step_of_the_clock() {
 fn decisions_go_on_while_a_snapshot_is_written() {
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingLog] {
         let clock = TestClock::at(TODAY_US);
-        let rules = || vec![RuleSpec::new("all", Spec::new(algorithm, 1_000_000, HOUR)), per_user(algorithm, 9)];
+        let rules = || {
+            vec![
+                RuleSpec::new("all", Spec::new(algorithm, 1_000_000, HOUR)),
+                per_user(algorithm, 9),
+            ]
+        };
         let gate = gate_of(rules(), &clock);
         let (taken, begun, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         thread::scope(|scope| {

@@ -11,8 +11,8 @@ use crate::packed::{TestClock, long, spec_of, told};
 use testkit::model::{self, Expected};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Answer, Ban, Clock, Descriptor, Gate, Limit, OverrideSpec, Policy, Request,
-    RequestLimit, Rule, RuleSpec, Timestamp, Usage,
+    Answer, Ban, Clock, Descriptor, Gate, Limit, OverrideSpec, Policy, Request, RequestLimit, Rule,
+    RuleSpec, Timestamp, Usage,
 };
 
 const USERS: [&str; 4] = ["ada", "bob", "eve", "vip"];
@@ -136,9 +136,9 @@ fn rule(rng: &mut Rng, name: String) -> RuleSpec {
 /// Everything that an answer says.
 fn said(answer: &Answer<'_>) -> (bool, bool, Timestamp, Vec<(String, Expected, bool)>) {
     let matched = answer.matched();
-    let each = matched.iter().map(|one| {
-        (one.rule().name().to_owned(), told(one.decision()), one.is_overflow())
-    });
+    let each = matched
+        .iter()
+        .map(|one| (one.rule().name().to_owned(), told(one.decision()), one.is_overflow()));
     (answer.is_allowed(), answer.is_repeated(), answer.at(), each.collect())
 }
 
@@ -188,11 +188,11 @@ impl<C: Clock + Clone> Walk<C> {
         }
         let both = [&self.gate, &self.twin];
         match self.rng.below(20) {
-            0..3 => return self.restart(),
+            0..3 => self.restart(),
             3 => {
                 self.world.change(&mut self.rng);
                 self.twin.replace(self.world.policy()).unwrap();
-                return self.restart();
+                self.restart();
             }
             4 => {
                 let [gate, twin] = both.map(|gate| said(&gate.refund(&request)));

@@ -148,12 +148,7 @@ impl Entry for RuledEntry {
     }
 
     /// The limiter keeps its old rule until it is asked.
-    fn adopt(
-        _rules: &Usual,
-        left: Box<dyn Leaving>,
-        _rule: &Rule,
-        _at: Timestamp,
-    ) -> Option<Self> {
+    fn adopt(_rules: &Usual, left: Box<dyn Leaving>, _rule: &Rule, _at: Timestamp) -> Option<Self> {
         let rule = left.rule().clone();
         rule.visit(Adopting(left))?
     }

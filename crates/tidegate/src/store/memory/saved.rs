@@ -18,8 +18,8 @@ use super::table::Restored;
 use crate::clock::Clock;
 use crate::rules::PolicyErrors;
 use crate::snapshot::{
-    Blocks, Cursor, Kind, Parameters, Records, SnapshotLoaded, put_list, put_number, put_text, put_values,
-    read_limiter, read_values,
+    Blocks, Cursor, Kind, Parameters, Records, SnapshotLoaded, put_list, put_number, put_text,
+    put_values, read_limiter, read_values,
 };
 use crate::step::Lineage;
 
@@ -270,9 +270,8 @@ impl Target {
         while !from.is_at_end() {
             let (fingerprint, own) = read_limiter(&mut from, self.has_own, &mut numbers)?;
             // The overflow limiter is that of keys without an override.
-            let table = table.as_ref().filter(|_| {
-                fingerprint.is_some() || !self.is_one || number == 0
-            });
+            let table =
+                table.as_ref().filter(|_| fingerprint.is_some() || !self.is_one || number == 0);
             let Some(table) = table else {
                 loaded.dropped += 1;
                 continue;

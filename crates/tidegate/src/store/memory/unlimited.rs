@@ -10,7 +10,9 @@ use super::leaving::Leaving;
 use super::preset::Preset;
 use super::preview::{Preview, UnlimitedPreview};
 use super::succession::{Moved, Succession};
-use super::table::{LockedLimiter, LockedLimiters, LockedVerbs, Migrate, Part, Restored, Save, Table};
+use super::table::{
+    LockedLimiter, LockedLimiters, LockedVerbs, Migrate, Part, Restored, Save, Table,
+};
 use crate::clock::{Clock, Reading};
 use crate::inline_list::{InlineList, StepList};
 use crate::key::Fingerprint;

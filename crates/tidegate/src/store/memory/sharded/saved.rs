@@ -16,26 +16,41 @@ use crate::store::memory::table::{Restored, Save};
 
 /// The most limiters that are written under one lock.
 const AT_ONCE: usize = 32;
+/// Shards that are written by turns: a lock that is taken again immediately would keep those out who wait for it.
+const BY_TURNS: usize = 8;
+
+impl<E: Entry> Sharded<E> {
+    /// Adds the next few limiters of a shard.
+    fn save_some(
+        &self,
+        shard: usize,
+        next: &mut impl Iterator<Item = Fingerprint>,
+        records: &mut Records<'_, '_>,
+    ) {
+        let shard = self.lock_as_it_is(shard);
+        let mut left = AT_ONCE;
+        while left > 0 && !records.are_full() {
+            let Some(fingerprint) = next.next() else { break };
+            if let Some(entry) = shard.get(fingerprint) {
+                entry.save(&self.rules, Some(fingerprint), records);
+            }
+            left -= 1;
+        }
+    }
+}
 
 impl<E: Entry> Save for Sharded<E> {
     fn save(&self, _clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()> {
         let shards = if self.shards.get().is_some() { SHARDS } else { 0 };
-        for number in 0..shards {
-            let all = self.lock_as_it_is(number).fingerprints();
-            let mut all = all.into_iter().peekable();
-            while all.peek().is_some() {
-                let shard = self.lock_as_it_is(number);
-                let mut left = AT_ONCE;
-                while left > 0 && !records.are_full() {
-                    let Some(fingerprint) = all.next() else { break };
-                    let entry = shard.get(fingerprint);
-                    entry.into_iter().for_each(|entry| {
-                        entry.save(&self.rules, Some(fingerprint), records);
-                    });
-                    left -= 1;
+        for first in (0..shards).step_by(BY_TURNS) {
+            let all = |number| (number, self.lock_as_it_is(number).fingerprints().into_iter());
+            let mut turns: Vec<_> = (first..first + BY_TURNS).map(all).collect();
+            while !turns.is_empty() {
+                for (number, next) in &mut turns {
+                    self.save_some(*number, next, records);
+                    records.write()?;
                 }
-                drop(shard);
-                records.write()?;
+                turns.retain(|(_, next)| next.len() > 0);
             }
         }
         self.overflow.save(&self.rules, records);
