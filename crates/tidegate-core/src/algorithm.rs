@@ -247,7 +247,20 @@ pub trait Amend: Decide {
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
 }
 
-/// One algorithm with the checked parameters of one rule: every trait that a store uses.
-pub trait Algorithm: Decide + Pack + Scripted + Amend {}
+/// How a state is written down, for a store whose limiters outlive its process.
+pub trait Persist: Scripted {
+    /// Appends the numbers of a state, from which [`Persist::restore`] makes an equal one. `last` is
+    /// the time of its last unit, which a packed state does not keep.
+    fn persist(&self, state: &Self::State, last: Timestamp, numbers: &mut Vec<u64>);
 
-impl<A: Decide + Pack + Scripted + Amend> Algorithm for A {}
+    /// The state of these numbers; `None` if they are not a state of this rule. By default they are
+    /// those of a script.
+    fn restore(&self, numbers: &[u64]) -> Option<Self::State> {
+        self.decode_state(numbers)
+    }
+}
+
+/// One algorithm with the checked parameters of one rule: every trait that a store uses.
+pub trait Algorithm: Decide + Pack + Scripted + Amend + Persist {}
+
+impl<A: Decide + Pack + Scripted + Amend + Persist> Algorithm for A {}

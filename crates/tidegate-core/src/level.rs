@@ -185,6 +185,21 @@ impl Level {
         Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last })
     }
 
+    /// Appends the grains left at `last`, low word first, and `last`. Unlike those of a script, the
+    /// numbers hold every debt.
+    pub(crate) fn persist(&self, rate: Rate, last: Timestamp, numbers: &mut Vec<u64>) {
+        let left = self.left(rate, last);
+        numbers.extend([left as u64, (left >> u64::BITS) as u64, last.as_micros()]);
+    }
+
+    /// The level of the numbers that [`Level::persist`] appended.
+    pub(crate) fn restore(rate: Rate, numbers: &[u64]) -> Option<Self> {
+        let [low, high, last] = *numbers else { return None };
+        let last = Timestamp::from_micros(last);
+        let left = u128::from(high) << u64::BITS | u128::from(low);
+        Some(Self { empty_at: rate.instant(last).saturating_add(left), last })
+    }
+
     /// Moves the level back in time so that its last unit was added at `to`.
     pub(crate) const fn rewind(&mut self, rate: Rate, to: Timestamp) {
         let step = self.last.since(to).as_micros() as u128 * rate.n as u128;

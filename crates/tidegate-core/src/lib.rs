@@ -55,7 +55,7 @@ mod spec;
 pub mod text;
 mod time;
 
-pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Pack, Packing, Scripted};
+pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted};
 pub use algorithms::{
     AlgorithmKind, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,

@@ -14,6 +14,7 @@ mod init;
 mod lab;
 mod listeners;
 mod man;
+mod passed;
 mod replay;
 mod script;
 mod serve;

@@ -1,11 +1,13 @@
 //! Counts of what the listeners did since the start: connections, requests by outcome, and how long they took.
 
 mod reloads;
+mod snapshots;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) use reloads::Reloads;
+pub(crate) use snapshots::Snapshots;
 use tidegate::{Answer, Clock, Decision, Durations, Histogram, Striped, SystemClock, Timestamp};
 
 /// The outcome of a request for a decision.
@@ -128,7 +130,7 @@ impl Drop for Open {
     }
 }
 
-/// The counts of all listeners, and of reloads.
+/// The counts of all listeners, of reloads and of snapshots.
 #[derive(Debug)]
 pub(crate) struct Counts {
     /// When counting began.
@@ -138,6 +140,7 @@ pub(crate) struct Counts {
     pub(crate) resp: Arc<ListenerCounts>,
     pub(crate) admin: Arc<ListenerCounts>,
     pub(crate) reloads: Reloads,
+    pub(crate) snapshots: Snapshots,
 }
 
 impl Default for Counts {
@@ -145,7 +148,8 @@ impl Default for Counts {
         let counts = || Arc::new(ListenerCounts::default());
         let (started, http, grpc) = (SystemClock::new().now(), counts(), counts());
         let (resp, admin, reloads) = (counts(), counts(), Reloads::default());
-        Self { started, http, grpc, resp, admin, reloads }
+        let snapshots = Snapshots::default();
+        Self { started, http, grpc, resp, admin, reloads, snapshots }
     }
 }
 

@@ -7,13 +7,14 @@ mod reservations;
 mod reserve;
 
 use std::future::pending;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
     Answer, Gate, KeptOfRule, Mode, OnExcess, Policy, PolicyErrors, PolicyRule, Request,
-    RuleCounts, RuleSpec, SharedGate, StoreError, StoreSettings,
+    RuleCounts, RuleSpec, SharedGate, SnapshotWritten, StoreError, StoreSettings,
 };
 
 use crate::counts::Counts;
@@ -142,6 +143,14 @@ impl Limiters {
         match &self.store {
             Store::Memory(gate) => Some(gate.kept()),
             Store::Shared(..) => None,
+        }
+    }
+
+    /// Writes the limiters, if they are in this process.
+    pub(crate) fn write_snapshot(&self, to: impl Write) -> io::Result<SnapshotWritten> {
+        match &self.store {
+            Store::Memory(gate) => gate.write_snapshot(to),
+            Store::Shared(..) => Ok(SnapshotWritten::default()),
         }
     }
 

@@ -12,6 +12,7 @@ mod http;
 mod limiters;
 mod listener;
 mod logging;
+mod new_file;
 mod ordered_map;
 mod policy;
 mod printable;
@@ -22,6 +23,7 @@ mod sample_request;
 #[cfg(test)]
 mod seeds;
 mod service_manager;
+mod snapshot_file;
 mod stdout;
 mod stop;
 mod verbs;

@@ -99,6 +99,15 @@ pub(crate) fn warnings(policy: &Policy) -> Vec<String> {
     chosen.map(warning).collect()
 }
 
+/// The warning about a file of limiters that has no effect.
+pub(crate) fn warning_of_snapshot(policy: &Policy) -> Option<String> {
+    policy.store().is_some().then(|| {
+        "`snapshot` has no effect, because the limiters are in a store: expected no `[store]` and no --store, or no \
+         `snapshot`"
+            .to_owned()
+    })
+}
+
 /// The number of rules, in words.
 pub(crate) fn count(policy: &Policy) -> String {
     rules(policy.rules().len())

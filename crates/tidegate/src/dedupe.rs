@@ -1,6 +1,7 @@
 //! Requests with an id: what identifies a request, and how long its answer is remembered.
 
 mod cache;
+mod saved;
 
 use std::hash::{Hash, Hasher};
 

@@ -5,6 +5,7 @@ mod bans;
 mod hold;
 mod plans;
 mod repeats;
+mod snapshot;
 mod waiting;
 
 use std::sync::Arc;

@@ -57,6 +57,18 @@ impl Seed {
         Self(std::array::from_fn(secret))
     }
 
+    /// The secrets, for a process that goes on with these fingerprints.
+    pub(crate) fn words(&self) -> Vec<u64> {
+        self.0.iter().flat_map(Sip::words).collect()
+    }
+
+    /// The seed with these [words](Seed::words); `None` if they are too many or too few.
+    pub(crate) fn from_words(words: &[u64]) -> Option<Self> {
+        let (secrets, rest) = words.as_chunks();
+        let secrets: Vec<_> = secrets.iter().copied().map(Sip::from_words).collect();
+        secrets.try_into().ok().filter(|_| rest.is_empty()).map(Self)
+    }
+
     /// The fingerprint of a key.
     #[inline]
     pub(crate) fn of(&self, key: &(impl Key + ?Sized)) -> Fingerprint {

@@ -118,6 +118,7 @@ mod settings;
 mod shaper;
 #[cfg(feature = "redis")]
 mod shared;
+mod snapshot;
 mod stats;
 mod step;
 mod store;
@@ -153,6 +154,7 @@ pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
 #[cfg(feature = "redis")]
 pub use shared::{SharedCharge, SharedGate, SharedGateError, SharedReplay};
+pub use snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
 pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResources};
 /// The server's counters, by the same code.
 #[doc(hidden)]

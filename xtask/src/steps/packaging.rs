@@ -25,6 +25,7 @@ const CONTAINERFILE: &str = "packaging/Containerfile";
 const KUBERNETES: &str = "packaging/kubernetes.yaml";
 const ENVOY: &str = "packaging/compose/envoy.yaml";
 const SERVICE: &str = "packaging/tidegate.service";
+const SOCKET: &str = "packaging/tidegate.socket";
 const ALERTS: &str = "packaging/prometheus/alerts.yml";
 
 /// Asks a program that knows the format about each file.
@@ -71,7 +72,8 @@ fn service(root: &Path) -> Result<Option<String>> {
     if !answers(analyze().arg("--version")) {
         return Ok(None);
     }
-    let checked = analyze().args(["verify", "--man=no", SERVICE]).current_dir(root).output();
+    let checked =
+        analyze().args(["verify", "--man=no", SERVICE, SOCKET]).current_dir(root).output();
     let said = checked.context("systemd-analyze cannot be run")?.stderr;
     let said = String::from_utf8_lossy(&said);
     let errors = said.lines().filter(|line| !line.contains("/usr/bin/tidegate is not executable"));

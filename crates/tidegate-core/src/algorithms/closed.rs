@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted, WORD_BITS};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -123,5 +123,11 @@ impl Scripted for Closed {
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let [used, last] = *numbers else { return None };
         Some(State { used, last: Timestamp::from_micros(last) })
+    }
+}
+
+impl Persist for Closed {
+    fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
+        numbers.extend([state.used, last.as_micros()]);
     }
 }

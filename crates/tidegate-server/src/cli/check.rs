@@ -93,7 +93,11 @@ fn checked(file: &Path) -> Result<Sound, Wrong> {
         let fits = SharedGate::fits(&policy, store);
         fits.map_err(|error| Wrong::Whole(Failure::configuration(error).of(file)))?;
     }
-    Ok(Sound { rules: policy.rules().len(), warnings: policy::warnings(&policy) })
+    let mut warnings = policy::warnings(&policy);
+    if server.iter().any(|(field, _)| field == "snapshot") {
+        warnings.extend(policy::warning_of_snapshot(&policy));
+    }
+    Ok(Sound { rules: policy.rules().len(), warnings })
 }
 
 #[cfg(test)]

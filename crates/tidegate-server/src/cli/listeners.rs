@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::address::Where;
+use super::passed::Passed;
 use crate::failure::Failure;
 
 /// Connections that the system completes before the server accepts them. The system uses its own
@@ -18,18 +19,38 @@ pub(super) struct Listener {
     pub(super) tcp: TcpListener,
     /// The actual address, also if the port was given as 0.
     pub(super) at: SocketAddr,
+    /// Whether the socket was passed, and so stays open after this process.
+    pub(super) is_passed: bool,
 }
 
-/// Binds an address; `None` for a listener that is off.
-pub(super) fn bind(address: Where, option: &str) -> Result<Option<Listener>, Failure> {
+/// Binds an address, unless a socket was passed for it; `None` for a listener that is off.
+pub(super) fn bind(
+    address: Where,
+    option: &str,
+    passed: &mut Passed,
+) -> Result<Option<Listener>, Failure> {
     let Where::At(at) = address else { return Ok(None) };
+    if let Some(socket) = passed.of(option) {
+        let taken = taken(socket).map_err(|error| {
+            Failure::new(format!(
+                "can not listen on the socket that is passed for {option}: {error}"
+            ))
+        });
+        return taken.map(Some);
+    }
     let failed = |error: std::io::Error| {
         let hint = hint(error.kind(), at, option);
         Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
     };
     let tcp = listen(at).map_err(failed)?;
     let at = tcp.local_addr().map_err(failed)?;
-    Ok(Some(Listener { tcp, at }))
+    Ok(Some(Listener { tcp, at, is_passed: false }))
+}
+
+fn taken(socket: std::net::TcpListener) -> std::io::Result<Listener> {
+    socket.set_nonblocking(true)?;
+    let tcp = TcpListener::from_std(socket)?;
+    Ok(Listener { at: tcp.local_addr()?, tcp, is_passed: true })
 }
 
 fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
@@ -124,7 +145,7 @@ mod tests {
     #[tokio::test]
     async fn a_burst_of_clients_is_queued_before_the_first_is_accepted() {
         let loopback = Where::At(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let listener = bind(loopback, "--http").unwrap().unwrap();
+        let listener = bind(loopback, "--http", &mut Passed::default()).unwrap().unwrap();
         let system = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
         let system = system.map_or(128, |said| said.trim().parse().unwrap());
         // Nobody accepts: a connection beyond the queue is not answered, and would wait in vain.

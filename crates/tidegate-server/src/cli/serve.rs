@@ -14,10 +14,12 @@ use std::sync::Arc;
 use futures_util::future::OptionFuture;
 use tidegate::Policy;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::spawn_blocking;
 
 use super::address::Where;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
+use super::passed::Passed;
 use crate::banner::Banner;
 use crate::configuration::{self, Cause, Configuration, Origin};
 use crate::failure::Failure;
@@ -26,6 +28,7 @@ use crate::limiters::Limiters;
 use crate::listener::{self, Again, Options, Threads};
 use crate::logging::Log;
 use crate::reports::Reports;
+use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
 use crate::{grpc, http, policy, resp, service_manager, stdout};
 
@@ -98,11 +101,13 @@ struct Open {
 
 impl Open {
     fn of(args: &Args) -> Result<Self, Failure> {
+        let mut passed = Passed::take(&args.listeners())?;
+        let mut open = |address, option| bind(address, option, &mut passed);
         Ok(Self {
-            http: bind(args.http, "--http")?,
-            grpc: bind(args.grpc, "--grpc")?,
-            resp: bind(args.resp, "--resp")?,
-            admin: bind(args.admin, "--admin")?,
+            http: open(args.http, "--http")?,
+            grpc: open(args.grpc, "--grpc")?,
+            resp: open(args.resp, "--resp")?,
+            admin: open(args.admin, "--admin")?,
         })
     }
 
@@ -154,7 +159,8 @@ async fn serve(
     listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
-    let limiters = Limiters::of(policy)?.with_reservation_bytes(args.bounds.reservation_bytes());
+    let (limiters, file) = limiters(args, policy)?;
+    let limiters = limiters.with_reservation_bytes(args.bounds.reservation_bytes());
     let limiters = Arc::new(limiters.until(stop.clone()));
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level());
     let configuration = Arc::new(configuration);
@@ -169,9 +175,19 @@ async fn serve(
     }
     let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
     let both = (Arc::clone(&limiters), configuration);
+    let writing = file.map(|file| file.write_every(args.snapshot_every, Arc::clone(&limiters)));
+    let writing = writing.transpose()?;
     let answered = answer(args, open, options, both, stop.clone(), for_grpc);
     let notified = service_manager::notify_during(answered, stop.clone());
     let cut = Reports { log, clients, admin }.during(notified).await?;
+    // The limiters do not change any more.
+    if let Some(writing) = writing {
+        let mut stop = stop.clone();
+        tokio::select! {
+            () = stop.ending() => {}
+            _ = spawn_blocking(|| writing.end()) => {}
+        }
+    }
     if stop.is_ending() {
         tracing::warn!(connections_cut = cut, "stopped at once, being asked a second time");
         return Ok(ExitCode::FAILURE);
@@ -179,6 +195,17 @@ async fn serve(
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The limiters: in the store, or in this process as their file says, if there is one.
+fn limiters(args: &Args, policy: Policy) -> Result<(Limiters, Option<SnapshotFile>), Failure> {
+    let Some(path) = &args.snapshot else { return Ok((Limiters::of(policy)?, None)) };
+    if let Some(warning) = policy::warning_of_snapshot(&policy) {
+        tracing::warn!("{warning}");
+        return Ok((Limiters::of(policy)?, None));
+    }
+    let file = SnapshotFile::lock(path)?;
+    Ok((Limiters::here(file.load(policy)?), Some(file)))
 }
 
 /// What is read again on SIGHUP.
@@ -247,27 +274,28 @@ async fn answer(
     let throttles = !args.no_cl_throttle;
     let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles, verbs)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
-    let counted = |counts: &Arc<_>| Options { counts: Arc::clone(counts), ..public.clone() };
     let counts = limiters.counts();
+    let options = |on: &Listener, of: &Options, counts: &Arc<_>| Options {
+        counts: Arc::clone(counts),
+        is_passed: on.is_passed,
+        ..of.clone()
+    };
     let http = open.http.map(|on| {
-        listener::serve(
-            on.tcp,
-            counted(&counts.http),
-            service.public(secret.clone(), verbs),
-            stop.clone(),
-        )
+        let options = options(&on, &public, &counts.http);
+        listener::serve(on.tcp, options, service.public(secret.clone(), verbs), stop.clone())
     });
     let grpc = open.grpc.map(|on| {
-        let options = Options { threads: for_grpc, ..counted(&counts.grpc) };
+        let options = Options { threads: for_grpc, ..options(&on, &public, &counts.grpc) };
         let service = grpc::service(Arc::clone(&limiters), args.choices(), secret, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
-    let resp = open
-        .resp
-        .map(|on| listener::serve(on.tcp, counted(&counts.resp), resp_service, stop.clone()));
+    let resp = open.resp.map(|on| {
+        let options = options(&on, &public, &counts.resp);
+        listener::serve(on.tcp, options, resp_service, stop.clone())
+    });
     let admin = open.admin.map(|on| {
         let service = service.admin(access, configuration);
-        let options = Options { counts: Arc::clone(&counts.admin), ..operators };
+        let options = options(&on, &operators, &counts.admin);
         listener::serve(on.tcp, options, service, stop.clone())
     });
     let (http, grpc, resp, admin) = tokio::join!(

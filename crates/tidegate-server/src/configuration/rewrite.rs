@@ -2,17 +2,17 @@
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tempfile::NamedTempFile;
 use tidegate::config;
+
+use crate::new_file::NewFile;
 
 const CHANGED: &str = "its content is not what was loaded: somebody else has changed it";
 
 /// A file with the new content beside the old one, ready to take its place.
 pub(super) struct Rewrite {
-    new: NamedTempFile,
-    path: PathBuf,
+    new: NewFile,
     /// Keeps other servers from the file until this is dropped.
     _lock: File,
 }
@@ -43,7 +43,7 @@ impl Rewrite {
             );
         }
         let new = written(&path, &metadata, text).map_err(because)?;
-        Ok(Self { new, path, _lock: lock })
+        Ok(Self { new, _lock: lock })
     }
 
     /// Puts the new content in place.
@@ -51,13 +51,8 @@ impl Rewrite {
     /// # Errors
     /// Returns why it cannot be; the old one is in place then.
     pub(super) fn commit(self) -> Result<(), String> {
-        let Self { new, path, _lock } = self;
-        new.persist(&path).map_err(|error| because(error.error))?;
-        // The new content is there; only a power failure could still bring the old one back.
-        if let Err(error) = folder(&path).and_then(|folder| File::open(folder)?.sync_all()) {
-            tracing::warn!(%error, file = %path.display(), "the folder can not be synced");
-        }
-        Ok(())
+        let Self { new, _lock } = self;
+        new.put_in_place().map_err(because)
     }
 }
 
@@ -67,18 +62,15 @@ fn check(path: &Path, loaded: &str) -> Result<(), String> {
     if content == loaded { Ok(()) } else { Err(CHANGED.to_owned()) }
 }
 
-/// The text in a file of its own, on disk.
-fn written(path: &Path, like: &Metadata, text: &str) -> io::Result<NamedTempFile> {
-    let mut new = tempfile::Builder::new().prefix(".tidegate-").tempfile_in(folder(path)?)?;
-    new.write_all(text.as_bytes())?;
-    own_like(new.as_file(), like)?;
-    new.as_file().set_permissions(like.permissions())?;
-    new.as_file().sync_all()?;
+/// The text in a file of its own.
+fn written(path: &Path, like: &Metadata, text: &str) -> io::Result<NewFile> {
+    let mut new = NewFile::beside(path)?;
+    let file = new.file();
+    file.write_all(text.as_bytes())?;
+    own_like(file, like)?;
+    file.set_permissions(like.permissions())?;
+    file.sync_all()?;
     Ok(new)
-}
-
-fn folder(path: &Path) -> io::Result<&Path> {
-    path.parent().ok_or_else(|| io::Error::other("it is in no folder"))
 }
 
 /// Gives the file the owner and the group of another, if they differ.
@@ -118,6 +110,7 @@ fn because(error: io::Error) -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
     use tempfile::TempDir;
 
     fn folder_of_one() -> (TempDir, PathBuf) {

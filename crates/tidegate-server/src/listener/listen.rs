@@ -76,7 +76,8 @@ pub(crate) async fn serve_within<H: Handler>(
         };
         begin(stream, permit, &options, &handler, &budget, &stop);
     }
-    for (stream, permit) in waiting(listener, &permits) {
+    let left = if options.is_passed { Vec::new() } else { waiting(listener, &permits) };
+    for (stream, permit) in left {
         begin(stream, permit, &options, &handler, &budget, &stop);
     }
     drained(&permits, options.bounds, stop).await

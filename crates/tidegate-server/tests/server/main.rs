@@ -40,6 +40,7 @@ mod roles;
 mod script;
 mod secrets;
 mod service_manager;
+mod snapshots;
 mod sources;
 mod stopping;
 mod store;

@@ -28,30 +28,30 @@ const TIDIED: usize = 2;
 /// Answers by request.
 #[derive(Debug)]
 pub(crate) struct DedupeCache {
-    shards: Box<[Mutex<Shard>]>,
+    pub(super) shards: Box<[Mutex<Shard>]>,
     /// The most answers in all shards together.
-    most: usize,
+    pub(super) most: usize,
     /// How many answers there are, or are about to be.
-    kept: AtomicUsize,
+    pub(super) kept: AtomicUsize,
     forgotten: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Shard {
-    kept: HashMap<Fingerprint, Kept>,
+pub(super) struct Shard {
+    pub(super) kept: HashMap<Fingerprint, Kept>,
     /// The fingerprints by the end of their time.
-    by_end: BTreeSet<(Timestamp, Fingerprint)>,
+    pub(super) by_end: BTreeSet<(Timestamp, Fingerprint)>,
 }
 
 /// The answer to a request that took something.
 #[derive(Debug)]
-struct Kept {
-    allowed: bool,
-    since: Timestamp,
-    end: Timestamp,
-    at: Timestamp,
+pub(super) struct Kept {
+    pub(super) allowed: bool,
+    pub(super) since: Timestamp,
+    pub(super) end: Timestamp,
+    pub(super) at: Timestamp,
     /// The decisions in the order of [`order_of`].
-    decisions: Box<[Decided]>,
+    pub(super) decisions: Box<[Decided]>,
 }
 
 impl Default for DedupeCache {
@@ -84,7 +84,7 @@ impl DedupeCache {
         step: Step,
         run: impl FnOnce() -> Result<Done, E>,
     ) -> Result<Done, E> {
-        let number = self.number(once);
+        let number = self.number(once.fingerprint);
         let mut shard = held(&self.shards[number]);
         if let Some(first) = shard.recall(once, met, clock.now()) {
             return Ok(first);
@@ -105,7 +105,7 @@ impl DedupeCache {
         met: &[Ask],
         clock: &impl Clock,
     ) -> Option<Done> {
-        held(&self.shards[self.number(once)]).recall(once, met, clock.now())
+        held(&self.shards[self.number(once.fingerprint)]).recall(once, met, clock.now())
     }
 
     /// The number of answers: at most the bound, or slightly more until threads that add answers
@@ -118,8 +118,8 @@ impl DedupeCache {
         self.forgotten.load(Relaxed)
     }
 
-    fn number(&self, once: IdempotencyKey) -> usize {
-        once.fingerprint.words()[0] as usize % self.shards.len()
+    pub(super) fn number(&self, fingerprint: Fingerprint) -> usize {
+        fingerprint.words()[0] as usize % self.shards.len()
     }
 
     fn keep(&self, shard: &mut Shard, once: IdempotencyKey, met: &[Ask], done: &Done) {
@@ -163,7 +163,7 @@ impl DedupeCache {
     }
 }
 
-fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+pub(super) fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -27,7 +27,18 @@ impl<C> Bans<C> {
         self.0.push((rule, ban));
     }
 
-    fn of_rule(&self, rule: Lineage) -> Option<&Ban<C>> {
+    /// All of them, each with the lineage of its rule.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Lineage, &Ban<C>)> {
+        self.0.iter().map(|(rule, ban)| (*rule, ban))
+    }
+
+    /// Gives the rules other lineages.
+    pub(crate) fn relabel(&mut self, other: impl Fn(Lineage) -> Lineage) {
+        self.0.iter_mut().for_each(|(rule, _)| *rule = other(*rule));
+    }
+
+    /// The ban of a rule.
+    pub(crate) fn of_rule(&self, rule: Lineage) -> Option<&Ban<C>> {
         self.0.iter().find(|(other, _)| other.is_of_rule(rule)).map(|(_, ban)| ban)
     }
 

@@ -22,6 +22,11 @@ impl Plans {
         self.0.push((rule, plan));
     }
 
+    /// Gives the rules other lineages.
+    pub(crate) fn relabel(&mut self, other: impl Fn(Lineage) -> Lineage) {
+        self.0.iter_mut().for_each(|(rule, _)| *rule = other(*rule));
+    }
+
     /// Returns the plan of a rule for a descriptor.
     pub(crate) fn of(&self, rule: Lineage, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
         let (_, plan) = self.0.iter().find(|(other, _)| other.is_of_rule(rule))?;

@@ -19,6 +19,15 @@ impl Sip {
         Self([a ^ e, b ^ f ^ 0xee, a ^ g, b ^ h])
     }
 
+    /// The secret, as [`Sip::from_words`] takes it.
+    pub(super) const fn words(&self) -> [u64; 4] {
+        self.0
+    }
+
+    pub(super) const fn from_words(words: [u64; 4]) -> Self {
+        Self(words)
+    }
+
     #[inline(always)]
     pub(super) fn hash(&self, bytes: &[u8]) -> u128 {
         let mut state = self.0;

@@ -9,7 +9,7 @@ use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Key};
 use crate::rules::OnFull;
 use crate::step::{One, Step};
-use crate::store::memory::Part;
+use crate::store::memory::{Limiters, Part};
 
 /// The default number of keys whose refusals are counted, and of keys that are banned.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -148,6 +148,11 @@ impl<C: Clock> Ban<C> {
         }
         // This also runs if another thread started the ban: refusals counted here would outlast it.
         self.left(fingerprint, now).inspect(|_| forget(&self.refusals, fingerprint))
+    }
+
+    /// The limiters that count refusals, and those that ban.
+    pub(crate) const fn limiters(&self) -> [&Limiters; 2] {
+        [&self.refusals.limiters, &self.bans.limiters]
     }
 
     /// [`Ban::lift`] of a fingerprint.

@@ -40,6 +40,15 @@ impl Lineage {
         self.rule == other.rule
     }
 
+    /// Its two numbers, for [`Lineage::from_numbers`].
+    pub(crate) const fn numbers(self) -> [u32; 2] {
+        [self.rule, self.limiters]
+    }
+
+    pub(crate) const fn from_numbers([rule, limiters]: [u32; 2]) -> Self {
+        Self { rule, limiters }
+    }
+
     pub(crate) const fn number_of_rule(self) -> u32 {
         self.rule
     }

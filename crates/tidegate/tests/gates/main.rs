@@ -20,6 +20,8 @@ mod replace_walk;
 mod reported;
 mod reports;
 mod requests;
+mod snapshot;
+mod snapshot_walk;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod values;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, HORIZON, Pack, Packing, Scripted, WORD_BITS};
+use crate::algorithm::{Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -223,5 +223,11 @@ impl Scripted for FixedWindow {
         let [ends, count, last] = *numbers else { return None };
         let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends));
         Some(State { ends, count, last: Timestamp::from_micros(last) })
+    }
+}
+
+impl Persist for FixedWindow {
+    fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
+        numbers.extend([state.ends.as_micros(), state.count, last.as_micros()]);
     }
 }

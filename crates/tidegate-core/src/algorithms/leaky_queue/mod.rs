@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -169,5 +169,15 @@ impl Scripted for LeakyQueue {
 
     fn decode_state(&self, numbers: &[u64]) -> Option<Level> {
         Level::decode_state(self.rate, numbers)
+    }
+}
+
+impl Persist for LeakyQueue {
+    fn persist(&self, state: &Level, last: Timestamp, numbers: &mut Vec<u64>) {
+        state.persist(self.rate, last, numbers);
+    }
+
+    fn restore(&self, numbers: &[u64]) -> Option<Level> {
+        Level::restore(self.rate, numbers)
     }
 }

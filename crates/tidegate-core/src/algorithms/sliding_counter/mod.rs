@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted, WORD_BITS};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -255,5 +255,12 @@ impl Scripted for SlidingCounter {
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let [window, current, previous, last] = *numbers else { return None };
         Some(State { window, current, previous, last: Timestamp::from_micros(last) })
+    }
+}
+
+impl Persist for SlidingCounter {
+    fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
+        let State { window, current, previous, .. } = *state;
+        numbers.extend([window, current, previous, last.as_micros()]);
     }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod looks;
+mod persist;
 mod ring;
 
 use alloc::vec::Vec;

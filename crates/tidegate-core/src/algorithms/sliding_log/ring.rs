@@ -167,6 +167,11 @@ impl Ring {
         }
     }
 
+    /// The entries, oldest first.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.chunks.iter().flatten().skip(self.skipped)
+    }
+
     /// The entries, oldest first, mutable.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.chunks.iter_mut().flatten().skip(self.skipped)

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::algorithm::{Amend, Decide, Pack, Scripted};
+use crate::algorithm::{Amend, Decide, Pack, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
@@ -253,13 +253,22 @@ impl Scripted for SlidingWindow {
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let (&[newest, total, last], by_age) = numbers.split_first_chunk()?;
         let mut slots = vec![0; self.span as usize].into_boxed_slice();
-        if by_age.len() != slots.len() || by_age.iter().sum::<u64>() != total {
+        let sum = by_age.iter().try_fold(0, |sum: u64, units| sum.checked_add(*units));
+        if by_age.len() != slots.len() || sum != Some(total) || newest > self.bucket(Timestamp::MAX)
+        {
             return None;
         }
         for (age, units) in (0..self.span).zip(by_age) {
             slots[self.slot(newest, age)] = u32::try_from(*units).ok()?;
         }
         Some(State { slots, total, newest, last: Timestamp::from_micros(last) })
+    }
+}
+
+impl Persist for SlidingWindow {
+    fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
+        numbers.extend([state.newest, state.total, last.as_micros()]);
+        numbers.extend((0..self.span).map(|age| self.aged(state, age)));
     }
 }
 

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleErrors, out_of_range};
 use crate::field::Field;
@@ -183,5 +183,15 @@ impl Scripted for TokenBucket {
 
     fn decode_state(&self, numbers: &[u64]) -> Option<Level> {
         Level::decode_state(self.rate, numbers)
+    }
+}
+
+impl Persist for TokenBucket {
+    fn persist(&self, state: &Level, last: Timestamp, numbers: &mut Vec<u64>) {
+        state.persist(self.rate, last, numbers);
+    }
+
+    fn restore(&self, numbers: &[u64]) -> Option<Level> {
+        Level::restore(self.rate, numbers)
     }
 }

@@ -1,9 +1,12 @@
 //! The flags of `serve`. Each is also a variable and, but for `--config` and `--store`, a field of
 //! `[server]`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as _, Command};
+use tidegate::config::parse_duration;
 use tidegate::{Policy, StoreUrl};
 
 use super::super::address::{self, Where};
@@ -112,6 +115,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_WATCH", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
     pub(super) no_watch: bool,
 
+    /// Keep what was used across restarts in this file
+    ///
+    /// Limiters in this process are read from it at the start, and written to it every so often and at the end. It
+    /// contains a secret
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SNAPSHOT", value_parser = file())]
+    pub(super) snapshot: Option<PathBuf>,
+
+    /// How often that file is written, "100ms" to "1d"
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_SNAPSHOT_EVERY", default_value = "1m", value_parser = every, hide_short_help = true)]
+    pub(super) snapshot_every: Duration,
+
     /// Log lines, text or json
     ///
     /// On standard error
@@ -127,6 +141,15 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) guard: guard::Args,
+}
+
+/// The shortest and the longest time between two snapshots.
+const EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
+
+fn every(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text).map_err(|error| error.to_string())?;
+    let expected = || "expected a time from \"100ms\" to \"1d\"".to_owned();
+    if EVERY.contains(&every) { Ok(every) } else { Err(expected()) }
 }
 
 fn switch(text: &str) -> Result<bool, &'static str> {

@@ -6,6 +6,7 @@ use prometheus_client::registry::Unit;
 use tidegate::{KeptOfRule, Mode, OutcomeCounts, PolicyRule, RuleOutcome, SharedGate};
 
 use super::writer::{Labels, Writer};
+use crate::counts::Snapshots;
 use crate::limiters::{Limiters, Standing};
 
 /// Writes all families.
@@ -16,6 +17,7 @@ pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     reservations(limiters, to)?;
     if let Some(kept) = limiters.kept() {
         memory(&kept, to)?;
+        snapshots(&limiters.counts().snapshots, to)?;
     }
     match (limiters.shared(), limiters.standing()) {
         (Some(gate), Some(standing)) => store(gate, standing, to),
@@ -132,6 +134,24 @@ fn memory(kept: &[(PolicyRule, KeptOfRule)], to: &mut Writer<'_>) -> fmt::Result
     to.gauge("tidegate_rule_memory", help, Some(&Unit::Bytes), bytes)?;
     let help = "Idle limiters that were dropped from memory";
     to.counter("tidegate_rule_keys_dropped", help, of_each(|kept| kept.dropped))
+}
+
+/// Without a file there are no series.
+fn snapshots(snapshots: &Snapshots, to: &mut Writer<'_>) -> fmt::Result {
+    let is_on = snapshots.is_on();
+    let (succeeded, failed) = snapshots.counts();
+    let outcomes = [("succeeded", succeeded), ("failed", failed)].into_iter().filter(|_| is_on);
+    let outcomes = outcomes.map(|(outcome, count)| ([("outcome", outcome)], count));
+    to.counter("tidegate_snapshots", "Attempts to write the limiters to their file", outcomes)?;
+    let of_file = |value: u64| is_on.then_some(([], value));
+    let help = "When the limiters were last written, or else when the server started, since 1970";
+    let last = of_file(snapshots.last_us() / 1_000_000);
+    to.gauge("tidegate_snapshot_last", help, Some(&Unit::Seconds), last)?;
+    let help = "The length of the file of limiters";
+    to.gauge("tidegate_snapshot_size", help, Some(&Unit::Bytes), of_file(snapshots.bytes()))?;
+    let durations = is_on.then(|| ([], snapshots.durations()));
+    let help = "The time that writing the limiters took";
+    to.durations("tidegate_snapshot_duration", help, durations)
 }
 
 fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Result {

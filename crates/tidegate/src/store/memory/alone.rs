@@ -89,6 +89,11 @@ impl Limiters {
         self.first.amend(rule);
     }
 
+    /// The table of the rule that is in force.
+    pub(super) fn table(&self) -> SharedTable {
+        Arc::clone(&*self.newest.read())
+    }
+
     /// Whether the early part of a [`Reading`] is used.
     pub(crate) fn reads_early(&self) -> bool {
         self.first.reads_early()

@@ -8,9 +8,10 @@ use super::budget::Need;
 use super::leaving::Leaving;
 use super::preset::Preset;
 use super::preview::Preview;
-use super::succession::Succession;
-use super::table::{Part, StoreVerbs, Table};
+use super::table::{Part, StoreVerbs};
 use crate::clock::Clock;
+use crate::key::Fingerprint;
+use crate::snapshot::Records;
 use crate::step::{One, Step};
 
 /// A limiter as a table keeps it.
@@ -86,12 +87,22 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         0
     }
 
-    /// Takes over a limiter that left a table which this one succeeds; `None` if it is idle by then.
+    /// Takes over a limiter that left another table for this one, whose limiters are under `rule` from `at` on; `None`
+    /// if it is idle by then.
     fn adopt(
         rules: &Self::Rules,
         left: Box<dyn Leaving>,
-        succession: &Succession<dyn Table>,
+        rule: &Rule,
+        at: Timestamp,
     ) -> Option<Self>;
+
+    /// Adds the limiter to a snapshot, if it has a state.
+    fn save(
+        &self,
+        rules: &Self::Rules,
+        fingerprint: Option<Fingerprint>,
+        records: &mut Records<'_, '_>,
+    );
 
     /// Puts another rule in force for the overflow limiter.
     fn amend(_rules: &Self::Rules, _rule: &Rule) {}

@@ -8,9 +8,10 @@ use super::leaving::{Leaving, Left, bytes_under};
 use super::parameters::{Parameters, heap_bytes};
 use super::preset::Preset;
 use super::preview::{Preview, preview};
-use super::succession::Succession;
-use super::table::{Part, StoreVerbs, Table};
+use super::table::{Part, StoreVerbs};
 use crate::clock::Clock;
+use crate::key::Fingerprint;
+use crate::snapshot::Records;
 use crate::step::{One, Step};
 
 /// A state; `None` until it is created.
@@ -104,12 +105,28 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
         bytes_under(&rules.algorithm, &mut self.0.iter(), rule, at)
     }
 
+    /// A state that was made under the same values stays as it is.
     fn adopt(
-        _rules: &Parameters<R>,
+        rules: &Parameters<R>,
         left: Box<dyn Leaving>,
-        succession: &Succession<dyn Table>,
+        rule: &Rule,
+        at: Timestamp,
     ) -> Option<Self> {
-        let state = left.under(&succession.rule, succession.at)?.downcast().ok()?;
-        Some(Self(Some(*state)))
+        let state = match left.is_under(&rules.algorithm) {
+            true => left.as_it_is(),
+            false => left.under(rule, at)?,
+        };
+        Some(Self(Some(*state.downcast().ok()?)))
+    }
+
+    fn save(
+        &self,
+        rules: &Parameters<R>,
+        fingerprint: Option<Fingerprint>,
+        records: &mut Records<'_, '_>,
+    ) {
+        if let Some(state) = &self.0 {
+            records.add(fingerprint, &rules.algorithm, state, rules.algorithm.last(state));
+        }
     }
 }

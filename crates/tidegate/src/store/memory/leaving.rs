@@ -36,6 +36,9 @@ pub(crate) trait Leaving {
     /// The rule of the state.
     fn rule(&self) -> &Rule;
 
+    /// Whether the state was made under exactly these values, of any algorithm.
+    fn is_under(&self, algorithm: &dyn Any) -> bool;
+
     /// Returns the state under `rule` from `at` on, by the type of that rule's algorithm; `None` if it is idle.
     fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>>;
 
@@ -55,12 +58,36 @@ impl<R: Algorithm> Leaving for Left<R> {
         &self.rule
     }
 
+    fn is_under(&self, algorithm: &dyn Any) -> bool {
+        algorithm.downcast_ref() == Some(&self.algorithm)
+    }
+
     fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>> {
         rule.visit(Carrying { left: *self, at })?
     }
 
     fn as_it_is(self: Box<Self>) -> Box<dyn Any> {
         Box::new(self.state)
+    }
+}
+
+/// Returns a state under `rule` from the numbers that its algorithm wrote; `None` if they are not a state.
+pub(super) fn restored(rule: &Rule, numbers: &[u64]) -> Option<Box<dyn Leaving>> {
+    rule.visit(Restoring { rule, numbers })?
+}
+
+struct Restoring<'a> {
+    rule: &'a Rule,
+    numbers: &'a [u64],
+}
+
+impl Visitor for Restoring<'_> {
+    type Out = Option<Box<dyn Leaving>>;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        let Self { rule, numbers } = self;
+        let state = algorithm.restore(numbers)?;
+        Some(Box::new(Left { algorithm: algorithm.clone(), state, rule: rule.clone() }))
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::sync::PoisonError;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Rule, Timestamp};
 
 use super::budget::Budget;
 use super::entry::Entry;
+use super::leaving::Leaving;
 use super::succession::{Moved, Succession};
 use super::sync::{Mutex, MutexGuard};
 use super::table::{Part, Table};
 use crate::clock::Reading;
 use crate::rules::OnFull;
+use crate::snapshot::Records;
 use crate::step::{One, Step};
 
 /// The overflow limiter of a table, or none if keys without room are refused.
@@ -124,6 +126,26 @@ impl<E: Entry> Overflow<E> {
         move_in(&mut self.lock_as_it_is(), rules, budget, succession);
     }
 
+    /// Takes over the limiter of a snapshot, under `rule` from `at` on; returns whether anything of it is used.
+    pub(super) fn restore(
+        &self,
+        rules: &E::Rules,
+        budget: &Budget,
+        left: Box<dyn Leaving>,
+        rule: &Rule,
+        at: Timestamp,
+    ) -> bool {
+        let mut slot = self.lock_as_it_is();
+        slot.entry = E::adopt(rules, left, rule, at);
+        slot.weigh(rules, budget, 0);
+        slot.entry.is_some()
+    }
+
+    /// Adds the limiter to a snapshot.
+    pub(super) fn save(&self, rules: &E::Rules, records: &mut Records<'_, '_>) {
+        self.lock_as_it_is().entry.iter().for_each(|entry| entry.save(rules, None, records));
+    }
+
     /// Takes the limiter out.
     pub(super) fn take(&self, budget: &Budget) -> Option<E> {
         let mut slot = self.lock_as_it_is();
@@ -166,7 +188,7 @@ fn move_in<E: Entry>(
     if slot.entry.is_none()
         && let Some(left) = succession.take_from_first(|old| old.take_overflow())
     {
-        slot.entry = E::adopt(rules, left, succession);
+        slot.entry = E::adopt(rules, left, &succession.rule, succession.at);
         slot.weigh(rules, budget, 0);
     }
 }

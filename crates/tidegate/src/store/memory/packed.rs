@@ -8,6 +8,7 @@ mod held;
 mod line;
 mod lines;
 mod migrate;
+mod saved;
 mod spilled;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -104,17 +105,20 @@ impl<R: Algorithm> Packed<R> {
             return;
         }
         let Some(left) = self.succession.take(|old| old.take_out(fingerprint)) else { return };
-        let entry = FixedEntry::<R>::adopt(&self.rules, left, &self.succession);
+        let Succession { rule, at, .. } = &self.succession;
+        let entry = FixedEntry::<R>::adopt(&self.rules, left, rule, *at);
         match entry.and_then(|entry| entry.0) {
             None => self.budget.release(1),
-            Some(state) => self.add(chain, fingerprint, self.word_of_moved(fingerprint, &state)),
+            Some(state) => {
+                self.add(chain, fingerprint, self.word_of_moved(fingerprint, &state, *at));
+            }
         }
     }
 
     /// Returns the word for a state from another table. A state that would be cut off is spilled, even without memory
     /// for it.
-    fn word_of_moved(&self, fingerprint: Fingerprint, state: &R::State) -> u64 {
-        if stays_whole(&self.rules.algorithm, self.base, state, self.succession.at) {
+    fn word_of_moved(&self, fingerprint: Fingerprint, state: &R::State, at: Timestamp) -> u64 {
+        if stays_whole(&self.rules.algorithm, self.base, state, at) {
             return self.pack(state);
         }
         self.spilled.adopt(fingerprint, state, &self.budget);

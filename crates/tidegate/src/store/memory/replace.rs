@@ -18,8 +18,8 @@ use crate::step::Lineage;
 /// All rules that are in force, or were and are still in use, by domain and name.
 #[derive(Debug, Default)]
 pub(super) struct Lineages {
-    by_name: BTreeMap<(String, String), Known>,
-    next: u32,
+    pub(super) by_name: BTreeMap<(String, String), Known>,
+    pub(super) next: u32,
 }
 
 impl MemoryStore {

@@ -23,6 +23,8 @@ use super::preview::{Preview, UnlimitedPreview, preview};
 use super::sharded::Sharded;
 use super::succession::Succession;
 use super::table::{Part, StoreVerbs, Table};
+use crate::key::Fingerprint;
+use crate::snapshot::Records;
 use crate::step::{One, Step};
 pub(super) use held::RuledEntry;
 use held::{AnyOwn as _, Own, for_each_kind};
@@ -121,7 +123,7 @@ impl Entry for RuledEntry {
 
     fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
         let (usual, mut recent) = (rules.get(), Recent::default());
-        let part = Part::alone(crate::key::Fingerprint::FIRST, 0, Step::Ask).under(&usual, false);
+        let part = Part::alone(Fingerprint::FIRST, 0, Step::Ask).under(&usual, false);
         match entry {
             _ if usual.is_unlimited() => return false,
             None => *entry = Self::new(&part, &mut recent),
@@ -146,13 +148,18 @@ impl Entry for RuledEntry {
     }
 
     /// The limiter keeps its old rule until it is asked.
-    fn adopt(
-        _rules: &Usual,
-        left: Box<dyn Leaving>,
-        _succession: &Succession<dyn Table>,
-    ) -> Option<Self> {
+    fn adopt(_rules: &Usual, left: Box<dyn Leaving>, _rule: &Rule, _at: Timestamp) -> Option<Self> {
         let rule = left.rule().clone();
         rule.visit(Adopting(left))?
+    }
+
+    fn save(
+        &self,
+        _rules: &Usual,
+        fingerprint: Option<Fingerprint>,
+        records: &mut Records<'_, '_>,
+    ) {
+        self.any().save(fingerprint, records);
     }
 
     fn amend(rules: &Usual, rule: &Rule) {

@@ -6,6 +6,7 @@
 
 mod locked;
 mod migrate;
+mod saved;
 mod shard;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

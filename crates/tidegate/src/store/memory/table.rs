@@ -2,6 +2,7 @@
 
 use std::borrow::BorrowMut;
 use std::fmt;
+use std::io;
 use std::ops::{Deref, DerefMut};
 
 use tidegate_core::{Algorithm, Held, Rule, Timestamp, Verbs};
@@ -13,6 +14,7 @@ use super::succession::{GenerationNumber, Moved, Succession};
 use crate::clock::{Clock, Reading};
 use crate::inline_list::StepList;
 use crate::key::Fingerprint;
+use crate::snapshot::Records;
 use crate::step::{One, Step, without_values};
 
 impl Step {
@@ -121,7 +123,7 @@ impl<'a> Part<'a> {
 /// The limiters of one variant of a rule.
 ///
 /// A caller that gets [`Moved`] has taken nothing, and asks again in the newest generation.
-pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
+pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     /// Whether the early part of a [`Reading`] is used; unpacked states do not use it.
     fn reads_early(&self) -> bool {
         false
@@ -206,6 +208,31 @@ pub(crate) trait Migrate {
 
     /// Whether all its limiters are idle.
     fn is_idle(&self, now: Timestamp) -> bool;
+}
+
+/// The limiters of a table in a snapshot.
+pub(crate) trait Save {
+    /// Adds all limiters to a snapshot, a few under a lock at a time. Limiters that are created meanwhile may be
+    /// missing; one that is in it twice is newer the second time. No policy may be put in force meanwhile.
+    fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()>;
+
+    /// Takes over a limiter of a snapshot, the overflow limiter without a fingerprint.
+    fn restore(
+        &self,
+        fingerprint: Option<Fingerprint>,
+        left: Box<dyn Leaving>,
+        at: Timestamp,
+    ) -> Restored;
+}
+
+/// What became of a limiter of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restored {
+    Kept,
+    /// Nothing of it is used any more.
+    Idle,
+    /// The caps have no room for it.
+    WithoutRoom,
 }
 
 /// The limiters of a step in one table, under its locks.

@@ -1,5 +1,6 @@
 //! The table of an unlimited rule: it admits everything and keeps nothing.
 
+use std::io;
 use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
@@ -9,10 +10,13 @@ use super::leaving::Leaving;
 use super::preset::Preset;
 use super::preview::{Preview, UnlimitedPreview};
 use super::succession::{Moved, Succession};
-use super::table::{LockedLimiter, LockedLimiters, LockedVerbs, Migrate, Part, Table};
+use super::table::{
+    LockedLimiter, LockedLimiters, LockedVerbs, Migrate, Part, Restored, Save, Table,
+};
 use crate::clock::{Clock, Reading};
 use crate::inline_list::{InlineList, StepList};
 use crate::key::Fingerprint;
+use crate::snapshot::Records;
 use crate::step::{One, Step};
 
 /// The table, which drops the limiters of the tables that it succeeds.
@@ -103,6 +107,21 @@ impl Migrate for Unlimited {
 
     fn is_idle(&self, _now: Timestamp) -> bool {
         true
+    }
+}
+
+impl Save for Unlimited {
+    fn save(&self, _clock: &dyn Clock, _records: &mut Records<'_, '_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn restore(
+        &self,
+        _fingerprint: Option<Fingerprint>,
+        _left: Box<dyn Leaving>,
+        _at: Timestamp,
+    ) -> Restored {
+        Restored::Idle
     }
 }
 

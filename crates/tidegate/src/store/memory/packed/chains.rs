@@ -300,7 +300,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Its limiters, with their words.
-    fn limiters(&self) -> Vec<(Fingerprint, u64)> {
+    pub(super) fn limiters(&self) -> Vec<(Fingerprint, u64)> {
         let mut all = Vec::new();
         self.place(|place| {
             all.extend(place.fingerprint().map(|fingerprint| (fingerprint, place.state())));

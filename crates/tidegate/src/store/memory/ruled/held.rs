@@ -9,6 +9,8 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Micros, Rule, Timestamp, TokenBucket};
 
 use super::recent::Recent;
+use crate::key::Fingerprint;
+use crate::snapshot::Records;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::fixed::FixedEntry;
@@ -39,6 +41,8 @@ pub(in crate::store::memory) trait AnyOwn:
     fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
 
     fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_>;
+
+    fn save(&self, fingerprint: Option<Fingerprint>, records: &mut Records<'_, '_>);
 
     /// Returns a copy.
     fn copy(&self) -> RuledEntry;

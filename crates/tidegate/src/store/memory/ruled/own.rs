@@ -4,6 +4,8 @@ use tidegate_core::{Algorithm, Micros, Rule, Timestamp, Visitor};
 
 use super::held::{AnyOwn, Own, RuledEntry};
 use super::recent::Recent;
+use crate::key::Fingerprint;
+use crate::snapshot::Records;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::entry::Entry as _;
@@ -54,6 +56,10 @@ impl<R: Algorithm> AnyOwn for Own<R> {
 
     fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_> {
         self.entry.verbs(&self.parameters, cost, enforced, in_place)
+    }
+
+    fn save(&self, fingerprint: Option<Fingerprint>, records: &mut Records<'_, '_>) {
+        self.entry.save(&self.parameters, fingerprint, records);
     }
 
     fn copy(&self) -> RuledEntry {

@@ -7,6 +7,7 @@ use super::{SHARDS, Sharded};
 use crate::key::Fingerprint;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::leaving::Leaving;
+use crate::store::memory::succession::Succession;
 use crate::store::memory::table::Migrate;
 
 impl<E: Entry> Sharded<E> {
@@ -17,7 +18,8 @@ impl<E: Entry> Sharded<E> {
             return;
         }
         let Some(left) = self.succession.take(|old| old.take_out(fingerprint)) else { return };
-        match E::adopt(&self.rules, left, &self.succession) {
+        let Succession { rule, at, .. } = &self.succession;
+        match E::adopt(&self.rules, left, rule, *at) {
             None => self.budget.release(1),
             Some(entry) => shard.insert(fingerprint, entry, &self.rules, &self.budget, 0),
         }

@@ -65,6 +65,11 @@ impl<E: Entry> Shard<E> {
         Some((self.limiters.get_mut(&fingerprint)?, &mut self.recent))
     }
 
+    /// The fingerprints of its limiters.
+    pub(super) fn fingerprints(&self) -> Vec<Fingerprint> {
+        self.turns.iter().copied().collect()
+    }
+
     /// The number of limiters in the order of sweeping.
     pub(super) fn turns(&self) -> usize {
         self.turns.len()

@@ -1,0 +1,34 @@
+//! A sliding log as numbers: the time of its last unit, then its entries.
+
+use alloc::vec::Vec;
+
+use super::ring::{Entry, Ring};
+use super::{MOST_HELD, SlidingLog, State};
+use crate::algorithm::Persist;
+use crate::time::{Micros, Timestamp};
+
+impl Persist for SlidingLog {
+    /// Of each entry how much later it leaves than the one before, and its units.
+    fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
+        numbers.push(last.as_micros());
+        let (mut leaves, mut through) = (Timestamp::EPOCH, 0);
+        for entry in state.ring.entries() {
+            let next = state.through(entry);
+            numbers.extend([entry.leaves.since(leaves).as_micros(), next.saturating_sub(through)]);
+            (leaves, through) = (entry.leaves, next);
+        }
+    }
+
+    fn restore(&self, numbers: &[u64]) -> Option<State> {
+        let (last, entries) = numbers.split_first()?;
+        let (entries, rest) = entries.as_chunks();
+        let mut ring = Ring::for_entries(self.most_entries);
+        let (mut leaves, mut total) = (Timestamp::EPOCH, 0_u64);
+        for [later_us, units] in entries {
+            leaves = leaves.plus(Micros::from_micros(*later_us));
+            total = total.checked_add(*units).filter(|total| *units > 0 && *total <= MOST_HELD)?;
+            ring.record(Entry { leaves, total });
+        }
+        rest.is_empty().then(|| State { ring, gone: 0, last: Timestamp::from_micros(*last) })
+    }
+}

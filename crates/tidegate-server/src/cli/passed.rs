@@ -1,0 +1,62 @@
+//! Listening sockets that a service manager such as systemd opens and passes on (`LISTEN_FDS`).
+//!
+//! They stay open while the server is replaced: who connects meanwhile waits until the next one accepts.
+
+use std::env;
+use std::net::TcpListener;
+
+use listenfd::ListenFd;
+
+use super::address::Where;
+use crate::failure::Failure;
+
+/// The sockets, each for the listener of its name (`LISTEN_FDNAMES`).
+#[derive(Default)]
+pub(super) struct Passed(Vec<(String, TcpListener)>);
+
+impl Passed {
+    /// Takes the sockets that were passed to this process; none if there is no manager. `listeners` are the options
+    /// that there can be a socket for.
+    ///
+    /// # Errors
+    /// Returns an error if a socket has no listener or is not of TCP, or a listener has two or is off.
+    pub(super) fn take(listeners: &[(&str, Where)]) -> Result<Self, Failure> {
+        let mut sockets = ListenFd::from_env();
+        let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':');
+        let mut passed = Self::default();
+        for number in 0..sockets.len() {
+            let name = names.next().unwrap_or_default();
+            let known =
+                listeners.iter().find(|(option, _)| option.trim_start_matches("--") == name);
+            let wrong = |why: &str| {
+                Failure::configuration(format!(
+                    "tidegate: the socket `{name}` that the service manager passes (LISTEN_FDS, LISTEN_FDNAMES) {why}"
+                ))
+            };
+            match known {
+                None => {
+                    return Err(wrong(
+                        "has no listener: expected the name http, grpc, resp or admin",
+                    ));
+                }
+                Some((_, Where::Off)) => return Err(wrong("is for a listener that is off")),
+                Some(_) if passed.0.iter().any(|(other, _)| other == name) => {
+                    return Err(wrong("is not the only one of its name"));
+                }
+                Some(_) => {}
+            }
+            let socket = sockets.take_tcp_listener(number);
+            let socket = socket.map_err(|error| wrong(&format!("can not be used: {error}")))?;
+            passed.0.extend(socket.map(|socket| (name.to_owned(), socket)));
+        }
+        Ok(passed)
+    }
+
+    /// The socket for the listener of an option.
+    pub(super) fn of(&mut self, option: &str) -> Option<TcpListener> {
+        let name = option.trim_start_matches("--");
+        let place = self.0.iter().position(|(other, _)| other == name)?;
+        Some(self.0.swap_remove(place).1)
+    }
+}

@@ -1,0 +1,66 @@
+//! A file that takes the place of another: the old content or the new one is there, at any instant.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+/// A file beside the one whose place it takes. It is removed if it does not come that far.
+pub(crate) struct NewFile {
+    new: NamedTempFile,
+    path: PathBuf,
+}
+
+impl NewFile {
+    /// Creates an empty file beside `path` that only this user may read.
+    pub(crate) fn beside(path: &Path) -> io::Result<Self> {
+        let new = Builder::new().prefix(".tidegate-").tempfile_in(folder(path))?;
+        Ok(Self { new, path: path.to_owned() })
+    }
+
+    /// Creates it under a name that is always the same, in place of one that a process left which was killed. No other
+    /// process may do that meanwhile.
+    pub(crate) fn alone_beside(path: &Path) -> io::Result<Self> {
+        let name = with_suffix(path, ".new");
+        if let Err(error) = fs::remove_file(&name)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut builder = Builder::new();
+        builder.prefix(name.file_name().unwrap_or_default()).rand_bytes(0);
+        Ok(Self { new: builder.tempfile_in(folder(path))?, path: path.to_owned() })
+    }
+
+    /// The file, to be written.
+    pub(crate) fn file(&mut self) -> &mut File {
+        self.new.as_file_mut()
+    }
+
+    /// Puts what was written on disk, and then in place.
+    ///
+    /// # Errors
+    /// Returns why it cannot be; the old one is in place then.
+    pub(crate) fn put_in_place(self) -> io::Result<()> {
+        let Self { new, path } = self;
+        new.as_file().sync_all()?;
+        new.persist(&path).map_err(|error| error.error)?;
+        // The new content is there; only a power failure could still bring the old one back.
+        if let Err(error) = File::open(folder(&path)).and_then(|folder| folder.sync_all()) {
+            tracing::warn!(%error, file = %path.display(), "the folder can not be synced");
+        }
+        Ok(())
+    }
+}
+
+/// The path with more at the end of its name.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

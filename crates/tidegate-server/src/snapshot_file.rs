@@ -1,0 +1,212 @@
+//! The file that keeps what was used across restarts: read at the start, written every so often and at the end.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tidegate::{Clock, Gate, Policy, SnapshotError, SnapshotWritten, SystemClock};
+
+use crate::failure::Failure;
+use crate::limiters::Limiters;
+use crate::new_file::{NewFile, with_suffix};
+
+/// The file, which no other server uses as long as this lives.
+pub(crate) struct SnapshotFile {
+    path: PathBuf,
+    /// A file of its own, because the snapshot itself is replaced.
+    _lock: File,
+    /// Why the last attempt failed, if it did.
+    failed: Option<String>,
+}
+
+impl SnapshotFile {
+    /// Takes the file for this server.
+    ///
+    /// # Errors
+    /// Returns why it cannot be used: another server has it, it is no file, or its folder is not there or not
+    /// writable.
+    pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
+        // What a link leads to is replaced, not the link.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let failed = |why: &str| unusable(&path, why);
+        if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+            return Err(failed(
+                "it is not a file: expected the path of a file, which need not exist",
+            ));
+        }
+        let lock = with_suffix(&path, ".lock");
+        let opened = private(OpenOptions::new().create(true).write(true)).open(&lock);
+        let opened = opened.map_err(|error| {
+            failed(&format!(
+                "{} can not be written: {error}; expected a folder that this server may write to",
+                lock.display()
+            ))
+        })?;
+        match opened.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: opened, failed: None }),
+            Err(TryLockError::WouldBlock) => Err(failed(
+                "another server uses it: stop that one, or give this one a file of its own",
+            )),
+            Err(TryLockError::Error(error)) => {
+                Err(failed(&format!("{} can not be locked: {error}", lock.display())))
+            }
+        }
+    }
+
+    /// A gate that goes on from the file. A file that is not there is a fresh start; one that is damaged is too, and
+    /// is kept under another name.
+    ///
+    /// # Errors
+    /// Returns why a file cannot be read, or a damaged one cannot be renamed.
+    pub(crate) fn load(&self, policy: Policy) -> Result<Gate, Failure> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let file = self.path.display();
+                tracing::info!(%file, "no snapshot is there yet: nothing is used");
+                return Ok(Gate::new(policy));
+            }
+            Err(error) => {
+                return Err(unusable(&self.path, &format!("it can not be read: {error}")));
+            }
+        };
+        match Gate::new(policy.clone()).with_snapshot(BufReader::with_capacity(1 << 20, file)) {
+            Ok((gate, loaded)) => {
+                let age = gate.now().duration_since(loaded.written_at);
+                tracing::info!(
+                    file = %self.path.display(),
+                    limiters = loaded.limiters,
+                    idle = loaded.idle,
+                    answers = loaded.answers,
+                    age_s = age.as_secs(),
+                    "the snapshot is loaded: what was used stays used"
+                );
+                if loaded.dropped + loaded.without_room > 0 {
+                    let (dropped, without_room) = (loaded.dropped, loaded.without_room);
+                    tracing::warn!(
+                        dropped,
+                        without_room,
+                        "not all limiters of the snapshot are kept: rules are gone or have another key, or have no \
+                         room (`max_keys`, `max_memory`)"
+                    );
+                }
+                Ok(gate)
+            }
+            Err(error) => self.put_aside(&error).map(|()| Gate::new(policy)),
+        }
+    }
+
+    fn put_aside(&self, why: &SnapshotError) -> Result<(), Failure> {
+        let now_s = SystemClock::new().now().as_micros() / 1_000_000;
+        let aside = with_suffix(&self.path, &format!(".damaged-{now_s}"));
+        let renamed = fs::rename(&self.path, &aside);
+        renamed.map_err(|error| {
+            unusable(&self.path, &format!("{why}; and it can not be renamed: {error}"))
+        })?;
+        tracing::warn!(
+            file = %self.path.display(),
+            kept_as = %aside.display(),
+            "the snapshot can not be used, so nothing is used: {why}"
+        );
+        Ok(())
+    }
+
+    /// Writes the limiters every so often, on a thread of its own.
+    ///
+    /// # Errors
+    /// Returns an error if there can be no thread.
+    pub(crate) fn write_every(
+        mut self,
+        every: Duration,
+        limiters: Arc<Limiters>,
+    ) -> Result<Writing, Failure> {
+        limiters.counts().snapshots.begin();
+        let (running, ended) = sync_channel::<()>(0);
+        let thread = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
+            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                self.write(&limiters);
+            }
+            if let Some(written) = self.write(&limiters) {
+                let SnapshotWritten { limiters, answers, bytes, .. } = written;
+                let file = self.path.display();
+                tracing::info!(%file, limiters, answers, bytes, "the snapshot is written");
+            }
+        });
+        let thread = thread.map_err(|error| {
+            Failure::new(format!("can not start the thread that writes snapshots: {error}"))
+        })?;
+        Ok(Writing { running, thread })
+    }
+
+    /// Writes the limiters, and counts and logs how that went. A failure is logged when it is another one than before.
+    fn write(&mut self, limiters: &Limiters) -> Option<SnapshotWritten> {
+        let (clock, counts) = (SystemClock::new(), &limiters.counts().snapshots);
+        let began = clock.now();
+        match self.try_write(limiters) {
+            Ok(written) => {
+                counts.succeeded(written.bytes, clock.now().duration_since(began));
+                if self.failed.take().is_some() {
+                    tracing::info!(file = %self.path.display(), "snapshots are written again");
+                }
+                Some(written)
+            }
+            Err(error) => {
+                counts.failed();
+                let error = error.to_string();
+                if self.failed.as_ref() != Some(&error) {
+                    let file = self.path.display();
+                    tracing::error!(%file, error, "the snapshot can not be written; the one before stays");
+                }
+                self.failed = Some(error);
+                None
+            }
+        }
+    }
+
+    fn try_write(&self, limiters: &Limiters) -> io::Result<SnapshotWritten> {
+        let mut new = NewFile::alone_beside(&self.path)?;
+        let mut to = BufWriter::with_capacity(64 << 10, new.file());
+        let written = limiters.write_snapshot(&mut to)?;
+        to.flush()?;
+        drop(to);
+        new.put_in_place()?;
+        Ok(written)
+    }
+}
+
+/// The thread that writes.
+pub(crate) struct Writing {
+    running: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Writing {
+    /// Writes the limiters once more, and ends. It blocks.
+    pub(crate) fn end(self) {
+        let Self { running, thread } = self;
+        drop(running);
+        // A panic is logged where it happens.
+        let _ = thread.join();
+    }
+}
+
+/// Lets only this user read what is created.
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600)
+}
+
+/// This system has no such permissions.
+#[cfg(not(unix))]
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+fn unusable(path: &Path, why: &str) -> Failure {
+    Failure::new(format!("can not use the snapshot {} (--snapshot): {why}", path.display()))
+}

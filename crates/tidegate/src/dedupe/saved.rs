@@ -1,0 +1,82 @@
+//! Remembered answers in a snapshot.
+
+use std::io;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::atomic::Ordering::Relaxed;
+
+use tidegate_core::Timestamp;
+
+use super::cache::{DedupeCache, Kept, held};
+use crate::snapshot::{
+    Blocks, Cursor, Kind, put_decided, put_fingerprint, put_list, put_number, read_decided,
+    read_fingerprint,
+};
+
+/// The most answers that are written under one lock.
+const AT_ONCE: usize = 64;
+
+impl DedupeCache {
+    /// Writes the answers, a few under a lock at a time; returns their number.
+    pub(crate) fn save(&self, blocks: &mut Blocks<'_>) -> io::Result<u64> {
+        let mut answers = 0;
+        for shard in &self.shards {
+            let mut after = Unbounded;
+            loop {
+                let (shard, mut payload) = (held(shard), Vec::new());
+                let next = shard.by_end.range((after, Unbounded)).take(AT_ONCE);
+                let next: Vec<_> = next.copied().collect();
+                for (_, fingerprint) in &next {
+                    let Some(kept) = shard.kept.get(fingerprint) else { continue };
+                    put_fingerprint(&mut payload, Some(*fingerprint));
+                    kept.put(&mut payload);
+                    answers += 1;
+                }
+                drop(shard);
+                let Some(last) = next.last() else { break };
+                blocks.put(Kind::Answers, &payload)?;
+                after = Excluded(*last);
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Takes over the answers of a block that are not over at `at`, as far as there is room; returns their number.
+    /// `None` if the payload is not answers.
+    pub(crate) fn load(&self, payload: &[u8], at: Timestamp) -> Option<u64> {
+        let (mut from, mut answers) = (Cursor(payload), 0);
+        while !from.is_at_end() {
+            let fingerprint = read_fingerprint(&mut from)??;
+            let kept = Kept::read(&mut from)?;
+            if kept.end <= at || self.len() >= self.most {
+                continue;
+            }
+            let mut shard = held(&self.shards[self.number(fingerprint)]);
+            let end = kept.end;
+            match shard.kept.insert(fingerprint, kept) {
+                Some(before) => _ = shard.by_end.remove(&(before.end, fingerprint)),
+                None => _ = self.kept.fetch_add(1, Relaxed),
+            }
+            shard.by_end.insert((end, fingerprint));
+            answers += 1;
+        }
+        Some(answers)
+    }
+}
+
+impl Kept {
+    fn put(&self, to: &mut Vec<u8>) {
+        to.push(self.allowed.into());
+        for time in [self.since, self.end, self.at] {
+            put_number(to, time.as_micros());
+        }
+        put_list(to, self.decisions.iter(), put_decided);
+    }
+
+    fn read(from: &mut Cursor<'_>) -> Option<Self> {
+        let allowed = from.flag()?;
+        let mut time = || from.number().map(Timestamp::from_micros);
+        let (since, end, at) = (time()?, time()?, time()?);
+        let decisions = from.list(read_decided)?.into();
+        Some(Self { allowed, since, end, at, decisions })
+    }
+}

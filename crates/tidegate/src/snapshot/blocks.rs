@@ -1,0 +1,128 @@
+//! The blocks of a snapshot, each with a checksum of all bytes before it.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use super::error::SnapshotError;
+
+const MAGIC: [u8; 8] = *b"tidegate";
+const VERSION: u32 = 1;
+
+macro_rules! kinds {
+    ($($name:ident = $number:literal,)+) => {
+        /// What a block holds.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind {
+            $($name = $number,)+
+        }
+
+        impl Kind {
+            const fn from_number(number: u8) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$name),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! { Head = 1, Rule = 2, Limiters = 3, Ban = 4, Answers = 5, End = 6, }
+
+/// A snapshot that is being written.
+pub(crate) struct Blocks<'w> {
+    to: &'w mut dyn Write,
+    sum: crc32fast::Hasher,
+    bytes: u64,
+}
+
+impl<'w> Blocks<'w> {
+    pub(crate) fn begin(to: &'w mut dyn Write) -> io::Result<Self> {
+        let mut blocks = Self { to, sum: crc32fast::Hasher::new(), bytes: 0 };
+        blocks.put_bytes(&MAGIC)?;
+        blocks.put_bytes(&VERSION.to_le_bytes())?;
+        Ok(blocks)
+    }
+
+    pub(crate) fn put(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
+        self.put_bytes(&[kind as u8])?;
+        self.put_bytes(&(payload.len() as u64).to_le_bytes())?;
+        self.put_bytes(payload)?;
+        let sum = self.sum.clone().finalize();
+        self.put_bytes(&sum.to_le_bytes())
+    }
+
+    /// Ends the snapshot; returns its length.
+    pub(crate) fn end(mut self) -> io::Result<u64> {
+        self.put(Kind::End, &[])?;
+        self.to.flush()?;
+        Ok(self.bytes)
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sum.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.to.write_all(bytes)
+    }
+}
+
+/// A snapshot that is being read.
+pub(crate) struct ReadBlocks<R> {
+    from: R,
+    sum: crc32fast::Hasher,
+    /// Bytes read so far.
+    at: u64,
+    payload: Vec<u8>,
+}
+
+impl<R: Read> ReadBlocks<R> {
+    pub(crate) fn begin(from: R) -> Result<Self, SnapshotError> {
+        let mut blocks = Self { from, sum: crc32fast::Hasher::new(), at: 0, payload: Vec::new() };
+        if blocks.array()? != MAGIC {
+            return Err(SnapshotError::NotASnapshot);
+        }
+        match u32::from_le_bytes(blocks.array()?) {
+            VERSION => Ok(blocks),
+            found => Err(SnapshotError::Version { found, expected: VERSION }),
+        }
+    }
+
+    /// Reads one block and checks its sum.
+    pub(crate) fn next(&mut self) -> Result<(Kind, &[u8]), SnapshotError> {
+        let begun_at = self.at;
+        let [kind] = self.array()?;
+        let length = u64::from_le_bytes(self.array()?);
+        self.payload.clear();
+        // Whatever the length says, memory is taken only for bytes that are there.
+        (&mut self.from).take(length).read_to_end(&mut self.payload)?;
+        self.sum.update(&self.payload);
+        self.at += self.payload.len() as u64;
+        if self.payload.len() as u64 != length {
+            return Err(SnapshotError::Truncated { at: self.at });
+        }
+        let sum = self.sum.clone().finalize();
+        if u32::from_le_bytes(self.array()?) != sum {
+            return Err(SnapshotError::Checksum { at: begun_at });
+        }
+        let kind = Kind::from_number(kind).ok_or(SnapshotError::Malformed { at: begun_at })?;
+        if kind == Kind::End && self.from.read(&mut [0])? > 0 {
+            return Err(SnapshotError::Malformed { at: self.at });
+        }
+        Ok((kind, &self.payload))
+    }
+
+    /// Bytes read so far.
+    pub(crate) const fn at(&self) -> u64 {
+        self.at
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
+        let mut bytes = [0; N];
+        self.from.read_exact(&mut bytes).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => SnapshotError::Truncated { at: self.at },
+            _ => SnapshotError::Read(error),
+        })?;
+        self.sum.update(&bytes);
+        self.at += N as u64;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,76 @@
+//! The reasons for which a snapshot is refused.
+
+use std::{error, fmt, io};
+
+/// The reason for which a snapshot was refused.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// It could not be read.
+    Read(io::Error),
+    /// It does not begin as a snapshot does.
+    NotASnapshot,
+    /// It is of another version of the format.
+    Version {
+        /// The version in the file.
+        found: u32,
+        /// The version that this program reads and writes.
+        expected: u32,
+    },
+    /// It ends after this many bytes, before its end was written.
+    Truncated {
+        /// Bytes in the file.
+        at: u64,
+    },
+    /// Bytes were changed: the checksum of the block that begins here is wrong.
+    Checksum {
+        /// The offset of the block, in bytes.
+        at: u64,
+    },
+    /// The block that begins or ends here has the right checksum, but is not what this program writes.
+    Malformed {
+        /// The offset, in bytes.
+        at: u64,
+    },
+    /// The gate has limiters already: a snapshot is loaded before the first request.
+    InUse,
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(error) => write!(f, "it cannot be read: {error}"),
+            Self::NotASnapshot => {
+                f.write_str("it is not a snapshot: it does not begin with \"tidegate\"")
+            }
+            Self::Version { found, expected } => {
+                write!(f, "it is of version {found}, and this program reads version {expected}")
+            }
+            Self::Truncated { at } => write!(f, "it ends too early, after {at} bytes"),
+            Self::Checksum { at } => {
+                write!(f, "it is damaged: the checksum of the block at byte {at} is wrong")
+            }
+            Self::Malformed { at } => {
+                write!(f, "the block at byte {at} is not what this program writes")
+            }
+            Self::InUse => {
+                f.write_str("the gate has limiters already: load it before the first request")
+            }
+        }
+    }
+}
+
+impl error::Error for SnapshotError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Read(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for SnapshotError {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
+}

@@ -1,0 +1,67 @@
+//! Packed limiters in a snapshot.
+
+use std::io;
+
+use tidegate_core::{Algorithm, Timestamp};
+
+use super::Packed;
+use crate::clock::Clock;
+use crate::key::Fingerprint;
+use crate::snapshot::Records;
+use crate::store::memory::entry::Entry;
+use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::leaving::Leaving;
+use crate::store::memory::table::{Restored, Save};
+
+impl<R: Algorithm> Save for Packed<R> {
+    /// One chain at a time. If a chain is split meanwhile, the limiters that leave it go to one that comes later.
+    fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()> {
+        let has_any = self.budget.keys() > 0;
+        for number in (0..).take_while(|number| has_any && *number < self.chains.count()) {
+            if let Some(chain) = self.chains.lock_number(number) {
+                // The time of the last unit is not kept; it was not after this.
+                let last = clock.now();
+                for (fingerprint, word) in chain.limiters() {
+                    let state = self.unpack(fingerprint, word);
+                    records.add(Some(fingerprint), &self.rules.algorithm, &state, last);
+                }
+            }
+            records.write()?;
+        }
+        self.overflow.save(&self.rules, records);
+        records.write()
+    }
+
+    fn restore(
+        &self,
+        fingerprint: Option<Fingerprint>,
+        left: Box<dyn Leaving>,
+        at: Timestamp,
+    ) -> Restored {
+        let (rule, algorithm) = (&self.succession.rule, &self.rules.algorithm);
+        let Some(fingerprint) = fingerprint else {
+            let is_used = self.overflow.restore(&self.rules, &self.budget, left, rule, at);
+            return if is_used { Restored::Kept } else { Restored::Idle };
+        };
+        let adopted = FixedEntry::<R>::adopt(&self.rules, left, rule, at);
+        let Some(mut state) = adopted.and_then(|entry| entry.0) else { return Restored::Idle };
+        // From now on the state has no last unit by which a clock gone back would be recognised.
+        algorithm.advance(&mut state, at);
+        if algorithm.is_idle(&state, at) {
+            return Restored::Idle;
+        }
+        let Some(chain) = self.chains.lock(fingerprint) else { return Restored::WithoutRoom };
+        if let Some(earlier) = chain.find(fingerprint) {
+            self.store(&chain, earlier, fingerprint, 0);
+        }
+        if !self.budget.claim() {
+            return Restored::WithoutRoom;
+        }
+        self.add(&chain, fingerprint, self.word_of_moved(fingerprint, &state, at));
+        drop(chain);
+        if self.chains.are_full(self.budget.keys()) {
+            self.chains.grow();
+        }
+        Restored::Kept
+    }
+}
