@@ -7,9 +7,9 @@ mod tests;
 mod watch;
 
 use std::fmt;
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use tidegate::Policy;
@@ -28,7 +28,13 @@ const LOG_LEVEL: &str = "log_level";
 /// The most changes that one log line names.
 const MOST_NAMED: usize = 20;
 
-/// A text, read and checked as at the start of the server.
+/// The keys of the tags: a tag is in logs, and must not help to find a password in the text.
+static KEYS: LazyLock<(u64, u64)> = LazyLock::new(|| {
+    let random = RandomState::new();
+    (random.hash_one(0), random.hash_one(1))
+});
+
+/// A text, read and checked. The files that `[server]` names are read at the start only.
 pub(crate) struct Candidate {
     pub(crate) policy: Policy,
     /// The fields of `[server]`.
@@ -97,7 +103,7 @@ impl Configuration {
         Self { limiters, file, read, level, changing: tried, loaded }
     }
 
-    /// The entity tag of the configuration in force: equal for equal texts.
+    /// The entity tag of the configuration in force: equal for equal texts, in one process.
     pub(crate) fn etag(&self) -> String {
         self.loaded().etag.clone()
     }
@@ -125,7 +131,7 @@ impl Configuration {
         }
         let file = file.display();
         if let Err(wrong) = text.and_then(|text| self.try_text(&file.to_string(), text, &cause)) {
-            self.reloads().failed(wrong.to_string());
+            self.reloads().failed(wrong.lines().join("\n"));
             tracing::error!(%cause, "{file} can not be put in force; the configuration before stays");
             for mistake in wrong.lines().iter().take(MOST_NAMED) {
                 tracing::error!("{mistake}");
@@ -178,7 +184,7 @@ impl Configuration {
         let [before, after] = [before, &after].map(|etag| etag.trim_matches('"'));
         tracing::info!(
             target: AUDIT,
-            %cause, before, after, added, changed, removed, changes,
+            cause = cause.to_string(), before, after, added, changed, removed, changes,
             "another configuration is in force"
         );
         let fields = diff.needing_restart();
@@ -221,7 +227,8 @@ fn etag(text: &str) -> String {
 }
 
 fn hash(text: &str) -> u128 {
-    let mut hasher = SipHasher13::new();
+    let (one, other) = *KEYS;
+    let mut hasher = SipHasher13::new_with_keys(one, other);
     hasher.write(text.as_bytes());
     hasher.finish128().as_u128()
 }

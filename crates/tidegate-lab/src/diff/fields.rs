@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use tidegate::{
-    Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, RuleSpec, Spec, StoreSettings,
+    Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec, Spec, StoreSettings,
 };
 
 use super::{FieldDiff, Setting};
@@ -60,8 +60,16 @@ pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
     };
     let revision = |policy: &Policy| policy.revision().map(|number| number.to_string());
     let max_keys = |policy: &Policy| policy.max_keys().map(|number| number.to_string());
+    let reset = |policy: &Policy| {
+        let word = match policy.reset_field() {
+            ResetField::Unix => "unix",
+            _ => "seconds",
+        };
+        Some(word.to_owned())
+    };
     let mut found: Vec<_> = [
         plain("revision", revision(old), revision(new)),
+        plain("reset", reset(old), reset(new)),
         plain("[memory] max_keys", max_keys(old), max_keys(new)),
     ]
     .into_iter()

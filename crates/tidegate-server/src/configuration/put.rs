@@ -72,7 +72,7 @@ impl Configuration {
             _ if is_dry_run => {}
             Ok(_) => *tried = text,
             Err(why) => {
-                self.reloads().failed(why.to_string());
+                self.reloads().refused();
                 let why = why.to_string();
                 let why = why.lines().next().unwrap_or_default();
                 tracing::warn!(
@@ -110,14 +110,16 @@ impl Configuration {
             return Ok(Proposed { etag: before.etag.clone(), diff });
         }
         let conflict = |why| Refused::Conflict(format!("{}: {why}", file.display()));
+        // The file comes first: it can be put back, while rules that were in force have decided already.
         let rewrite = Rewrite::prepare(file, &before.text, &text).map_err(conflict)?;
-        let policy = self.limiters.policy();
-        let replaced = self.limiters.replace(candidate.policy);
-        replaced.map_err(|errors| Refused::Wrong(Wrong::of_rules(errors)))?;
-        if let Err(why) = rewrite.commit() {
-            // The policy before had room a moment ago, so it has still.
-            let _ = self.limiters.replace((*policy).clone());
-            return Err(conflict(why));
+        rewrite.commit().map_err(conflict)?;
+        if let Err(errors) = self.limiters.replace(candidate.policy) {
+            let back = Rewrite::prepare(file, &text, &before.text).and_then(Rewrite::commit);
+            if let Err(why) = back {
+                let file = file.display();
+                tracing::error!(why, "{file} keeps a configuration that is not in force");
+            }
+            return Err(Refused::Wrong(Wrong::of_rules(errors)));
         }
         self.follow(candidate.level, &candidate.server, text);
         self.reloads().succeeded();

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tidegate::config;
 
@@ -13,8 +13,11 @@ const CHANGED: &str = "its content is not what was loaded: somebody else has cha
 /// A file with the new content beside the old one, ready to take its place.
 pub(super) struct Rewrite {
     new: NewFile,
-    /// Keeps other servers from the file until this is dropped.
-    _lock: File,
+    path: PathBuf,
+    /// The content of the old one.
+    loaded: String,
+    /// The old one; it keeps other servers from the file until this is dropped.
+    lock: File,
 }
 
 impl Rewrite {
@@ -36,22 +39,20 @@ impl Rewrite {
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let metadata = lock.metadata().map_err(because)?;
-        let content = config::read_text(&path).map_err(|errors| errors.to_string())?;
-        if content != loaded || !is_at(&metadata, &path) {
-            return Err(
-                "its content is not what was loaded: somebody else has changed it".to_owned()
-            );
-        }
         let new = written(&path, &metadata, text).map_err(because)?;
-        Ok(Self { new, _lock: lock })
+        Ok(Self { new, path, loaded: loaded.to_owned(), lock })
     }
 
-    /// Puts the new content in place.
+    /// Puts the new content in place, if the old one is there still.
     ///
     /// # Errors
-    /// Returns why it cannot be; the old one is in place then.
+    /// Returns why it cannot be, or that the file has changed; what was in place stays there then.
     pub(super) fn commit(self) -> Result<(), String> {
-        let Self { new, _lock } = self;
+        let Self { new, path, loaded, lock } = self;
+        check(&path, &loaded)?;
+        if !is_at(&lock.metadata().map_err(because)?, &path) {
+            return Err(CHANGED.to_owned());
+        }
         new.put_in_place().map_err(because)
     }
 }
@@ -64,7 +65,7 @@ fn check(path: &Path, loaded: &str) -> Result<(), String> {
 
 /// The text in a file of its own.
 fn written(path: &Path, like: &Metadata, text: &str) -> io::Result<NewFile> {
-    let mut new = NewFile::beside(path)?;
+    let mut new = NewFile::alone_beside(path)?;
     let file = new.file();
     file.write_all(text.as_bytes())?;
     own_like(file, like)?;
@@ -110,7 +111,6 @@ fn because(error: io::Error) -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::path::PathBuf;
     use tempfile::TempDir;
 
     fn folder_of_one() -> (TempDir, PathBuf) {
@@ -146,6 +146,21 @@ mod tests {
         assert!(late.contains("not what was loaded"), "{late}");
         Rewrite::prepare(&file, "first", "second").unwrap().commit().unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "second");
+    }
+
+    #[test]
+    fn an_edit_by_somebody_else_is_kept_until_the_last_moment() {
+        let (folder, file) = folder_of_one();
+        let ready = Rewrite::prepare(&file, "old", "new").unwrap();
+        fs::write(&file, "edit").unwrap();
+        assert!(ready.commit().unwrap_err().contains("not what was loaded"));
+        let ready = Rewrite::prepare(&file, "edit", "new").unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "edit").unwrap();
+        fs::rename(&other, &file).unwrap();
+        assert!(ready.commit().unwrap_err().contains("not what was loaded"), "another file");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "edit");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -10,22 +10,24 @@ use tidegate::{Clock, SystemClock};
 pub(crate) struct Reloads {
     succeeded: AtomicU64,
     failed: AtomicU64,
+    refused: AtomicU64,
     last_us: AtomicU64,
     error: Mutex<Option<String>>,
 }
 
 impl Reloads {
-    /// The attempts that succeeded, and those that left the configuration before in force.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.succeeded.load(Relaxed), self.failed.load(Relaxed))
+    /// The attempts by outcome.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
+        [("succeeded", &self.succeeded), ("failed", &self.failed), ("refused", &self.refused)]
+            .map(|(outcome, count)| (outcome, count.load(Relaxed)))
     }
 
-    /// When the last attempt ended, in microseconds since 1970; `None` before the first.
+    /// When the last attempt that was not refused ended, in microseconds since 1970; `None` before the first.
     pub(crate) fn last_us(&self) -> Option<u64> {
         Some(self.last_us.load(Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Why the last attempt failed, if it did.
+    /// Why the file could not be put in force when it was read last, if it could not.
     pub(crate) fn error(&self) -> Option<String> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -38,6 +40,12 @@ impl Reloads {
     pub(crate) fn failed(&self, error: String) {
         self.failed.fetch_add(1, Relaxed);
         self.ended(Some(error));
+    }
+
+    /// Counts a configuration that a client brought and that was refused: the file and what is in
+    /// force still agree.
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
     }
 
     fn ended(&self, error: Option<String>) {

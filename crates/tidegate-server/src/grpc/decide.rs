@@ -35,9 +35,11 @@ impl Decider {
         let counts = &self.limiters.counts().grpc;
         let (read, mut counted) = (counts.now(), false);
         let answered = self.decide(message, &mut counted).await;
-        match counted {
-            true => counts.took(read, 1),
-            false => counts.count(Outcome::Error),
+        match (counted, &answered) {
+            (true, _) => counts.took(read, 1),
+            (false, Err(_)) => counts.count(Outcome::Error),
+            // A refund is no decision.
+            (false, Ok(_)) => {}
         }
         answered
     }
@@ -56,8 +58,11 @@ impl Decider {
         let own = OwnLimits::of(&message, &bytes, &question.descriptors, &policy)?;
         let question = question.under(&own);
         let (answer, statuses) = self.refund_then_check(&message, &question).await?;
-        self.limiters.counts().grpc.answered(&answer);
-        *counted = true;
+        let only_refunds = question.has_refunds() && question.charges().is_empty();
+        if !only_refunds {
+            self.limiters.counts().grpc.answered(&answer);
+            *counted = true;
+        }
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(undecided(answer.is_overloaded()));
         }

@@ -30,9 +30,10 @@ struct Rules<'a> {
 struct Reloads {
     succeeded: u64,
     failed: u64,
+    refused: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_us: Option<u64>,
-    /// Why the last one failed.
+    /// Why the file could not be put in force when it was read last.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -196,9 +197,9 @@ pub(super) fn rules(app: &App, configuration: &Configuration) -> Result<Response
     let rules = policy.rules().iter().map(Rule::from).collect();
     let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
     let reloads = configuration.reloads();
-    let (succeeded, failed) = reloads.counts();
+    let [succeeded, failed, refused] = reloads.counts().map(|(_, count)| count);
     let (last_us, error) = (reloads.last_us(), reloads.error());
-    let reloads = Reloads { succeeded, failed, last_us, error };
+    let reloads = Reloads { succeeded, failed, refused, last_us, error };
     let mut response =
         answer::json(&Rules { revision: policy.revision(), rules, memory, reloads })?;
     response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));

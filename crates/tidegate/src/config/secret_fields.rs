@@ -1,5 +1,5 @@
 //! The parts of a text that are values of fields whose names promise a secret, or a URL that may
-//! contain one.
+//! contain one; in `[store]` all values but those of its harmless fields, because names have typing errors.
 //!
 //! They are found in the lines of the text and not in its tree, because an invalid text has none.
 
@@ -29,16 +29,26 @@ const SECRETS: &[&str] = &[
 /// Further ends: the name of a secret's place, where people also write the secret itself.
 const PLACES: &[&str] = &["env", "variable", "file", "path"];
 
+/// The table in which secrets belong.
+const STORE: &str = "[store]";
+/// The fields of that table that hold no secret.
+const HARMLESS: &[&str] =
+    &["username", "tls_roots", "timeout", "key_prefix", "max_in_flight", "nodes"];
+
 /// The quotes and brackets in which a value can go on over several lines.
 const LONG: &[(&str, &str)] = &[("\"\"\"", "\"\"\""), ("'''", "'''"), ("[", "]"), ("{", "}")];
 
 /// Returns the values of all such fields, in order, each to the end of its last line.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    let mut start = 0;
+    let (mut start, mut in_store) = (0, false);
     for line in text.split_inclusive('\n') {
         let hidden = found.last().is_some_and(|last| start < last.end);
-        if let Some(at) = value_in(line).filter(|_| !hidden) {
+        if line.trim_start().starts_with('[') && !hidden {
+            in_store = line.trim().starts_with(STORE);
+        }
+        let values = [value_in(line), value_behind_name(line, in_store)];
+        if let Some(at) = values.into_iter().flatten().min().filter(|_| !hidden) {
             found.push(start + at..end_of_value(text, start + at));
         }
         start += line.len();
@@ -52,6 +62,23 @@ fn value_in(line: &str) -> Option<usize> {
     let mut secret = signs.filter(|at| line.get(..*at).is_some_and(ends_in_name));
     let value = line.get(secret.next()? + 1..)?;
     Some(line.len() - value.trim_start_matches([' ', '\t']).len())
+}
+
+/// The position behind the first word of a line, if the word is the name of a secret and no `=` follows, or
+/// if the line is of `[store]` and the word is no harmless field of it.
+fn value_behind_name(line: &str, in_store: bool) -> Option<usize> {
+    let text = line.trim_start();
+    if text.starts_with(['#', '[']) {
+        return None;
+    }
+    let ends = |c: char| c.is_whitespace() || matches!(c, '=' | ':');
+    let (name, rest) = text.split_once(ends)?;
+    let is_secret = match in_store {
+        true => !HARMLESS.contains(&name.trim_matches(['"', '\''])),
+        false => !line.contains('=') && ends_in_name(name),
+    };
+    let value = rest.trim_start_matches([' ', '\t', '=', ':']);
+    (is_secret && !value.trim().is_empty()).then(|| line.len() - value.len())
 }
 
 /// Whether a text ends in the name of a secret.
@@ -102,6 +129,9 @@ mod tests {
             ("password = '''a\nb", &["'''a\nb"]),
             ("password_file = \"a\"", &["\"a\""]),
             ("password =", &[""]),
+            ("password: \"a\"", &["\"a\""]),
+            ("[store]\npasword = \"a\"\nkey = 'b'", &["\"a\"", "'b'"]),
+            ("[store] # here\npasswort \"a\"\n[server]\nkey = 1", &["\"a\""]),
         ] {
             assert_eq!(hidden(text), expected, "{text}");
         }
@@ -116,6 +146,8 @@ mod tests {
             "algorithm = \"token_bucket\"",
             "tokens_per_second = 1",
             "file = \"a\"",
+            "[store]\ntimeout = 5\n# pasword = 1\n",
+            "# the password is elsewhere",
         ] {
             assert!(hidden(text).is_empty(), "{text}");
         }

@@ -14,6 +14,7 @@ impl SharedGate {
         StoreCounts {
             under_way: counts.under_way.load(Relaxed),
             merged: counts.merged.load(Relaxed),
+            unavailable: counts.unavailable.load(Relaxed),
             local: counts.local.load(Relaxed),
             shed: counts.shed.load(Relaxed),
             late: counts.late.load(Relaxed),
@@ -26,9 +27,12 @@ impl SharedGate {
     /// Counts an answer that was decided without the store.
     pub(super) fn count_degraded(&self, answer: &Answer<'_>) {
         self.degraded.fetch_add(1, Relaxed);
-        if answer.is_overloaded() {
-            let counts = self.client.counts();
-            Counts::add(if answer.is_unavailable() { &counts.shed } else { &counts.local }, 1);
-        }
+        let counts = self.client.counts();
+        let counter = match (answer.is_overloaded(), answer.is_unavailable()) {
+            (false, _) => &counts.unavailable,
+            (true, false) => &counts.local,
+            (true, true) => &counts.shed,
+        };
+        Counts::add(counter, 1);
     }
 }

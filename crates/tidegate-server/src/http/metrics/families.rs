@@ -35,15 +35,13 @@ fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let rules = limiters.policy().rules().len() as u64;
     to.gauge("tidegate_policy_rules", "Rules in force", None, [([], rules)])?;
     let reloads = &limiters.counts().reloads;
-    let (succeeded, failed) = reloads.counts();
-    let series = [("succeeded", succeeded), ("failed", failed)];
-    let series = series.map(|(outcome, count)| ([("outcome", outcome)], count));
+    let series = reloads.counts().map(|(outcome, count)| ([("outcome", outcome)], count));
     to.counter("tidegate_reloads", "Attempts to put another configuration in force", series)?;
     let last = reloads.last_us().map(|at| ([], at / 1_000_000));
     let help = "When the last of these attempts ended, since 1970";
     to.gauge("tidegate_last_reload", help, Some(&Unit::Seconds), last)?;
     let is_stale = u64::from(reloads.error().is_some());
-    let help = "1 after an attempt that failed, until one succeeds";
+    let help = "1 after the file could not be put in force, until it can";
     to.gauge("tidegate_configuration_is_stale", help, None, [([], is_stale)])
 }
 
@@ -184,9 +182,8 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
     for (name, help, count) in numbers {
         to.counter(name, help, [([], count)])?;
     }
-    let overloaded = counts.local + counts.shed;
     let without = [
-        ("unavailable", gate.degraded().saturating_sub(overloaded)),
+        ("unavailable", counts.unavailable),
         ("overloaded_local", counts.local),
         ("overloaded_shed", counts.shed),
     ];

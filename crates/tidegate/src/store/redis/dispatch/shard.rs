@@ -334,6 +334,7 @@ impl Shard {
                 }
                 Some(redirect) => answered.redirected.push(Redirected { call, redirect }),
                 None => {
+                    Counts::add(&self.shared.counts.failed, 1);
                     let error = StoreError::of(&error.into());
                     if error.symptom() == Symptom::Gone && is_latest && state.health == Health::Fit
                     {
