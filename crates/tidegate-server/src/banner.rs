@@ -2,6 +2,8 @@
 
 mod table;
 
+pub(crate) use table::of as table;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;

@@ -14,6 +14,7 @@ mod init;
 mod lab;
 mod listeners;
 mod man;
+mod operator;
 mod replay;
 mod script;
 mod serve;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
+use operator::{peek, reset, rules};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,6 +41,8 @@ Examples:
                                           whom would these rules have refused?
   tidegate compare --rate 200/60s         every algorithm with one limit, side by side
   tidegate script token_bucket            the Lua by which it decides in Redis
+  tidegate rules                          what a running server has in force
+  tidegate peek user=ada                  what it would answer
 
 Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the configuration;
 of `diff` 0 the same, 1 different, 2 neither could be said.";
@@ -60,6 +64,9 @@ enum Command {
     Replay(replay::Args),
     Compare(compare::Args),
     Script(script::Args),
+    Rules(rules::Args),
+    Peek(peek::Args),
+    Reset(reset::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -83,6 +90,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Script(args) => script::run(args),
+        Command::Rules(args) => rules::run(args),
+        Command::Peek(args) => peek::run(args),
+        Command::Reset(args) => reset::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),
     };
@@ -99,7 +109,10 @@ fn parse(given: &[OsString]) -> Result<Command, Error> {
 
 /// The commands with a help of one screen each: `--help` names variables and possible values.
 fn brief(command: clap::Command) -> clap::Command {
-    let brief = |arg: clap::Arg| arg.hide_env(true).hide_possible_values(true);
+    let brief = |arg: clap::Arg| match arg.get_action().takes_values() {
+        true => arg.hide_env(true).hide_possible_values(true),
+        false => arg,
+    };
     command.mut_subcommands(|command| command.mut_args(brief))
 }
 

@@ -13,7 +13,7 @@ const INDENT: &str = " ";
 
 /// One line for each rule, in the order they were written; on a terminal of a `width` as many as its
 /// columns need.
-pub(super) fn of(policy: &Policy, width: Option<u16>) -> String {
+pub(crate) fn of(policy: &Policy, width: Option<u16>) -> String {
     let mut table = Table::new();
     if let Some(width) = width {
         let width = width.saturating_sub(INDENT.len() as u16);
