@@ -53,7 +53,7 @@ impl fmt::Display for Banner<'_> {
                 "admin",
                 scheme,
                 self.admin,
-                "POST /v1/reset /v1/refund, GET PUT /v1/rules, GET /metrics /healthz",
+                "POST /v1/reset /v1/refund, GET PUT /v1/rules, GET /v1/top /metrics /healthz",
             ),
         ] {
             match at {

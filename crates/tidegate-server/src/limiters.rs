@@ -3,6 +3,8 @@
 
 mod decided;
 mod events;
+mod space_saving;
+mod top_keys;
 
 use std::future::pending;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ use crate::listener::source;
 use crate::stop::Stop;
 use events::Events;
 pub(crate) use events::Standing;
+use top_keys::TopKeys;
+pub(crate) use top_keys::{By, ONE_IN, Top};
 
 /// All limiters of the policy in force.
 ///
@@ -36,6 +40,8 @@ pub(crate) struct Limiters {
     rule_counts: Arc<RuleCounts>,
     /// What the listeners did that ask them.
     counts: Counts,
+    /// The most frequent keys, if they are counted.
+    top_keys: Option<Arc<TopKeys>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +82,7 @@ impl Limiters {
                 let rule_counts = Arc::new(RuleCounts::new());
                 let gate = shared(policy, store, &events)?.with_observer(rule_counts.clone());
                 let store = Store::Shared(Box::new(gate), events);
-                Ok(Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() })
+                Ok(Self::new(store, lets_wait, rule_counts))
             }
         }
     }
@@ -86,7 +92,27 @@ impl Limiters {
         let lets_wait = lets_wait(&gate.policy()).into();
         let rule_counts = Arc::new(RuleCounts::new());
         let store = Store::Memory(Box::new(gate.with_observer(rule_counts.clone())));
-        Self { store, lets_wait, stop: None, rule_counts, counts: Counts::default() }
+        Self::new(store, lets_wait, rule_counts)
+    }
+
+    fn new(store: Store, lets_wait: AtomicBool, rule_counts: Arc<RuleCounts>) -> Self {
+        let counts = Counts::default();
+        Self { store, lets_wait, stop: None, rule_counts, counts, top_keys: None }
+    }
+
+    /// Counts so many of the most frequent keys at a time; none if it is 0.
+    pub(crate) fn with_top_keys(self, capacity: usize) -> Self {
+        if capacity == 0 {
+            return self;
+        }
+        let top_keys = Arc::new(TopKeys::new(capacity));
+        let store = match self.store {
+            Store::Memory(gate) => Store::Memory(Box::new(gate.with_observer(top_keys.clone()))),
+            Store::Shared(gate, events) => {
+                Store::Shared(Box::new(gate.with_observer(top_keys.clone())), events)
+            }
+        };
+        Self { store, top_keys: Some(top_keys), ..self }
     }
 
     /// Limiters in this process that panic after deciding a request of the domain `panics`.
@@ -114,6 +140,11 @@ impl Limiters {
     /// The decisions of each rule.
     pub(crate) fn rule_counts(&self) -> &RuleCounts {
         &self.rule_counts
+    }
+
+    /// The most frequent keys, if they are counted.
+    pub(crate) fn top_keys(&self) -> Option<&TopKeys> {
+        self.top_keys.as_deref()
     }
 
     /// The counts of the listeners.

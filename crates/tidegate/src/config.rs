@@ -26,6 +26,7 @@
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //! # across_slots = true             # or: taken slot by slot, and given back when one refuses
 //! # limit_from_request = true       # a limit that a request brings holds in place of these
+//! # hide_keys = true                # reports for operators show fingerprints of keys
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values

@@ -133,6 +133,7 @@ fn fields(rule: &RuleSpec) -> Vec<Field> {
         ("hash_tag", rule.hash_tag.clone()),
         ("across_slots", yes(rule.across_slots)),
         ("limit_from_request", yes(rule.limit_from_request)),
+        ("hide_keys", yes(rule.hide_keys)),
     ]
 }
 

@@ -70,7 +70,7 @@ type Changed = (&'static str, fn(&mut RuleSpec));
 
 #[test]
 fn each_field_of_a_rule_is_compared() {
-    let changes: [Changed; 17] = [
+    let changes: [Changed; 18] = [
         ("when", |rule| rule.when.push(("path".to_owned(), "/".to_owned()))),
         ("key", |rule| rule.key.push("path".to_owned())),
         ("match", |rule| rule.exact = true),
@@ -88,6 +88,7 @@ fn each_field_of_a_rule_is_compared() {
         ("hash_tag", |rule| rule.hash_tag = Some("user".to_owned())),
         ("across_slots", |rule| rule.across_slots = true),
         ("limit_from_request", |rule| rule.limit_from_request = true),
+        ("hide_keys", |rule| rule.hide_keys = true),
     ];
     for (field, change) in changes {
         let mut other = rule("a", 9);

@@ -39,6 +39,10 @@ pub(super) struct Args {
     /// still wait for a limiter near its end are refused
     #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN", default_value = "8s", value_parser = drain, hide_short_help = true)]
     drain: Duration,
+
+    /// Keys that GET /v1/top counts at a time, 0 to 100000, by refusals and by requests; 0 counts none
+    #[arg(long, value_name = "N", env = "TIDEGATE_TOP_KEYS", default_value = "1000", allow_negative_numbers = true, value_parser = top_keys, hide_short_help = true)]
+    top_keys: u32,
 }
 
 impl Args {
@@ -55,6 +59,11 @@ impl Args {
     /// Threads that answer over gRPC.
     pub(super) fn grpc_threads(&self) -> usize {
         self.grpc_threads.map_or_else(|| cores().get(), usize::from)
+    }
+
+    /// The most frequent keys that are counted.
+    pub(super) const fn top_keys(&self) -> usize {
+        self.top_keys as usize
     }
 
     /// The bounds of each listener.
@@ -84,6 +93,10 @@ fn drain(text: &str) -> Result<Duration, String> {
 
 fn connections(text: &str) -> Result<u32, String> {
     number(text, 1..=1_000_000)
+}
+
+fn top_keys(text: &str) -> Result<u32, String> {
+    number(text, 0..=100_000)
 }
 
 fn some_threads(text: &str) -> Result<u16, String> {

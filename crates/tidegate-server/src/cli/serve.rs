@@ -139,7 +139,8 @@ async fn serve(
     listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
-    let limiters = Arc::new(Limiters::of(policy)?.until(stop.clone()));
+    let limiters =
+        Arc::new(Limiters::of(policy)?.until(stop.clone()).with_top_keys(args.bounds.top_keys()));
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level());
     let configuration = Arc::new(configuration);
     listener::on_hangup(read_again(&configuration, &options));

@@ -29,6 +29,7 @@ mod routes;
 mod rules;
 #[cfg(test)]
 mod testing;
+mod top;
 mod unread;
 
 use std::sync::Arc;

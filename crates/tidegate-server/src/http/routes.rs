@@ -10,11 +10,11 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
-use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESET, RULES};
+use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESET, RULES, TOP};
 use super::problem::{Kind, Problem};
 use super::{
     App, Request, Response, admin, authorize, body, browser, check, head, health, metrics,
-    put_rules, rules,
+    put_rules, rules, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
@@ -41,6 +41,7 @@ enum Route {
     Rules(Arc<Configuration>),
     PutRules(Arc<Configuration>, Option<Secret>),
     Metrics,
+    Top,
 }
 
 impl Endpoint for Public {
@@ -64,7 +65,7 @@ impl Public {
         match path {
             CHECK => post(request).map(|()| Route::Decide(Verb::Check)),
             PEEK => post(request).map(|()| Route::Decide(Verb::Peek)),
-            RESET | REFUND | RULES | METRICS => Err(elsewhere(path, "the admin listener")),
+            RESET | REFUND | RULES | METRICS | TOP => Err(elsewhere(path, "the admin listener")),
             _ => Err(nothing(path, &[CHECK, PEEK, HEALTH])),
         }
     }
@@ -95,8 +96,9 @@ impl Admin {
             REFUND => post(request).map(|()| Route::Refund),
             RULES => self.rules(request),
             METRICS => get(request).map(|()| Route::Metrics),
+            TOP => get(request).map(|()| Route::Top),
             CHECK | PEEK => Err(elsewhere(path, "the public listener")),
-            _ => Err(nothing(path, &[RESET, REFUND, RULES, METRICS, HEALTH])),
+            _ => Err(nothing(path, &[RESET, REFUND, RULES, METRICS, TOP, HEALTH])),
         }
     }
 }
@@ -129,6 +131,7 @@ async fn go(
             Box::pin(put_rules::put(app, configuration, secret.as_ref(), request)).await
         }
         Ok(Route::Metrics) => Box::pin(metrics::metrics(app)).await,
+        Ok(Route::Top) => top::top(app, request.uri().query()),
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)

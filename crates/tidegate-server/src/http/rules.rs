@@ -68,6 +68,8 @@ struct Rule<'a> {
     across_slots: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     limit_from_request: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hide_keys: bool,
     overrides: Vec<Override<'a>>,
 }
 
@@ -143,6 +145,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
             limit_from_request: spec.limit_from_request,
+            hide_keys: spec.hide_keys,
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }
     }

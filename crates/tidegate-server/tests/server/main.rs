@@ -44,4 +44,5 @@ mod stopping;
 mod store;
 mod tls;
 mod tokens;
+mod top;
 mod waiting;

@@ -65,6 +65,10 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
                 ("limit_from_request", &["requestlimit", "limitoverride", "ownlimit", "dynamic"]),
                 RuleDraft::limit_from_request,
             ),
+            (
+                ("hide_keys", &["hidekey", "hashkeys", "maskkeys", "redact", "anonymize"]),
+                RuleDraft::hide_keys,
+            ),
             (("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             (("match", &["matching"]), RuleDraft::matching),
             (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
@@ -293,6 +297,11 @@ impl<'t> RuleDraft<'t> {
 
     fn limit_from_request(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.limit_from_request = flag(entry, report)?;
+        Some(())
+    }
+
+    fn hide_keys(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.hide_keys = flag(entry, report)?;
         Some(())
     }
 

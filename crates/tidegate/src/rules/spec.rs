@@ -181,6 +181,9 @@ pub struct RuleSpec {
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
     /// overflow limiter under the rule's own values, even keys with an override.
     pub limit_from_request: bool,
+    /// Whether reports for operators show fingerprints of its keys in place of the keys, because these are personal
+    /// data. Decisions are the same, and so are answers, which have no keys. Logs at the level `trace` show all entries.
+    pub hide_keys: bool,
     /// Other values for some keys; the first override that matches applies.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -220,6 +223,7 @@ impl RuleSpec {
             hash_tag: None,
             across_slots: false,
             limit_from_request: false,
+            hide_keys: false,
             overrides: Vec::new(),
         }
     }
@@ -343,6 +347,13 @@ impl RuleSpec {
     #[must_use]
     pub const fn limit_from_request(mut self) -> Self {
         self.limit_from_request = true;
+        self
+    }
+
+    /// Hides its keys from reports for operators.
+    #[must_use]
+    pub const fn hide_keys(mut self) -> Self {
+        self.hide_keys = true;
         self
     }
 

@@ -106,6 +106,7 @@ fn full() -> Vec<RuleSpec> {
             .dedupe(Duration::from_millis(1_500))
             .across_slots()
             .limit_from_request()
+            .hide_keys()
             .on_store_error(OnStoreError::Closed)
             .when("tenant", "acme")
             .when("*", "*")

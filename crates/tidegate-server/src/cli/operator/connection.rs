@@ -93,7 +93,7 @@ impl Connection {
         let url = &self.url;
         let failed = |error: hyper::Error| match error.is_parse() {
             true => format!("{url} does not speak HTTP"),
-            false => format!("{url} ends the connection: {error}"),
+            false => format!("{url} ends the connection without an answer in HTTP"),
         };
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
