@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
-use operator::{peek, reset, rules};
+use operator::{peek, reset, rules, top};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,6 +43,7 @@ Examples:
   tidegate script token_bucket            the Lua by which it decides in Redis
   tidegate rules                          what a running server has in force
   tidegate peek user=ada                  what it would answer
+  tidegate top                            who is refused most
 
 Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the configuration;
 of `diff` 0 the same, 1 different, 2 neither could be said.";
@@ -67,6 +68,7 @@ enum Command {
     Rules(rules::Args),
     Peek(peek::Args),
     Reset(reset::Args),
+    Top(top::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -93,6 +95,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Rules(args) => rules::run(args),
         Command::Peek(args) => peek::run(args),
         Command::Reset(args) => reset::run(args),
+        Command::Top(args) => top::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),
     };

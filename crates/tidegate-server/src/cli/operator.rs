@@ -3,10 +3,13 @@
 pub(super) mod peek;
 pub(super) mod reset;
 pub(super) mod rules;
+pub(super) mod top;
 
 mod connection;
 mod entries;
 mod in_force;
+mod rates;
+mod screen;
 mod server_url;
 
 use std::env::{self, VarError};
@@ -95,6 +98,15 @@ impl Listener {
         match json {
             Some(json) if status.is_success() || decides(&json) => Ok(Answer { text, json }),
             json => Err(self.refused(status, json.as_ref())),
+        }
+    }
+
+    /// Asks for a text that need not be JSON.
+    async fn ask_text(&self, path: &str) -> Result<String, Failure> {
+        let (status, text) = self.send(Method::GET, path, "").await?;
+        match status.is_success() {
+            true => Ok(text),
+            false => Err(self.refused(status, serde_json::from_str(&text).ok().as_ref())),
         }
     }
 

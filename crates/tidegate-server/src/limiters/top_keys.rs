@@ -40,6 +40,7 @@ pub(crate) struct TopKeys {
 #[derive(Debug)]
 struct Periods {
     began: Timestamp,
+    before_began: Timestamp,
     current: Counts,
     before: Counts,
 }
@@ -82,7 +83,9 @@ impl TopKeys {
         let clock = SystemClock::new();
         let counts =
             || Counts { refused: SpaceSaving::new(capacity), requests: SpaceSaving::new(capacity) };
-        let periods = Periods { began: clock.now(), current: counts(), before: counts() };
+        let now = clock.now();
+        let (current, before) = (counts(), counts());
+        let periods = Periods { began: now, before_began: now, current, before };
         Self { hasher: RandomState::new(), clock, periods: Mutex::new(periods) }
     }
 
@@ -115,8 +118,7 @@ impl TopKeys {
             count,
             error,
         };
-        let since = periods.began.as_micros().saturating_sub(PERIOD_US);
-        (Timestamp::from_micros(since), all.into_iter().map(top).collect())
+        (periods.before_began, all.into_iter().map(top).collect())
     }
 
     #[cold]
@@ -186,8 +188,10 @@ impl Periods {
         }
         std::mem::swap(&mut self.current, &mut self.before);
         self.current.clear();
+        self.before_began = self.began;
         if passed >= 2 * PERIOD_US {
             self.before.clear();
+            self.before_began = now;
         }
         self.began = now;
     }

@@ -21,6 +21,7 @@ mod logs;
 mod metrics;
 mod nodes;
 mod not_http;
+mod operate;
 mod operator;
 mod outages;
 mod overflow;

@@ -1,6 +1,6 @@
-//! Commands against a running server: `rules`, `peek` and `reset`.
+//! Commands against a running server: `rules`, `peek`, `reset` and `top`.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -139,7 +139,12 @@ fn what_is_there_in_place_of_the_admin_listener_is_named() {
 fn answers(text: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    thread::spawn(move || listener.accept().unwrap().0.write_all(text.as_bytes()));
+    thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        // A connection that is closed with something unread is reset.
+        client.read(&mut [0; 4_096]).unwrap();
+        client.write_all(text.as_bytes()).unwrap();
+    });
     format!("http://{at}")
 }
 
@@ -171,4 +176,32 @@ fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_f
     let trusted = ["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")];
     assert!(printed(&trusted).contains("in force"));
     assert!(refused(&["rules", "--admin", &admin], 1).contains("can not be trusted"));
+}
+
+#[tokio::test]
+async fn top_is_printed_once_where_there_is_no_terminal() {
+    let server = Server::with_rules(RULES);
+    let body = r#"{"descriptor": {"plan": "free", "user": "eve\u001b[2J"}}"#;
+    let batch = format!("[{}]", vec![body; 1_000].join(","));
+    assert_eq!(Client::new(server.http).check(&batch).await.status, 200);
+    let admin = format!("http://{}", server.admin);
+    let shown = printed(&["top", "--admin", &admin]);
+    assert!(shown.starts_with(&format!("{admin}\n\n DOMAIN")), "{shown}");
+    let row = shown.lines().find(|line| line.contains("per-user")).unwrap();
+    let row: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(row, ["default", "per-user", "enforce", "0", "0", "1000", "998"]);
+    assert!(shown.contains("user=eve") && !shown.contains('\u{1b}'), "{shown}");
+    let json =
+        printed(&["top", "--admin", &admin, "--rule", "per-user", "-n", "1", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["keys"][0]["rule"], "per-user");
+    assert!(
+        refused(&["top", "--admin", &admin, "--rule", "a&b"], 2).contains("the name of a rule")
+    );
+    let server = Server::with_arguments(&["--top-keys", "0"]);
+    let shown = printed(&["top", "--admin", &format!("http://{}", server.admin)]);
+    assert!(
+        shown.contains("Refused most: http://") && shown.contains("`top_keys` of `[server]` is 0"),
+        "{shown}"
+    );
 }
