@@ -6,6 +6,7 @@ mod error;
 mod index;
 mod no_such_rule;
 mod on_full;
+mod on_store_error;
 mod own_limit;
 mod policy;
 mod rule;
@@ -17,6 +18,7 @@ pub(crate) use amend::{override_values, own_values, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;
+pub use on_store_error::OnStoreError;
 pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
 pub(crate) use rule::Token;
@@ -24,4 +26,4 @@ pub(crate) use rule::Token;
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
 };
-pub use spec::{Mode, OnExcess, OnStoreError, OverrideSpec, RuleSpec, Usage};
+pub use spec::{Mode, OnExcess, OverrideSpec, RuleSpec, Usage};

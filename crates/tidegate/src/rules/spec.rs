@@ -4,7 +4,7 @@ use std::time::Duration;
 use tidegate_core::{Limit, RuleErrors, Spec};
 
 use crate::request::Request;
-use crate::rules::OnFull;
+use crate::rules::{OnFull, OnStoreError};
 
 /// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -98,27 +98,6 @@ pub enum Usage {
     /// allowed if one unit more would be admitted, else denied until it would. No other rule refuses a request that
     /// reports usage to an enforced rule, and the request takes from all of its limiters.
     Reported,
-}
-
-/// The behavior of a rule while a shared store does not decide. In memory it has no effect.
-///
-/// A store is *unavailable* if it does not answer. It is *overloaded* if it answers, but cannot decide a request in
-/// time: load must not open a limit, so `Open` then acts as `Local`.
-///
-/// ```
-/// use tidegate::{OnStoreError, RuleSpec};
-///
-/// let payments = RuleSpec::new("payments", "10/s").key(["user"]).on_store_error(OnStoreError::Closed);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnStoreError {
-    /// Admits while the store is unavailable, and acts as `Local` while the store is overloaded.
-    Open,
-    /// Denies; the answer says that no decision can be made, not that the caller asked too often.
-    Closed,
-    /// Decides in process, by this node's share of the limit.
-    #[default]
-    Local,
 }
 
 /// One rule: what it matches, what it keeps a limiter for, and how that limiter decides.
