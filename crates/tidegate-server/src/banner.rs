@@ -2,6 +2,8 @@
 
 mod table;
 
+pub(crate) use table::of as table;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -51,7 +53,7 @@ impl fmt::Display for Banner<'_> {
                 "admin",
                 scheme,
                 self.admin,
-                "POST /v1/reset /v1/refund, GET PUT /v1/rules, GET /metrics /healthz",
+                "POST /v1/reset /v1/refund, GET PUT /v1/rules, GET /v1/top /metrics /healthz",
             ),
         ] {
             match at {

@@ -14,6 +14,7 @@ mod init;
 mod lab;
 mod listeners;
 mod man;
+mod operator;
 mod passed;
 mod replay;
 mod script;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
+use operator::{peek, reset, rules, top};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +42,9 @@ Examples:
                                           whom would these rules have refused?
   tidegate compare --rate 200/60s         every algorithm with one limit, side by side
   tidegate script token_bucket            the Lua by which it decides in Redis
+  tidegate rules                          what a running server has in force
+  tidegate peek user=ada                  what it would answer
+  tidegate top                            who is refused most
 
 Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the configuration;
 of `diff` 0 the same, 1 different, 2 neither could be said.";
@@ -61,6 +66,10 @@ enum Command {
     Replay(replay::Args),
     Compare(compare::Args),
     Script(script::Args),
+    Rules(rules::Args),
+    Peek(peek::Args),
+    Reset(reset::Args),
+    Top(top::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -84,6 +93,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Script(args) => script::run(args),
+        Command::Rules(args) => rules::run(args),
+        Command::Peek(args) => peek::run(args),
+        Command::Reset(args) => reset::run(args),
+        Command::Top(args) => top::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),
     };
@@ -100,7 +113,10 @@ fn parse(given: &[OsString]) -> Result<Command, Error> {
 
 /// The commands with a help of one screen each: `--help` names variables and possible values.
 fn brief(command: clap::Command) -> clap::Command {
-    let brief = |arg: clap::Arg| arg.hide_env(true).hide_possible_values(true);
+    let brief = |arg: clap::Arg| match arg.get_action().takes_values() {
+        true => arg.hide_env(true).hide_possible_values(true),
+        false => arg,
+    };
     command.mut_subcommands(|command| command.mut_args(brief))
 }
 

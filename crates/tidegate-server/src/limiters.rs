@@ -5,6 +5,10 @@ mod decided;
 mod events;
 mod reservations;
 mod reserve;
+mod space_saving;
+#[cfg(test)]
+mod tests;
+mod top_keys;
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -26,6 +30,8 @@ pub(crate) use events::Standing;
 use reservations::Reservations;
 pub(crate) use reservations::{Full, LONGEST_LIFE, Settled, Settling, USUAL_LIFE, Unsettled};
 pub(crate) use reserve::Reserved;
+use top_keys::TopKeys;
+pub(crate) use top_keys::{By, ONE_IN, Top};
 
 /// All limiters of the policy in force.
 ///
@@ -43,6 +49,8 @@ pub(crate) struct Limiters {
     /// What the listeners did that ask them.
     counts: Counts,
     reservations: Reservations,
+    /// The most frequent keys, if they are counted.
+    top_keys: Option<Arc<TopKeys>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +103,7 @@ impl Limiters {
             rule_counts,
             counts: Counts::default(),
             reservations: Reservations::usual(),
+            top_keys: None,
         }
     }
 
@@ -104,6 +113,21 @@ impl Limiters {
         let rule_counts = Arc::new(RuleCounts::new());
         let store = Store::Memory(Box::new(gate.with_observer(rule_counts.clone())));
         Self::over(store, lets_wait, rule_counts)
+    }
+
+    /// Counts so many of the most frequent keys at a time; none if it is 0.
+    pub(crate) fn with_top_keys(self, capacity: usize) -> Self {
+        if capacity == 0 {
+            return self;
+        }
+        let top_keys = Arc::new(TopKeys::new(capacity));
+        let store = match self.store {
+            Store::Memory(gate) => Store::Memory(Box::new(gate.with_observer(top_keys.clone()))),
+            Store::Shared(gate, events) => {
+                Store::Shared(Box::new(gate.with_observer(top_keys.clone())), events)
+            }
+        };
+        Self { store, top_keys: Some(top_keys), ..self }
     }
 
     /// Limiters in this process that panic after deciding a request of the domain `panics`.
@@ -131,6 +155,11 @@ impl Limiters {
     /// The decisions of each rule.
     pub(crate) fn rule_counts(&self) -> &RuleCounts {
         &self.rule_counts
+    }
+
+    /// The most frequent keys, if they are counted.
+    pub(crate) fn top_keys(&self) -> Option<&TopKeys> {
+        self.top_keys.as_deref()
     }
 
     /// The counts of the listeners.
@@ -330,61 +359,4 @@ fn shared(
     let observer = Arc::clone(events);
     let gate = SharedGate::new(policy, store, move |event| observer.log(event));
     gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate::{Descriptor, config};
-
-    const HOPELESS: &str = r#"
-        [[rule]]
-        name = "hopeless"
-        algorithm = "token_bucket"
-        limit = 1
-        window = "365d"
-        on_excess = { wait = "365d", max_waiters = 1 }
-    "#;
-
-    #[test]
-    fn only_an_enforced_rule_lets_wait() {
-        let said = |toml: &str| lets_wait(&config::parse("test", toml).unwrap());
-        assert!(said(HOPELESS));
-        assert!(!said(&format!("{HOPELESS}mode = \"shadow\"")));
-        let (rejects, _) = HOPELESS.split_once("on_excess").unwrap();
-        assert!(!said(rejects));
-    }
-
-    #[tokio::test]
-    async fn requests_wait_as_the_policy_in_force_lets_them() {
-        let (rejects, _) = HOPELESS.split_once("on_excess").unwrap();
-        let policy = |toml: &str| config::parse("test", toml).unwrap();
-        let limiters = Limiters::of(policy(rejects)).unwrap();
-        for (toml, lets_wait) in [(HOPELESS, true), (rejects, false), (HOPELESS, true)] {
-            limiters.replace(policy(toml)).unwrap();
-            assert_eq!(limiters.lets_wait.load(SeqCst), lets_wait);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_request_that_waits_when_the_process_ends_is_refused_and_takes_nothing() {
-        let (stop, stopping) = Stop::by_hand();
-        let limiters = Limiters::of(config::parse("test", HOPELESS).unwrap()).unwrap();
-        let limiters = limiters.until(stopping);
-        let descriptors = [Descriptor::new(&[])];
-        let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
-        assert!(limiters.check(&request).await.is_allowed());
-        let ends = async {
-            stop.drain();
-            tokio::task::yield_now().await;
-            stop.refuse();
-        };
-        let (answer, ()) = tokio::join!(limiters.check(&request), ends);
-        assert!(!answer.is_allowed());
-        let waits = answer.retry_after().unwrap();
-        assert!(waits > Duration::from_secs(86_400), "{waits:?}");
-        assert!(!limiters.check(&request).await.is_allowed(), "nobody waits from then on");
-        let _ = limiters.refund(&request).await.unwrap();
-        assert!(limiters.check(&request).await.is_allowed(), "its place in the line is free");
-    }
 }

@@ -27,6 +27,7 @@
 //! # across_slots = true             # or: taken slot by slot, and given back when one refuses
 //! # limit_from_request = true       # a limit that a request brings holds in place of these
 //! # near = 0.8                      # marks answers from this part of the limit on
+//! # hide_keys = true                # reports for operators show fingerprints of keys
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values

@@ -7,6 +7,7 @@ mod index;
 mod near;
 mod no_such_rule;
 mod on_full;
+mod on_store_error;
 mod own_limit;
 mod policy;
 mod rule;
@@ -19,6 +20,7 @@ pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use near::Near;
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;
+pub use on_store_error::OnStoreError;
 pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
 pub(crate) use rule::Token;
@@ -26,4 +28,4 @@ pub(crate) use rule::Token;
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
 };
-pub use spec::{Mode, OnExcess, OnStoreError, OverrideSpec, RuleSpec, Usage};
+pub use spec::{Mode, OnExcess, OverrideSpec, RuleSpec, Usage};

@@ -142,6 +142,7 @@ fn fields(rule: &RuleSpec) -> Vec<Field> {
         ("across_slots", yes(rule.across_slots)),
         ("limit_from_request", yes(rule.limit_from_request)),
         ("near", text(rule.near)),
+        ("hide_keys", yes(rule.hide_keys)),
     ]
 }
 

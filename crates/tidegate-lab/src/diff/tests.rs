@@ -70,7 +70,7 @@ type Changed = (&'static str, fn(&mut RuleSpec));
 
 #[test]
 fn each_field_of_a_rule_is_compared() {
-    let changes: [Changed; 18] = [
+    let changes: [Changed; 19] = [
         ("when", |rule| rule.when.push(("path".to_owned(), "/".to_owned()))),
         ("key", |rule| rule.key.push("path".to_owned())),
         ("match", |rule| rule.exact = true),
@@ -89,6 +89,7 @@ fn each_field_of_a_rule_is_compared() {
         ("across_slots", |rule| rule.across_slots = true),
         ("limit_from_request", |rule| rule.limit_from_request = true),
         ("near", |rule| rule.near = "0.8".parse().ok()),
+        ("hide_keys", |rule| rule.hide_keys = true),
     ];
     for (field, change) in changes {
         let mut other = rule("a", 9);

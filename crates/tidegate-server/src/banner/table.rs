@@ -13,7 +13,7 @@ const INDENT: &str = " ";
 
 /// One line for each rule, in the order they were written; on a terminal of a `width` as many as its
 /// columns need.
-pub(super) fn of(policy: &Policy, width: Option<u16>) -> String {
+pub(crate) fn of(policy: &Policy, width: Option<u16>) -> String {
     let mut table = Table::new();
     if let Some(width) = width {
         let width = width.saturating_sub(INDENT.len() as u16);
@@ -68,9 +68,10 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
     let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
+    let hidden = rule.hide_keys.then(|| "hide_keys".to_owned());
     let exact = rule.exact.then(|| "match exact".to_owned());
     let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
-    let all = [exact, overrides, own, waits, reported, dedupe, full, away, tag, across];
+    let all = [exact, overrides, own, waits, reported, dedupe, full, away, tag, across, hidden];
     all.into_iter().flatten().collect()
 }
 
@@ -125,6 +126,7 @@ mod tests {
             on_full = "refuse"
             hash_tag = "user"
             across_slots = true
+            hide_keys = true
             on_store_error = "closed"
             [[rule.override]]
             match = { user = "ada" }
@@ -139,6 +141,7 @@ mod tests {
             "on_full refuse",
             "hash_tag user",
             "across_slots",
+            "hide_keys",
         ];
         assert_eq!(options_of(more), all, "without a store nothing is done while it is away");
     }

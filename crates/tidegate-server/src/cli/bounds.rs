@@ -47,6 +47,9 @@ pub(super) struct Args {
     /// more a reserve is refused
     #[arg(long, value_name = "SIZE", env = "TIDEGATE_RESERVATION_MEMORY", default_value = "64MiB", value_parser = memory, hide_short_help = true)]
     reservation_memory: usize,
+    /// Keys that GET /v1/top counts at a time, 0 to 100000, by refusals and by requests; 0 counts none
+    #[arg(long, value_name = "N", env = "TIDEGATE_TOP_KEYS", default_value = "1000", allow_negative_numbers = true, value_parser = top_keys, hide_short_help = true)]
+    top_keys: u32,
 }
 
 impl Args {
@@ -68,6 +71,11 @@ impl Args {
     /// Threads that answer over gRPC.
     pub(super) fn grpc_threads(&self) -> usize {
         self.grpc_threads.map_or_else(|| cores().get(), usize::from)
+    }
+
+    /// The most frequent keys that are counted.
+    pub(super) const fn top_keys(&self) -> usize {
+        self.top_keys as usize
     }
 
     /// The bounds of each listener.
@@ -103,6 +111,10 @@ fn memory(text: &str) -> Result<usize, String> {
 
 fn connections(text: &str) -> Result<u32, String> {
     number(text, 1..=1_000_000)
+}
+
+fn top_keys(text: &str) -> Result<u32, String> {
+    number(text, 0..=100_000)
 }
 
 fn some_threads(text: &str) -> Result<u16, String> {

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::policy::{self, Wrong};
 use crate::stdout;
 
-/// Check a configuration: exit code 0, or 2 with its errors on standard error
+/// Check a configuration, and report all of its errors
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The store is not contacted, and its password and certificates are not read: they may be on another machine.

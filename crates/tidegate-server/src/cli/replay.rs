@@ -17,7 +17,7 @@ use super::{guard::file, lab, serve};
 use crate::failure::Failure;
 use crate::{policy, stdout};
 
-/// Replay a trace against a policy: whose requests would have been refused, and when
+/// Replay a trace: whose requests would these rules have refused?
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate replay -c rules.toml --trace access.log.gz --fail-above 1%",

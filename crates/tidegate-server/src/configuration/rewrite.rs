@@ -65,7 +65,7 @@ fn check(path: &Path, loaded: &str) -> Result<(), String> {
 
 /// The text in a file of its own.
 fn written(path: &Path, like: &Metadata, text: &str) -> io::Result<NewFile> {
-    let mut new = NewFile::alone_beside(path)?;
+    let mut new = NewFile::beside(path)?;
     let file = new.file();
     file.write_all(text.as_bytes())?;
     own_like(file, like)?;

@@ -32,6 +32,7 @@ mod rules;
 mod table;
 #[cfg(test)]
 mod testing;
+mod top;
 mod unread;
 
 use std::sync::Arc;

@@ -7,5 +7,6 @@ pub(super) const SETTLE: &str = "/v1/settle";
 pub(super) const RESET: &str = "/v1/reset";
 pub(super) const REFUND: &str = "/v1/refund";
 pub(super) const RULES: &str = "/v1/rules";
+pub(super) const TOP: &str = "/v1/top";
 pub(super) const METRICS: &str = "/metrics";
 pub(super) const HEALTH: &str = "/healthz";

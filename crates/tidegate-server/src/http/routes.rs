@@ -15,7 +15,7 @@ use super::problem::{Kind, Problem};
 use super::table::{Action, ROWS, Row};
 use super::{
     App, Request, Response, admin, authorize, body, browser, check, head, health, metrics,
-    put_rules, reserve, rules,
+    put_rules, reserve, rules, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
@@ -144,6 +144,7 @@ async fn go<'a>(
         Ok((Action::Rules | Action::PutRules, None)) => {
             Err(elsewhere(&request, "the admin listener"))
         }
+        Ok((Action::Top, _)) => top::top(app, request.uri().query()),
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)

@@ -71,6 +71,8 @@ struct Rule<'a> {
     limit_from_request: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     near: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hide_keys: bool,
     overrides: Vec<Override<'a>>,
 }
 
@@ -147,6 +149,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             across_slots: spec.across_slots,
             limit_from_request: spec.limit_from_request,
             near: spec.near.map(|near| f64::from(near.parts_per_million()) / 1e6),
+            hide_keys: spec.hide_keys,
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }
     }

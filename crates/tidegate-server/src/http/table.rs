@@ -4,7 +4,7 @@
 
 use hyper::Method;
 
-use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESERVE, RESET, RULES, SETTLE};
+use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESERVE, RESET, RULES, SETTLE, TOP};
 use crate::listener::Role;
 use crate::verbs::PublicVerb;
 
@@ -21,6 +21,7 @@ pub(super) enum Action {
     Rules,
     PutRules,
     Metrics,
+    Top,
 }
 
 /// One path with one method.
@@ -59,7 +60,7 @@ impl Row {
     }
 }
 
-pub(super) static ROWS: [Row; 10] = [
+pub(super) static ROWS: [Row; 11] = [
     row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
     row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
@@ -69,5 +70,6 @@ pub(super) static ROWS: [Row; 10] = [
     row(RULES, Method::GET, Action::Rules).admin(Role::Read),
     row(RULES, Method::PUT, Action::PutRules).admin(Role::Change),
     row(METRICS, Method::GET, Action::Metrics).admin(Role::Read),
+    row(TOP, Method::GET, Action::Top).admin(Role::Read),
     row(HEALTH, Method::GET, Action::Health),
 ];

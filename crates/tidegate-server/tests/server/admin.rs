@@ -105,7 +105,7 @@ async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
             "anchor": "first_request", "on_full": "share", "on_excess": "reject",
             "on_store_error": "local", "usage": "requested", "overrides": [],
         },
-    ], "memory": {"max_keys": 2_000_000}, "reloads": {"succeeded": 0, "failed": 0}});
+    ], "memory": {"max_keys": 2_000_000}, "reloads": {"succeeded": 0, "failed": 0, "refused": 0}});
     assert_eq!(answer.json(), expected);
     assert!(answer.text.contains(r#""when":{"plan":"free","path":"api/*"}"#), "in file order");
 }

@@ -49,7 +49,7 @@ async fn sighup_puts_the_file_in_force_and_what_was_used_stays_used() {
     fs::write(&file, rules(50)).unwrap();
     server.signal("HUP");
     let logged = server.logs("another configuration is in force");
-    assert!(logged.contains("cause=SIGHUP") && logged.contains("changed=1"), "{logged}");
+    assert!(logged.contains("cause=\"SIGHUP\"") && logged.contains("changed=1"), "{logged}");
     assert!(logged.contains("(each user): limit 100/1d -> 50/1d"), "{logged}");
     assert!(logged.contains(first.trim_matches('"')), "{logged}");
     assert_eq!(remaining(&server).await, 20);

@@ -66,6 +66,10 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
                 RuleDraft::limit_from_request,
             ),
             (("near", &["nearlimit", "nearlimitratio", "softlimit", "warn"]), RuleDraft::near),
+            (
+                ("hide_keys", &["hidekey", "hashkeys", "maskkeys", "redact", "anonymize"]),
+                RuleDraft::hide_keys,
+            ),
             (("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             (("match", &["matching"]), RuleDraft::matching),
             (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
@@ -308,6 +312,11 @@ impl<'t> RuleDraft<'t> {
             }
         };
         self.spec.near = Some(parsed(entry, written.parse(), report)?);
+        Some(())
+    }
+
+    fn hide_keys(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.hide_keys = flag(entry, report)?;
         Some(())
     }
 

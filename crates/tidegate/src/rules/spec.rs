@@ -4,7 +4,7 @@ use std::time::Duration;
 use tidegate_core::{Limit, RuleErrors, Spec};
 
 use crate::request::Request;
-use crate::rules::{Near, OnFull};
+use crate::rules::{Near, OnFull, OnStoreError};
 
 /// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -100,27 +100,6 @@ pub enum Usage {
     Reported,
 }
 
-/// The behavior of a rule while a shared store does not decide. In memory it has no effect.
-///
-/// A store is *unavailable* if it does not answer. It is *overloaded* if it answers, but cannot decide a request in
-/// time: load must not open a limit, so `Open` then acts as `Local`.
-///
-/// ```
-/// use tidegate::{OnStoreError, RuleSpec};
-///
-/// let payments = RuleSpec::new("payments", "10/s").key(["user"]).on_store_error(OnStoreError::Closed);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnStoreError {
-    /// Admits while the store is unavailable, and acts as `Local` while the store is overloaded.
-    Open,
-    /// Denies; the answer says that no decision can be made, not that the caller asked too often.
-    Closed,
-    /// Decides in process, by this node's share of the limit.
-    #[default]
-    Local,
-}
-
 /// One rule: what it matches, what it keeps a limiter for, and how that limiter decides.
 ///
 /// ```
@@ -184,6 +163,9 @@ pub struct RuleSpec {
     /// The fraction of the limit in use from which an admitted answer is [marked](crate::Answer::is_near) as near its
     /// end; by default none is.
     pub near: Option<Near>,
+    /// Whether reports for operators show fingerprints of its keys in place of the keys, because these are personal
+    /// data. Decisions are the same, and so are answers, which have no keys. Logs at the level `trace` show all entries.
+    pub hide_keys: bool,
     /// Other values for some keys; the first override that matches applies.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -224,6 +206,7 @@ impl RuleSpec {
             across_slots: false,
             limit_from_request: false,
             near: None,
+            hide_keys: false,
             overrides: Vec::new(),
         }
     }
@@ -354,6 +337,13 @@ impl RuleSpec {
     #[must_use]
     pub const fn near(mut self, near: Near) -> Self {
         self.near = Some(near);
+        self
+    }
+
+    /// Hides its keys from reports for operators.
+    #[must_use]
+    pub const fn hide_keys(mut self) -> Self {
+        self.hide_keys = true;
         self
     }
 

@@ -107,6 +107,7 @@ fn full() -> Vec<RuleSpec> {
             .across_slots()
             .limit_from_request()
             .near("0.8".parse().unwrap())
+            .hide_keys()
             .on_store_error(OnStoreError::Closed)
             .when("tenant", "acme")
             .when("*", "*")

@@ -39,7 +39,7 @@ Without a token the admin listener asks for no password: keep it where only oper
 SIGTERM and SIGINT let requests that are under way finish; a second one does not, and the exit code
 is then 1. SIGHUP reads the configuration, tokens and certificates again.";
 
-/// Decide over HTTP, gRPC and RESP, in this process or in a store that nodes share
+/// Decide over HTTP, gRPC and RESP, in memory or in a shared store
 #[derive(Debug, clap::Args)]
 #[command(after_help = BRIEFLY, after_long_help = EXAMPLES)]
 pub(crate) struct Args {

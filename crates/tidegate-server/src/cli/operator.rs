@@ -1,0 +1,186 @@
+//! Commands against a running server: its address, the token, and what its answers mean.
+
+pub(super) mod peek;
+pub(super) mod reset;
+pub(super) mod rules;
+pub(super) mod top;
+
+mod connection;
+mod entries;
+mod in_force;
+mod rates;
+mod screen;
+mod server_url;
+
+use std::env::{self, VarError};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use hyper::header::HeaderValue;
+use hyper::{Method, StatusCode};
+use serde_json::Value;
+use tidegate::read_secret_file;
+use tokio::runtime::Builder;
+
+use super::guard::file;
+use crate::failure::Failure;
+use connection::Connection;
+use server_url::ServerUrl;
+
+/// The prefix of the types of problems, by which an answer of Tidegate is known.
+const PROBLEM: &str = "urn:problem-type:tidegate:";
+
+/// The admin listener of a server, and how to reach it.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(super) struct Admin {
+    /// The admin listener of the server
+    #[arg(long, value_name = "URL", env = "TIDEGATE_ADMIN_URL", default_value = "http://127.0.0.1:8082", value_parser = server_url::parse)]
+    admin: ServerUrl,
+
+    /// A file with a token of the admin listener; or TIDEGATE_ADMIN_TOKEN, the token itself
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file())]
+    token_file: Option<PathBuf>,
+
+    /// Authorities of an https:// server in place of the system's, PEM
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_ROOTS", value_parser = file())]
+    tls_roots: Option<PathBuf>,
+}
+
+impl Admin {
+    fn listener(&self) -> Result<Listener, Failure> {
+        Ok(Listener {
+            connection: Connection::new(&self.admin, self.tls_roots.as_deref())?,
+            token: token(self.token_file.as_deref(), "TIDEGATE_ADMIN_TOKEN")?,
+            kind: "the admin listener",
+            flag: "--admin URL or TIDEGATE_ADMIN_URL",
+            variable: "TIDEGATE_ADMIN_TOKEN",
+        })
+    }
+}
+
+/// The output of a command that asks a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Text,
+    /// The JSON of the server as it is
+    Json,
+}
+
+/// A listener of a server, as its client sees it.
+struct Listener {
+    connection: Connection,
+    token: Option<HeaderValue>,
+    /// What it is expected to be.
+    kind: &'static str,
+    /// What names it.
+    flag: &'static str,
+    /// What may hold its token.
+    variable: &'static str,
+}
+
+/// An answer in JSON that the command has asked for.
+struct Answer {
+    text: String,
+    json: Value,
+}
+
+impl Listener {
+    /// Asks, and returns the answer if it is one of Tidegate: of a success, or of a decision.
+    ///
+    /// # Errors
+    /// Returns what is there instead, and what was expected.
+    async fn ask(&self, method: Method, path: &str, body: &str) -> Result<Answer, Failure> {
+        let (status, text) = self.send(method, path, body).await?;
+        let json: Option<Value> = serde_json::from_str(&text).ok();
+        let decides = |json: &Value| json.get("allowed").is_some_and(Value::is_boolean);
+        match json {
+            Some(json) if status.is_success() || decides(&json) => Ok(Answer { text, json }),
+            json => Err(self.refused(status, json.as_ref())),
+        }
+    }
+
+    /// Asks for a text that need not be JSON.
+    async fn ask_text(&self, path: &str) -> Result<String, Failure> {
+        let (status, text) = self.send(Method::GET, path, "").await?;
+        match status.is_success() {
+            true => Ok(text),
+            false => Err(self.refused(status, serde_json::from_str(&text).ok().as_ref())),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> Result<(StatusCode, String), Failure> {
+        let asked = self.connection.send(method, path, body, self.token.as_ref()).await;
+        asked.map_err(|why| Failure::new(format!("{why}; {}", self.expected())))
+    }
+
+    /// Why an answer is not what the command has asked for.
+    fn refused(&self, status: StatusCode, json: Option<&Value>) -> Failure {
+        let (url, field) = (self.connection.url(), |name| json?.get(name)?.as_str());
+        let Some(_) = field("type").filter(|kind| kind.starts_with(PROBLEM)) else {
+            let expected = self.expected();
+            return Failure::new(format!(
+                "{url} answers {status}, and is not Tidegate; {expected}"
+            ));
+        };
+        let detail = field("detail").unwrap_or("no reason is given");
+        let hint = match status {
+            StatusCode::UNAUTHORIZED => {
+                format!("; its token is given by --token-file or {}", self.variable)
+            }
+            StatusCode::NOT_FOUND => format!("; {}", self.expected()),
+            _ => String::new(),
+        };
+        Failure::new(format!("{url} answers {status}: {detail}{hint}"))
+    }
+
+    fn expected(&self) -> String {
+        format!("expected {} of `tidegate serve`, which {} names", self.kind, self.flag)
+    }
+}
+
+/// The first token of the file, or that of the variable.
+fn token(file: Option<&Path>, variable: &str) -> Result<Option<HeaderValue>, Failure> {
+    let mistake = |why: String| Failure::configuration(format!("tidegate: {why}"));
+    let said = match env::var(variable) {
+        Ok(said) => Some(said),
+        Err(VarError::NotPresent) => None,
+        Err(VarError::NotUnicode(_)) => return Err(mistake(format!("{variable} is no text"))),
+    };
+    let (text, from) = match (file, said) {
+        (None, None) => return Ok(None),
+        (None, Some(said)) => (said, variable.to_owned()),
+        // The flag is nearer than the environment.
+        (Some(file), _) => {
+            let from = format!("{} (--token-file)", file.display());
+            let cannot = |why: String| mistake(format!("can not read {from}: {why}"));
+            let bytes = read_secret_file(file).map_err(|error| cannot(error.to_string()))?;
+            (String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?, from)
+        }
+    };
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let value = first.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
+    let mut value = value.ok_or_else(|| {
+        mistake(format!("{from} has no token: expected a line of visible ASCII without space"))
+    })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+/// Runs what asks a server.
+fn run<T>(asks: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let cannot = |error| Failure::new(format!("can not start a thread for the network: {error}"));
+    runtime.map_err(cannot)?.block_on(asks)
+}
+
+/// A length of time of an answer: `0.25 s`.
+fn seconds(us: u64) -> String {
+    format!("{} s", us.div_ceil(1_000) as f64 / 1_000.0)
+}

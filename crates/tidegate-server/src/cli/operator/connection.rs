@@ -1,0 +1,143 @@
+//! A client of one listener: a connection for each request.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, crypto};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::server_url::ServerUrl;
+use crate::failure::Failure;
+
+/// The longest time for one request and its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The most bytes of an answer: the metrics of some 10,000 rules.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How to reach a server.
+pub(super) struct Connection {
+    url: ServerUrl,
+    tls: Option<TlsConnector>,
+}
+
+impl Connection {
+    /// Reads the certificates that are to be trusted, if any are needed.
+    ///
+    /// # Errors
+    /// Returns why they cannot be used.
+    pub(super) fn new(url: &ServerUrl, roots: Option<&Path>) -> Result<Self, Failure> {
+        let tls = url.is_tls.then(|| connector(roots)).transpose()?;
+        Ok(Self { url: url.clone(), tls })
+    }
+
+    pub(super) const fn url(&self) -> &ServerUrl {
+        &self.url
+    }
+
+    /// Sends a request, and returns the status and the text of the answer.
+    ///
+    /// # Errors
+    /// Returns why there is no answer.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: &str,
+        token: Option<&HeaderValue>,
+    ) -> Result<(StatusCode, String), String> {
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header(HOST, self.url.authority());
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        let request = request.body(Full::from(body.to_owned()));
+        let request = request.map_err(|error| format!("the request can not be made: {error}"))?;
+        let url = &self.url;
+        let answered = timeout(PATIENCE, self.answer(request)).await;
+        answered.unwrap_or_else(|_| Err(format!("{url} gives no answer within 10 s")))
+    }
+
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, String), String> {
+        let url = &self.url;
+        let stream = TcpStream::connect((url.host.as_str(), url.port)).await;
+        let stream = stream.map_err(|error| format!("nobody answers at {url}: {error}"))?;
+        let Some(tls) = &self.tls else { return self.exchange(stream, request).await };
+        let name = ServerName::try_from(url.host.clone());
+        let name = name.map_err(|error| format!("{} has no certificate: {error}", url.host))?;
+        let stream = tls.connect(name, stream).await;
+        let stream = stream.map_err(|error| format!("{url} can not be trusted: {error}"))?;
+        self.exchange(stream, request).await
+    }
+
+    async fn exchange(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, String), String> {
+        let url = &self.url;
+        let failed = |error: hyper::Error| match error.is_parse() {
+            true => format!("{url} does not speak HTTP"),
+            false => format!("{url} ends the connection without an answer in HTTP"),
+        };
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+        let driven = tokio::spawn(connection);
+        let (head, body) = match sender.send_request(request).await {
+            Ok(response) => response.into_parts(),
+            // The connection knows better why it was cancelled.
+            Err(error) => {
+                return Err(failed(driven.await.ok().and_then(Result::err).unwrap_or(error)));
+            }
+        };
+        let body = Limited::new(body, MOST_BYTES).collect().await;
+        let body = body.map_err(|error| format!("the answer of {url} can not be read: {error}"))?;
+        let text = String::from_utf8(body.to_bytes().to_vec());
+        let text = text.map_err(|_| format!("the answer of {url} is not UTF-8"))?;
+        Ok((head.status, text))
+    }
+}
+
+/// Trusts the authorities of a file, or those of the system.
+fn connector(file: Option<&Path>) -> Result<TlsConnector, Failure> {
+    let mut roots = RootCertStore::empty();
+    let mistake = |why: String| Failure::configuration(format!("tidegate: {why}"));
+    match file {
+        Some(file) => {
+            let unreadable =
+                |why: String| mistake(format!("{} (--tls-roots): {why}", file.display()));
+            let found = CertificateDer::pem_file_iter(file);
+            for found in found.map_err(|error| unreadable(error.to_string()))? {
+                let found = found.map_err(|error| unreadable(error.to_string()))?;
+                roots.add(found).map_err(|error| unreadable(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(unreadable("expected certificates in PEM".to_owned()));
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let provider = Arc::new(crypto::ring::default_provider());
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| mistake(format!("TLS can not be used: {error}")))?;
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}

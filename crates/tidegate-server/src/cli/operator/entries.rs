@@ -1,0 +1,57 @@
+//! A descriptor on the command line: entries as `NAME=VALUE`.
+
+use serde_json::{Map, Value};
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    name: String,
+    value: String,
+}
+
+/// Reads `NAME=VALUE`; the value may have further `=`, and may be empty.
+pub(super) fn parse(text: &str) -> Result<Entry, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => {
+            Ok(Entry { name: name.to_owned(), value: value.to_owned() })
+        }
+        _ => Err("expected an entry as NAME=VALUE, such as user=ada".to_owned()),
+    }
+}
+
+/// The body of a request.
+pub(super) fn body(domain: &str, entries: &[Entry], cost: Option<u64>) -> String {
+    let text = |text: &str| Value::String(text.to_owned());
+    let descriptor = entries.iter().map(|one| (one.name.clone(), text(&one.value)));
+    let mut body = Map::new();
+    body.insert("domain".to_owned(), text(domain));
+    body.insert("descriptor".to_owned(), Value::Object(descriptor.collect()));
+    if let Some(cost) = cost {
+        body.insert("cost".to_owned(), cost.into());
+    }
+    Value::Object(body).to_string()
+}
+
+/// The entries for a person: `user=ada, path=/login`.
+pub(super) fn shown(entries: &[Entry]) -> String {
+    let entries = entries.iter().map(|one| format!("{}={}", one.name, one.value));
+    let entries: Vec<_> = entries.collect();
+    if entries.is_empty() { "no entries".to_owned() } else { entries.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_cut_at_its_first_equals_sign() {
+        let entries: Vec<_> =
+            ["q=a=b", "user="].into_iter().map(|one| parse(one).unwrap()).collect();
+        assert_eq!(shown(&entries), "q=a=b, user=");
+        let expected = r#"{"cost":0,"descriptor":{"q":"a=b","user":""},"domain":"d"}"#;
+        assert_eq!(body("d", &entries, Some(0)), expected);
+        for wrong in ["user", "=ada", ""] {
+            assert!(parse(wrong).unwrap_err().contains("NAME=VALUE"));
+        }
+    }
+}

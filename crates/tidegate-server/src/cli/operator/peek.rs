@@ -1,0 +1,145 @@
+//! `tidegate peek`: what a check would be answered.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::connection::Connection;
+use super::entries::{self, Entry};
+use super::server_url::{self, ServerUrl};
+use super::{Format, Listener, run as run_client, seconds, token};
+use crate::cli::guard::file;
+use crate::failure::Failure;
+use crate::stdout;
+
+/// Ask a running server what a check would be answered
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:  tidegate peek user=ada path=/login --cost 3",
+    after_long_help = "The exit code is 0 whatever the answer is.
+
+Examples:
+  tidegate peek user=ada
+  tidegate peek ip=203.0.113.7 path=/login --domain web --cost 3
+  tidegate peek user=ada --format json | jq .retry_after_us"
+)]
+pub(crate) struct Args {
+    /// The entries of the descriptor, as NAME=VALUE
+    #[arg(value_name = "NAME=VALUE", value_parser = entries::parse)]
+    entries: Vec<Entry>,
+
+    /// The domain of the rules
+    #[arg(long, default_value = "default")]
+    domain: String,
+
+    /// The units to ask for
+    #[arg(long, value_name = "UNITS", default_value_t = 1)]
+    cost: u64,
+
+    /// Output: text, or the JSON of the server
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// The listener for clients over HTTP
+    #[arg(long, value_name = "URL", env = "TIDEGATE_URL", default_value = "http://127.0.0.1:8080", value_parser = server_url::parse)]
+    url: ServerUrl,
+
+    /// A file with a token of a client; or TIDEGATE_TOKEN, the token itself
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file())]
+    token_file: Option<PathBuf>,
+
+    /// Authorities of an https:// server in place of the system's, PEM
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_ROOTS", value_parser = file())]
+    tls_roots: Option<PathBuf>,
+}
+
+/// Prints the answer of `POST /v1/peek`.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let listener = Listener {
+        connection: Connection::new(&args.url, args.tls_roots.as_deref())?,
+        token: token(args.token_file.as_deref(), "TIDEGATE_TOKEN")?,
+        kind: "the HTTP listener",
+        flag: "--url URL or TIDEGATE_URL",
+        variable: "TIDEGATE_TOKEN",
+    };
+    let body = entries::body(&args.domain, &args.entries, Some(args.cost));
+    let answer = run_client(listener.ask(Method::POST, "/v1/peek", &body))?;
+    match args.format {
+        Format::Json => stdout::print(&format!("{}\n", answer.text))?,
+        Format::Text => stdout::print(&text(&answer.json))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for the decision, and one for each rule in shadow mode.
+fn text(answer: &Value) -> String {
+    let mut text = decision(answer);
+    for name in ["degraded", "overflow", "overloaded"] {
+        if answer.get(name).and_then(Value::as_bool) == Some(true) {
+            text.push_str(&format!("; {name}"));
+        }
+    }
+    text.push('\n');
+    for shadow in answer.get("shadow").and_then(Value::as_array).into_iter().flatten() {
+        text.push_str(&format!("shadow: {}\n", decision(shadow)));
+    }
+    text
+}
+
+fn decision(answer: &Value) -> String {
+    let number = |name: &str| answer.get(name).and_then(Value::as_u64);
+    let is = |name: &str| answer.get(name).and_then(Value::as_bool) == Some(true);
+    let allowed = if is("allowed") { "allowed" } else { "refused" };
+    let rule = answer.get("rule").and_then(Value::as_str);
+    let (Some(rule), Some(limit), Some(remaining)) = (rule, number("limit"), number("remaining"))
+    else {
+        let why =
+            if is("allowed") { "no rule with a limit matches" } else { "no rule has decided" };
+        return format!("{allowed}: {why}");
+    };
+    let then = match number("retry_after_us") {
+        _ if is("allowed") => {
+            number("delay_us").filter(|us| *us > 0).map(|us| format!(", after {}", seconds(us)))
+        }
+        Some(us) => Some(format!(", fits in {}", seconds(us))),
+        None => Some(", never fits".to_owned()),
+    };
+    let idle = number("reset_after_us").map(|us| format!(", idle in {}", seconds(us)));
+    let (then, idle) = (then.unwrap_or_default(), idle.unwrap_or_default());
+    format!("{allowed}: rule {rule}, {remaining} of {limit} remaining{then}{idle}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_kind_of_answer_is_a_line() {
+        let mut answer = json!({
+            "allowed": true, "rule": "r", "limit": 5, "remaining": 4, "retry_after_us": 0,
+            "reset_after_us": 1_500_000, "delay_us": 0,
+        });
+        assert_eq!(text(&answer), "allowed: rule r, 4 of 5 remaining, idle in 1.5 s\n");
+        answer["delay_us"] = json!(250_000);
+        assert_eq!(
+            text(&answer),
+            "allowed: rule r, 4 of 5 remaining, after 0.25 s, idle in 1.5 s\n"
+        );
+        answer["allowed"] = json!(false);
+        answer["retry_after_us"] = json!(999_001);
+        answer["degraded"] = json!(true);
+        let refused = "refused: rule r, 4 of 5 remaining, fits in 1 s, idle in 1.5 s; degraded\n";
+        assert_eq!(text(&answer), refused);
+        answer["retry_after_us"] = Value::Null;
+        assert!(text(&answer).contains("never fits"));
+        let unlimited = json!({"allowed": true, "rule": null, "shadow": [answer]});
+        let lines = text(&unlimited);
+        assert!(
+            lines.starts_with("allowed: no rule with a limit matches\nshadow: refused: rule r"),
+            "{lines}"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! `tidegate reset`: what was used is forgotten, for one descriptor.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::entries::{self, Entry};
+use super::{Admin, Format, run as run_client};
+use crate::failure::Failure;
+use crate::{printable, stdout};
+
+/// Make the limiters of a descriptor idle at a running server
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:  tidegate reset user=ada --yes",
+    after_long_help = "All limiters are reset that a request with these entries would ask, including those that it shares with
+others, such as one limiter for all. On a terminal the command asks before; elsewhere it needs --yes.
+
+Examples:
+  tidegate reset user=ada
+  tidegate reset ip=203.0.113.7 path=/login --domain web --yes"
+)]
+pub(crate) struct Args {
+    /// The entries of the descriptor, as NAME=VALUE
+    #[arg(value_name = "NAME=VALUE", value_parser = entries::parse)]
+    entries: Vec<Entry>,
+
+    /// The domain of the rules
+    #[arg(long, default_value = "default")]
+    domain: String,
+
+    /// Do not ask before
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Output: text, or the JSON of the server
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    #[command(flatten)]
+    admin: Admin,
+}
+
+/// Sends `POST /v1/reset`, if the person agrees.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let listener = args.admin.listener()?;
+    if !args.yes && !agrees(args)? {
+        return Err(Failure::new("nothing was reset"));
+    }
+    let body = entries::body(&args.domain, &args.entries, None);
+    let answer = run_client(listener.ask(Method::POST, "/v1/reset", &body))?;
+    match args.format {
+        Format::Json => stdout::print(&format!("{}\n", answer.text))?,
+        Format::Text => {
+            let reset = answer.json.get("reset").and_then(Value::as_u64).unwrap_or_default();
+            let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
+            stdout::print(&format!("{reset} {limiters} reset\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the person at the terminal.
+fn agrees(args: &Args) -> Result<bool, Failure> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failure::configuration(
+            "tidegate: nobody is there to be asked: expected a terminal, or --yes",
+        ));
+    }
+    let (entries, Args { domain, admin, .. }) = (entries::shown(&args.entries), args);
+    let question = format!(
+        "Reset all limiters of {entries} in domain {domain} at {}, also those that others share? [y/N] ",
+        admin.admin
+    );
+    let mut stderr = std::io::stderr();
+    let asked = write!(stderr, "{}", printable::text(&question)).and_then(|()| stderr.flush());
+    let mut line = String::new();
+    let read = asked.and_then(|()| stdin.lock().read_line(&mut line));
+    read.map_err(|error| Failure::new(format!("the terminal can not be read: {error}")))?;
+    Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
+}

@@ -1,0 +1,59 @@
+//! `tidegate rules`: the policy that a running server has in force.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::{Admin, Format, in_force, run as run_client};
+use crate::failure::Failure;
+use crate::{banner, policy, stdout};
+
+/// Show the rules that a running server has in force
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:  tidegate rules --admin http://10.0.0.7:8082",
+    after_long_help = "The table is that of `tidegate serve`. `on_store_error` is in the JSON alone.
+
+Examples:
+  tidegate rules
+  tidegate rules --format json | jq .rules"
+)]
+pub(crate) struct Args {
+    /// Output: a table, or the JSON of the server
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    #[command(flatten)]
+    admin: Admin,
+}
+
+/// Prints the answer of `GET /v1/rules`.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let listener = args.admin.listener()?;
+    let answer = run_client(listener.ask(Method::GET, "/v1/rules", ""))?;
+    match args.format {
+        Format::Json => stdout::print(&format!("{}\n", answer.text))?,
+        Format::Text => {
+            let in_force = in_force::policy(&answer.json)?;
+            let count = policy::count(&in_force);
+            let (table, reloads) =
+                (banner::table(&in_force, stdout::width()), reloads(&answer.json));
+            stdout::print(&format!("{count} in force{reloads}\n\n{table}\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How often another configuration was tried, if it was, and the error of the last attempt.
+fn reloads(answer: &Value) -> String {
+    let Some(reloads) = answer.get("reloads") else { return String::new() };
+    let number = |name: &str| reloads.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (succeeded, failed) = (number("succeeded"), number("failed"));
+    if succeeded + failed == 0 {
+        return String::new();
+    }
+    let error = reloads.get("error").and_then(Value::as_str);
+    let error = error.map(|error| format!("\nthe last one failed: {error}")).unwrap_or_default();
+    format!("; changed {succeeded} times since the start, and {failed} attempts failed{error}")
+}

@@ -1,0 +1,223 @@
+//! `tidegate top`: the rates of all rules, and the keys that are refused most and ask most.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use hyper::Method;
+use serde_json::Value;
+use tidegate::{Clock, SystemClock, Timestamp};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+use super::rates::{self, Decisions, Rate};
+use super::screen::Screen;
+use super::{Admin, Format, Listener, run as run_client};
+use crate::failure::Failure;
+use crate::stdout;
+
+/// The time between two readings.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Show the rates of a running server's rules, and their top keys
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "On a terminal the view is live; q or Ctrl-C ends it.",
+    after_long_help = "On a terminal the view is refreshed each second until q or Ctrl-C; in a file or a pipe it is printed once,
+after a second. Rates are decisions a second; in shadow mode `refused` is what would have been. Counts of
+keys are of one to two minutes, estimated from a sample.
+
+Examples:
+  tidegate top
+  tidegate top --rule login -n 5 | cat
+  tidegate top --format json | jq .keys"
+)]
+pub(crate) struct Args {
+    /// Only the keys of this rule
+    #[arg(long, value_name = "NAME", value_parser = rule)]
+    rule: Option<String>,
+
+    /// The number of keys, 1 to 1000
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    number: u16,
+
+    /// Output: tables, or the JSON of GET /v1/top, once
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    #[command(flatten)]
+    admin: Admin,
+}
+
+fn rule(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match !text.is_empty() && text.chars().all(is_name) {
+        true => Ok(text.to_owned()),
+        false => Err("expected the name of a rule: a-z, 0-9, `.`, `_` and `-`".to_owned()),
+    }
+}
+
+/// Shows the view until the person ends it, or prints it once.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let listener = args.admin.listener()?;
+    run_client(async {
+        if args.format == Format::Json {
+            let answer = listener.ask(Method::GET, &path(args, "refused"), "").await?;
+            return stdout::print(&format!("{}\n", answer.text));
+        }
+        let mut reading = Reading::of(&listener).await?;
+        match Screen::begin()? {
+            Some(screen) => live(args, &listener, reading, &screen).await,
+            None => {
+                sleep(PAUSE).await;
+                stdout::print(&view(args, &listener, &mut reading).await?)
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn live(
+    args: &Args,
+    listener: &Listener,
+    mut reading: Reading,
+    screen: &Screen,
+) -> Result<(), Failure> {
+    let unusable = |error| Failure::new(format!("signals can not be received: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
+    let quit = screen.quit();
+    let shows = async {
+        loop {
+            // A server that is restarted comes back.
+            let shown = view(args, listener, &mut reading).await;
+            screen.show(&shown.unwrap_or_else(|failure| failure.message().to_owned()))?;
+            sleep(PAUSE).await;
+        }
+    };
+    tokio::select! {
+        failed = shows => failed,
+        () = quit => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// The decisions of all rules at one time.
+struct Reading {
+    at: Timestamp,
+    rules: Vec<Decisions>,
+}
+
+impl Reading {
+    async fn of(listener: &Listener) -> Result<Self, Failure> {
+        let rules = rates::read(&listener.ask_text("/metrics").await?);
+        Ok(Self { at: SystemClock::new().now(), rules })
+    }
+}
+
+/// Reads again, and returns the tables; `before` becomes the new reading.
+async fn view(args: &Args, listener: &Listener, before: &mut Reading) -> Result<String, Failure> {
+    let after = Reading::of(listener).await?;
+    let us = after.at.as_micros().saturating_sub(before.at.as_micros());
+    let rates = rates::between(&before.rules, after.rules.clone(), us.max(1) as f64 / 1e6);
+    *before = after;
+    let policy = listener.ask(Method::GET, "/v1/rules", "").await?;
+    let mut text = format!("{}\n\n{}", listener.connection.url(), of_rules(&rates, &policy.json));
+    for (by, title) in [("refused", "Refused most"), ("requests", "Asking most")] {
+        let keys = match listener.ask(Method::GET, &path(args, by), "").await {
+            Ok(answer) => of_keys(title, &answer.json, before.at),
+            Err(failure) => format!("{title}: {}\n", failure.message()),
+        };
+        text.push_str(&format!("\n{keys}"));
+    }
+    Ok(text)
+}
+
+fn path(args: &Args, by: &str) -> String {
+    let rule = args.rule.as_ref().map(|rule| format!("&rule={rule}")).unwrap_or_default();
+    format!("/v1/top?by={by}&n={}{rule}", args.number)
+}
+
+fn of_rules(rates: &[Rate], policy: &Value) -> String {
+    let mode = |of: &Decisions| {
+        let rules = policy.get("rules").and_then(Value::as_array).into_iter().flatten();
+        let is_it = |rule: &&Value| rule["domain"] == *of.domain && rule["name"] == *of.rule;
+        let mode = rules.filter(is_it).find_map(|rule| rule["mode"].as_str());
+        mode.unwrap_or_default().to_owned()
+    };
+    let rows = rates.iter().map(|Rate { total, all, refused }| {
+        let (decided, denied) = (total.all.to_string(), total.refused.to_string());
+        let (domain, rule) = (total.domain.clone(), total.rule.clone());
+        vec![
+            domain,
+            rule,
+            mode(total),
+            format!("{all:.0}"),
+            format!("{refused:.0}"),
+            decided,
+            denied,
+        ]
+    });
+    let headings = ["DOMAIN", "RULE", "MODE", "ASKED/S", "REFUSED/S", "ASKED", "REFUSED"];
+    table(&headings, rows, 3..7)
+}
+
+fn of_keys(title: &str, answer: &Value, now: Timestamp) -> String {
+    let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let one_in = number(answer, "sampled_one_in").max(1);
+    let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
+    let keys = answer.get("keys").and_then(Value::as_array);
+    let rows = keys.into_iter().flatten().map(|one| {
+        let text =
+            |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let about = format!("~{}", number(one, "count") * one_in);
+        let error = match number(one, "error") * one_in {
+            0 => "-".to_owned(),
+            error => format!("{error}"),
+        };
+        vec![about, error, text("domain"), text("rule"), key(one.get("key"))]
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return format!("{title}: nobody\n");
+    }
+    let headings = ["COUNT", "TOO MANY BY", "DOMAIN", "RULE", "KEY"];
+    format!(
+        "{title} in {seconds} s, of 1 in {one_in}:\n{}",
+        table(&headings, rows.into_iter(), 0..2)
+    )
+}
+
+/// The entries of a key, or its fingerprint.
+fn key(key: Option<&Value>) -> String {
+    match key {
+        Some(Value::Object(entries)) => {
+            let entries = entries
+                .iter()
+                .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
+            entries.collect::<Vec<_>>().join(", ")
+        }
+        Some(Value::String(fingerprint)) => format!("#{fingerprint}"),
+        _ => String::new(),
+    }
+}
+
+/// A line for each row; columns of numbers are aligned at their ends.
+fn table(
+    headings: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    numbers: std::ops::Range<usize>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(headings);
+    rows.for_each(|row| {
+        table.add_row(row);
+    });
+    for column in numbers {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}

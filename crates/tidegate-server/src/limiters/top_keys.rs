@@ -1,0 +1,252 @@
+//! The keys that were refused most and asked most, of a sample of the decisions of the last minute or two.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Serialize, Serializer};
+use tidegate::{Answer, Clock, Descriptor, Matched, Observer, Request, SystemClock, Timestamp};
+
+use super::space_saving::{Counter, SpaceSaving};
+use crate::ordered_map::OrderedMap;
+
+/// One in so many decisions is looked at, on average.
+pub(crate) const ONE_IN: u32 = 16;
+/// The length of a period, in microseconds; the counts are those of this period and the one before.
+const PERIOD_US: u64 = 60_000_000;
+/// The longest text of a value that is kept, in characters.
+const VALUE_CHARS: usize = 120;
+
+/// What keys are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum By {
+    /// Denied by the rule, also in shadow mode.
+    Refused,
+    /// Decided by the rule.
+    Requests,
+}
+
+/// An observer that counts the keys of rules that have a `key`. It never waits: a decision that would have to is not
+/// in the sample.
+#[derive(Debug)]
+pub(crate) struct TopKeys {
+    hasher: RandomState,
+    clock: SystemClock,
+    periods: Mutex<Periods>,
+}
+
+#[derive(Debug)]
+struct Periods {
+    began: Timestamp,
+    before_began: Timestamp,
+    current: Counts,
+    before: Counts,
+}
+
+#[derive(Debug)]
+struct Counts {
+    refused: SpaceSaving<Label>,
+    requests: SpaceSaving<Label>,
+}
+
+/// Who is counted.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Label {
+    domain: String,
+    pub(crate) rule: String,
+    key: Key,
+}
+
+/// The entries of a key, or its fingerprint if the rule hides its keys.
+#[derive(Clone, Debug)]
+enum Key {
+    Entries(Vec<(String, String)>),
+    Hidden(u64),
+}
+
+/// A key with its count in the sample.
+#[derive(Debug, Serialize)]
+pub(crate) struct Top {
+    #[serde(flatten)]
+    pub(crate) label: Label,
+    /// Never too low.
+    count: u64,
+    /// Too high by at most this.
+    error: u64,
+}
+
+impl TopKeys {
+    /// Counts so many keys at a time, of each kind and in each period.
+    pub(super) fn new(capacity: usize) -> Self {
+        let clock = SystemClock::new();
+        let counts =
+            || Counts { refused: SpaceSaving::new(capacity), requests: SpaceSaving::new(capacity) };
+        let now = clock.now();
+        let (current, before) = (counts(), counts());
+        let periods = Periods { began: now, before_began: now, current, before };
+        Self { hasher: RandomState::new(), clock, periods: Mutex::new(periods) }
+    }
+
+    /// The first `n` keys that `is_wanted`, by count, and since when they are counted.
+    pub(crate) fn top(
+        &self,
+        by: By,
+        n: usize,
+        is_wanted: impl Fn(&Label) -> bool,
+    ) -> (Timestamp, Vec<Top>) {
+        let mut periods = self.periods.lock().unwrap_or_else(PoisonError::into_inner);
+        periods.turn(self.clock.now());
+        let (current, before) = (periods.current.by(by), periods.before.by(by));
+        let only_before = before.counters().filter(|counter| current.get(counter.key).is_none());
+        let mut all: Vec<_> = current.counters().chain(only_before).collect();
+        all.retain(|counter| is_wanted(&counter.label));
+        let sums = |counter: &Counter<Label>| {
+            let of = |one: &SpaceSaving<Label>| {
+                let missing = (one.least(), one.least());
+                one.get(counter.key).map_or(missing, |counter| (counter.count, counter.error))
+            };
+            let (now, then) = (of(current), of(before));
+            (now.0 + then.0, now.1 + then.1)
+        };
+        let mut all: Vec<_> = all.into_iter().map(|counter| (sums(counter), counter)).collect();
+        all.sort_by_key(|((count, error), _)| (Reverse(count - error), Reverse(*count)));
+        all.truncate(n);
+        let top = |((count, error), counter): ((u64, u64), &Counter<Label>)| Top {
+            label: counter.label.clone(),
+            count,
+            error,
+        };
+        (periods.before_began, all.into_iter().map(top).collect())
+    }
+
+    #[cold]
+    fn sample(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        let Ok(mut periods) = self.periods.try_lock() else { return };
+        periods.turn(self.clock.now());
+        for matched in answer.enforced().chain(answer.shadow()) {
+            let spec = matched.rule().spec();
+            let met = request.descriptors().iter().enumerate();
+            let descriptor =
+                met.filter(|(number, _)| matched.is_met_by(*number)).map(|(_, one)| one).next();
+            let Some(descriptor) = descriptor.filter(|_| !spec.key.is_empty()) else { continue };
+            let mut hasher = self.hasher.build_hasher();
+            (&spec.domain, &spec.name).hash(&mut hasher);
+            spec.key.iter().for_each(|name| descriptor.value(name).hash(&mut hasher));
+            let key = hasher.finish();
+            let counts = &mut periods.current;
+            let write = |label: &mut Label| label.write(key, &matched, descriptor);
+            counts.requests.add(key, write);
+            if !matched.decision().is_allowed() && !matched.is_report() {
+                counts.refused.add(key, write);
+            }
+        }
+    }
+}
+
+impl Observer for TopKeys {
+    fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        if is_next() && !answer.is_repeated() {
+            self.sample(request, answer);
+        }
+    }
+}
+
+/// Whether this decision is in the sample. The gaps are random, so that no client can ask between them.
+#[inline]
+fn is_next() -> bool {
+    thread_local! {
+        /// The decisions until the next one in the sample, and the state of a xorshift generator.
+        static GAP: Cell<(u32, u32)> = const { Cell::new((1, 0)) };
+    }
+    let (gap, state) = GAP.get();
+    if gap > 1 {
+        GAP.set((gap - 1, state));
+        return false;
+    }
+    GAP.set(next_gap(state));
+    true
+}
+
+#[cold]
+fn next_gap(state: u32) -> (u32, u32) {
+    let mut state = if state == 0 { RandomState::new().hash_one(0) as u32 | 1 } else { state };
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    // From 1 to 31, and so 16 on average.
+    ((state >> 8) % (2 * ONE_IN - 1) + 1, state)
+}
+
+impl Periods {
+    /// Begins another period if this one is over.
+    fn turn(&mut self, now: Timestamp) {
+        let passed = now.as_micros().saturating_sub(self.began.as_micros());
+        if passed < PERIOD_US {
+            return;
+        }
+        std::mem::swap(&mut self.current, &mut self.before);
+        self.current.clear();
+        self.before_began = self.began;
+        if passed >= 2 * PERIOD_US {
+            self.before.clear();
+            self.before_began = now;
+        }
+        self.began = now;
+    }
+}
+
+impl Counts {
+    const fn by(&self, by: By) -> &SpaceSaving<Label> {
+        match by {
+            By::Refused => &self.refused,
+            By::Requests => &self.requests,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.refused.clear();
+        self.requests.clear();
+    }
+}
+
+impl Label {
+    /// Becomes that of another key, in the memory that it has.
+    fn write(&mut self, fingerprint: u64, matched: &Matched<'_>, descriptor: &Descriptor<'_>) {
+        let spec = matched.rule().spec();
+        spec.domain.clone_into(&mut self.domain);
+        spec.name.clone_into(&mut self.rule);
+        if spec.hide_keys {
+            self.key = Key::Hidden(fingerprint);
+            return;
+        }
+        if let Key::Hidden(_) = self.key {
+            self.key = Key::default();
+        }
+        let Key::Entries(entries) = &mut self.key else { return };
+        entries.resize_with(spec.key.len(), Default::default);
+        for ((name, value), of_key) in entries.iter_mut().zip(&spec.key) {
+            of_key.clone_into(name);
+            let given = descriptor.value(of_key).unwrap_or_default();
+            let cut = given.char_indices().nth(VALUE_CHARS).map(|(end, _)| end);
+            cut.and_then(|end| given.get(..end)).unwrap_or(given).clone_into(value);
+            value.extend(cut.map(|_| '…'));
+        }
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::Entries(Vec::new())
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Entries(entries) => OrderedMap(entries).serialize(to),
+            Self::Hidden(fingerprint) => to.collect_str(&format_args!("{fingerprint:016x}")),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Commands against a running server: `rules`, `peek`, `reset` and `top`.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::certificates::Certificates;
+use crate::client::Client;
+use crate::process::{BINARY, Server};
+
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+when = { plan = "free" }
+key = ["user"]
+algorithm = "fixed_window"
+rate = "2/1h"
+on_excess = { wait = "2s", max_waiters = 7 }
+
+[[rule.override]]
+match = { user = "vip" }
+limit = 100
+
+[[rule]]
+name = "all"
+domain = "open"
+algorithm = "token_bucket"
+limit = -1
+mode = "shadow"
+"#;
+
+const ADA: [&str; 2] = ["plan=free", "user=ada"];
+
+/// Runs a command; the variables of the machine do not disturb it.
+fn run(args: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(BINARY);
+    command.args(args).stdin(Stdio::null()).envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+/// The output of a command that succeeds.
+fn printed(args: &[&str]) -> String {
+    let output = run(args, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The message of a command that fails with this exit code.
+fn refused(args: &[&str], code: i32) -> String {
+    let output = run(args, &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(code), &b""[..]), "{said}");
+    assert!(said.starts_with("tidegate: ") || said.starts_with("error: "), "{said}");
+    said
+}
+
+#[test]
+fn the_rules_of_a_server_are_the_table_that_it_printed_at_its_start() {
+    let server = Server::with_rules(RULES);
+    let admin = format!("http://{}", server.admin);
+    let shown = printed(&["rules", "--admin", &admin]);
+    assert!(shown.starts_with("2 rules in force\n\n"), "{shown}");
+    let table: Vec<_> = shown.lines().skip(2).collect();
+    assert_eq!(table.len(), 3, "{shown}");
+    for row in table {
+        assert!(server.printed.contains(row), "{row} is not in\n{}", server.printed);
+    }
+    let json: Value =
+        serde_json::from_str(&printed(&["rules", "--admin", &admin, "--format", "json"])).unwrap();
+    assert_eq!(json["rules"][0]["name"], "per-user");
+}
+
+#[tokio::test]
+async fn a_peek_takes_nothing_and_a_reset_forgets_what_was_used() {
+    let server = Server::with_rules(RULES);
+    let (url, admin) = (format!("http://{}", server.http), format!("http://{}", server.admin));
+    let peek = |more: &[&str]| {
+        let args = [&["peek"], &ADA[..], &["--url", &url], more].concat();
+        printed(&args)
+    };
+    for _ in 0..3 {
+        assert!(peek(&[]).starts_with("allowed: rule per-user, 2 of 2 remaining"), "{}", peek(&[]));
+    }
+    assert!(peek(&["--cost", "3"]).contains(", never fits"));
+    assert_eq!(peek(&["--domain", "nowhere"]), "allowed: no rule with a limit matches\n");
+    let used = r#"{"descriptor": {"plan": "free", "user": "ada"}, "cost": 2}"#;
+    assert_eq!(Client::new(server.http).check(used).await.status, 200);
+    assert!(peek(&[]).starts_with("refused: rule per-user, 0 of 2 remaining, fits in "));
+    let json: Value = serde_json::from_str(&peek(&["--format", "json"])).unwrap();
+    assert_eq!((&json["allowed"], &json["remaining"]), (&false.into(), &0.into()));
+
+    let reset = [&["reset"], &ADA[..], &["--admin", &admin]].concat();
+    let said = refused(&reset, 2);
+    assert!(said.contains("expected a terminal, or --yes"), "{said}");
+    assert!(peek(&[]).starts_with("refused"), "nothing was reset");
+    assert_eq!(printed(&[&reset[..], &["--yes"]].concat()), "1 limiter was reset\n");
+    assert!(peek(&[]).starts_with("allowed: rule per-user, 2 of 2 remaining"));
+    let none = printed(&["reset", "user=ada", "--admin", &admin, "--yes", "--format", "json"]);
+    assert_eq!(none, "{\"reset\":0}\n");
+}
+
+#[test]
+fn what_is_there_in_place_of_the_admin_listener_is_named() {
+    let server = Server::with_rules(RULES);
+    let of = |at: &str| ["rules", "--admin", at].map(str::to_owned);
+    let asked = |at: &str, code| {
+        let args = of(at);
+        refused(&args.each_ref().map(String::as_str), code)
+    };
+    // The port is free again as soon as it is known.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let said = asked(&format!("http://{nobody}"), 1);
+    assert!(said.contains("nobody answers at http://") && said.contains("--admin URL"), "{said}");
+    let said = asked(&format!("http://{}", server.http), 1);
+    assert!(said.contains("404") && said.contains("expected the admin listener of"), "{said}");
+    let said = asked(&format!("http://{}", server.resp), 1);
+    assert!(
+        said.contains("does not speak HTTP") || said.contains("without an answer in HTTP"),
+        "{said}"
+    );
+    let said = asked(&format!("https://{}", server.admin), 1);
+    assert!(said.contains("can not be trusted"), "{said}");
+    let stranger = answers("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
+    let said = asked(&stranger, 1);
+    assert!(said.contains("200 OK, and is not Tidegate"), "{said}");
+    for (url, expected) in
+        [("127.0.0.1:8082", "the scheme is missing"), ("http://a/b", "it has a path")]
+    {
+        assert!(asked(url, 2).contains(expected));
+    }
+    let output = run(&["rules"], &[("TIDEGATE_ADMIN_URL", "")]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("unset TIDEGATE_ADMIN_URL"));
+}
+
+/// A server of one connection that always answers the same.
+fn answers(text: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        // A connection that is closed with something unread is reset.
+        assert!(client.read(&mut [0; 4_096]).unwrap() > 0);
+        client.write_all(text.as_bytes()).unwrap();
+    });
+    format!("http://{at}")
+}
+
+#[test]
+fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_file() {
+    let files = Certificates::new();
+    let tokens = files.with("tokens", "\nfirst-token\nsecond-token\n");
+    let server = Server::with_arguments(&["--admin-token-file", &tokens]);
+    let admin = format!("http://{}", server.admin);
+    let rules = ["rules", "--admin", &admin];
+    let said = refused(&rules, 1);
+    assert!(
+        said.contains("401") && said.contains("--token-file or TIDEGATE_ADMIN_TOKEN"),
+        "{said}"
+    );
+    assert!(printed(&[&rules[..], &["--token-file", &tokens]].concat()).contains("in force"));
+    let output = run(&rules, &[("TIDEGATE_ADMIN_TOKEN", "second-token")]);
+    assert_eq!(output.status.code(), Some(0));
+    let output = run(&rules, &[("TIDEGATE_ADMIN_TOKEN", "third-token")]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("is not known here") && !said.contains("third"), "{said}");
+    let empty = files.with("empty", "\n");
+    assert!(refused(&[&rules[..], &["--token-file", &empty]].concat(), 2).contains("has no token"));
+
+    let arguments =
+        ["--tls-cert", &files.path("server.pem"), "--tls-key", &files.path("server.key")];
+    let server = Server::with_arguments(&arguments);
+    let admin = format!("https://{}", server.admin);
+    let trusted = ["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")];
+    assert!(printed(&trusted).contains("in force"));
+    assert!(refused(&["rules", "--admin", &admin], 1).contains("can not be trusted"));
+}
+
+#[tokio::test]
+async fn top_is_printed_once_where_there_is_no_terminal() {
+    let server = Server::with_rules(RULES);
+    let body = r#"{"descriptor": {"plan": "free", "user": "eve\u001b[2J"}}"#;
+    let batch = format!("[{}]", vec![body; 1_000].join(","));
+    assert_eq!(Client::new(server.http).check(&batch).await.status, 200);
+    let admin = format!("http://{}", server.admin);
+    let shown = printed(&["top", "--admin", &admin]);
+    assert!(shown.starts_with(&format!("{admin}\n\n DOMAIN")), "{shown}");
+    let row = shown.lines().find(|line| line.contains("per-user")).unwrap();
+    let row: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(row, ["default", "per-user", "enforce", "0", "0", "1000", "998"]);
+    assert!(shown.contains("user=eve") && !shown.contains('\u{1b}'), "{shown}");
+    let json =
+        printed(&["top", "--admin", &admin, "--rule", "per-user", "-n", "1", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["keys"][0]["rule"], "per-user");
+    assert!(
+        refused(&["top", "--admin", &admin, "--rule", "a&b"], 2).contains("the name of a rule")
+    );
+    let server = Server::with_arguments(&["--top-keys", "0"]);
+    let shown = printed(&["top", "--admin", &format!("http://{}", server.admin)]);
+    assert!(
+        shown.contains("Refused most: http://") && shown.contains("`top_keys` of `[server]` is 0"),
+        "{shown}"
+    );
+}
