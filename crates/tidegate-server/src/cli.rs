@@ -51,7 +51,7 @@ of `diff` 0 the same, 1 different, 2 neither could be said.";
 
 /// A rate limiter whose every algorithm has a bound that is proven and kept.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, after_help = "`tidegate COMMAND -h` is one screen; --help has examples.", after_long_help = EXAMPLES)]
+#[command(name = "tidegate", version, after_long_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
