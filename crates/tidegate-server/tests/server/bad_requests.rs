@@ -232,7 +232,7 @@ async fn an_unknown_path_is_404_and_told_what_there_is() {
     let detail = Client::new(server.admin).check_path("/").await;
     assert!(
         detail.ends_with(
-            "expected one of /v1/peek, /v1/settle, /v1/refund, /v1/reset, /v1/rules, /metrics, /healthz"
+            "expected one of /v1/peek, /v1/settle, /v1/refund, /v1/reset, /v1/rules, /metrics, /v1/top, /healthz"
         ),
         "{detail}"
     );
