@@ -68,10 +68,12 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
     let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
+    let near = rule.near.map(|near| format!("near {near}"));
     let hidden = rule.hide_keys.then(|| "hide_keys".to_owned());
     let exact = rule.exact.then(|| "match exact".to_owned());
     let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
-    let all = [exact, overrides, own, waits, reported, dedupe, full, away, tag, across, hidden];
+    let all =
+        [exact, overrides, own, waits, reported, dedupe, full, away, tag, across, near, hidden];
     all.into_iter().flatten().collect()
 }
 
@@ -126,6 +128,7 @@ mod tests {
             on_full = "refuse"
             hash_tag = "user"
             across_slots = true
+            near = 0.8
             hide_keys = true
             on_store_error = "closed"
             [[rule.override]]
@@ -141,6 +144,7 @@ mod tests {
             "on_full refuse",
             "hash_tag user",
             "across_slots",
+            "near 0.8",
             "hide_keys",
         ];
         assert_eq!(options_of(more), all, "without a store nothing is done while it is away");
