@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tidegate_core::{MAX_WINDOW, Rule, RuleErrors, is_whole};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
-use super::rule::{Checked, Override, Overrides, Pattern, PolicyRule};
+use super::rule::{Checked, Override, Overrides, PolicyRule};
 use super::spec::{
     DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec, Usage,
 };
@@ -55,11 +55,10 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_excess(&spec, mistakes);
     check_usage(&spec, mistakes);
     check_entries(&spec, mistakes);
-    let when = patterns(&spec, mistakes);
     let read = spec.unread.clone().map_or_else(|| Rule::new(spec.spec), |errors| Err(*errors));
     let base = mistakes.values(Place::Rule, read);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
-    Some(PolicyRule::new(Checked { when, base: base?, overrides, spec }))
+    Some(PolicyRule::new(Checked { base: base?, overrides, spec }))
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
@@ -118,17 +117,10 @@ fn check_entries(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     };
     once(&mut spec.when.iter().map(|(name, _)| name));
     once(&mut spec.key.iter());
-}
-
-fn patterns(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<(String, Pattern)> {
-    let mut patterns = Vec::with_capacity(spec.when.len());
-    for (name, value) in &spec.when {
-        match Pattern::parse(value) {
-            Some(pattern) => patterns.push((name.clone(), pattern)),
-            None => mistakes.add(Place::Rule, Problem::StarInside(value.clone())),
-        }
+    let has_star_inside = |text: &str| text.strip_suffix('*').unwrap_or(text).contains('*');
+    for (_, value) in spec.when.iter().filter(|(_, value)| has_star_inside(value)) {
+        mistakes.add(Place::Rule, Problem::StarInside(value.clone()));
     }
-    patterns
 }
 
 fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Override> {

@@ -9,37 +9,34 @@ use super::spec::{Mode, RuleSpec};
 use crate::request::Descriptor;
 
 /// A value that a `when` entry must have: a whole text, or a prefix written with a `*` at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pattern {
-    Whole(String),
-    Prefix(String),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pattern<'a> {
+    Whole(&'a str),
+    Prefix(&'a str),
 }
 
-impl Pattern {
-    /// The pattern of a text; `None` when a `*` stands anywhere but at its end.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (body, prefix) = match text.strip_suffix('*') {
-            Some(body) => (body, true),
-            None => (text, false),
-        };
-        let pattern = if prefix { Self::Prefix } else { Self::Whole };
-        (!body.contains('*')).then(|| pattern(body.to_owned()))
+impl<'a> Pattern<'a> {
+    /// The pattern of a text whose only `*`, if any, stands at its end.
+    #[inline]
+    fn of(text: &'a str) -> Self {
+        text.strip_suffix('*').map_or(Self::Whole(text), Self::Prefix)
     }
 
     /// Whether some value matches both.
-    fn agrees(&self, other: &Self) -> bool {
+    fn agrees(self, other: Self) -> bool {
         match (self, other) {
             (Self::Whole(whole), pattern) | (pattern, Self::Whole(whole)) => pattern.matches(whole),
             (Self::Prefix(one), Self::Prefix(other)) => {
-                one.starts_with(other.as_str()) || other.starts_with(one.as_str())
+                one.starts_with(other) || other.starts_with(one)
             }
         }
     }
 
-    fn matches(&self, value: &str) -> bool {
+    #[inline]
+    fn matches(self, value: &str) -> bool {
         match self {
             Self::Whole(whole) => value == whole,
-            Self::Prefix(prefix) => value.starts_with(prefix.as_str()),
+            Self::Prefix(prefix) => value.starts_with(prefix),
         }
     }
 }
@@ -104,11 +101,10 @@ pub struct PolicyRule {
     pub(super) token: Token,
 }
 
-/// A checked rule: its spec, and the values and patterns that were made from it.
+/// A checked rule: its spec, and the values that were made from it.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) spec: RuleSpec,
-    pub(super) when: Vec<(String, Pattern)>,
     pub(super) base: Rule,
     pub(super) overrides: Overrides,
 }
@@ -153,8 +149,7 @@ impl PolicyRule {
     #[cfg(feature = "tower")]
     pub(crate) fn of_values(name: &str, values: &Rule) -> Self {
         let spec = RuleSpec::new(name, *values.spec());
-        let (base, when, overrides) = (values.clone(), Vec::new(), Overrides::default());
-        let checked = Checked { spec, when, base, overrides };
+        let checked = Checked { spec, base: values.clone(), overrides: Overrides::default() };
         Self { checked: Arc::new(checked), token: Token::default() }
     }
 
@@ -211,41 +206,46 @@ impl PolicyRule {
         1 + self.checked.overrides.all.len()
     }
 
+    /// The entries of `when`, each with what its value must be.
+    #[inline]
+    fn when(&self) -> impl Iterator<Item = (&str, Pattern<'_>)> {
+        self.checked.spec.when.iter().map(|(name, value)| (name.as_str(), Pattern::of(value)))
+    }
+
     /// Whether a descriptor has all that the rule requires.
     pub(crate) fn matches(&self, descriptor: &Descriptor<'_>) -> bool {
         if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
         }
-        let has = |name: &str, pattern: Option<&Pattern>| {
+        let has = |name: &str, pattern: Option<Pattern<'_>>| {
             descriptor.entries().iter().any(|(entry, value)| {
                 *entry == name && pattern.is_none_or(|pattern| pattern.matches(value))
             })
         };
-        self.checked.when.iter().all(|(name, pattern)| has(name, Some(pattern)))
+        self.when().all(|(name, pattern)| has(name, Some(pattern)))
             && self.checked.spec.key.iter().all(|name| has(name, None))
     }
 
     /// Returns the entries that every matching descriptor has, each with its value where only one text matches.
     pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
-        let when = self.checked.when.iter().map(|(name, pattern)| match pattern {
-            Pattern::Whole(value) => (name.as_str(), Some(value.as_str())),
-            Pattern::Prefix(_) => (name.as_str(), None),
+        let when = self.when().map(|(name, pattern)| match pattern {
+            Pattern::Whole(value) => (name, Some(value)),
+            Pattern::Prefix(_) => (name, None),
         });
         when.chain(self.checked.spec.key.iter().map(|name| (name.as_str(), None)))
     }
 
     /// Whether every entry can have a value that both rules accept.
     pub(super) fn when_agrees(&self, other: &Self) -> bool {
-        self.checked.when.iter().all(|(name, pattern)| {
-            let theirs = other.checked.when.iter().filter(|(theirs, _)| theirs == name);
-            theirs.into_iter().all(|(_, theirs)| pattern.agrees(theirs))
+        self.when().all(|(name, pattern)| {
+            let mut theirs = other.when().filter(|(theirs, _)| *theirs == name);
+            theirs.all(|(_, theirs)| pattern.agrees(theirs))
         })
     }
 
     /// The entries that a descriptor must have: those of `when`, then those of `key` that `when` does not name.
     pub(super) fn entry_names(&self) -> Vec<&str> {
-        let when = self.checked.when.iter().map(|(name, _)| name.as_str());
-        let mut names: Vec<_> = when.collect();
+        let mut names: Vec<_> = self.when().map(|(name, _)| name).collect();
         for name in &self.checked.spec.key {
             if !names.contains(&name.as_str()) {
                 names.push(name);
@@ -256,9 +256,10 @@ impl PolicyRule {
 
     /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name.
     fn matches_exactly(&self, descriptor: &Descriptor<'_>) -> bool {
-        let when = self.checked.when.iter().map(|(name, pattern)| (name, Some(pattern)));
-        let named = |name: &String| self.checked.when.iter().any(|(when, _)| when == name);
-        let key = self.checked.spec.key.iter().filter(|name| !named(name)).map(|name| (name, None));
+        let when = self.when().map(|(name, pattern)| (name, Some(pattern)));
+        let named = |name: &str| self.when().any(|(when, _)| when == name);
+        let key = self.checked.spec.key.iter().map(String::as_str);
+        let key = key.filter(|name| !named(name)).map(|name| (name, None));
         let mut entries = descriptor.entries().iter();
         let all = when.chain(key).all(|(name, pattern)| {
             entries.next().is_some_and(|(entry, value)| {
