@@ -32,9 +32,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             }),
             Candidate::new("tidegate/Gate", rule, |rule| OfGate(Gate::new(policy(rule)))),
             Candidate::new("tidegate/Gate, RuleStatistics", rule, |rule| {
-                let policy = policy(rule);
-                let counted = Arc::new(RuleStatistics::new(&policy));
-                OfGate(Gate::new(policy).with_observer(counted))
+                OfGate(Gate::new(policy(rule)).with_observer(Arc::new(RuleStatistics::new())))
             }),
             Candidate::new("tidegate/Gate, no-op observer", rule, |rule| {
                 let nothing = |_: &Request<'_>, answer: &Answer<'_>| _ = black_box(answer.at());

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Answer, Gate, KeptOfRule, Mode, OnExcess, Policy, PolicyErrors, PolicyRule, Request,
-    RuleCounts, RuleSpec, SharedGate, SnapshotWritten, StoreError, StoreSettings,
+    Answer, Gate, KeptOfRule, Mode, OnExcess, Policy, PolicyErrors, PolicyRule, Request, RuleSpec,
+    RuleStatistics, SharedGate, SnapshotWritten, StoreError, StoreSettings,
 };
 
 use crate::counts::Counts;
@@ -45,7 +45,7 @@ pub(crate) struct Limiters {
     /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,
     /// What they decided, by rule.
-    rule_counts: Arc<RuleCounts>,
+    statistics: Arc<RuleStatistics>,
     /// What the listeners did that ask them.
     counts: Counts,
     reservations: Reservations,
@@ -88,19 +88,19 @@ impl Limiters {
             Some(store) => {
                 let lets_wait = lets_wait(&policy);
                 let events = Arc::new(Events::of(&store.url));
-                let rule_counts = Arc::new(RuleCounts::new());
-                let gate = shared(policy, store, &events)?.with_observer(rule_counts.clone());
-                Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, rule_counts))
+                let statistics = Arc::new(RuleStatistics::new());
+                let gate = shared(policy, store, &events)?.with_observer(statistics.clone());
+                Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, statistics))
             }
         }
     }
 
-    fn over(store: Store, lets_wait: bool, rule_counts: Arc<RuleCounts>) -> Self {
+    fn over(store: Store, lets_wait: bool, statistics: Arc<RuleStatistics>) -> Self {
         Self {
             store,
             lets_wait: lets_wait.into(),
             stop: None,
-            rule_counts,
+            statistics,
             counts: Counts::default(),
             reservations: Reservations::usual(),
             top_keys: None,
@@ -110,9 +110,9 @@ impl Limiters {
     /// The limiters of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
         let lets_wait = lets_wait(&gate.policy());
-        let rule_counts = Arc::new(RuleCounts::new());
-        let store = Store::Memory(Box::new(gate.with_observer(rule_counts.clone())));
-        Self::over(store, lets_wait, rule_counts)
+        let statistics = Arc::new(RuleStatistics::new());
+        let store = Store::Memory(Box::new(gate.with_observer(statistics.clone())));
+        Self::over(store, lets_wait, statistics)
     }
 
     /// Counts so many of the most frequent keys at a time; none if it is 0.
@@ -152,9 +152,9 @@ impl Limiters {
         }
     }
 
-    /// The decisions of each rule.
-    pub(crate) fn rule_counts(&self) -> &RuleCounts {
-        &self.rule_counts
+    /// What each rule decided.
+    pub(crate) fn statistics(&self) -> &RuleStatistics {
+        &self.statistics
     }
 
     /// The most frequent keys, if they are counted.

@@ -34,7 +34,7 @@
 //! | let requests above a limit wait in order | `acquire` and `acquire_blocking` of each of these |
 //! | pass work on at an even pace | [`Shaper`], [`ShapingQueue`] |
 //! | limit the work in flight | [`Concurrency`], [`KeyedConcurrency`] |
-//! | count what passed and failed, and how fast | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`], [`RuleCounts`] |
+//! | count what passed and failed, and how fast | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`] |
 //! | spread callers who come back | [`Jitter`] |
 //! | observe every decision | [`Observer`] |
 //! | decide in tests, or at a past time | [`ManualClock`]; any [`Timestamp`] is a clock |
@@ -139,7 +139,7 @@ pub use limiter::{Ban, ByKey, KeyedLimiter, Limiter, Reservation, Under};
 pub use observe::MetricsObserver;
 #[cfg(feature = "tracing")]
 pub use observe::TracingObserver;
-pub use observe::{Observer, OutcomeCounts, RuleCounts, RuleOutcome, RuleStatistics};
+pub use observe::{Observer, OutcomeCounts, RuleOutcome, RuleStatistics, StatisticsOfRule};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};

@@ -3,7 +3,7 @@
 mod by_rule;
 #[cfg(feature = "metrics")]
 mod metrics_observer;
-mod rule_counts;
+mod outcome_counts;
 mod rule_outcome;
 mod rule_statistics;
 #[cfg(feature = "tracing")]
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 #[cfg(feature = "metrics")]
 pub use metrics_observer::MetricsObserver;
-pub use rule_counts::{OutcomeCounts, RuleCounts};
+pub use outcome_counts::OutcomeCounts;
 pub use rule_outcome::RuleOutcome;
-pub use rule_statistics::RuleStatistics;
+pub use rule_statistics::{RuleStatistics, StatisticsOfRule};
 #[cfg(feature = "tracing")]
 pub use tracing_observer::TracingObserver;
 

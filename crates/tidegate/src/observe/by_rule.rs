@@ -16,7 +16,7 @@ pub(super) struct ByRule<T> {
     known: ArcSwap<Vec<Known<T>>>,
     /// Locked while rules are added.
     adding: Mutex<()>,
-    make: fn(&PolicyRule) -> T,
+    make: Box<dyn Fn(&PolicyRule) -> T + Send + Sync>,
 }
 
 struct Known<T> {
@@ -36,8 +36,8 @@ impl<T> Clone for Known<T> {
 
 impl<T> ByRule<T> {
     /// Creates it without rules; `make` is called when a rule is first seen.
-    pub(super) fn new(make: fn(&PolicyRule) -> T) -> Self {
-        Self { known: ArcSwap::default(), adding: Mutex::default(), make }
+    pub(super) fn new(make: impl Fn(&PolicyRule) -> T + Send + Sync + 'static) -> Self {
+        Self { known: ArcSwap::default(), adding: Mutex::default(), make: Box::new(make) }
     }
 
     /// Calls `count` with each rule of an answer.

@@ -1,139 +1,129 @@
-//! The statistics of each rule of a policy, kept by an observer.
+//! The statistics of each rule, kept by an observer.
 
+use std::sync::{Arc, OnceLock};
+
+use super::Observer;
+use super::by_rule::ByRule;
+use super::outcome_counts::{Counters, OutcomeCounts};
 use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, SystemClock};
 use crate::request::Request;
-use crate::rules::{Policy, PolicyRule, Token};
+use crate::rules::PolicyRule;
 use crate::stats::Statistics;
 
-use super::Observer;
-
-/// An [`Observer`] that keeps the [`Statistics`] of each rule: the units it passed and blocked, over the
-/// last second and the last minute.
+/// An [`Observer`] that counts for each rule: its decisions by [outcome](crate::RuleOutcome) since the start, and the
+/// units that it passed and blocked over the last second and the last minute.
 ///
 /// A rule passes the cost of an allowed request, and blocks the cost of a request that it refuses itself. A rule that
-/// admits a request which another one refuses counts nothing, because nothing was taken from it. A rule in shadow
-/// mode counts the decision that it would have made; a rule that is unlimited, by itself or by the plan of the key,
-/// counts nothing. A rule that a request matches under several keys counts for each of them.
+/// admits a request which another one refuses passes nothing, because nothing was taken from it. A rule in shadow
+/// mode counts the decision that it would have made. A rule that a request matches under several keys counts for each
+/// of them. Answers that are [repeated](Answer::is_repeated) count nothing.
 ///
-/// The statistics take about seven kilobytes for each rule of the policy, regardless of the requests. Units are
-/// counted at the time of the answer ([`Answer::at`]), regardless of the gate's clock; the clock here is only for
-/// reading the statistics now ([`Statistics::second`] and others).
+/// A rule keeps its statistics when its policy is replaced by one with a rule of the same domain and name. Use one
+/// observer for each gate. Counting takes no lock, and allocates nothing but for the first decision of a rule, from
+/// which on its statistics take about eight kilobytes. Units are counted at the time of the answer ([`Answer::at`]); the
+/// clock here only reads ([`Statistics::second`] and others).
 ///
 /// ```
 /// use std::sync::Arc;
-///
-/// use std::time::Duration;
-/// use tidegate::{
-///     AlgorithmKind, Descriptor, Gate, ManualClock, Policy, Request, RuleSpec, RuleStatistics,
-///     Spec,
-/// };
+/// use tidegate::{Gate, ManualClock, Policy, RuleOutcome, RuleSpec, RuleStatistics};
 ///
 /// let clock = ManualClock::new();
-/// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(60));
-/// let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?;
-/// let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
+/// let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
+/// let policy = Policy::new(vec![RuleSpec::new("per-user", "1/h").key(["user"])])?;
 /// let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
+/// assert!(gate.admits(&[("user", "ada")]));
+/// assert!(!gate.admits(&[("user", "ada")]));
 ///
-/// let entries = [("user", "ada")];
-/// let descriptors = [Descriptor::new(&entries)];
-/// let request = Request::new("default", &descriptors);
-/// assert!(gate.admits(&request));
-/// assert!(!gate.admits(&request));
-///
-/// let minute = statistics.of("default", "per-user").map(|rule| rule.minute());
-/// assert_eq!(minute.map(|minute| (minute.pass, minute.block)), Some((1, 1)));
+/// let of_all = statistics.of(gate.policy().rules());
+/// let minute = of_all[0].windows().minute();
+/// assert_eq!((minute.pass, minute.block), (1, 1));
+/// assert_eq!(of_all[0].counts().decisions(RuleOutcome::Refused), 1);
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Debug)]
-pub struct RuleStatistics<C = SystemClock> {
-    /// In the order of the policy.
-    rules: Vec<OfRule<C>>,
-    /// Their indices, by domain and name.
-    sorted: Vec<usize>,
-}
+pub struct RuleStatistics<C = SystemClock>(ByRule<OfRule<C>>);
+
+/// The statistics of one rule, which go on counting.
+#[derive(Clone, Debug)]
+pub struct StatisticsOfRule<C = SystemClock>(Arc<OfRule<C>>);
 
 #[derive(Debug)]
 struct OfRule<C> {
-    domain: Box<str>,
-    name: Box<str>,
-    token: Token,
-    statistics: Statistics<C>,
+    counters: Counters,
+    clock: C,
+    windows: OnceLock<Box<Statistics<C>>>,
 }
 
-impl<C> OfRule<C> {
-    fn identity(&self) -> (&str, &str) {
-        (&self.domain, &self.name)
+impl<C: Clock + Clone> OfRule<C> {
+    #[inline]
+    fn windows(&self) -> &Statistics<C> {
+        self.windows.get_or_init(|| Box::new(Statistics::with_clock(self.clock.clone())))
+    }
+
+    #[inline]
+    fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
+        self.counters.count(answer, matched);
+        let is_passed = matched.is_report() || matched.decision().is_allowed();
+        if !is_passed {
+            self.windows().block_at(matched.reply.asks, answer.at());
+        } else if matched.is_report() || answer.is_allowed() {
+            self.windows().pass_at(matched.cost(), answer.at());
+        }
+    }
+}
+
+impl Default for RuleStatistics {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl RuleStatistics {
-    /// Statistics of the rules of `policy`, read by the system's clock.
+    /// Creates it without counts, to be read by the system's clock.
     #[must_use]
-    pub fn new(policy: &Policy) -> Self {
-        Self::with_clock(policy, SystemClock::new())
+    pub fn new() -> Self {
+        Self::with_clock(SystemClock::new())
     }
 }
 
-impl<C: Clock + Clone> RuleStatistics<C> {
-    /// Statistics of the rules of `policy`, each read by a copy of `clock`: in tests, a copy of the
-    /// gate's.
+impl<C: Clock + Clone + 'static> RuleStatistics<C> {
+    /// Creates it without counts, to be read by copies of `clock`: in tests, a copy of the gate's.
     #[must_use]
-    pub fn with_clock(policy: &Policy, clock: C) -> Self {
-        let of_rule = |rule: &PolicyRule| OfRule {
-            domain: rule.domain().into(),
-            name: rule.name().into(),
-            token: rule.token().clone(),
-            statistics: Statistics::with_clock(clock.clone()),
+    pub fn with_clock(clock: C) -> Self {
+        let new = move |_: &PolicyRule| {
+            let (counters, windows) = (Counters::default(), OnceLock::new());
+            OfRule { counters, clock: clock.clone(), windows }
         };
-        let rules: Vec<_> = policy.rules().iter().map(of_rule).collect();
-        let mut sorted: Vec<_> = (0..rules.len()).collect();
-        sorted.sort_unstable_by_key(|number| rules[*number].identity());
-        Self { rules, sorted }
+        Self(ByRule::new(new))
     }
-}
 
-impl<C> RuleStatistics<C> {
-    /// The statistics of a rule; `None` if the policy has no such rule.
+    /// Returns the statistics of the rules of a policy, in their order.
     #[must_use]
-    pub fn of(&self, domain: &str, name: &str) -> Option<&Statistics<C>> {
-        let identity = |number: &usize| self.rules.get(*number).map(OfRule::identity);
-        let index = self.sorted.binary_search_by_key(&Some((domain, name)), identity);
-        Some(&self.rules.get(*self.sorted.get(index.ok()?)?)?.statistics)
-    }
-
-    /// The statistics of a matched rule, of this policy or of the same name in another.
-    #[inline]
-    fn of_matched(&self, matched: &Matched<'_>) -> Option<&Statistics<C>> {
-        match self.rules.get(matched.reply.number) {
-            Some(rule) if rule.token.is(matched.rule().token()) => Some(&rule.statistics),
-            _ => self.of(matched.rule().domain(), matched.rule().name()),
-        }
-    }
-
-    /// The domain, the name and the statistics of every rule, by domain, then by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Statistics<C>)> {
-        let rules = self.sorted.iter().filter_map(|number| self.rules.get(*number));
-        rules.map(|rule| (&*rule.domain, &*rule.name, &rule.statistics))
-    }
-
-    /// Counts one rule's part in an answer.
-    fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
-        let Some(statistics) = self.of_matched(matched) else { return };
-        if matched.is_report() {
-            statistics.pass_at(matched.cost(), answer.at());
-        } else if !matched.decision().is_allowed() {
-            statistics.block_at(matched.reply.asks, answer.at());
-        } else if answer.is_allowed() {
-            statistics.pass_at(matched.cost(), answer.at());
-        }
+    pub fn of(&self, rules: &[PolicyRule]) -> Vec<StatisticsOfRule<C>> {
+        self.0.of_all(rules).into_iter().map(StatisticsOfRule).collect()
     }
 }
 
-impl<C: Clock> Observer for RuleStatistics<C> {
+impl<C: Clock + Clone> StatisticsOfRule<C> {
+    /// The decisions since the start, by outcome.
+    #[must_use]
+    pub fn counts(&self) -> OutcomeCounts {
+        self.0.counters.read()
+    }
+
+    /// The units that the rule passed and blocked in the last second and minute, and what callers count here of the
+    /// requests that it admitted ([`Statistics::success`], [`Statistics::exception`]).
+    #[must_use]
+    pub fn windows(&self) -> &Statistics<C> {
+        self.0.windows()
+    }
+}
+
+impl<C: Clock + Clone> Observer for RuleStatistics<C> {
     fn decided(&self, _: &Request<'_>, answer: &Answer<'_>) {
         if !answer.is_repeated() {
-            answer.all().for_each(|matched| self.count(answer, &matched));
+            self.0.each(answer, |matched, of_rule| of_rule.count(answer, matched));
         }
     }
 }

@@ -119,15 +119,6 @@ impl Token {
         Self(Some(Arc::new(())))
     }
 
-    /// Whether both are of one rule.
-    #[inline]
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
-    }
-
     /// A number that differs between rules as long as they exist; 0 if there is none.
     #[inline]
     pub(crate) fn address(&self) -> usize {

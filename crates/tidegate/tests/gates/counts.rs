@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy, Request,
-    RuleCounts, RuleOutcome, RuleSpec, Spec, Usage,
+    RuleOutcome, RuleSpec, RuleStatistics, Spec, Usage,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -24,8 +24,8 @@ fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
     Policy::new(rules.into_iter().collect()).unwrap()
 }
 
-fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, Arc<RuleCounts>) {
-    let counts = Arc::new(RuleCounts::new());
+fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, Arc<RuleStatistics>) {
+    let counts = Arc::new(RuleStatistics::new());
     let gate = Gate::with_clock(policy(rules), ManualClock::new());
     (gate.with_observer(counts.clone()), counts)
 }
@@ -39,11 +39,12 @@ fn ask(gate: &Gate<ManualClock>, user: &str, cost: u64) -> bool {
 /// The outcomes of each rule in force that were counted at least once, by the name of the rule.
 fn counted(
     gate: &Gate<ManualClock>,
-    counts: &RuleCounts,
+    counts: &RuleStatistics,
 ) -> Vec<(String, Vec<(RuleOutcome, u64)>)> {
     let policy = gate.policy();
     let of_rule = policy.rules().iter().zip(counts.of(policy.rules()));
     let counted = of_rule.map(|(rule, counts)| {
+        let counts = counts.counts();
         let all = RuleOutcome::ALL.map(|outcome| (outcome, counts.decisions(outcome)));
         (rule.name().to_owned(), all.into_iter().filter(|(_, count)| *count > 0).collect())
     });
@@ -115,7 +116,7 @@ fn keys_without_room_are_counted_as_overflow() {
     let (gate, counts) = gate([window("few", 9).max_keys(1, OnFull::Share)]);
     assert!(ask(&gate, "ada", 1) && ask(&gate, "bob", 1) && ask(&gate, "cy", 1));
     let policy = gate.policy();
-    assert_eq!(counts.of(policy.rules())[0].overflow(), 2);
+    assert_eq!(counts.of(policy.rules())[0].counts().overflow(), 2);
 }
 
 #[test]

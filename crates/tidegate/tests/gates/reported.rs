@@ -123,12 +123,12 @@ fn who_reports_is_not_banned_for_it_and_a_banned_key_still_reports() {
 fn what_was_reported_counts_as_passed_and_a_refused_look_as_one_unit() {
     let clock = ManualClock::new();
     let policy = Policy::new(vec![tokens(AlgorithmKind::SlidingLog, 100)]).unwrap();
-    let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
+    let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
     let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
     for cost in [0, 60, 60, 0, 0] {
         let _ = ask(&gate, &[(ADA, cost)]);
     }
-    let seen = statistics.of("default", "tokens").unwrap().minute();
+    let seen = statistics.of(gate.policy().rules())[0].windows().minute();
     assert_eq!((seen.pass, seen.block), (120, 2));
 }
 

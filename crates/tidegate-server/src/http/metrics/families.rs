@@ -3,7 +3,9 @@
 use std::fmt;
 
 use prometheus_client::registry::Unit;
-use tidegate::{KeptOfRule, Mode, OutcomeCounts, PolicyRule, RuleOutcome, SharedGate};
+use tidegate::{
+    KeptOfRule, Mode, OutcomeCounts, PolicyRule, RuleOutcome, SharedGate, StatisticsOfRule,
+};
 
 use super::writer::{Labels, Writer};
 use crate::counts::Snapshots;
@@ -73,7 +75,8 @@ fn of_rule(rule: &PolicyRule) -> Labels<'_, 2> {
 /// What each rule decided. A series that cannot move in the mode of its rule is left out while it is 0.
 fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let policy = limiters.policy();
-    let counts = limiters.rule_counts().of(policy.rules());
+    let of_all = limiters.statistics().of(policy.rules());
+    let counts: Vec<_> = of_all.iter().map(StatisticsOfRule::counts).collect();
     let rules = || policy.rules().iter().zip(&counts);
     let help = "Decisions of a rule by outcome";
     to.counter("tidegate_rule_decisions", help, rules().flat_map(by_outcome))?;
