@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
-use operator::{peek, reset, rules, top};
+use operator::{peek, reset, rules, stats, tail, top};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,6 +45,7 @@ Examples:
   tidegate rules                          what a running server has in force
   tidegate peek user=ada                  what it would answer
   tidegate top                            who is refused most
+  tidegate tail --outcome refused         who is refused now
 
 Exit codes: 0 done, 1 it could not be done, 2 wrong usage or a mistake in the configuration;
 of `diff` 0 the same, 1 different, 2 neither could be said.";
@@ -70,6 +71,8 @@ enum Command {
     Peek(peek::Args),
     Reset(reset::Args),
     Top(top::Args),
+    Stats(stats::Args),
+    Tail(tail::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -97,6 +100,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Peek(args) => peek::run(args),
         Command::Reset(args) => reset::run(args),
         Command::Top(args) => top::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Tail(args) => tail::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),
     };
@@ -117,6 +122,8 @@ fn brief(command: clap::Command) -> clap::Command {
         true => arg.hide_env(true).hide_possible_values(true),
         false => arg,
     };
+    // With it the list of commands is longer than a screen.
+    let command = command.mut_subcommand("man", |man| man.hide(true));
     command.mut_subcommands(|command| command.mut_args(brief))
 }
 

@@ -3,9 +3,12 @@
 
 mod decided;
 mod events;
+mod key_label;
+mod reports;
 mod reservations;
 mod reserve;
 mod space_saving;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod top_keys;
@@ -17,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Answer, Gate, KeptOfRule, Mode, OnExcess, Policy, PolicyErrors, PolicyRule, Request, RuleSpec,
-    RuleStatistics, SharedGate, SnapshotWritten, StoreError, StoreSettings,
+    Answer, Gate, KeptOfRule, Mode, Observer, OnExcess, Policy, PolicyErrors, PolicyRule, Request,
+    RuleSpec, RuleStatistics, SharedGate, SnapshotWritten, StoreError, StoreSettings,
 };
 
 use crate::counts::Counts;
@@ -27,9 +30,11 @@ use crate::listener::source;
 use crate::stop::Stop;
 use events::Events;
 pub(crate) use events::Standing;
+pub(crate) use reports::{Report, Reports, Subject, Unreported};
 use reservations::Reservations;
 pub(crate) use reservations::{Full, LONGEST_LIFE, Settled, Settling, USUAL_LIFE, Unsettled};
 pub(crate) use reserve::Reserved;
+pub(crate) use tail::{Filter, Tail};
 use top_keys::TopKeys;
 pub(crate) use top_keys::{By, ONE_IN, Top};
 
@@ -49,6 +54,10 @@ pub(crate) struct Limiters {
     /// What the listeners did that ask them.
     counts: Counts,
     reservations: Reservations,
+    /// What callers report.
+    reports: Reports,
+    /// Gives decisions to those who watch.
+    tail: Arc<Tail>,
     /// The most frequent keys, if they are counted.
     top_keys: Option<Arc<TopKeys>>,
 }
@@ -77,6 +86,17 @@ enum Store {
     Shared(Box<SharedGate>, Arc<Events>),
 }
 
+impl Store {
+    fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
+        match self {
+            Self::Memory(gate) => Self::Memory(Box::new(gate.with_observer(observer))),
+            Self::Shared(gate, events) => {
+                Self::Shared(Box::new(gate.with_observer(observer)), events)
+            }
+        }
+    }
+}
+
 impl Limiters {
     /// Limiters in the store that the policy names, or else in this process.
     ///
@@ -88,21 +108,23 @@ impl Limiters {
             Some(store) => {
                 let lets_wait = lets_wait(&policy);
                 let events = Arc::new(Events::of(&store.url));
-                let statistics = Arc::new(RuleStatistics::new());
-                let gate = shared(policy, store, &events)?.with_observer(statistics.clone());
-                Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, statistics))
+                let gate = shared(policy, store, &events)?;
+                Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait))
             }
         }
     }
 
-    fn over(store: Store, lets_wait: bool, statistics: Arc<RuleStatistics>) -> Self {
+    fn over(store: Store, lets_wait: bool) -> Self {
+        let (statistics, tail) = (Arc::new(RuleStatistics::new()), Arc::new(Tail::new()));
         Self {
-            store,
+            store: store.with_observer(statistics.clone()).with_observer(tail.clone()),
             lets_wait: lets_wait.into(),
             stop: None,
             statistics,
             counts: Counts::default(),
             reservations: Reservations::usual(),
+            reports: Reports::default(),
+            tail,
             top_keys: None,
         }
     }
@@ -110,9 +132,7 @@ impl Limiters {
     /// The limiters of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
         let lets_wait = lets_wait(&gate.policy());
-        let statistics = Arc::new(RuleStatistics::new());
-        let store = Store::Memory(Box::new(gate.with_observer(statistics.clone())));
-        Self::over(store, lets_wait, statistics)
+        Self::over(Store::Memory(Box::new(gate)), lets_wait)
     }
 
     /// Counts so many of the most frequent keys at a time; none if it is 0.
@@ -121,12 +141,7 @@ impl Limiters {
             return self;
         }
         let top_keys = Arc::new(TopKeys::new(capacity));
-        let store = match self.store {
-            Store::Memory(gate) => Store::Memory(Box::new(gate.with_observer(top_keys.clone()))),
-            Store::Shared(gate, events) => {
-                Store::Shared(Box::new(gate.with_observer(top_keys.clone())), events)
-            }
-        };
+        let store = self.store.with_observer(top_keys.clone());
         Self { store, top_keys: Some(top_keys), ..self }
     }
 
@@ -155,6 +170,21 @@ impl Limiters {
     /// What each rule decided.
     pub(crate) fn statistics(&self) -> &RuleStatistics {
         &self.statistics
+    }
+
+    /// What callers reported.
+    pub(crate) const fn reports(&self) -> &Reports {
+        &self.reports
+    }
+
+    /// Counts what callers report, all or nothing.
+    pub(crate) fn report(&self, reports: Vec<Report>) -> Result<(), Unreported> {
+        self.reports.count(reports, &self.policy(), &self.statistics)
+    }
+
+    /// Decisions as they are taken.
+    pub(crate) const fn tail(&self) -> &Arc<Tail> {
+        &self.tail
     }
 
     /// The most frequent keys, if they are counted.
@@ -188,6 +218,14 @@ impl Limiters {
         match &self.store {
             Store::Memory(_) => None,
             Store::Shared(_, events) => Some(events.standing()),
+        }
+    }
+
+    /// Returns when the process begins to stop.
+    pub(crate) async fn draining(&self) {
+        match self.stop.clone() {
+            Some(mut stop) => stop.draining().await,
+            None => pending().await,
         }
     }
 

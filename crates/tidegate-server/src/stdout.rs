@@ -26,12 +26,24 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// Returns any error of writing but that the reader went away.
 pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
+    is_read(bytes).map(|_| ())
+}
+
+/// Like [`print`]; returns whether there is still a reader, for output without an end.
+///
+/// # Errors
+/// Returns any error of writing but that the reader went away.
+pub(crate) fn goes_on(text: &str) -> Result<bool, Failure> {
+    is_read(printable::text(text).as_bytes())
+}
+
+fn is_read(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("can not write to standard output: {error}")))
         }
-        _ => Ok(()),
+        written => Ok(written.is_ok()),
     }
 }

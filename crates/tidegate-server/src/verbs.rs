@@ -11,6 +11,7 @@ pub(crate) enum PublicVerb {
     Settle,
     Refund,
     Reset,
+    Report,
     /// Hits that a gRPC call gives back.
     GrpcRefund,
 }
@@ -28,6 +29,7 @@ impl PublicVerb {
             Self::Settle => "settle",
             Self::Refund => "refund",
             Self::Reset => "reset",
+            Self::Report => "report",
             Self::GrpcRefund => "grpc-refund",
         }
     }

@@ -3,14 +3,18 @@
 pub(super) mod peek;
 pub(super) mod reset;
 pub(super) mod rules;
+pub(super) mod stats;
+pub(super) mod tail;
 pub(super) mod top;
 
 mod connection;
 mod entries;
+mod events;
 mod in_force;
 mod rates;
 mod screen;
 mod server_url;
+mod tables;
 
 use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
@@ -25,6 +29,7 @@ use tokio::runtime::Builder;
 use super::guard::file;
 use crate::failure::Failure;
 use connection::Connection;
+use events::Events;
 use server_url::ServerUrl;
 
 /// The prefix of the types of problems, by which an answer of Tidegate is known.
@@ -118,6 +123,20 @@ impl Listener {
     ) -> Result<(StatusCode, String), Failure> {
         let asked = self.connection.send(method, path, body, self.token.as_ref()).await;
         asked.map_err(|why| Failure::new(format!("{why}; {}", self.expected())))
+    }
+
+    /// Asks for a stream of events.
+    ///
+    /// # Errors
+    /// Returns what is there instead, and what was expected.
+    async fn events(&self, path: &str) -> Result<Events, Failure> {
+        let failed = |why: String| Failure::new(format!("{why}; {}", self.expected()));
+        let response = self.connection.events(path, self.token.as_ref()).await.map_err(failed)?;
+        if response.status().is_success() {
+            return Ok(Events::of(response.into_body(), self.connection.url().clone()));
+        }
+        let (status, text) = self.connection.whole(response).await.map_err(failed)?;
+        Err(self.refused(status, serde_json::from_str(&text).ok().as_ref()))
     }
 
     /// Why an answer is not what the command has asked for.

@@ -65,6 +65,14 @@ struct Holdings {
     kept: Option<Kept>,
 }
 
+/// The claims that last until the answer is read.
+#[derive(Default)]
+pub(super) struct Claims {
+    pub(super) kept: Option<Kept>,
+    _permit: Option<OwnedSemaphorePermit>,
+    _under_way: Option<UnderWay>,
+}
+
 impl Held {
     /// The claims of a request, if it came over a connection.
     pub(super) fn of(request: &mut Request) -> Option<Self> {
@@ -111,27 +119,24 @@ impl Held {
 
     /// Ends the request with an answer: returns it with the claims that last until it is read. An
     /// answer that does not fit is replaced by a problem.
-    pub(super) fn answered(
-        self,
-        answer: Response,
-    ) -> (Response, Option<OwnedSemaphorePermit>, Option<Kept>) {
-        self.stop_counting();
+    pub(super) fn answered(self, answer: Response) -> (Response, Claims) {
+        let length = answer.body().len();
+        if length.is_some() {
+            self.stop_counting();
+        }
         let mut holdings = self.holdings();
         let (permit, mut kept) = (holdings.permit.take(), holdings.kept.take());
-        let bytes = body_bytes(&answer);
-        let fits = kept.as_mut().is_none_or(|kept| kept.resize(OF_A_REQUEST + bytes));
+        // A stream of events is under way until its end.
+        let under_way = holdings.under_way.take();
+        let bytes = OF_A_REQUEST + length.unwrap_or_default();
+        let fits = kept.as_mut().is_none_or(|kept| kept.resize(bytes));
         let answer = if fits { answer } else { too_much().into_response() };
-        (answer, permit, kept)
+        (answer, Claims { kept, _permit: permit, _under_way: under_way })
     }
 
     fn holdings(&self) -> MutexGuard<'_, Holdings> {
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn body_bytes(answer: &Response) -> usize {
-    let exact = hyper::body::Body::size_hint(answer.body()).exact();
-    exact.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
 }
 
 pub(super) fn too_much() -> Problem {

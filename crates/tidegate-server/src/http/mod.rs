@@ -13,6 +13,8 @@ mod body;
 mod browser;
 mod check;
 mod connection;
+mod content;
+mod decisions;
 mod fast_path;
 mod head;
 mod health;
@@ -25,10 +27,13 @@ mod metrics;
 mod paths;
 mod problem;
 mod put_rules;
+mod query;
 mod question;
+mod report;
 mod reserve;
 mod routes;
 mod rules;
+mod stats;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -37,9 +42,6 @@ mod unread;
 
 use std::sync::Arc;
 
-use http_body_util::Full;
-use hyper::body::Bytes;
-
 use crate::configuration::Configuration;
 use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
@@ -47,15 +49,17 @@ use crate::listener::{Access, Bounds, Handler, Secret};
 use crate::probe::Probe;
 use crate::verbs::PublicVerbs;
 use connection::Http;
+use content::{Content, Streams};
 
 type Request = hyper::Request<hyper::body::Incoming>;
-type Response = hyper::Response<Full<Bytes>>;
+type Response = hyper::Response<Content>;
 
 /// The state that every answer uses.
 struct App {
     limiters: Arc<Limiters>,
     probe: Probe,
     bounds: Bounds,
+    streams: Streams,
 }
 
 impl App {
@@ -72,7 +76,7 @@ impl Service {
     /// Serves `limiters`, which other listeners may share.
     pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
         let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
-        Self(Arc::new(App { limiters, probe, bounds }))
+        Self(Arc::new(App { limiters, probe, bounds, streams: Streams::default() }))
     }
 
     /// The endpoint for clients that ask for decisions.

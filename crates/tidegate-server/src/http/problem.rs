@@ -35,6 +35,8 @@ pub(super) enum Kind {
     UnknownReservation,
     SettledOtherwise,
     TooManyReservations,
+    TooManyResources,
+    TooManyStreams,
 }
 
 impl Kind {
@@ -56,9 +58,11 @@ impl Kind {
             Self::NotFound | Self::UnknownReservation => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
-            Self::TooMuchUnread | Self::Unavailable | Self::TooManyReservations => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::TooMuchUnread
+            | Self::Unavailable
+            | Self::TooManyReservations
+            | Self::TooManyResources
+            | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -103,6 +107,8 @@ impl Kind {
             Self::TooManyReservations => {
                 ("too-many-reservations", "There is no room for one more reservation")
             }
+            Self::TooManyResources => ("too-many-resources", "There is no room for this report"),
+            Self::TooManyStreams => ("too-many-streams", "There is no room for one more stream"),
         }
     }
 }

@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use http_body_util::Full;
 use hyper::Method;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 use smallvec::SmallVec;
@@ -14,8 +13,8 @@ use super::fast_path::FastPath;
 use super::problem::{Kind, Problem};
 use super::table::{Action, ROWS, Row};
 use super::{
-    App, Request, Response, admin, authorize, body, browser, check, head, health, metrics,
-    put_rules, reserve, rules, top,
+    App, Request, Response, admin, authorize, body, browser, check, decisions, head, health,
+    metrics, put_rules, report, reserve, rules, stats, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
@@ -144,7 +143,11 @@ async fn go<'a>(
         Ok((Action::Rules | Action::PutRules, None)) => {
             Err(elsewhere(&request, "the admin listener"))
         }
+        Ok((Action::Report, _)) => Box::pin(report::report(app, request)).await,
         Ok((Action::Top, _)) => top::top(app, request.uri().query()),
+        Ok((Action::Stats, _)) => stats::stats(app, request.uri().query()),
+        Ok((Action::StatsEvents, _)) => stats::events(app, request.uri().query()),
+        Ok((Action::Decisions, _)) => decisions::decisions(app, request.uri().query()),
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)
@@ -208,9 +211,10 @@ impl Log {
 /// The answer to HEAD: that to GET, with its length but without its body.
 fn without_body(mut response: Response) -> Response {
     let body = std::mem::take(response.body_mut());
-    let bytes = hyper::body::Body::size_hint(&body).exact().unwrap_or_default();
-    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(bytes));
-    response.map(|_: Full<_>| Full::default())
+    if let Some(bytes) = body.len() {
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(bytes));
+    }
+    response
 }
 
 /// The problem of a method that the path does not take.

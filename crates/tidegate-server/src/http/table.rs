@@ -4,7 +4,10 @@
 
 use hyper::Method;
 
-use super::paths::{CHECK, HEALTH, METRICS, PEEK, REFUND, RESERVE, RESET, RULES, SETTLE, TOP};
+use super::paths::{
+    CHECK, DECISIONS, HEALTH, METRICS, PEEK, REFUND, REPORT, RESERVE, RESET, RULES, SETTLE, STATS,
+    STATS_EVENTS, TOP,
+};
 use crate::listener::Role;
 use crate::verbs::PublicVerb;
 
@@ -20,8 +23,12 @@ pub(super) enum Action {
     Reset,
     Rules,
     PutRules,
+    Report,
     Metrics,
+    Stats,
+    StatsEvents,
     Top,
+    Decisions,
 }
 
 /// One path with one method.
@@ -60,16 +67,20 @@ impl Row {
     }
 }
 
-pub(super) static ROWS: [Row; 11] = [
+pub(super) static ROWS: [Row; 15] = [
     row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
     row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
     row(SETTLE, Method::POST, Action::Settle).public(PublicVerb::Settle).admin(Role::Change),
     row(REFUND, Method::POST, Action::Refund).public(PublicVerb::Refund).admin(Role::Change),
     row(RESET, Method::POST, Action::Reset).public(PublicVerb::Reset).admin(Role::Change),
+    row(REPORT, Method::POST, Action::Report).public(PublicVerb::Report).admin(Role::Change),
     row(RULES, Method::GET, Action::Rules).admin(Role::Read),
     row(RULES, Method::PUT, Action::PutRules).admin(Role::Change),
     row(METRICS, Method::GET, Action::Metrics).admin(Role::Read),
+    row(STATS, Method::GET, Action::Stats).admin(Role::Read),
+    row(STATS_EVENTS, Method::GET, Action::StatsEvents).admin(Role::Read),
     row(TOP, Method::GET, Action::Top).admin(Role::Read),
+    row(DECISIONS, Method::GET, Action::Decisions).admin(Role::Read),
     row(HEALTH, Method::GET, Action::Health),
 ];

@@ -1,9 +1,11 @@
 //! `GET /v1/top`: the keys that were refused most, or asked most.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::problem::{Kind, Problem};
-use super::{App, Response, answer};
+use super::{App, Response, answer, query};
 use crate::limiters::{By, ONE_IN, Top};
 
 /// The number of keys by default, and the largest.
@@ -22,46 +24,44 @@ struct Keys {
 /// What is asked by a query such as `rule=login&by=requests&n=5`.
 #[derive(Debug)]
 struct Asked<'a> {
-    rule: Option<&'a str>,
+    rule: Option<Cow<'a, str>>,
     by: By,
     n: usize,
 }
 
 /// Answers with the first keys.
 pub(super) fn top(app: &App, query: Option<&str>) -> Result<Response, Problem> {
-    let Asked { rule, by, n } = asked(query.unwrap_or_default())?;
+    let Asked { rule, by, n } = asked(query)?;
     let Some(keys) = app.limiters.top_keys() else {
         let detail =
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
         return Err(Problem::new(Kind::NotFound, detail));
     };
     let policy = app.limiters.policy();
-    if let Some(name) = rule.filter(|name| !policy.rules().iter().any(|rule| rule.name() == *name))
+    if let Some(name) =
+        rule.as_ref().filter(|name| !policy.rules().iter().any(|rule| rule.name() == **name))
     {
         let detail = format!("no rule in force is named {name:?}: GET /v1/rules lists them");
         return Err(Problem::new(Kind::InvalidQuery, detail));
     }
-    let (since, keys) = keys.top(by, n, |label| rule.is_none_or(|name| label.rule == name));
+    let (since, keys) =
+        keys.top(by, n, |label| rule.as_ref().is_none_or(|name| label.rule == **name));
     answer::json(&Keys { by, sampled_one_in: ONE_IN, since_us: since.as_micros(), keys })
 }
 
-fn asked(query: &str) -> Result<Asked<'_>, Problem> {
+fn asked(query: Option<&str>) -> Result<Asked<'_>, Problem> {
     let mut asked = Asked { rule: None, by: By::Refused, n: USUAL };
-    for part in query.split('&').filter(|part| !part.is_empty()) {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+    let expected = format!(
+        "`rule` with the name of a rule, `by` with refused or requests, or `n` from 1 to {MOST}"
+    );
+    for (name, value) in query::parse(query, &["rule", "by", "n"], &expected)? {
         let number = || value.parse().ok().filter(|n| (1..=MOST).contains(n));
-        match (name, value) {
-            ("rule", name) => asked.rule = Some(name),
+        match (&*name, &*value) {
+            ("rule", _) => asked.rule = Some(value),
             ("by", "refused") => asked.by = By::Refused,
             ("by", "requests") => asked.by = By::Requests,
             ("n", _) if number().is_some() => asked.n = number().unwrap_or(USUAL),
-            _ => {
-                let detail = format!(
-                    "{part:?} in the query: expected `rule` with the name of a rule, `by` with refused or \
-                     requests, or `n` from 1 to {MOST}"
-                );
-                return Err(Problem::new(Kind::InvalidQuery, detail));
-            }
+            _ => return Err(query::wrong(&name, &value, &expected)),
         }
     }
     Ok(asked)
@@ -73,12 +73,12 @@ mod tests {
 
     #[test]
     fn a_query_is_read_whole_or_refused() {
-        let Asked { rule, by, n } = asked("rule=per-user&by=requests&n=1000").unwrap();
-        assert_eq!((rule, by, n), (Some("per-user"), By::Requests, 1_000));
-        let Asked { rule, by, n } = asked("").unwrap();
-        assert_eq!((rule, by, n), (None, By::Refused, 20));
+        let Asked { rule, by, n } = asked(Some("rule=per-user&by=requests&n=1000")).unwrap();
+        assert_eq!((rule.as_deref(), by, n), (Some("per-user"), By::Requests, 1_000));
+        let Asked { rule, by, n } = asked(None).unwrap();
+        assert_eq!((rule.as_deref(), by, n), (None, By::Refused, 20));
         for wrong in ["by=allowed", "n=0", "n=1001", "n=", "limit=3", "by"] {
-            assert!(asked(wrong).is_err(), "{wrong}");
+            assert!(asked(Some(wrong)).is_err(), "{wrong}");
         }
     }
 }

@@ -9,13 +9,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::Response;
+use super::content::{Content, Events};
+use super::held::{Claims, Held};
 use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
-
-use super::Response;
-use super::held::Held;
-use crate::listener::Kept;
 
 /// The largest piece of an answer, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
@@ -23,10 +21,11 @@ const PIECE_BYTES: usize = 16 << 10;
 /// An answer that is taken in pieces, as the client reads it, with its claims.
 pub(super) struct Unread {
     rest: Bytes,
-    kept: Option<Kept>,
+    /// What follows, of a stream.
+    events: Option<Events>,
+    claims: Claims,
     /// The last piece of a long answer.
     last: Option<Last>,
-    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Shows whether the last piece was sent: the piece holds the other reference.
@@ -61,24 +60,23 @@ impl AsRef<[u8]> for LastPiece {
 impl Unread {
     /// The answer of a request with these claims.
     pub(super) fn of(answer: Response, held: Held) -> hyper::Response<Self> {
-        let (answer, permit, kept) = held.answered(answer);
-        Self::holding(answer, permit, kept)
+        let (answer, claims) = held.answered(answer);
+        Self::holding(answer, claims)
     }
 
     /// The answer of a request without claims.
     pub(super) fn alone(answer: Response) -> hyper::Response<Self> {
-        Self::holding(answer, None, None)
+        Self::holding(answer, Claims::default())
     }
 
-    fn holding(
-        answer: Response,
-        permit: Option<OwnedSemaphorePermit>,
-        kept: Option<Kept>,
-    ) -> hyper::Response<Self> {
-        answer.map(|body| {
-            let rest = body.into_inner().unwrap_or_default();
+    fn holding(answer: Response, claims: Claims) -> hyper::Response<Self> {
+        answer.map(|content| {
+            let (rest, events) = match content {
+                Content::Whole(bytes) => (bytes, None),
+                Content::Events(events) => (Bytes::new(), Some(events)),
+            };
             let last = (rest.len() > PIECE_BYTES).then(Last::default);
-            Self { rest, kept, last, _permit: permit }
+            Self { rest, events, claims, last }
         })
     }
 }
@@ -91,6 +89,9 @@ impl Body for Unread {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(events) = &mut self.events {
+            return events.poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes))));
+        }
         if self.rest.is_empty() {
             let left = self.last.as_ref().map_or(Poll::Ready(()), |last| last.poll_left(cx));
             return left.map(|()| None);
@@ -101,21 +102,24 @@ impl Body for Unread {
             if let Some(last) = self.last.clone() {
                 piece = Bytes::from_owner(LastPiece { piece, _last: last });
             }
-            if let Some(kept) = self.kept.take() {
+            if let Some(kept) = self.claims.kept.take() {
                 piece = kept.all_sent(piece);
             }
-        } else if let Some(kept) = &mut self.kept {
+        } else if let Some(kept) = &mut self.claims.kept {
             piece = kept.sent(piece);
         }
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.last.is_none()
+        self.rest.is_empty() && self.last.is_none() && self.events.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.rest.len() as u64)
+        match self.events {
+            None => SizeHint::with_exact(self.rest.len() as u64),
+            Some(_) => SizeHint::default(),
+        }
     }
 }
 

@@ -2,21 +2,19 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-use serde::{Serialize, Serializer};
-use tidegate::{Answer, Clock, Descriptor, Matched, Observer, Request, SystemClock, Timestamp};
+use serde::Serialize;
+use tidegate::{Answer, Clock, Observer, Request, SystemClock, Timestamp};
 
+use super::key_label::{KeyLabel, descriptor, fingerprint};
 use super::space_saving::{Counter, SpaceSaving};
-use crate::ordered_map::OrderedMap;
 
 /// One in so many decisions is looked at, on average.
 pub(crate) const ONE_IN: u32 = 16;
 /// The length of a period, in microseconds; the counts are those of this period and the one before.
 const PERIOD_US: u64 = 60_000_000;
-/// The longest text of a value that is kept, in characters.
-const VALUE_CHARS: usize = 120;
 
 /// What keys are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +30,6 @@ pub(crate) enum By {
 /// in the sample.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
-    hasher: RandomState,
     clock: SystemClock,
     periods: Mutex<Periods>,
 }
@@ -47,30 +44,15 @@ struct Periods {
 
 #[derive(Debug)]
 struct Counts {
-    refused: SpaceSaving<Label>,
-    requests: SpaceSaving<Label>,
-}
-
-/// Who is counted.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Label {
-    domain: String,
-    pub(crate) rule: String,
-    key: Key,
-}
-
-/// The entries of a key, or its fingerprint if the rule hides its keys.
-#[derive(Clone, Debug)]
-enum Key {
-    Entries(Vec<(String, String)>),
-    Hidden(u64),
+    refused: SpaceSaving<KeyLabel>,
+    requests: SpaceSaving<KeyLabel>,
 }
 
 /// A key with its count in the sample.
 #[derive(Debug, Serialize)]
 pub(crate) struct Top {
     #[serde(flatten)]
-    pub(crate) label: Label,
+    pub(crate) label: KeyLabel,
     /// Never too low.
     count: u64,
     /// Too high by at most this.
@@ -86,7 +68,7 @@ impl TopKeys {
         let now = clock.now();
         let (current, before) = (counts(), counts());
         let periods = Periods { began: now, before_began: now, current, before };
-        Self { hasher: RandomState::new(), clock, periods: Mutex::new(periods) }
+        Self { clock, periods: Mutex::new(periods) }
     }
 
     /// The first `n` keys that `is_wanted`, by count, and since when they are counted.
@@ -94,7 +76,7 @@ impl TopKeys {
         &self,
         by: By,
         n: usize,
-        is_wanted: impl Fn(&Label) -> bool,
+        is_wanted: impl Fn(&KeyLabel) -> bool,
     ) -> (Timestamp, Vec<Top>) {
         let mut periods = self.periods.lock().unwrap_or_else(PoisonError::into_inner);
         periods.turn(self.clock.now());
@@ -102,8 +84,8 @@ impl TopKeys {
         let only_before = before.counters().filter(|counter| current.get(counter.key).is_none());
         let mut all: Vec<_> = current.counters().chain(only_before).collect();
         all.retain(|counter| is_wanted(&counter.label));
-        let sums = |counter: &Counter<Label>| {
-            let of = |one: &SpaceSaving<Label>| {
+        let sums = |counter: &Counter<KeyLabel>| {
+            let of = |one: &SpaceSaving<KeyLabel>| {
                 let missing = (one.least(), one.least());
                 one.get(counter.key).map_or(missing, |counter| (counter.count, counter.error))
             };
@@ -113,7 +95,7 @@ impl TopKeys {
         let mut all: Vec<_> = all.into_iter().map(|counter| (sums(counter), counter)).collect();
         all.sort_by_key(|((count, error), _)| (Reverse(count - error), Reverse(*count)));
         all.truncate(n);
-        let top = |((count, error), counter): ((u64, u64), &Counter<Label>)| Top {
+        let top = |((count, error), counter): ((u64, u64), &Counter<KeyLabel>)| Top {
             label: counter.label.clone(),
             count,
             error,
@@ -126,17 +108,13 @@ impl TopKeys {
         let Ok(mut periods) = self.periods.try_lock() else { return };
         periods.turn(self.clock.now());
         for matched in answer.enforced().chain(answer.shadow()) {
-            let spec = matched.rule().spec();
-            let met = request.descriptors().iter().enumerate();
-            let descriptor =
-                met.filter(|(number, _)| matched.is_met_by(*number)).map(|(_, one)| one).next();
-            let Some(descriptor) = descriptor.filter(|_| !spec.key.is_empty()) else { continue };
-            let mut hasher = self.hasher.build_hasher();
-            (&spec.domain, &spec.name).hash(&mut hasher);
-            spec.key.iter().for_each(|name| descriptor.value(name).hash(&mut hasher));
-            let key = hasher.finish();
+            let (rule, descriptor) = (matched.rule(), descriptor(request, &matched));
+            let Some(descriptor) = descriptor.filter(|_| !rule.spec().key.is_empty()) else {
+                continue;
+            };
+            let key = fingerprint(rule, descriptor);
             let counts = &mut periods.current;
-            let write = |label: &mut Label| label.write(key, &matched, descriptor);
+            let write = |label: &mut KeyLabel| label.write(key, rule, descriptor);
             counts.requests.add(key, write);
             if !matched.decision().is_allowed() && !matched.is_report() {
                 counts.refused.add(key, write);
@@ -198,7 +176,7 @@ impl Periods {
 }
 
 impl Counts {
-    const fn by(&self, by: By) -> &SpaceSaving<Label> {
+    const fn by(&self, by: By) -> &SpaceSaving<KeyLabel> {
         match by {
             By::Refused => &self.refused,
             By::Requests => &self.requests,
@@ -208,45 +186,5 @@ impl Counts {
     fn clear(&mut self) {
         self.refused.clear();
         self.requests.clear();
-    }
-}
-
-impl Label {
-    /// Becomes that of another key, in the memory that it has.
-    fn write(&mut self, fingerprint: u64, matched: &Matched<'_>, descriptor: &Descriptor<'_>) {
-        let spec = matched.rule().spec();
-        spec.domain.clone_into(&mut self.domain);
-        spec.name.clone_into(&mut self.rule);
-        if spec.hide_keys {
-            self.key = Key::Hidden(fingerprint);
-            return;
-        }
-        if let Key::Hidden(_) = self.key {
-            self.key = Key::default();
-        }
-        let Key::Entries(entries) = &mut self.key else { return };
-        entries.resize_with(spec.key.len(), Default::default);
-        for ((name, value), of_key) in entries.iter_mut().zip(&spec.key) {
-            of_key.clone_into(name);
-            let given = descriptor.value(of_key).unwrap_or_default();
-            let cut = given.char_indices().nth(VALUE_CHARS).map(|(end, _)| end);
-            cut.and_then(|end| given.get(..end)).unwrap_or(given).clone_into(value);
-            value.extend(cut.map(|_| '…'));
-        }
-    }
-}
-
-impl Default for Key {
-    fn default() -> Self {
-        Self::Entries(Vec::new())
-    }
-}
-
-impl Serialize for Key {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Entries(entries) => OrderedMap(entries).serialize(to),
-            Self::Hidden(fingerprint) => to.collect_str(&format_args!("{fingerprint:016x}")),
-        }
     }
 }

@@ -44,6 +44,7 @@ mod secrets;
 mod service_manager;
 mod snapshots;
 mod sources;
+mod statistics;
 mod stopping;
 mod store;
 mod tls;

@@ -94,7 +94,7 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
         ":15:1: unknown field `token`",
         ":16:14: `token_file` is the text \"\": expected the path of a file",
         ":17:26: `public_verbs` is the text \"refunds\": expected one of check, peek, reserve, settle, refund, \
-         reset, grpc-refund; did you mean \"refund\"?",
+         reset, report, grpc-refund; did you mean \"refund\"?",
         ":18:22: `reservation_memory` is the text \"1KiB\": expected a size from \"64KiB\" to \"1TiB\"",
         ":19:17: `admin_readers` is the text \"ann\": expected an array",
     ] {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -58,6 +58,35 @@ impl Connection {
         body: &str,
         token: Option<&HeaderValue>,
     ) -> Result<(StatusCode, String), String> {
+        let whole = async { self.whole(self.open(method, path, body, token).await?).await };
+        timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(self.too_late()))
+    }
+
+    /// Asks for a stream of events, and returns the status and the stream.
+    ///
+    /// # Errors
+    /// Returns why there is no answer.
+    pub(super) async fn events(
+        &self,
+        path: &str,
+        token: Option<&HeaderValue>,
+    ) -> Result<Response<Incoming>, String> {
+        let opened = timeout(PATIENCE, self.open(Method::GET, path, "", token)).await;
+        opened.unwrap_or_else(|_| Err(self.too_late()))
+    }
+
+    fn too_late(&self) -> String {
+        format!("{} gives no answer within 10 s", self.url)
+    }
+
+    /// Sends a request, and returns the answer before its body.
+    async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        body: &str,
+        token: Option<&HeaderValue>,
+    ) -> Result<Response<Incoming>, String> {
         let mut request = Request::builder().method(method).uri(path);
         request = request.header(HOST, self.url.authority());
         if !body.is_empty() {
@@ -68,12 +97,6 @@ impl Connection {
         }
         let request = request.body(Full::from(body.to_owned()));
         let request = request.map_err(|error| format!("the request can not be made: {error}"))?;
-        let url = &self.url;
-        let answered = timeout(PATIENCE, self.answer(request)).await;
-        answered.unwrap_or_else(|_| Err(format!("{url} gives no answer within 10 s")))
-    }
-
-    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, String), String> {
         let url = &self.url;
         let stream = TcpStream::connect((url.host.as_str(), url.port)).await;
         let stream = stream.map_err(|error| format!("nobody answers at {url}: {error}"))?;
@@ -89,7 +112,7 @@ impl Connection {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, String), String> {
+    ) -> Result<Response<Incoming>, String> {
         let url = &self.url;
         let failed = |error: hyper::Error| match error.is_parse() {
             true => format!("{url} does not speak HTTP"),
@@ -98,13 +121,23 @@ impl Connection {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
         let driven = tokio::spawn(connection);
-        let (head, body) = match sender.send_request(request).await {
-            Ok(response) => response.into_parts(),
+        match sender.send_request(request).await {
+            Ok(response) => Ok(response),
             // The connection knows better why it was cancelled.
-            Err(error) => {
-                return Err(failed(driven.await.ok().and_then(Result::err).unwrap_or(error)));
-            }
-        };
+            Err(error) => Err(failed(driven.await.ok().and_then(Result::err).unwrap_or(error))),
+        }
+    }
+
+    /// The status and the text of an answer.
+    ///
+    /// # Errors
+    /// Returns why it cannot be read.
+    pub(super) async fn whole(
+        &self,
+        response: Response<Incoming>,
+    ) -> Result<(StatusCode, String), String> {
+        let url = &self.url;
+        let (head, body) = response.into_parts();
         let body = Limited::new(body, MOST_BYTES).collect().await;
         let body = body.map_err(|error| format!("the answer of {url} can not be read: {error}"))?;
         let text = String::from_utf8(body.to_bytes().to_vec());

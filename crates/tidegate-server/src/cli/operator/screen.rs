@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Read};
 use std::thread;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
@@ -50,8 +51,27 @@ impl Screen {
         stdout::write(format!("\x1b[H{}\x1b[J", lines.join("\r\n")).as_bytes())
     }
 
+    /// Runs what shows the view until the person presses `q` or Ctrl-C, or the process is to end.
+    ///
+    /// # Errors
+    /// Returns an error of `shows`.
+    pub(super) async fn until_quit(
+        &self,
+        shows: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        let unusable = |error| Failure::new(format!("signals can not be received: {error}"));
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
+        tokio::select! {
+            failed = shows => failed,
+            () = self.quit() => Ok(()),
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+
     /// Resolves when the person presses `q`; never if keys cannot be read.
-    pub(super) async fn quit(&self) {
+    async fn quit(&self) {
         if self.modes.is_none() {
             return pending().await;
         }

@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use hyper::Method;
 use serde_json::Value;
 use tidegate::{Clock, SystemClock, Timestamp};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use super::rates::{self, Decisions, Rate};
 use super::screen::Screen;
+use super::tables::{key, table};
 use super::{Admin, Format, Listener, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
@@ -49,7 +48,8 @@ pub(crate) struct Args {
     admin: Admin,
 }
 
-fn rule(text: &str) -> Result<String, String> {
+/// Reads the name of a rule.
+pub(super) fn rule(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match !text.is_empty() && text.chars().all(is_name) {
         true => Ok(text.to_owned()),
@@ -83,24 +83,16 @@ async fn live(
     mut reading: Reading,
     screen: &Screen,
 ) -> Result<(), Failure> {
-    let unusable = |error| Failure::new(format!("signals can not be received: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
-    let quit = screen.quit();
-    let shows = async {
-        loop {
-            // A server that is restarted comes back.
-            let shown = view(args, listener, &mut reading).await;
-            screen.show(&shown.unwrap_or_else(|failure| failure.message().to_owned()))?;
-            sleep(PAUSE).await;
-        }
-    };
-    tokio::select! {
-        failed = shows => failed,
-        () = quit => Ok(()),
-        _ = interrupt.recv() => Ok(()),
-        _ = terminate.recv() => Ok(()),
-    }
+    screen
+        .until_quit(async {
+            loop {
+                // A server that is restarted comes back.
+                let shown = view(args, listener, &mut reading).await;
+                screen.show(&shown.unwrap_or_else(|failure| failure.message().to_owned()))?;
+                sleep(PAUSE).await;
+            }
+        })
+        .await
 }
 
 /// The decisions of all rules at one time.
@@ -183,41 +175,5 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp) -> String {
         return format!("{title}: nobody\n");
     }
     let headings = ["COUNT", "TOO MANY BY", "DOMAIN", "RULE", "KEY"];
-    format!(
-        "{title} in {seconds} s, of 1 in {one_in}:\n{}",
-        table(&headings, rows.into_iter(), 0..2)
-    )
-}
-
-/// The entries of a key, or its fingerprint.
-fn key(key: Option<&Value>) -> String {
-    match key {
-        Some(Value::Object(entries)) => {
-            let entries = entries
-                .iter()
-                .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
-            entries.collect::<Vec<_>>().join(", ")
-        }
-        Some(Value::String(fingerprint)) => format!("#{fingerprint}"),
-        _ => String::new(),
-    }
-}
-
-/// A line for each row; columns of numbers are aligned at their ends.
-fn table(
-    headings: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-    numbers: std::ops::Range<usize>,
-) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(headings);
-    rows.for_each(|row| {
-        table.add_row(row);
-    });
-    for column in numbers {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(&headings, rows, 0..2))
 }

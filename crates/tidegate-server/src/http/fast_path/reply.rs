@@ -51,7 +51,7 @@ impl Reply {
             self.text("\r\n");
         }
         self.body.clear();
-        self.body.extend_from_slice(&response.into_body().into_inner().unwrap_or_default());
+        self.body.extend_from_slice(&response.into_body().into_whole());
         self.end(date.now());
     }
 

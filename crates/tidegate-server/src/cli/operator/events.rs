@@ -1,0 +1,58 @@
+//! A stream of events of a server, each with JSON as its data.
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use super::server_url::ServerUrl;
+use crate::failure::Failure;
+
+/// The most bytes of one event: the statistics of some 10,000 rules.
+const MOST_BYTES: usize = 16 << 20;
+
+pub(super) struct Events {
+    body: Incoming,
+    url: ServerUrl,
+    /// Bytes of lines that have not ended.
+    read: Vec<u8>,
+}
+
+/// An event.
+pub(super) struct Event {
+    pub(super) text: String,
+    pub(super) json: Value,
+}
+
+impl Events {
+    pub(super) const fn of(body: Incoming, url: ServerUrl) -> Self {
+        Self { body, url, read: Vec::new() }
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// Returns an error when the stream ends, which is what a server does that stops.
+    pub(super) async fn next(&mut self) -> Result<Event, Failure> {
+        loop {
+            while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<_> = self.read.drain(..=end).collect();
+                if let Some(event) = event(&line) {
+                    return Ok(event);
+                }
+            }
+            let ended = || Failure::new(format!("{} has ended the stream", self.url));
+            let frame = self.body.frame().await.ok_or_else(ended)?;
+            let bytes = frame.map_err(|_| ended())?.into_data().unwrap_or_default();
+            if self.read.len() + bytes.len() > MOST_BYTES {
+                return Err(Failure::new(format!("{} sends what is no event", self.url)));
+            }
+            self.read.extend_from_slice(&bytes);
+        }
+    }
+}
+
+/// The event of a line with data; a comment and an empty line are none.
+fn event(line: &[u8]) -> Option<Event> {
+    let text = std::str::from_utf8(line.strip_prefix(b"data:")?).ok()?.trim().to_owned();
+    Some(Event { json: serde_json::from_str(&text).ok()?, text })
+}

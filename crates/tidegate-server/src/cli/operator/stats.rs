@@ -1,0 +1,167 @@
+//! `tidegate stats`: what rules and resources passed and blocked, and how fast requests were.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::screen::Screen;
+use super::tables::table;
+use super::top::rule;
+use super::{Admin, Format, Listener, run as run_client};
+use crate::failure::Failure;
+use crate::stdout;
+
+/// Show the statistics of a running server's rules and resources
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "With --watch, q or Ctrl-C ends the view.",
+    after_long_help = "Units that were passed and blocked in the last second (1S) and minute (1M), and what callers report of the
+requests (POST /v1/report). In shadow mode `blocked` is what would have been.
+
+Examples:
+  tidegate stats
+  tidegate stats --rule login --watch
+  tidegate stats --watch --format json | jq -c '.rules[].minute'"
+)]
+pub(crate) struct Args {
+    /// Only this rule
+    #[arg(long, value_name = "NAME", value_parser = rule)]
+    rule: Option<String>,
+
+    /// Only this resource
+    #[arg(long, value_name = "NAME")]
+    resource: Option<String>,
+
+    /// Show them each second: on a terminal live, else one after the other
+    #[arg(long)]
+    watch: bool,
+
+    /// Output: tables, or the JSON of GET /v1/stats
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    #[command(flatten)]
+    admin: Admin,
+}
+
+/// Prints the answer of `GET /v1/stats`, or its events.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let listener = args.admin.listener()?;
+    run_client(async {
+        match args.watch {
+            true => watch(args, &listener).await,
+            false => {
+                let path = path(args, "/v1/stats");
+                let answer = listener.ask(Method::GET, &path, "").await?;
+                stdout::print(&shown(args, &answer.text, &answer.json))
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn watch(args: &Args, listener: &Listener) -> Result<(), Failure> {
+    let mut events = listener.events(&path(args, "/v1/stats/events")).await?;
+    let screen = if args.format == Format::Text { Screen::begin()? } else { None };
+    let Some(screen) = screen else {
+        loop {
+            let event = events.next().await?;
+            if !stdout::goes_on(&shown(args, &event.text, &event.json))? {
+                return Ok(());
+            }
+        }
+    };
+    let url = listener.connection.url();
+    let shows = async {
+        loop {
+            let event = events.next().await?;
+            screen.show(&format!("{url}\n\n{}", tables(&event.json)))?;
+        }
+    };
+    screen.until_quit(shows).await
+}
+
+fn path(args: &Args, path: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in [("rule", &args.rule), ("resource", &args.resource)] {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    format!("{path}?{}", query.finish())
+}
+
+fn shown(args: &Args, text: &str, json: &Value) -> String {
+    match args.format {
+        Format::Json => format!("{text}\n"),
+        Format::Text => tables(json),
+    }
+}
+
+const NUMBERS: [&str; 8] =
+    ["PASS 1S", "BLOCK 1S", "PASS 1M", "BLOCK 1M", "OK 1M", "FAIL 1M", "MEAN", "IN FLIGHT"];
+
+/// A table of the rules and one of the resources, if there are any.
+fn tables(stats: &Value) -> String {
+    let of = |name: &str| stats.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let (rules, resources) = (of("rules"), of("resources"));
+    let mut text = String::new();
+    let row = |one: &Value, names: &[&str]| {
+        let names = names.iter().map(|name| one[name].as_str().unwrap_or_default().to_owned());
+        names.chain(numbers(one)).collect::<Vec<_>>()
+    };
+    if !rules.is_empty() {
+        let headings: Vec<_> = ["DOMAIN", "RULE", "MODE"].into_iter().chain(NUMBERS).collect();
+        let rows = rules.iter().map(|rule| row(rule, &["domain", "rule", "mode"]));
+        text.push_str(&table(&headings, rows, 3..11));
+    }
+    if !resources.is_empty() {
+        let headings: Vec<_> = ["RESOURCE"].into_iter().chain(NUMBERS).collect();
+        let rows = resources.iter().map(|resource| row(resource, &["resource"]));
+        let between = if text.is_empty() { "" } else { "\n" };
+        text.push_str(&format!("{between}{}", table(&headings, rows, 1..9)));
+    }
+    if text.is_empty() { "no rule or resource has this name\n".to_owned() } else { text }
+}
+
+fn numbers(of: &Value) -> [String; 8] {
+    let number = |window: &str, name: &str| of[window][name].as_u64();
+    let shown = |window, name| number(window, name).unwrap_or_default().to_string();
+    [
+        shown("second", "pass"),
+        shown("second", "block"),
+        shown("minute", "pass"),
+        shown("minute", "block"),
+        shown("minute", "success"),
+        shown("minute", "exception"),
+        number("minute", "rt_mean_us").map_or_else(|| "-".to_owned(), mean),
+        of["in_flight"].as_u64().unwrap_or_default().to_string(),
+    ]
+}
+
+/// A response time: `1.08ms`.
+fn mean(us: u64) -> String {
+    format!("{:.2}ms", us as f64 / 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rules_and_resources_are_tables_of_their_own() {
+        let window =
+            json!({"pass": 40, "block": 2, "exception": 1, "success": 3, "rt_mean_us": 1_500});
+        let rule = json!({"domain": "d", "rule": "r", "mode": "enforce", "second": window, "minute": window});
+        let resource =
+            json!({"resource": "GET /orders", "second": window, "minute": window, "in_flight": 7});
+        let both = tables(&json!({"rules": [rule], "resources": [resource]}));
+        let lines: Vec<_> =
+            both.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+        assert_eq!(lines[1], ["d", "r", "enforce", "40", "2", "40", "2", "3", "1", "1.50ms", "0"]);
+        assert_eq!(lines[4], ["GET", "/orders", "40", "2", "40", "2", "3", "1", "1.50ms", "7"]);
+        assert_eq!(tables(&json!({"rules": []})), "no rule or resource has this name\n");
+    }
+}

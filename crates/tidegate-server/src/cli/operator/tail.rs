@@ -1,0 +1,126 @@
+//! `tidegate tail`: decisions of a running server as it takes them.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::entries::{self, Entry};
+use super::tables::key;
+use super::top::rule;
+use super::{Admin, Format, run as run_client, seconds};
+use crate::failure::Failure;
+use crate::stdout;
+
+/// Print decisions of a running server as it takes them
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:  tidegate tail --rule login --outcome refused --key user=ada",
+    after_long_help = "A line for each rule of a decision, until Ctrl-C. Decisions beyond the rate are left out, evenly, and the next
+line says how many. Keys that a rule hides (`hide_keys`) are fingerprints, as in `tidegate top`.
+
+Examples:
+  tidegate tail
+  tidegate tail --rule login --outcome refused,never --key user=ada
+  tidegate tail --format json | jq -r .key.user"
+)]
+pub(crate) struct Args {
+    /// Only this rule
+    #[arg(long, value_name = "NAME", value_parser = rule)]
+    rule: Option<String>,
+
+    /// Only these outcomes, with commas: allowed, refused, never, shadow_refused, ...
+    #[arg(long, value_name = "OUTCOME")]
+    outcome: Option<String>,
+
+    /// Only keys with this entry
+    #[arg(long, value_name = "NAME=VALUE", value_parser = entries::parse)]
+    key: Option<Entry>,
+
+    /// The most decisions a second, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    per_second: u16,
+
+    /// Output: text, or the JSON of the server, one line for each decision
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    #[command(flatten)]
+    admin: Admin,
+}
+
+/// Prints the events of `GET /v1/decisions`.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let listener = args.admin.listener()?;
+    run_client(async {
+        let mut events = listener.events(&path(args)).await?;
+        loop {
+            let event = events.next().await?;
+            let line = match args.format {
+                Format::Json => event.text,
+                Format::Text => line(&event.json),
+            };
+            if !stdout::goes_on(&format!("{line}\n"))? {
+                return Ok(());
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn path(args: &Args) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let key = args.key.as_ref().map(|key| entries::shown(std::slice::from_ref(key)));
+    for (name, value) in [("rule", &args.rule), ("outcome", &args.outcome), ("key", &key)] {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    query.append_pair("per_second", &args.per_second.to_string());
+    format!("/v1/decisions?{}", query.finish())
+}
+
+/// `12:00:01.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s`, at UTC.
+fn line(decision: &Value) -> String {
+    let number = |name: &str| decision[name].as_u64().unwrap_or_default();
+    let text = |name: &str| decision[name].as_str().unwrap_or_default();
+    let ms = number("at_us") / 1_000;
+    let (s, ms) = (ms / 1_000 % 86_400, ms % 1_000);
+    let at = format!("{:02}:{:02}:{:02}.{ms:03}", s / 3_600, s / 60 % 60, s % 60);
+    let (outcome, domain, rule) = (text("outcome"), text("domain"), text("rule"));
+    let key = match key(decision.get("key")) {
+        key if key.is_empty() => key,
+        key => format!(" {key}"),
+    };
+    let (cost, remaining, limit) = (number("cost"), number("remaining"), number("limit"));
+    let fits = decision["retry_after_us"].as_u64().filter(|us| *us > 0);
+    let fits = fits.map(|us| format!(", fits in {}", seconds(us))).unwrap_or_default();
+    let skipped = match number("skipped") {
+        0 => String::new(),
+        skipped => format!(" ({skipped} left out before)"),
+    };
+    format!(
+        "{at} {outcome} {domain}/{rule}{key}: cost {cost}, {remaining} of {limit} remaining{fits}{skipped}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_decision_is_a_line() {
+        let mut decision = json!({
+            "at_us": 1_700_000_001_250_000_u64, "domain": "default", "rule": "login", "key": {"user": "ada"},
+            "outcome": "refused", "cost": 1, "limit": 5, "remaining": 0, "retry_after_us": 3_200_000, "skipped": 7,
+        });
+        let told = "22:13:21.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s \
+                    (7 left out before)";
+        assert_eq!(line(&decision), told);
+        decision["retry_after_us"] = Value::Null;
+        decision["key"] = json!({});
+        decision["skipped"] = json!(0);
+        let told = "22:13:21.250 refused default/login: cost 1, 0 of 5 remaining";
+        assert_eq!(line(&decision), told);
+    }
+}

@@ -1,0 +1,149 @@
+//! The content of an answer: whole, or a stream of events (`text/event-stream`, WHATWG HTML, 9.2).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::Response;
+use super::problem::{Kind, Problem};
+
+/// The most streams of events that are open at a time.
+const MOST_STREAMS: usize = 32;
+/// Events that were not sent yet; whoever makes them waits for the reader then.
+const UNSENT: usize = 16;
+/// The longest time without a line, so that a client and what is between see that the stream lives.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// What follows the head of an answer.
+#[derive(Debug)]
+pub(super) enum Content {
+    Whole(Bytes),
+    Events(Events),
+}
+
+/// A stream of events.
+#[derive(Debug)]
+pub(super) struct Events(mpsc::Receiver<Bytes>);
+
+/// The streams that are open.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Streams(Arc<AtomicUsize>);
+
+/// One open stream, until it is dropped.
+#[derive(Debug)]
+struct Open(Streams);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Where the events of one stream are written to.
+pub(super) struct Sink {
+    events: mpsc::Sender<Bytes>,
+    _open: Open,
+}
+
+impl Sink {
+    /// Sends an event with JSON as its data, once the client has taken earlier ones.
+    ///
+    /// # Errors
+    /// Returns an error when the client is gone.
+    pub(super) async fn send(&self, json: &[u8]) -> Result<(), Gone> {
+        let event = [b"data: ", json, b"\n\n"].concat();
+        self.events.send(event.into()).await.map_err(|_| Gone)
+    }
+
+    /// Waits for `next`, and meanwhile shows that the stream lives; `None` when the client is gone.
+    pub(super) async fn alive<T>(&self, next: impl Future<Output = T>) -> Option<T> {
+        let mut next = std::pin::pin!(next);
+        loop {
+            tokio::select! {
+                next = timeout(QUIET, &mut next) => match next {
+                    Ok(next) => return Some(next),
+                    Err(_) => self.events.send(Bytes::from_static(b":\n\n")).await.ok()?,
+                },
+                () = self.events.closed() => return None,
+            }
+        }
+    }
+}
+
+/// The client of a stream is gone.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl Streams {
+    /// An answer whose events `write` sends, as a task of its own.
+    ///
+    /// # Errors
+    /// Returns a problem if too many streams are open.
+    pub(super) fn open<Writing>(
+        &self,
+        write: impl FnOnce(Sink) -> Writing,
+    ) -> Result<Response, Problem>
+    where
+        Writing: Future<Output = ()> + Send + 'static,
+    {
+        let is_free = |open: usize| (open < MOST_STREAMS).then_some(open + 1);
+        if self.0.fetch_update(Relaxed, Relaxed, is_free).is_err() {
+            let detail = format!(
+                "{MOST_STREAMS} streams of events are open, as many as may be: close one, or read GET /v1/stats \
+                 from time to time"
+            );
+            return Err(Problem::new(Kind::TooManyStreams, detail));
+        }
+        let open = Open(self.clone());
+        let (events, unsent) = mpsc::channel(UNSENT);
+        tokio::spawn(write(Sink { events, _open: open }));
+        let mut response = Response::new(Content::Events(Events(unsent)));
+        let fields = response.headers_mut();
+        fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+}
+
+impl Events {
+    /// The next bytes; `None` at the end.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+impl Content {
+    /// The bytes; none of a stream.
+    pub(super) fn into_whole(self) -> Bytes {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Events(_) => Bytes::new(),
+        }
+    }
+
+    /// The bytes, if they are known before they are sent.
+    pub(super) fn len(&self) -> Option<usize> {
+        match self {
+            Self::Whole(bytes) => Some(bytes.len()),
+            Self::Events(_) => None,
+        }
+    }
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Whole(Bytes::new())
+    }
+}
+
+impl<B: Into<Bytes>> From<B> for Content {
+    fn from(bytes: B) -> Self {
+        Self::Whole(bytes.into())
+    }
+}

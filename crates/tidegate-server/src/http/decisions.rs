@@ -1,0 +1,89 @@
+//! `GET /v1/decisions`: decisions as they are taken, as a stream of events.
+
+use std::sync::Arc;
+
+use tidegate::RuleOutcome;
+
+use super::problem::{Kind, Problem};
+use super::{App, Response, query};
+use crate::limiters::Filter;
+
+/// Decisions a second by default, and the most.
+const USUAL: u32 = 100;
+const MOST: u32 = 1_000;
+
+/// Answers with decisions, until the client leaves or the server stops.
+pub(super) fn decisions(app: &App, query: Option<&str>) -> Result<Response, Problem> {
+    let (filter, per_second) = asked(query)?;
+    let limiters = Arc::clone(&app.limiters);
+    let watched = limiters.tail().watch(filter, per_second);
+    let mut watch = watched.map_err(|error| Problem::new(Kind::Internal, error.to_string()))?;
+    app.streams.open(async move |sink| {
+        let writes = async {
+            while let Some(Some(line)) = sink.alive(watch.lines.recv()).await {
+                if sink.send(&line).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = writes => {}
+            () = limiters.draining() => {}
+        }
+    })
+}
+
+fn asked(query: Option<&str>) -> Result<(Filter, u32), Problem> {
+    let names = ["rule", "outcome", "key", "per_second"];
+    let expected = "`rule`, `outcome`, `key` or `per_second`";
+    let asked = query::parse(query, &names, expected)?;
+    let mut filter =
+        Filter { rule: asked.get("rule").map(|rule| rule.to_string()), ..Filter::default() };
+    if let Some(text) = asked.get("outcome") {
+        let outcome = |name| RuleOutcome::ALL.into_iter().find(|one| one.name() == name);
+        let outcomes: Option<Vec<_>> = text.split(',').map(outcome).collect();
+        filter.outcomes = outcomes.ok_or_else(|| {
+            let names = RuleOutcome::ALL.map(RuleOutcome::name).join(", ");
+            query::wrong("outcome", text, &format!("one or several, with commas, of {names}"))
+        })?;
+    }
+    if let Some(text) = asked.get("key") {
+        let (name, value) =
+            text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+                query::wrong("key", text, "an entry of the key as NAME=VALUE, such as user%3Dada")
+            })?;
+        filter.key = Some((name.to_owned(), value.to_owned()));
+    }
+    let per_second = match asked.get("per_second") {
+        None => USUAL,
+        Some(text) => match text.parse() {
+            Ok(per_second @ 1..=MOST) => per_second,
+            _ => {
+                return Err(query::wrong(
+                    "per_second",
+                    text,
+                    &format!("a number from 1 to {MOST}"),
+                ));
+            }
+        },
+    };
+    Ok((filter, per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_whole_or_refused() {
+        let query = "rule=r&outcome=refused,never&key=user%3Da%3Db&per_second=7";
+        let (filter, per_second) = asked(Some(query)).unwrap();
+        assert_eq!((filter.rule.as_deref(), per_second), (Some("r"), 7));
+        assert_eq!(filter.outcomes, [RuleOutcome::Refused, RuleOutcome::Never]);
+        assert_eq!(filter.key, Some(("user".to_owned(), "a=b".to_owned())));
+        assert_eq!(asked(None).unwrap().1, 100);
+        for wrong in ["outcome=no", "outcome=", "key=ada", "key=%3Dada", "per_second=0", "n=1"] {
+            assert!(asked(Some(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

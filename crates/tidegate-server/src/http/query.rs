@@ -1,0 +1,53 @@
+//! The query of a path: `name=value` pairs, percent-encoded.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::problem::{Kind, Problem};
+
+/// Reads a query that may have these names, each once.
+///
+/// # Errors
+/// Returns a problem that says `expected` if there is another name, or one twice.
+pub(super) fn parse<'q>(
+    query: Option<&'q str>,
+    names: &[&str],
+    expected: &str,
+) -> Result<BTreeMap<Cow<'q, str>, Cow<'q, str>>, Problem> {
+    let mut found = BTreeMap::new();
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        if !names.contains(&&*name) {
+            let detail = format!("the query has {name:?}: expected {expected}");
+            return Err(Problem::new(Kind::InvalidQuery, detail));
+        }
+        if let Some((name, _)) = found.get_key_value(&name) {
+            let detail = format!("the query has {name:?} twice: expected it once");
+            return Err(Problem::new(Kind::InvalidQuery, detail));
+        }
+        found.insert(name, value);
+    }
+    Ok(found)
+}
+
+/// The problem of a value.
+pub(super) fn wrong(name: &str, value: &str, expected: &str) -> Problem {
+    let detail = format!("`{name}` of the query is {value:?}: expected {expected}");
+    Problem::new(Kind::InvalidQuery, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_decoded_and_mistakes_are_named() {
+        let read = |query| parse(query, &["rule", "n"], "`rule` or `n`");
+        let found = read(Some("rule=per%2Duser+%E8%BD%89&n=3")).unwrap();
+        assert_eq!((&*found["rule"], &*found["n"]), ("per-user 轉", "3"));
+        assert!(read(None).unwrap().is_empty());
+        for wrong in ["rul=1", "n=1&n=2", "n"] {
+            let is_wrong = read(Some(wrong)).is_err();
+            assert_eq!(is_wrong, wrong != "n", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `GET /v1/stats` and its stream of events: the statistics of rules and of resources that callers name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate::{
+    Clock, OutcomeCounts, PolicyRule, RuleOutcome, Snapshot, Statistics, StatisticsOfRule,
+    SystemClock,
+};
+use tidegate_lab::labels;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::problem::Problem;
+use super::{App, Response, answer, query};
+use crate::limiters::{Limiters, Subject};
+
+/// The time between two events.
+const EACH: Duration = Duration::from_secs(1);
+
+#[derive(Serialize)]
+struct Stats {
+    at_us: u64,
+    rules: Vec<OfRule>,
+    resources: Vec<OfResource>,
+}
+
+#[derive(Serialize)]
+struct OfRule {
+    domain: String,
+    rule: String,
+    mode: &'static str,
+    #[serde(flatten)]
+    windows: Windows,
+    /// Decisions by outcome since the start.
+    decisions: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct OfResource {
+    resource: String,
+    #[serde(flatten)]
+    windows: Windows,
+}
+
+#[derive(Serialize)]
+struct Windows {
+    second: Window,
+    minute: Window,
+    in_flight: u64,
+}
+
+/// The statistics of one window. The names are those of [`Snapshot`].
+#[derive(Serialize)]
+struct Window {
+    pass: u64,
+    block: u64,
+    exception: u64,
+    success: u64,
+    rt_sum_us: u64,
+    rt_min_us: Option<u64>,
+    rt_mean_us: Option<u64>,
+}
+
+impl From<Snapshot> for Window {
+    fn from(of: Snapshot) -> Self {
+        let Snapshot { pass, block, exception, success, rt_sum_us, rt_min_us, .. } = of;
+        let rt_mean_us = of.rt_mean_us();
+        Self { pass, block, exception, success, rt_sum_us, rt_min_us, rt_mean_us }
+    }
+}
+
+impl Windows {
+    fn of(statistics: &Statistics, in_flight: u64) -> Self {
+        let (second, minute) = (statistics.second().into(), statistics.minute().into());
+        Self { second, minute, in_flight }
+    }
+}
+
+/// Which statistics are asked for.
+#[derive(Default)]
+struct Filter {
+    rule: Option<String>,
+    resource: Option<String>,
+}
+
+impl Filter {
+    fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let expected = "`rule` with the name of a rule, or `resource` with that of a resource";
+        let mut found = query::parse(query, &["rule", "resource"], expected)?;
+        let mut take = |name| found.remove(name).map(|name| name.into_owned());
+        Ok(Self { rule: take("rule"), resource: take("resource") })
+    }
+
+    /// With a filter of one kind the other kind is left out.
+    fn admits_rule(&self, name: &str) -> bool {
+        self.rule.as_deref().map_or(self.resource.is_none(), |rule| rule == name)
+    }
+
+    fn admits_resource(&self, name: &str) -> bool {
+        self.resource.as_deref().map_or(self.rule.is_none(), |resource| resource == name)
+    }
+}
+
+impl Stats {
+    fn of(limiters: &Limiters, filter: &Filter) -> Self {
+        let (policy, reports) = (limiters.policy(), limiters.reports());
+        let in_flight = reports.in_flight();
+        let flying = |subject: &Subject| in_flight.get(subject).copied().unwrap_or_default();
+        let of_all = limiters.statistics().of(policy.rules());
+        let rules = policy.rules().iter().zip(&of_all);
+        let of_rule = |(rule, of): (&PolicyRule, &StatisticsOfRule)| {
+            let (domain, name) = (rule.domain().to_owned(), rule.name().to_owned());
+            let subject = Subject::Rule { domain: domain.clone(), rule: name.clone() };
+            OfRule {
+                domain,
+                rule: name,
+                mode: labels::mode(rule.mode()),
+                windows: Windows::of(of.windows(), flying(&subject)),
+                decisions: decisions(&of.counts()),
+            }
+        };
+        let of_resource = |(name, of): (Arc<str>, Arc<Statistics>)| {
+            let subject = Subject::Resource(name.as_ref().to_owned());
+            let windows = Windows::of(&of, flying(&subject));
+            OfResource { resource: name.as_ref().to_owned(), windows }
+        };
+        let rules = rules.filter(|(rule, _)| filter.admits_rule(rule.name()));
+        let resources =
+            reports.resources().into_iter().filter(|(name, _)| filter.admits_resource(name));
+        Self {
+            at_us: SystemClock::new().now().as_micros(),
+            rules: rules.map(of_rule).collect(),
+            resources: resources.map(of_resource).collect(),
+        }
+    }
+}
+
+/// The outcomes that were counted.
+fn decisions(counts: &OutcomeCounts) -> BTreeMap<&'static str, u64> {
+    let all = RuleOutcome::ALL.map(|outcome| (outcome.name(), counts.decisions(outcome)));
+    all.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+/// Answers with the statistics of now.
+pub(super) fn stats(app: &App, query: Option<&str>) -> Result<Response, Problem> {
+    let stats = Stats::of(&app.limiters, &Filter::parse(query)?);
+    answer::json(&stats)
+}
+
+/// Answers with the statistics of each second, until the client leaves or the server stops.
+pub(super) fn events(app: &App, query: Option<&str>) -> Result<Response, Problem> {
+    let (filter, limiters) = (Filter::parse(query)?, Arc::clone(&app.limiters));
+    app.streams.open(async move |sink| {
+        let mut ticks = interval(EACH);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let writes = async {
+            while sink.alive(ticks.tick()).await.is_some() {
+                let Ok(json) = serde_json::to_vec(&Stats::of(&limiters, &filter)) else { return };
+                if sink.send(&json).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = writes => {}
+            () = limiters.draining() => {}
+        }
+    })
+}

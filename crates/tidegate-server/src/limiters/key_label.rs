@@ -1,0 +1,92 @@
+//! The key that a decision was about, as operators see it.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::LazyLock;
+
+use serde::{Serialize, Serializer};
+use tidegate::{Descriptor, Matched, PolicyRule, Request};
+
+use crate::ordered_map::OrderedMap;
+
+/// The longest text of a value that is kept, in characters.
+const VALUE_CHARS: usize = 120;
+
+/// Differs from process to process, so that nobody can compute the fingerprint of a key.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// A rule and one of its keys.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct KeyLabel {
+    domain: String,
+    pub(crate) rule: String,
+    key: Key,
+}
+
+/// The entries of a key, or its fingerprint if the rule hides its keys.
+#[derive(Clone, Debug)]
+enum Key {
+    Entries(Vec<(String, String)>),
+    Hidden(u64),
+}
+
+/// The descriptor that a rule matched first.
+pub(super) fn descriptor<'r>(
+    request: &'r Request<'_>,
+    matched: &Matched<'_>,
+) -> Option<&'r Descriptor<'r>> {
+    let descriptors = request.descriptors().iter().enumerate();
+    descriptors.filter(|(number, _)| matched.is_met_by(*number)).map(|(_, one)| one).next()
+}
+
+/// The fingerprint of a rule's key.
+pub(super) fn fingerprint(rule: &PolicyRule, descriptor: &Descriptor<'_>) -> u64 {
+    let mut hasher = HASHER.build_hasher();
+    (rule.domain(), rule.name()).hash(&mut hasher);
+    rule.spec().key.iter().for_each(|name| descriptor.value(name).hash(&mut hasher));
+    hasher.finish()
+}
+
+impl KeyLabel {
+    /// Becomes that of another key, in the memory that it has.
+    pub(super) fn write(
+        &mut self,
+        fingerprint: u64,
+        rule: &PolicyRule,
+        descriptor: &Descriptor<'_>,
+    ) {
+        let spec = rule.spec();
+        spec.domain.clone_into(&mut self.domain);
+        spec.name.clone_into(&mut self.rule);
+        if spec.hide_keys {
+            self.key = Key::Hidden(fingerprint);
+            return;
+        }
+        if let Key::Hidden(_) = self.key {
+            self.key = Key::default();
+        }
+        let Key::Entries(entries) = &mut self.key else { return };
+        entries.resize_with(spec.key.len(), Default::default);
+        for ((name, value), of_key) in entries.iter_mut().zip(&spec.key) {
+            of_key.clone_into(name);
+            let given = descriptor.value(of_key).unwrap_or_default();
+            let cut = given.char_indices().nth(VALUE_CHARS).map(|(end, _)| end);
+            cut.and_then(|end| given.get(..end)).unwrap_or(given).clone_into(value);
+            value.extend(cut.map(|_| '…'));
+        }
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::Entries(Vec::new())
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Entries(entries) => OrderedMap(entries).serialize(to),
+            Self::Hidden(fingerprint) => to.collect_str(&format_args!("{fingerprint:016x}")),
+        }
+    }
+}

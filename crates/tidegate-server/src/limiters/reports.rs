@@ -1,0 +1,197 @@
+//! What callers report of the requests that were admitted: outcomes, times, and how many are in flight; of rules, and
+//! of resources that they name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate::{
+    Clock, Policy, PolicyRule, Resources, RuleStatistics, Statistics, StatisticsOfRule,
+    SystemClock, Timestamp,
+};
+
+/// The most resources that callers can name, of some seven kilobytes each.
+const MOST_RESOURCES: usize = 1_000;
+/// The most reporters of all resources and rules whose requests in flight are remembered.
+const MOST_IN_FLIGHT: usize = 10_000;
+/// How long a number of requests in flight counts after it was reported, in microseconds.
+const IN_FLIGHT_US: u64 = 60_000_000;
+
+/// What a report is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    Resource(String),
+    Rule { domain: String, rule: String },
+}
+
+/// One report, checked by itself.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) subject: Subject,
+    pub(crate) pass: u64,
+    pub(crate) block: u64,
+    pub(crate) exception: u64,
+    /// The time of each request that succeeded.
+    pub(crate) took: Vec<Duration>,
+    pub(crate) in_flight: Option<u64>,
+    /// Who reports the number in flight.
+    pub(crate) from: String,
+}
+
+/// Why nothing of a batch of reports was counted.
+#[derive(Debug)]
+pub(crate) enum Unreported {
+    NoSuchRule { domain: String, rule: String },
+    TooManyResources,
+    TooManyReporters,
+}
+
+impl fmt::Display for Unreported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchRule { domain, rule } => write!(
+                f,
+                "no rule in force is named {rule:?} in the domain {domain:?}: GET /v1/rules lists them"
+            ),
+            Self::TooManyResources => write!(
+                f,
+                "{MOST_RESOURCES} resources have been named since the start, as many as may be: name parts of a \
+                 program, not callers"
+            ),
+            Self::TooManyReporters => write!(
+                f,
+                "{MOST_IN_FLIGHT} reporters have told what is in flight within a minute, as many as may be"
+            ),
+        }
+    }
+}
+
+/// The numbers in flight: of each subject, by reporter, with the time of the report.
+type InFlight = BTreeMap<Subject, BTreeMap<String, (u64, Timestamp)>>;
+
+#[derive(Debug)]
+pub(crate) struct Reports {
+    clock: SystemClock,
+    resources: Resources,
+    in_flight: Mutex<InFlight>,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        let clock = SystemClock::new();
+        let resources = Resources::with_clock(MOST_RESOURCES, clock.clone());
+        Self { clock, resources, in_flight: Mutex::default() }
+    }
+}
+
+impl Reports {
+    /// Counts all reports of a batch, or none.
+    ///
+    /// # Errors
+    /// Returns why none was counted.
+    pub(crate) fn count(
+        &self,
+        reports: Vec<Report>,
+        policy: &Policy,
+        rules: &RuleStatistics,
+    ) -> Result<(), Unreported> {
+        let found = reports.iter().map(|report| self.find(&report.subject, policy, rules));
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        let at = self.clock.now();
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        drop_old(&mut in_flight, at);
+        let is_new = |report: &&Report| {
+            let known = in_flight.get(&report.subject);
+            report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
+        };
+        let added = reports.iter().filter(is_new).count();
+        if in_flight.values().map(BTreeMap::len).sum::<usize>() + added > MOST_IN_FLIGHT {
+            return Err(Unreported::TooManyReporters);
+        }
+        for (report, of) in reports.into_iter().zip(found) {
+            report.count(of.windows(), at);
+            if let Some(number) = report.in_flight {
+                in_flight.entry(report.subject).or_default().insert(report.from, (number, at));
+            }
+        }
+        Ok(())
+    }
+
+    fn find(
+        &self,
+        subject: &Subject,
+        policy: &Policy,
+        rules: &RuleStatistics,
+    ) -> Result<Found, Unreported> {
+        match subject {
+            Subject::Resource(name) => {
+                let named = self.resources.named(name);
+                named.map(Found::Resource).map_err(|_| Unreported::TooManyResources)
+            }
+            Subject::Rule { domain, rule } => {
+                let is = |one: &PolicyRule| (one.domain(), one.name()) == (domain, rule);
+                let place = policy.rules().iter().position(is);
+                let of = place.and_then(|place| rules.of(policy.rules()).into_iter().nth(place));
+                let (domain, rule) = (domain.clone(), rule.clone());
+                of.map(Found::Rule).ok_or(Unreported::NoSuchRule { domain, rule })
+            }
+        }
+    }
+
+    /// All resources by name.
+    pub(crate) fn resources(&self) -> Vec<(Arc<str>, Arc<Statistics>)> {
+        self.resources.all()
+    }
+
+    /// The sum of what reporters have in flight, of each subject that has some.
+    pub(crate) fn in_flight(&self) -> BTreeMap<Subject, u64> {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        drop_old(&mut in_flight, self.clock.now());
+        let sum = |reporters: &BTreeMap<String, (u64, Timestamp)>| {
+            reporters.values().fold(0, |sum: u64, (number, _)| sum.saturating_add(*number))
+        };
+        in_flight.iter().map(|(subject, reporters)| (subject.clone(), sum(reporters))).collect()
+    }
+}
+
+/// What a report is counted in.
+enum Found {
+    Resource(Arc<Statistics>),
+    Rule(StatisticsOfRule),
+}
+
+impl Found {
+    fn windows(&self) -> &Statistics {
+        match self {
+            Self::Resource(of) => of,
+            Self::Rule(of) => of.windows(),
+        }
+    }
+}
+
+impl Report {
+    fn count(&self, of: &Statistics, at: Timestamp) {
+        if self.pass > 0 {
+            of.pass_at(self.pass, at);
+        }
+        if self.block > 0 {
+            of.block_at(self.block, at);
+        }
+        if self.exception > 0 {
+            of.exception_at(self.exception, at);
+        }
+        self.took.iter().for_each(|took| of.success_at(*took, at));
+    }
+}
+
+/// Drops numbers that were reported too long ago, and those of reporters that have none.
+fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
+    let counts = |(number, at): &(u64, Timestamp)| {
+        *number > 0 && now.as_micros().saturating_sub(at.as_micros()) < IN_FLIGHT_US
+    };
+    in_flight.retain(|_, reporters| {
+        reporters.retain(|_, told| counts(told));
+        !reporters.is_empty()
+    });
+}
