@@ -4,6 +4,7 @@
 mod decided;
 mod events;
 mod key_label;
+mod observed;
 mod reports;
 mod reservations;
 mod reserve;
@@ -20,8 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Answer, Gate, KeptOfRule, Mode, Observer, OnExcess, Policy, PolicyErrors, PolicyRule, Request,
-    RuleSpec, RuleStatistics, SharedGate, SnapshotWritten, StoreError, StoreSettings,
+    Answer, Gate, Mode, Observer, OnExcess, Policy, PolicyErrors, Request, RuleSpec,
+    RuleStatistics, SharedGate, SnapshotWritten, StoreError, StoreSettings,
 };
 
 use crate::counts::Counts;
@@ -30,11 +31,13 @@ use crate::listener::source;
 use crate::stop::Stop;
 use events::Events;
 pub(crate) use events::Standing;
-pub(crate) use reports::{Report, Reports, Subject, Unreported};
+use reports::Reports;
+pub(crate) use reports::{Report, Subject, Unreported};
 use reservations::Reservations;
 pub(crate) use reservations::{Full, LONGEST_LIFE, Settled, Settling, USUAL_LIFE, Unsettled};
 pub(crate) use reserve::Reserved;
-pub(crate) use tail::{Filter, Tail};
+pub(crate) use tail::Filter;
+use tail::Tail;
 use top_keys::TopKeys;
 pub(crate) use top_keys::{By, ONE_IN, Top};
 
@@ -72,7 +75,8 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    const fn name(self) -> &'static str {
+    /// Its name in logs and spans.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Check => "check",
             Self::Peek => "peek",
@@ -135,16 +139,6 @@ impl Limiters {
         Self::over(Store::Memory(Box::new(gate)), lets_wait)
     }
 
-    /// Counts so many of the most frequent keys at a time; none if it is 0.
-    pub(crate) fn with_top_keys(self, capacity: usize) -> Self {
-        if capacity == 0 {
-            return self;
-        }
-        let top_keys = Arc::new(TopKeys::new(capacity));
-        let store = self.store.with_observer(top_keys.clone());
-        Self { store, top_keys: Some(top_keys), ..self }
-    }
-
     /// Limiters in this process that panic after deciding a request of the domain `panics`.
     #[cfg(test)]
     pub(crate) fn that_panic(policy: Policy) -> Self {
@@ -167,57 +161,11 @@ impl Limiters {
         }
     }
 
-    /// What each rule decided.
-    pub(crate) fn statistics(&self) -> &RuleStatistics {
-        &self.statistics
-    }
-
-    /// What callers reported.
-    pub(crate) const fn reports(&self) -> &Reports {
-        &self.reports
-    }
-
-    /// Counts what callers report, all or nothing.
-    pub(crate) fn report(&self, reports: Vec<Report>) -> Result<(), Unreported> {
-        self.reports.count(reports, &self.policy(), &self.statistics)
-    }
-
-    /// Decisions as they are taken.
-    pub(crate) const fn tail(&self) -> &Arc<Tail> {
-        &self.tail
-    }
-
-    /// The most frequent keys, if they are counted.
-    pub(crate) fn top_keys(&self) -> Option<&TopKeys> {
-        self.top_keys.as_deref()
-    }
-
-    /// The counts of the listeners.
-    pub(crate) const fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
-    /// The limiters of each rule, if they are in this process.
-    pub(crate) fn kept(&self) -> Option<Vec<(PolicyRule, KeptOfRule)>> {
-        match &self.store {
-            Store::Memory(gate) => Some(gate.kept()),
-            Store::Shared(..) => None,
-        }
-    }
-
     /// Writes the limiters, if they are in this process.
     pub(crate) fn write_snapshot(&self, to: impl Write) -> io::Result<SnapshotWritten> {
         match &self.store {
             Store::Memory(gate) => gate.write_snapshot(to),
             Store::Shared(..) => Ok(SnapshotWritten::default()),
-        }
-    }
-
-    /// How the store stands, if there is one.
-    pub(crate) fn standing(&self) -> Option<Standing> {
-        match &self.store {
-            Store::Memory(_) => None,
-            Store::Shared(_, events) => Some(events.standing()),
         }
     }
 

@@ -14,6 +14,7 @@ mod listener;
 mod logging;
 mod new_file;
 mod ordered_map;
+mod otlp;
 mod policy;
 mod printable;
 mod probe;

@@ -27,6 +27,7 @@ use crate::fd_limit::{self, Shares};
 use crate::limiters::Limiters;
 use crate::listener::{self, Again, Options, Threads};
 use crate::logging::Log;
+use crate::otlp::Exporter;
 use crate::reports::Reports;
 use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
@@ -159,6 +160,7 @@ async fn serve(
     listeners::check(args.listeners())?;
     let mut options = args.guard.listener_options(args.bounds.of_listener())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
+    let exporter = Exporter::begin(args.otlp.as_ref())?;
     let (limiters, file) = limiters(args, policy)?;
     let limiters = limiters.with_reservation_bytes(args.bounds.reservation_bytes());
     let limiters = Arc::new(limiters.until(stop.clone()).with_top_keys(args.bounds.top_keys()));
@@ -180,6 +182,9 @@ async fn serve(
     let answered = answer(args, open, options, both, stop.clone(), for_grpc);
     let notified = service_manager::notify_during(answered, stop.clone());
     let cut = Reports { log, clients, admin }.during(notified).await?;
+    if let Some(exporter) = exporter {
+        let _ = spawn_blocking(|| exporter.end()).await;
+    }
     // The limiters do not change any more.
     if let Some(writing) = writing {
         let mut stop = stop.clone();

@@ -35,7 +35,7 @@ fn a_decision_allocates_its_message_and_its_answer() {
     let decide = || {
         let message = message();
         measure(|| {
-            let mut decided = pin!(decider.answer(message));
+            let mut decided = pin!(decider.answer(message, None));
             let decided = decided.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(decided, Poll::Ready(Ok(_))));
         })

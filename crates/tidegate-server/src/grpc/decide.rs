@@ -16,6 +16,7 @@ use super::question::{Entries, Question};
 use super::{Choices, Unavailable, response, status};
 use crate::counts::Outcome;
 use crate::limiters::Limiters;
+use crate::otlp::Span;
 
 /// Answers calls with these limiters.
 pub(super) struct Decider {
@@ -31,10 +32,10 @@ impl Decider {
     /// message that is invalid, asks for nothing, or has an impossible limit; UNAVAILABLE if the
     /// store is unavailable and the call only refunds, if a closed rule is reported as an error,
     /// and if the process stops before an admitted request may go on.
-    pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
+    pub(super) async fn answer(&self, message: Bytes, span: Option<Span>) -> Result<Bytes, Status> {
         let counts = &self.limiters.counts().grpc;
         let (read, mut counted) = (counts.now(), false);
-        let answered = self.decide(message, &mut counted).await;
+        let answered = self.decide(message, span, &mut counted).await;
         match (counted, &answered) {
             (true, _) => counts.took(read, 1),
             (false, Err(_)) => counts.count(Outcome::Error),
@@ -45,7 +46,12 @@ impl Decider {
     }
 
     /// Answers, and counts the decision if one is made.
-    async fn decide(&self, message: Bytes, counted: &mut bool) -> Result<Bytes, Status> {
+    async fn decide(
+        &self,
+        message: Bytes,
+        mut span: Option<Span>,
+        counted: &mut bool,
+    ) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
         let bytes = message;
         let message = RateLimitRequest::decode(&bytes[..]).map_err(broken)?;
@@ -62,6 +68,9 @@ impl Decider {
         if !only_refunds {
             self.limiters.counts().grpc.answered(&answer);
             *counted = true;
+            if let Some(span) = &mut span {
+                span.end(&message.domain, &answer);
+            }
         }
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(undecided(answer.is_overloaded()));

@@ -11,8 +11,9 @@ use super::decide::Decider;
 use super::reply::{self, Reply};
 use super::tonic_service::TonicService;
 use super::{Bounds, Choices, call, health, reflection};
-use crate::limiters::Limiters;
+use crate::limiters::{Limiters, Verb};
 use crate::listener::{Kept, Secret, bearer};
+use crate::otlp::Span;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
@@ -59,7 +60,8 @@ impl Routes {
         }
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
-            let decide = async |message| self.decider.answer(message).await;
+            let span = Span::begin(Verb::Check.name(), request.headers());
+            let decide = async |message| self.decider.answer(message, span).await;
             return call::unary(request, self.bounds, kept, decide).await;
         }
         match self.others.iter().find(|service| service.has(path)) {

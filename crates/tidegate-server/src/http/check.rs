@@ -10,17 +10,25 @@ use super::question::{Asked, Question};
 use super::{App, Request, Response};
 use crate::counts::Outcome;
 use crate::limiters::Verb;
+use crate::otlp::Span;
 
 /// The largest number of questions of one batch that are under way at a time.
 const AT_ONCE: usize = 64;
 
 /// Answers one question with a decision, or a batch with as many, in the same order.
 pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
+    let mut span = Span::begin(verb.name(), request.headers());
     let (body, held) =
         body::read_held(request, app.bounds).await.inspect_err(|_| failed(app, verb))?;
     let read = app.counts().now();
     let response = match Asked::parse(&body).inspect_err(|_| failed(app, verb))? {
-        Asked::One(question) => answer::decided(&put(app, verb, &question).await),
+        Asked::One(question) => {
+            let answer = put(app, verb, &question).await;
+            if let Some(span) = &mut span {
+                span.end(question.domain(), &answer);
+            }
+            answer::decided(&answer)
+        }
         Asked::Each(questions) => {
             let held = held.map_or(Ok(()), |held| held.keep_questions(questions.len()));
             held.inspect_err(|_| failed(app, verb))?;

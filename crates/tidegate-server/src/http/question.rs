@@ -180,6 +180,10 @@ impl<'b> Question<'b> {
         Ok(Self { domain, items, cost, max_wait, request_id })
     }
 
+    pub(super) fn domain(&self) -> &str {
+        &self.domain
+    }
+
     /// Creates a question of a batch. It never waits, because the rest of the batch would wait with it; so
     /// `max_wait_ms` may be absent or 0.
     fn of_batch(fields: Fields<'b>) -> Result<Self, String> {

@@ -85,9 +85,19 @@ impl Client {
 
     /// Posts JSON with an `authorization`; none if it is empty.
     pub(crate) async fn post_as(&self, path: &str, body: &str, said: &str) -> Answer {
+        self.post_with(path, &[("authorization", said)], body).await
+    }
+
+    /// Posts JSON with those header fields that are not empty.
+    pub(crate) async fn post_with(
+        &self,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
         let mut request = Request::post(format!("http://{}{path}", self.at));
-        if !said.is_empty() {
-            request = request.header("authorization", said);
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+            request = request.header(*name, *value);
         }
         let request = request.header("content-type", "application/json");
         self.answer(request.body(Full::from(body.to_owned())).unwrap()).await

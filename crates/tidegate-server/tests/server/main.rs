@@ -23,6 +23,8 @@ mod nodes;
 mod not_http;
 mod operate;
 mod operator;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod outages;
 mod overflow;
 mod packaging;

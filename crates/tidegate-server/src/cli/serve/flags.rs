@@ -14,6 +14,7 @@ use super::super::guard::file;
 use super::super::{bounds, guard};
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::logging::{Format, Level};
+use crate::otlp::{self, Endpoint};
 use crate::policy;
 use crate::verbs::{self, PublicVerb, PublicVerbs};
 
@@ -135,6 +136,12 @@ pub(crate) struct Args {
     /// Least severe event logged
     #[arg(long, value_name = "LEVEL", env = "TIDEGATE_LOG_LEVEL", default_value = "info")]
     pub(super) log_level: Level,
+
+    /// The collector of spans, over OTLP
+    ///
+    /// OTLP over gRPC. Requests whose `traceparent` is sampled have a span in that trace
+    #[arg(long, value_name = "URL", env = "TIDEGATE_OTLP", value_parser = otlp::endpoint, hide_short_help = true)]
+    pub(super) otlp: Option<Endpoint>,
 
     #[command(flatten)]
     pub(super) bounds: bounds::Args,

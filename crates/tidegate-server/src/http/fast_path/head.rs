@@ -8,6 +8,7 @@ use httparse::{Header, Status};
 use crate::http::media_type::is_json;
 use crate::http::paths::CHECK;
 use crate::listener::{Secret, bearer};
+use crate::otlp::{self, TRACEPARENT};
 
 /// Most bytes of a head, and of a body. Larger ones go to hyper, where their size is bounded.
 pub(super) const MOST_BYTES: usize = 4 << 10;
@@ -89,6 +90,8 @@ impl HeadFields {
             // trailers, and of chunked bodies.
             6 => !is("origin") && !is("expect"),
             7 => !is("upgrade") && !is("trailer"),
+            // A request of a trace has a span, which begins behind hyper.
+            11 if is(TRACEPARENT) => !otlp::is_on(),
             17 => !is("transfer-encoding"),
             _ => true,
         }

@@ -1,0 +1,69 @@
+//! What the limiters counted, and what callers reported of them.
+
+use std::sync::Arc;
+
+use tidegate::{KeptOfRule, PolicyRule, RuleStatistics};
+
+use super::reports::{Report, Reports, Unreported};
+use super::tail::Tail;
+use super::top_keys::TopKeys;
+use super::{Limiters, Standing, Store};
+use crate::counts::Counts;
+
+impl Limiters {
+    /// Counts so many of the most frequent keys at a time; none if it is 0.
+    pub(crate) fn with_top_keys(self, capacity: usize) -> Self {
+        if capacity == 0 {
+            return self;
+        }
+        let top_keys = Arc::new(TopKeys::new(capacity));
+        let store = self.store.with_observer(top_keys.clone());
+        Self { store, top_keys: Some(top_keys), ..self }
+    }
+
+    /// What each rule decided.
+    pub(crate) fn statistics(&self) -> &RuleStatistics {
+        &self.statistics
+    }
+
+    /// What callers reported.
+    pub(crate) const fn reports(&self) -> &Reports {
+        &self.reports
+    }
+
+    /// Counts what callers report, all or nothing.
+    pub(crate) fn report(&self, reports: Vec<Report>) -> Result<(), Unreported> {
+        self.reports.count(reports, &self.policy(), &self.statistics)
+    }
+
+    /// Decisions as they are taken.
+    pub(crate) const fn tail(&self) -> &Arc<Tail> {
+        &self.tail
+    }
+
+    /// The most frequent keys, if they are counted.
+    pub(crate) fn top_keys(&self) -> Option<&TopKeys> {
+        self.top_keys.as_deref()
+    }
+
+    /// The counts of the listeners.
+    pub(crate) const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The limiters of each rule, if they are in this process.
+    pub(crate) fn kept(&self) -> Option<Vec<(PolicyRule, KeptOfRule)>> {
+        match &self.store {
+            Store::Memory(gate) => Some(gate.kept()),
+            Store::Shared(..) => None,
+        }
+    }
+
+    /// How the store stands, if there is one.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        match &self.store {
+            Store::Memory(_) => None,
+            Store::Shared(_, events) => Some(events.standing()),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! No spans, in a program without the feature `otlp`.
+
+use hyper::HeaderMap;
+use tidegate::Answer;
+
+use super::Endpoint;
+use crate::failure::Failure;
+
+/// A span that there never is.
+#[derive(Debug)]
+pub(crate) enum Span {}
+
+/// An exporter that there never is.
+#[derive(Debug)]
+pub(crate) enum Exporter {}
+
+/// Whether spans are sent.
+pub(crate) const fn is_on() -> bool {
+    false
+}
+
+impl Span {
+    pub(crate) const fn begin(_: &'static str, _: &HeaderMap) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn end(&mut self, _: &str, _: &Answer<'_>) {}
+}
+
+impl Exporter {
+    /// # Errors
+    /// Returns an error if there is somebody to send spans to.
+    pub(crate) fn begin(endpoint: Option<&Endpoint>) -> Result<Option<Self>, Failure> {
+        match endpoint {
+            None => Ok(None),
+            Some(Endpoint(url)) => Err(Failure::configuration(format!(
+                "tidegate: spans can not be sent to {url} (--otlp): this program is built without the feature `otlp`; \
+                 expected one of `cargo install --features otlp`, or no collector"
+            ))),
+        }
+    }
+
+    pub(crate) fn end(self) {}
+}
