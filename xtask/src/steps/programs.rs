@@ -16,12 +16,14 @@ struct Program {
 }
 
 /// The store that the tests of shared limits start, each on a port of its own; the program that
-/// makes its certificates; and the clients of the RESP listener in tests, one of them in Python.
+/// makes its certificates; the clients of the RESP listener in tests, one of them in Python; and what
+/// scrapes the metrics, with the `promtool` that checks its alerts.
 const NEEDED: &[Program] = &[
     Program { name: "redis-server", answers_to: "--version", package: "redis-server" },
     Program { name: "openssl", answers_to: "version", package: "openssl" },
     Program { name: "redis-cli", answers_to: "--version", package: "redis-tools" },
     Program { name: "redis-benchmark", answers_to: "--version", package: "redis-tools" },
+    Program { name: "prometheus", answers_to: "--version", package: "prometheus" },
     Program { name: "python3", answers_to: "-cimport ensurepip", package: "python3-venv" },
 ];
 

@@ -127,6 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn each_alert_is_tested_to_fire_and_to_be_silent() {
+        let tests = include_str!("../../../../packaging/prometheus/alerts.test.yml");
+        let names = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+        let is_tested = |name: &&str| {
+            tests.contains(&format!("alertname: {name}\n"))
+                && tests.contains(&format!("alertname: {name}, exp_alerts: []"))
+        };
+        assert_eq!(names.clone().filter(is_tested).count(), names.count());
+    }
+
+    #[test]
     fn a_domain_with_quotes_is_one_label() {
         let odd = format!("{RULE}domain = 'a \"b\" \\ c'");
         let text = exposed(&odd);

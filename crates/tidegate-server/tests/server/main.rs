@@ -29,6 +29,7 @@ mod outages;
 mod overflow;
 mod packaging;
 mod process;
+mod prometheus;
 mod protocols;
 mod put_rules;
 mod raw;

@@ -107,6 +107,8 @@ async fn rules_count_their_decisions_and_keys() {
     assert_eq!([of("per-user", "allowed"), of("per-user", "refused")], [Some(3), Some(1)]);
     assert_eq!([of("tried", "shadow_allowed"), of("tried", "shadow_refused")], [Some(2), Some(2)]);
     assert_eq!([of("per-user", "shadow_refused"), of("tried", "allowed")], [None, None]);
+    let all = r#"tidegate_request_duration_seconds_bucket{le="+Inf",listener="http"}"#;
+    assert_eq!(value(&text, all), Some(4), "a histogram without this bucket has no quantiles");
     let keys = r#"tidegate_rule_keys{domain="default",rule="per-user"}"#;
     assert_eq!(value(&text, keys), Some(2));
     let bytes = r#"tidegate_rule_memory_bytes{domain="default",rule="per-user"}"#;

@@ -48,7 +48,7 @@ impl Writer<'_> {
         let mut family = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), kind)?;
         each(&mut family, series, |one, durations| {
             let bound = |bound: Option<std::time::Duration>| {
-                bound.map_or(f64::MAX, |bound| bound.as_secs_f64())
+                bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64())
             };
             let buckets: Vec<_> =
                 durations.buckets().map(|(most, count)| (bound(most), count)).collect();
