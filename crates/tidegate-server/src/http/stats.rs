@@ -72,9 +72,8 @@ impl From<Snapshot> for Window {
 }
 
 impl Windows {
-    fn of(statistics: &Statistics, in_flight: u64) -> Self {
-        let (second, minute) = (statistics.second().into(), statistics.minute().into());
-        Self { second, minute, in_flight }
+    fn of(second: Snapshot, minute: Snapshot, in_flight: u64) -> Self {
+        Self { second: second.into(), minute: minute.into(), in_flight }
     }
 }
 
@@ -117,13 +116,13 @@ impl Stats {
                 domain,
                 rule: name,
                 mode: labels::mode(rule.mode()),
-                windows: Windows::of(of.windows(), flying(&subject)),
+                windows: Windows::of(of.second(), of.minute(), flying(&subject)),
                 decisions: decisions(&of.counts()),
             }
         };
         let of_resource = |(name, of): (Arc<str>, Arc<Statistics>)| {
             let subject = Subject::Resource(name.as_ref().to_owned());
-            let windows = Windows::of(&of, flying(&subject));
+            let windows = Windows::of(of.second(), of.minute(), flying(&subject));
             OfResource { resource: name.as_ref().to_owned(), windows }
         };
         let rules = rules.filter(|(rule, _)| filter.admits_rule(rule.name()));

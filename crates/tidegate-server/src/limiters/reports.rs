@@ -1,14 +1,13 @@
 //! What callers report of the requests that were admitted: outcomes, times, and how many are in flight; of rules, and
 //! of resources that they name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate::{
-    Clock, Policy, PolicyRule, Resources, RuleStatistics, Statistics, StatisticsOfRule,
-    SystemClock, Timestamp,
+    Clock, Policy, Resources, RuleStatistics, Statistics, StatisticsOfRule, SystemClock, Timestamp,
 };
 
 /// The most resources that callers can name, of some seven kilobytes each.
@@ -96,19 +95,15 @@ impl Reports {
         policy: &Policy,
         rules: &RuleStatistics,
     ) -> Result<(), Unreported> {
-        let found = reports.iter().map(|report| self.find(&report.subject, policy, rules));
+        let is_of_rule = |report: &Report| matches!(report.subject, Subject::Rule { .. });
+        let policy = if reports.iter().any(is_of_rule) { policy.rules() } else { &[] };
+        let names = policy.iter().map(|rule| (rule.domain(), rule.name()));
+        let of_rules: HashMap<_, _> = names.zip(rules.of(policy)).collect();
+        let found = reports.iter().map(|report| self.find(&report.subject, &of_rules));
         let found = found.collect::<Result<Vec<_>, _>>()?;
         let at = self.clock.now();
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        drop_old(&mut in_flight, at);
-        let is_new = |report: &&Report| {
-            let known = in_flight.get(&report.subject);
-            report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
-        };
-        let added = reports.iter().filter(is_new).count();
-        if in_flight.values().map(BTreeMap::len).sum::<usize>() + added > MOST_IN_FLIGHT {
-            return Err(Unreported::TooManyReporters);
-        }
+        make_room(&mut in_flight, &reports, at)?;
         for (report, of) in reports.into_iter().zip(found) {
             report.count(of.windows(), at);
             if let Some(number) = report.in_flight {
@@ -121,8 +116,7 @@ impl Reports {
     fn find(
         &self,
         subject: &Subject,
-        policy: &Policy,
-        rules: &RuleStatistics,
+        of_rules: &HashMap<(&str, &str), StatisticsOfRule>,
     ) -> Result<Found, Unreported> {
         match subject {
             Subject::Resource(name) => {
@@ -130,11 +124,9 @@ impl Reports {
                 named.map(Found::Resource).map_err(|_| Unreported::TooManyResources)
             }
             Subject::Rule { domain, rule } => {
-                let is = |one: &PolicyRule| (one.domain(), one.name()) == (domain, rule);
-                let place = policy.rules().iter().position(is);
-                let of = place.and_then(|place| rules.of(policy.rules()).into_iter().nth(place));
+                let of_rule = of_rules.get(&(domain.as_str(), rule.as_str())).cloned();
                 let (domain, rule) = (domain.clone(), rule.clone());
-                of.map(Found::Rule).ok_or(Unreported::NoSuchRule { domain, rule })
+                of_rule.map(Found::Rule).ok_or(Unreported::NoSuchRule { domain, rule })
             }
         }
     }
@@ -185,6 +177,27 @@ impl Report {
     }
 }
 
+/// Makes sure that there is room for the numbers of these reports.
+fn make_room(
+    in_flight: &mut InFlight,
+    reports: &[Report],
+    now: Timestamp,
+) -> Result<(), Unreported> {
+    let is_new = |report: &&Report| {
+        let known = in_flight.get(&report.subject);
+        report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
+    };
+    let added = reports.iter().filter(is_new).count();
+    let fits = |in_flight: &InFlight| {
+        added == 0 || in_flight.values().map(BTreeMap::len).sum::<usize>() + added <= MOST_IN_FLIGHT
+    };
+    if fits(in_flight) {
+        return Ok(());
+    }
+    drop_old(in_flight, now);
+    if fits(in_flight) { Ok(()) } else { Err(Unreported::TooManyReporters) }
+}
+
 /// Drops numbers that were reported too long ago, and those of reporters that have none.
 fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
     let counts = |(number, at): &(u64, Timestamp)| {
@@ -194,4 +207,38 @@ fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
         reporters.retain(|_, told| counts(told));
         !reporters.is_empty()
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tells(from: usize, number: u64) -> Report {
+        Report {
+            subject: Subject::Resource("a".to_owned()),
+            pass: 0,
+            block: 0,
+            exception: 0,
+            took: Vec::new(),
+            in_flight: Some(number),
+            from: from.to_string(),
+        }
+    }
+
+    #[test]
+    fn reporters_are_bounded_and_those_that_are_quiet_make_room() {
+        let mut in_flight = InFlight::new();
+        let at = |s: u64| Timestamp::from_micros(s * 1_000_000);
+        let mut told = |from: usize, now: u64| {
+            make_room(&mut in_flight, &[tells(from, 1)], at(now))?;
+            let reporters = in_flight.entry(Subject::Resource("a".to_owned())).or_default();
+            reporters.insert(from.to_string(), (1, at(now)));
+            Ok::<_, Unreported>(())
+        };
+        assert!((0..MOST_IN_FLIGHT).all(|from| told(from, 100).is_ok()));
+        assert!(told(MOST_IN_FLIGHT, 159).is_err());
+        assert!(told(7, 159).is_ok(), "its last number is replaced");
+        assert!(told(MOST_IN_FLIGHT, 160).is_ok());
+        assert_eq!(in_flight.values().map(BTreeMap::len).sum::<usize>(), 2);
+    }
 }

@@ -9,7 +9,7 @@ use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, SystemClock};
 use crate::request::Request;
 use crate::rules::PolicyRule;
-use crate::stats::Statistics;
+use crate::stats::{Snapshot, Statistics};
 
 /// An [`Observer`] that counts for each rule: its decisions by [outcome](crate::RuleOutcome) since the start, and the
 /// units that it passed and blocked over the last second and the last minute.
@@ -22,7 +22,7 @@ use crate::stats::Statistics;
 /// A rule keeps its statistics when its policy is replaced by one with a rule of the same domain and name. Use one
 /// observer for each gate. Counting takes no lock, and allocates nothing but for the first decision of a rule, from
 /// which on its statistics take about eight kilobytes. Units are counted at the time of the answer ([`Answer::at`]); the
-/// clock here only reads ([`Statistics::second`] and others).
+/// clock here only reads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::stats::Statistics;
 /// assert!(!gate.admits(&[("user", "ada")]));
 ///
 /// let of_all = statistics.of(gate.policy().rules());
-/// let minute = of_all[0].windows().minute();
+/// let minute = of_all[0].minute();
 /// assert_eq!((minute.pass, minute.block), (1, 1));
 /// assert_eq!(of_all[0].counts().decisions(RuleOutcome::Refused), 1);
 /// # Ok::<(), tidegate::PolicyErrors>(())
@@ -112,8 +112,21 @@ impl<C: Clock + Clone> StatisticsOfRule<C> {
         self.0.counters.read()
     }
 
-    /// The units that the rule passed and blocked in the last second and minute, and what callers count here of the
-    /// requests that it admitted ([`Statistics::success`], [`Statistics::exception`]).
+    /// The counts of the last second.
+    #[must_use]
+    pub fn second(&self) -> Snapshot {
+        self.0.windows.get().map_or_else(Snapshot::default, |windows| windows.second())
+    }
+
+    /// The counts of the last minute.
+    #[must_use]
+    pub fn minute(&self) -> Snapshot {
+        self.0.windows.get().map_or_else(Snapshot::default, |windows| windows.minute())
+    }
+
+    /// The windows themselves, made if the rule has not decided yet. They have the units that the rule passed and
+    /// blocked, and what callers count here of the requests that it admitted ([`Statistics::success`],
+    /// [`Statistics::exception`]).
     #[must_use]
     pub fn windows(&self) -> &Statistics<C> {
         self.0.windows()

@@ -154,7 +154,7 @@ fn observers_are_notified_in_their_order_and_a_panic_in_one_takes_nothing_back()
 /// What each rule in force passed and blocked in the last minute, in their order.
 fn counted<C: Clock>(gate: &Gate<C>, statistics: &RuleStatistics<ManualClock>) -> Vec<(u64, u64)> {
     let of_all = statistics.of(gate.policy().rules());
-    let minutes = of_all.iter().map(|of_rule| of_rule.windows().minute());
+    let minutes = of_all.iter().map(|of_rule| of_rule.minute());
     minutes.map(|minute| (minute.pass, minute.block)).collect()
 }
 

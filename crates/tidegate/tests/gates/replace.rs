@@ -204,7 +204,7 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     replace(&gate, [last, banned]);
     assert!(!once("ada"), "it meets others");
     let of_all = statistics.of(gate.policy().rules());
-    let passed: Vec<_> = of_all.iter().map(|of_rule| of_rule.windows().minute().pass).collect();
+    let passed: Vec<_> = of_all.iter().map(|of_rule| of_rule.minute().pass).collect();
     assert_eq!(passed, [5, 4], "of `once` and `banned`");
 }
 

@@ -128,7 +128,7 @@ fn what_was_reported_counts_as_passed_and_a_refused_look_as_one_unit() {
     for cost in [0, 60, 60, 0, 0] {
         let _ = ask(&gate, &[(ADA, cost)]);
     }
-    let seen = statistics.of(gate.policy().rules())[0].windows().minute();
+    let seen = statistics.of(gate.policy().rules())[0].minute();
     assert_eq!((seen.pass, seen.block), (120, 2));
 }
 
