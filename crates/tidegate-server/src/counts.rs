@@ -62,6 +62,8 @@ impl Outcome {
 /// The counts of one listener.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerCounts {
+    /// The name of the listener.
+    pub(crate) listener: &'static str,
     requests: Striped<{ Outcome::ALL.len() }>,
     durations: Histogram,
     accepted: AtomicU64,
@@ -145,9 +147,10 @@ pub(crate) struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        let counts = || Arc::new(ListenerCounts::default());
-        let (started, http, grpc) = (SystemClock::new().now(), counts(), counts());
-        let (resp, admin, reloads) = (counts(), counts(), Reloads::default());
+        let counts = |listener| Arc::new(ListenerCounts { listener, ..ListenerCounts::default() });
+        let (http, grpc) = (counts("http"), counts("grpc"));
+        let (resp, admin) = (counts("resp"), counts("admin"));
+        let (started, reloads) = (SystemClock::new().now(), Reloads::default());
         let snapshots = Snapshots::default();
         Self { started, http, grpc, resp, admin, reloads, snapshots }
     }
@@ -156,7 +159,7 @@ impl Default for Counts {
 impl Counts {
     /// The counts of each listener with its name.
     pub(crate) fn all(&self) -> [(&'static str, &ListenerCounts); 4] {
-        let Self { http, grpc, resp, admin, .. } = self;
-        [("http", http), ("grpc", grpc), ("resp", resp), ("admin", admin)]
+        let all = [&self.http, &self.grpc, &self.resp, &self.admin];
+        all.map(|counts| (counts.listener, &**counts))
     }
 }

@@ -6,6 +6,7 @@ use tidegate::{Answer, Request};
 
 use super::Verb;
 use crate::counts::Outcome;
+use crate::listener::source;
 
 /// Logs who decided a request of a rule's domain, and how; at `trace` also the entries of the request,
 /// which name the caller.
@@ -16,6 +17,7 @@ pub(super) fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
     let entries = tracing::enabled!(tracing::Level::TRACE).then(|| Entries(request).to_string());
     tracing::debug!(
         verb = verb.name(),
+        listener = source::listener(),
         domain = request.domain(),
         rule,
         outcome = Outcome::of(answer).name(),

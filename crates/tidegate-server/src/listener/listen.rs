@@ -95,10 +95,11 @@ fn begin(
     let (bounds, tls, handler) = (options.bounds, options.tls.clone(), handler.clone());
     let shell = Shell { bounds, account: budget.open(), stop: stop.clone() };
     let open = options.counts.accept();
-    options.threads.serve(stream, |stream| async move {
+    let listener = options.counts.listener;
+    options.threads.serve(stream, move |stream| async move {
         // Released also if the connection ends by a panic.
         let _held = (permit, open);
-        source::number(one(stream, tls, handler, shell)).await;
+        source::number(listener, one(stream, tls, handler, shell)).await;
     });
 }
 

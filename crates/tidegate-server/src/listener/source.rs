@@ -1,26 +1,32 @@
-//! The number of the connection that a request came over. Connections take turns by it if a store
-//! cannot decide every request in time.
+//! The connection that a request came over: its number, by which connections take turns if a store
+//! cannot decide every request in time, and its listener, which the log names.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 tokio::task_local! {
-    static SOURCE: u64;
+    static SOURCE: (u64, &'static str);
 }
 
-/// Runs a connection to its end, with a number of its own.
-pub(super) async fn number(connection: impl Future<Output = ()>) {
+/// Runs a connection of a listener to its end, with a number of its own.
+pub(super) async fn number(listener: &'static str, connection: impl Future<Output = ()>) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    SOURCE.scope(NEXT.fetch_add(1, Relaxed), connection).await;
+    SOURCE.scope((NEXT.fetch_add(1, Relaxed), listener), connection).await;
 }
 
 /// The number of the current task's connection; 0 outside of one.
 pub(crate) fn current() -> u64 {
-    SOURCE.try_with(|source| *source).unwrap_or_default()
+    SOURCE.try_with(|(number, _)| *number).unwrap_or_default()
 }
 
-/// Makes the future carry the number of the current task's connection, wherever it runs.
+/// The listener of the current task's connection; none outside of one.
+pub(crate) fn listener() -> Option<&'static str> {
+    SOURCE.try_with(|(_, listener)| *listener).ok()
+}
+
+/// Makes the future belong to the current task's connection, wherever it runs.
 pub(crate) fn carried<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
-    SOURCE.scope(current(), future)
+    let source = (current(), listener().unwrap_or_default());
+    SOURCE.scope(source, future)
 }
 
 #[cfg(test)]
@@ -32,7 +38,7 @@ mod tests {
         let (send, mut received) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..2 {
             let send = send.clone();
-            number(async move {
+            number("http", async move {
                 send.send(current()).unwrap();
                 let carried = carried(async move { send.send(current()).unwrap() });
                 tokio::spawn(carried).await.unwrap();

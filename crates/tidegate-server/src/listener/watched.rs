@@ -13,6 +13,8 @@ use std::time::Duration;
 use hyper::rt::Executor;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::source;
+
 thread_local! {
     /// Whether the answer of the stream that is polled has begun.
     static BEGUN: Cell<bool> = const { Cell::new(false) };
@@ -68,7 +70,7 @@ pub(crate) struct WatchedTasks(pub(crate) Duration);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for WatchedTasks {
     fn execute(&self, stream: F) {
-        tokio::spawn(Watched::new(stream, self.0));
+        tokio::spawn(source::carried(Watched::new(stream, self.0)));
     }
 }
 

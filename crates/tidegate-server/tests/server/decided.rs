@@ -77,10 +77,15 @@ async fn every_decision_has_a_line_at_debug_and_answers_are_the_same() {
             .filter(|line| line.contains(" tidegate::limiters::decided: decided "))
             .collect();
         let of = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
-        let named = "verb=\"check\" domain=\"shop\" rule=\"two\" outcome=";
-        // HTTP without and with hyper, a batch, RESP and gRPC: two of three are allowed at each.
-        let counted = (of(&format!("{named}\"allowed\"")), of(&format!("{named}\"refused\"")));
-        assert_eq!(counted, (10, 5), "{log}");
+        // HTTP without and with hyper and in a batch, RESP, gRPC: two of three are allowed at each.
+        for (listener, allowed) in [("http", 6), ("resp", 2), ("grpc", 2)] {
+            let named = format!(
+                "verb=\"check\" listener=\"{listener}\" domain=\"shop\" rule=\"two\" outcome="
+            );
+            let counted =
+                ["allowed", "refused"].map(|outcome| of(&format!("{named}\"{outcome}\"")));
+            assert_eq!(counted, [allowed, allowed / 2], "{listener}: {log}");
+        }
         let throttled = log.lines().filter(|line| line.contains("domain=\"cl.throttle\"")).count();
         assert_eq!(throttled, 1, "{log}");
         // Only what hyper reads, HTTP/2 and batches, has a line of its own: other checks kept their path.
