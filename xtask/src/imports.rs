@@ -138,13 +138,18 @@ impl Reader<'_> {
                 TokenTree::Ident(name) => path.push(name.to_string()),
                 TokenTree::Punct(mark) if mark.as_char() == ':' => continue,
                 TokenTree::Group(group) => self.note_tokens(group.stream()),
-                other => {
-                    self.note(&path, other.span().start().line);
-                    path.clear();
-                }
+                other => self.note_path(&mut path, other.span().start().line),
             }
         }
-        self.note(&path, 0);
+        self.note_path(&mut path, 0);
+    }
+
+    /// Notes a path, if it is more than a name, and empties it.
+    fn note_path(&mut self, path: &mut Vec<String>, line: usize) {
+        if path.len() > 1 {
+            self.note(path, line);
+        }
+        path.clear();
     }
 }
 
@@ -173,10 +178,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let names: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
-        if names.len() > 1 {
-            self.note(&names, line_of(path));
-        }
+        let mut names: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();
+        self.note_path(&mut names, line_of(path));
         visit::visit_path(self, path);
     }
 
@@ -258,6 +261,11 @@ mod tests {
             imports(&[("a/mod.rs", a), ("a/c.rs", "use super::E;")]),
             ["a>a::c::D", "a.c>a::E"]
         );
+    }
+
+    #[test]
+    fn a_visibility_in_a_macro_is_no_import() {
+        assert!(imports(&[("lib.rs", ""), ("a.rs", "x! { pub(crate) enum E {} }")]).is_empty());
     }
 
     #[test]

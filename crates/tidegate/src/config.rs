@@ -107,7 +107,7 @@ pub use tidegate_core::ValueError;
 pub use tidegate_core::text::{HIDDEN, shown, without_credentials};
 pub use tidegate_core::text::{parse_duration, parse_rate};
 
-use crate::Policy;
+use crate::rules::Policy;
 use source::{Report, Source};
 
 /// Reads the rules of a text; errors name it `file_name`.

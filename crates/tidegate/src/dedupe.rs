@@ -9,7 +9,7 @@ use tidegate_core::{Micros, Spec};
 
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
-use crate::rules::{Policy, RuleSpec};
+use crate::rules::{Policy, PolicyRule, RuleSpec};
 use crate::step::Ask;
 pub(crate) use cache::DedupeCache;
 
@@ -77,5 +77,5 @@ pub(crate) fn least_time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
 }
 
 fn spec<'p, K>(policy: &'p Policy, met: &Ask<K>) -> Option<&'p RuleSpec> {
-    policy.rules().get(met.rule).map(crate::PolicyRule::spec)
+    policy.rules().get(met.rule).map(PolicyRule::spec)
 }

@@ -13,7 +13,8 @@ use super::table::{Entry, Table};
 use super::value::{choice, tables, whole, wrong};
 use super::vocabulary::RESETS;
 use super::{positions, rule, store, syntax};
-use crate::{Policy, PolicyErrors, ResetField, StoreSettings};
+use crate::rules::{Policy, PolicyErrors, ResetField};
+use crate::settings::StoreSettings;
 
 /// The contents of a file's sections.
 #[derive(Default)]

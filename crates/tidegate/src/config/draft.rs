@@ -5,7 +5,7 @@ use tidegate_core::{AlgorithmKind, Spec};
 
 use super::source::Span;
 use super::table::Table;
-use crate::{OverrideSpec, RuleSpec};
+use crate::rules::{OverrideSpec, RuleSpec};
 
 /// A rule as far as it could be read. A value that could not be read is replaced by a harmless one
 /// and its field is listed as failed, so that the rest of the rule can still be checked.

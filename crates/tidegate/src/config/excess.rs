@@ -8,7 +8,7 @@ use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{choice, how_long, whole, wrong};
 use super::vocabulary::ON_EXCESS;
-use crate::OnExcess;
+use crate::rules::OnExcess;
 use crate::rules::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 use tidegate_core::text::parse_duration;
 

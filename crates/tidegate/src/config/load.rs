@@ -7,7 +7,7 @@ use std::path::Path;
 use super::diagnostic::{ConfigError, ConfigErrors};
 use super::section::{Section, SectionValues};
 use super::source::Source;
-use crate::Policy;
+use crate::rules::Policy;
 use crate::secret_file::read_in_time;
 
 /// The most bytes of a file of rules: 16 MiB.

@@ -8,7 +8,7 @@ use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{keys, wrong};
 use super::vocabulary::MAX_KEYS_ALSO;
-use crate::Policy;
+use crate::rules::Policy;
 use crate::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS};
 
 /// The contents of the section.

@@ -7,7 +7,7 @@ use super::draft::{OverrideDraft, RuleDraft};
 use super::hints::{Called, nearest};
 use super::source::{Report, Span};
 use super::table::Table;
-use crate::{Place, PolicyError, Problem};
+use crate::rules::{Place, PolicyError, Problem};
 
 /// Whether an error only follows from a value that could not be read, which has been reported.
 pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {

@@ -17,7 +17,7 @@ use super::value::{
 use super::vocabulary::MAX_KEYS_ALSO;
 use super::{excess, limits, store, vocabulary};
 use crate::rules::DEDUPE_EXPECTED;
-use crate::{Mode, OnFull, OnStoreError, Usage};
+use crate::rules::{Mode, OnFull, OnStoreError, Usage};
 
 pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
     Level::of_fields(

@@ -7,8 +7,9 @@ use super::accept::Level;
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{how_long, text, whole, wrong};
+use crate::rules::Policy;
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
-use crate::{Policy, Secret, StoreSettings, StoreUrl};
+use crate::settings::{Secret, StoreSettings, StoreUrl};
 
 /// The contents of the section.
 #[derive(Default)]

@@ -2,7 +2,8 @@
 
 use super::share::Share;
 use super::{SharedGate, SharedGateError};
-use crate::{Policy, StoreSettings};
+use crate::rules::Policy;
+use crate::settings::StoreSettings;
 
 impl SharedGate {
     /// Checks whether a gate for these rules can exist over the store of `settings`. The store is not asked,

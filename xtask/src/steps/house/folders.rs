@@ -21,6 +21,7 @@ pub(super) fn check(house: &House<'_>) -> Findings {
         imports.retain(|import| !CLOSED_LISTS.contains(&(&name, &import.to.join("::"))));
         complaints.extend(not_rust);
         complaints.extend(judge(&name, &imports));
+        complaints.extend(imports.iter().filter_map(|import| by_the_root(&name, import)));
     }
     complaints.into()
 }
@@ -39,6 +40,17 @@ fn judge(crate_name: &str, imports: &[Import]) -> Vec<String> {
     let folders: BTreeSet<&[String]> =
         imports.iter().map(|import| common(&import.from, &import.to)).collect();
     folders.iter().filter_map(|folder| complaint(crate_name, folder, imports)).collect()
+}
+
+/// The error of an import from the root of the crate, which imports all modules itself.
+fn by_the_root(crate_name: &str, import: &Import) -> Option<String> {
+    (import.to.is_empty() && !import.from.is_empty()).then(|| {
+        let (from, Import { item, line, .. }) = (import.from.join("/"), import);
+        format!(
+            "{crate_name}/{from}: imports {item} from the root of the crate (line {line}); import it from the module \
+             that defines it"
+        )
+    })
 }
 
 /// The innermost folder that two modules are in.
@@ -108,6 +120,20 @@ mod tests {
     fn one_direction_passes_and_so_do_a_module_and_its_own_children() {
         assert!(judged(&[("a", "b"), ("b", "c"), ("a", "c")]).is_empty());
         assert!(judged(&[("a", "a/b"), ("a/b", "a")]).is_empty());
+    }
+
+    #[test]
+    fn what_the_root_exports_again_is_imported_from_its_module() {
+        let import = |from: &[&str], to: &[&str]| Import {
+            from: from.iter().map(|name| (*name).to_owned()).collect(),
+            to: to.iter().map(|name| (*name).to_owned()).collect(),
+            item: "Policy".to_owned(),
+            line: 7,
+        };
+        let found = by_the_root("house", &import(&["config"], &[])).unwrap();
+        assert!(found.starts_with("house/config: imports Policy from the root"), "{found}");
+        assert_eq!(by_the_root("house", &import(&["config"], &["rules"])), None);
+        assert_eq!(by_the_root("house", &import(&[], &["rules"])), None);
     }
 
     #[test]
