@@ -78,9 +78,10 @@ pub struct Decision {
     /// Whether the request may go on, with its delay or wait.
     #[doc(hidden)]
     pub outcome: Outcome,
-    /// The limit N; the capacity of a bucket; capacity + 1 for a queue.
+    /// The limit N; the capacity of a bucket; capacity + 1 for a queue; `u64::MAX` if the rule is unlimited.
     pub limit: u64,
-    /// Unit-cost requests that would still be admitted at this instant, after this decision.
+    /// Unit-cost requests that would still be admitted at this instant, after this decision; `u64::MAX` if the rule
+    /// is unlimited.
     pub remaining: u64,
     /// Least wait after which the limiter is idle if nothing else arrived.
     #[doc(hidden)]
@@ -88,6 +89,21 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// The decision of a limiter whose rule is unlimited. No other has this limit.
+    #[doc(hidden)]
+    pub const UNLIMITED: Self = Self {
+        outcome: Outcome::Allow { delay: Micros::ZERO },
+        limit: u64::MAX,
+        remaining: u64::MAX,
+        reset_after: Micros::ZERO,
+    };
+
+    /// True if the rule is unlimited: it admits everything and counts nothing.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.limit == Self::UNLIMITED.limit
+    }
+
     /// The bare answer.
     pub const fn verdict(&self) -> Verdict {
         match self.outcome {

@@ -10,7 +10,7 @@ mod settle;
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::inline_list::InlineList;
 use crate::observe::Observers;
-use crate::step::{Ask, Decided, Done, is_unlimited};
+use crate::step::{Ask, Decided, Done};
 use bans::Bans;
 pub(crate) use bans::deny;
 use plans::Plans;
@@ -54,7 +54,7 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
 }
 
 fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {
-    if is_unlimited(&decided.decision) {
+    if decided.decision.is_unlimited() {
         return None;
     }
     Some(Reply {

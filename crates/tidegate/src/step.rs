@@ -6,4 +6,4 @@ mod reply;
 
 pub(crate) use ask::{Ask, Descriptors, Figures, Lineage, limited};
 pub(crate) use op::Step;
-pub(crate) use reply::{Decided, Done, One, UNLIMITED, is_unlimited, without_values};
+pub(crate) use reply::{Decided, Done, One, without_values};

@@ -5,7 +5,7 @@ use tidegate_core::Decision;
 use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::Clock;
-use crate::step::{One, Step, is_unlimited};
+use crate::step::{One, Step};
 
 /// Units that were taken for work that may turn out to cost more or less.
 ///
@@ -42,7 +42,7 @@ impl Reservation {
 
     /// The step that ends the reservation. From an unlimited key nothing was taken.
     const fn end(&self, actual: u64) -> Step {
-        if is_unlimited(&self.decision) { Step::Peek } else { Step::Settle { actual } }
+        if self.decision.is_unlimited() { Step::Peek } else { Step::Settle { actual } }
     }
 
     /// Units reserved.

@@ -3,7 +3,6 @@
 use tidegate_core::{Decision, Rule};
 
 use super::SharedGate;
-use crate::step::UNLIMITED;
 use crate::store::redis::script::Limiter;
 use crate::store::redis::{StoreError, key_in};
 
@@ -40,7 +39,7 @@ impl SharedGate {
     ) -> Result<Decision, StoreError> {
         let key = key_in(&self.settings().key_prefix, namespace, key);
         let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::brought) else {
-            return Ok(UNLIMITED);
+            return Ok(Decision::UNLIMITED);
         };
         let done = self.newest().ask(limiter).await?;
         let none = || StoreError::Answer("no figures".to_owned());

@@ -33,7 +33,7 @@ impl One {
 
     /// The reply under a rule that admits everything.
     pub(crate) const fn unlimited(at: Timestamp) -> Self {
-        Self::of(Verdict::Allow, UNLIMITED, at)
+        Self::of(Verdict::Allow, Decision::UNLIMITED, at)
     }
 }
 
@@ -87,7 +87,7 @@ impl Done {
         met: &[Ask<K>],
         others: &[Ask<K>],
     ) -> InlineList<Decided> {
-        let unlimited = || Decided::of(UNLIMITED, false, false);
+        let unlimited = || Decided::of(Decision::UNLIMITED, false, false);
         let decided = |one| self.of(met, one).cloned().unwrap_or_else(unlimited);
         others.iter().map(decided).collect()
     }
@@ -105,20 +105,6 @@ impl From<Done> for One {
             }
         }
     }
-}
-
-/// The decision of a limiter whose rule admits everything. No other has this limit.
-pub(crate) const UNLIMITED: Decision = Decision {
-    outcome: Outcome::Allow { delay: Micros::ZERO },
-    limit: u64::MAX,
-    remaining: u64::MAX,
-    reset_after: Micros::ZERO,
-};
-
-/// Whether a limiter decided whose rule admits everything.
-#[inline]
-pub(crate) const fn is_unlimited(decision: &Decision) -> bool {
-    decision.limit == UNLIMITED.limit
 }
 
 /// A verdict as a decision.

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
-use crate::step::{Descriptors, Lineage, One, Step, is_unlimited};
+use crate::step::{Descriptors, Lineage, One, Step};
 use crate::wait::wait_until;
 
 /// Decides by the limiter of the caller.
@@ -55,7 +55,7 @@ impl<C: Clock> Keyed<C> {
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
         let One { verdict, at, decision, overflow, elsewhere, .. } = one;
-        let is_limited = !is_unlimited(&decision);
+        let is_limited = !decision.is_unlimited();
         let reply = is_limited.then_some(Reply {
             lineage: Lineage::NONE,
             number: 0,

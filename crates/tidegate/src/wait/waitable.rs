@@ -5,7 +5,7 @@ use tidegate_core::{Decision, Micros, Outcome};
 use super::places::Ticket;
 use super::queues::HeldQueues;
 use super::queues::{QueueKey, Queues};
-use crate::step::{Done, Step, is_unlimited};
+use crate::step::{Done, Step};
 use crate::store::memory::{Forecast, Preview};
 
 /// How long one may wait for a limiter, and with how many others.
@@ -116,7 +116,7 @@ pub(crate) fn refuse_behind<D: Waitable>(
 ) -> bool {
     let mut is_behind = false;
     let limits = |stop: &Stop<D::Key>| {
-        seen.decisions.get(stop.place).is_none_or(|decided| !is_unlimited(&decided.decision))
+        seen.decisions.get(stop.place).is_none_or(|decided| !decided.decision.is_unlimited())
     };
     let queues: Vec<_> =
         waitable.stops().iter().filter(|stop| held.len(&stop.queue) > 0 && limits(stop)).collect();

@@ -3,7 +3,7 @@
 use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Verbs, Verdict};
 
 use super::table::StoreVerbs;
-use crate::step::{One, UNLIMITED};
+use crate::step::One;
 
 /// The verbs of a limiter whose decision was made before the step.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Preset {
 
     /// The decision of an unlimited rule.
     pub(super) const fn unlimited(enforced: bool) -> Self {
-        Self { decision: UNLIMITED, enforced, overflow: false, elsewhere: false }
+        Self { decision: Decision::UNLIMITED, enforced, overflow: false, elsewhere: false }
     }
 
     /// Returns the reply of a step over one limiter.

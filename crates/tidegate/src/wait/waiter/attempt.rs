@@ -6,7 +6,7 @@ use std::task::Waker;
 use tidegate_core::{Micros, Timestamp};
 
 use super::Place;
-use crate::step::{Done, Step, is_unlimited};
+use crate::step::{Done, Step};
 use crate::store::memory::Forecast;
 use crate::wait::drive::Progress;
 use crate::wait::queues::HeldQueues;
@@ -127,7 +127,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
 
     fn obstacle(&self, number: usize, stop: &Stop<D::Key>, seen: &Done) -> Option<Obstacle> {
         let decision = seen.decisions.get(stop.place)?.decision;
-        if is_unlimited(&decision) {
+        if decision.is_unlimited() {
             return None;
         }
         let is_behind = self.held.has_before(&stop.queue, self.place.ticket);
