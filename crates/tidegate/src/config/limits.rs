@@ -15,10 +15,15 @@ pub(super) const RATE: &str = "units per time as a text, such as \"100/s\" or \"
 /// A limit; -1 is unlimited.
 pub(super) fn limit(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<Limit> {
     let expected = Field::Limit.expects();
-    if let DeValue::Float(_) = entry.value() {
-        let longer =
-            "; for a part of a unit write a longer window: 1.5 per second is 15 in \"10s\"";
-        return wrong(entry, &format!("{expected}{longer}"), report);
+    let hint = match entry.value() {
+        DeValue::Float(_) => {
+            "; for a part of a unit write a longer window: 1.5 per second is 15 in \"10s\""
+        }
+        DeValue::String(text) if parse_rate(text).is_ok() => "; did you mean `rate`?",
+        _ => "",
+    };
+    if !hint.is_empty() {
+        return wrong(entry, &format!("{expected}{hint}"), report);
     }
     match whole(entry, expected, report)? {
         -1 => Some(Limit::Unlimited),
