@@ -48,6 +48,7 @@
 //! # key_prefix = "tidegate:"
 //! # max_in_flight = 4096
 //! # nodes = 3                       # without it each decides by a third; else by those seen there
+//! # denial_memory = false           # true: what the store denied is denied here again, up to 50 ms
 //! ```
 //!
 //! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or

@@ -8,7 +8,9 @@ mod counted;
 mod counts;
 mod cross_slot;
 mod decide;
+mod denial_memory;
 mod denials;
+mod denied_again;
 mod error;
 mod fallback;
 mod hold;
@@ -38,7 +40,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tidegate_core::{Rule, Timestamp};
 
 use crate::answer::Answer;
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::frontend::{Frontend, GateQueues};
 use crate::observe::Observer;
 use crate::request::{Origin, Request};
@@ -235,9 +237,12 @@ impl SharedGate {
         if !parts.is_empty() {
             return Box::pin(self.ask_across(store, met, &parts, origin)).await;
         }
-        let late = Late::default();
+        let (late, sent) = (Late::default(), store.clock.now());
         match self.take(store, met, origin, &late).await {
-            Ok(done) => store.answer_of(met, done),
+            Ok(done) => {
+                store.note_denial(met, sent, &done);
+                store.answer_of(met, done)
+            }
             Err(error) => {
                 let answer = self.without_store(store, met, origin.id, &error);
                 // An admitted request owns the units that a late reply took.
@@ -257,8 +262,10 @@ impl SharedGate {
         parts: &[Part],
         origin: Origin<'_>,
     ) -> Answer<'_> {
+        let sent = store.clock.now();
         match store.ask_across(met, parts, origin, None).await {
             Ok(done) => {
+                store.note_denial_across(met, sent, &done);
                 let reply_of = |place: usize| done.decisions.get(place)?.as_ref();
                 let own =
                     |place| reply_of(place).filter(|one| !one.overflow).map(|one| one.decision);

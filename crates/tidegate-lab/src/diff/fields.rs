@@ -98,6 +98,7 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
             ("[store] key_prefix", of(|store| Some(store.key_prefix.clone()))),
             ("[store] max_in_flight", of(|store| Some(store.max_in_flight.to_string()))),
             ("[store] nodes", of(|store| store.nodes.map(|nodes| nodes.to_string()))),
+            ("[store] denial_memory", of(|store| Some(store.denial_memory.to_string()))),
         ]
     };
     let is_other_url = old.map(|store| &store.url) != new.map(|store| &store.url);

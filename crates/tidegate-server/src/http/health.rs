@@ -20,6 +20,7 @@ struct Store {
     state: Standing,
     under_way: u64,
     merged: u64,
+    denied_again: u64,
     local: u64,
     shed: u64,
     late: u64,
@@ -29,9 +30,9 @@ struct Store {
 impl Store {
     fn of(app: &App) -> Option<Self> {
         let state = app.limiters.standing()?;
-        let StoreCounts { under_way, merged, local, shed, late, undone, .. } =
+        let StoreCounts { under_way, merged, denied_again, local, shed, late, undone, .. } =
             app.limiters.shared()?.counts();
-        Some(Self { state, under_way, merged, local, shed, late, undone })
+        Some(Self { state, under_way, merged, denied_again, local, shed, late, undone })
     }
 }
 

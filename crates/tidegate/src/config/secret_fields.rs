@@ -33,7 +33,7 @@ const PLACES: &[&str] = &["env", "variable", "file", "path"];
 const STORE: &str = "[store]";
 /// The fields of that table that hold no secret.
 const HARMLESS: &[&str] =
-    &["username", "tls_roots", "timeout", "key_prefix", "max_in_flight", "nodes"];
+    &["username", "tls_roots", "timeout", "key_prefix", "max_in_flight", "nodes", "denial_memory"];
 
 /// The quotes and brackets in which a value can go on over several lines.
 const LONG: &[(&str, &str)] = &[("\"\"\"", "\"\"\""), ("'''", "'''"), ("[", "]"), ("{", "}")];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::accept::Level;
 use super::source::Report;
 use super::table::{Entry, Table};
-use super::value::{how_long, text, whole, wrong};
+use super::value::{flag, how_long, text, whole, wrong};
 use crate::rules::Policy;
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
 use crate::settings::{Secret, StoreSettings, StoreUrl};
@@ -22,6 +22,7 @@ pub(super) struct StoreDraft {
     key_prefix: Option<String>,
     max_in_flight: Option<usize>,
     nodes: Option<u64>,
+    denial_memory: Option<bool>,
 }
 
 pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
@@ -36,6 +37,7 @@ pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
             (("key_prefix", &["prefix", "namespace"]), StoreDraft::key_prefix),
             (("max_in_flight", &["inflight", "poolsize", "pool"]), StoreDraft::max_in_flight),
             (("nodes", &["replicas", "instances"]), StoreDraft::nodes),
+            (("denial_memory", &["denialcache", "denycache"]), StoreDraft::denial_memory),
         ],
         |_| None,
     )
@@ -79,6 +81,7 @@ impl StoreDraft {
         settings.key_prefix = self.key_prefix.unwrap_or(settings.key_prefix);
         settings.max_in_flight = self.max_in_flight.unwrap_or(settings.max_in_flight);
         settings.nodes = self.nodes;
+        settings.denial_memory = self.denial_memory.unwrap_or(settings.denial_memory);
         Some(settings)
     }
 
@@ -143,6 +146,11 @@ impl StoreDraft {
     fn nodes(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let number = u64::try_from(whole(entry, NODES_EXPECTED, report)?).ok();
         self.nodes = Some(number.or_else(|| wrong(entry, NODES_EXPECTED, report))?);
+        Some(())
+    }
+
+    fn denial_memory(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.denial_memory = Some(flag(entry, report)?);
         Some(())
     }
 }

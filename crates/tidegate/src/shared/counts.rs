@@ -14,6 +14,7 @@ impl SharedGate {
         StoreCounts {
             under_way: counts.under_way.load(Relaxed),
             merged: counts.merged.load(Relaxed),
+            denied_again: counts.denied_again.load(Relaxed),
             unavailable: counts.unavailable.load(Relaxed),
             local: counts.local.load(Relaxed),
             shed: counts.shed.load(Relaxed),

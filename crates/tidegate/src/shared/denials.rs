@@ -33,7 +33,9 @@ impl Denials {
         now: Timestamp,
         until: Timestamp,
     ) {
-        self.0.note(fingerprint, cost, until, |known, ends| cost <= known || ends <= now);
+        self.0.note(fingerprint, cost, until, |last| {
+            last.is_none_or(|(known, ends)| cost <= known || ends <= now)
+        });
     }
 
     /// Returns the known denial that holds for `cost` now; `None` if there is none.

@@ -166,7 +166,13 @@ impl Store {
     pub(super) async fn take_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let here: Vec<_> =
             took.places.iter().filter_map(|place| met.get(*place).cloned()).collect();
-        let limiters = took.newer.limiters(&self.limiters(&here, &[], &[]));
+        let given_back = self.take_back_from(&here, took).await;
+        self.forget_denials(&here);
+        given_back
+    }
+
+    async fn take_back_from(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
+        let limiters = took.newer.limiters(&self.limiters(here, &[], &[]));
         match self.undone(&limiters, took).await {
             Some(Answer::Decided(done)) => vec![(took.places.clone(), done)],
             Some(_) if limiters.len() > 1 => {

@@ -42,7 +42,7 @@ impl Lefts {
         } else {
             return self.forget(fingerprint);
         };
-        self.0.note(fingerprint, left, now.plus(holds), |_, _| true);
+        self.0.note(fingerprint, left, now.plus(holds), |_| true);
     }
 
     /// Whether less than half is left.

@@ -43,15 +43,15 @@ impl<T: Copy + Default> Recent<T> {
         Self((0..SHARDS).map(|_| Mutex::default()).collect())
     }
 
-    /// Notes a report until a time, if the last one `gives_way` with its own end. If another thread has locked
-    /// the shard, nothing is noted: every report comes through here, and a limiter that is asked often is
-    /// reported often.
+    /// Notes a report until a time, if the last one, with its own end, `gives_way`; it is asked under the lock, also if
+    /// there is no report. If another thread has locked the shard, nothing is noted: every report comes through
+    /// here, and a limiter that is asked often is reported often.
     pub(super) fn note(
         &self,
         fingerprint: Fingerprint,
         reported: T,
         until: Timestamp,
-        gives_way: impl Fn(T, Timestamp) -> bool,
+        gives_way: impl Fn(Option<(T, Timestamp)>) -> bool,
     ) {
         let words = fingerprint.words();
         let Some(Ok(mut shard)) = self.shard(words).map(|shard| shard.try_lock()) else { return };
@@ -64,7 +64,8 @@ impl<T: Copy + Default> Recent<T> {
             None => group.iter_mut().min_by_key(|place| place.until),
         };
         let Some(place) = place else { return };
-        if place.fingerprint != words || gives_way(place.reported, place.until) {
+        let last = (place.fingerprint == words).then_some((place.reported, place.until));
+        if gives_way(last) {
             *place = Place { fingerprint: words, reported, until };
         }
     }
@@ -112,7 +113,7 @@ mod tests {
         let fingerprint = |number: usize| seed.of(&number.to_le_bytes());
         let at = Timestamp::from_micros;
         for number in 0..4 * MOST {
-            recent.note(fingerprint(number), 1, at(1_000 + number as u64), |_, _| true);
+            recent.note(fingerprint(number), 1, at(1_000 + number as u64), |_| true);
         }
         let places: usize = recent.0.iter().map(|shard| held(shard).len()).sum();
         assert_eq!((places, size_of::<Place<u64>>()), (MOST, 32));

@@ -137,11 +137,15 @@ impl SharedGate {
         reserved: bool,
         deadline: Instant,
     ) -> Result<Answer<'_>, StoreError> {
-        let answer = store.answer_until(&all.met, StepArgs::settle(&all.actual), deadline).await?;
+        let settled = store.answer_until(&all.met, StepArgs::settle(&all.actual), deadline).await;
+        // Whether units were given back is not known after an error.
+        store.forget_denials(&all.met);
+        let answer = settled?;
         self.fallback.forget_denials(&store.generation, &all.met);
         self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {
             let given_back = store.give_back(&all.unlimited, deadline).await;
+            store.forget_denials(all.unlimited.iter().map(|(_, met)| met));
             given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
             all.unlimited.iter().for_each(|(_, met)| self.wake(slice::from_ref(met)));
         }
@@ -174,10 +178,16 @@ impl SharedGate {
         if slots.is_empty() && !met.is_empty() {
             slots.push(met.iter().map(|met| met.fingerprint.clone()).collect());
         }
+        let mut done = Ok(());
         for keys in slots {
             let (script, keys) = Call::reset(keys);
-            self.client.run(&script, &keys, &[], deadline).await?;
+            done = self.client.run(&script, &keys, &[], deadline).await.map(drop);
+            if done.is_err() {
+                break;
+            }
         }
+        store.forget_denials(&met);
+        done?;
         self.wake(&met);
         Ok(met.len())
     }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::KeyAsk;
 use super::counted::Counted;
+use super::denial_memory::DenialMemory;
 use super::loaded::Loaded;
 use crate::clock::SystemClock;
 use crate::frontend::GateQueues;
@@ -33,6 +34,8 @@ pub(super) struct Store {
     looked_up: Arc<Vec<Lineage>>,
     /// The queues of requests that wait in this process.
     pub(super) queues: Arc<GateQueues>,
+    /// What the store has just denied; `None` if the settings turn it off.
+    pub(super) denial_memory: Option<Arc<DenialMemory>>,
 }
 
 /// The id of a request, and how long its answer is remembered.
@@ -92,8 +95,17 @@ impl Store {
     pub(super) fn new(generation: Arc<Generation>, client: Client, clock: SystemClock) -> Self {
         let loaded = Arc::new(Loaded::now(&clock));
         let (queues, counted) = (Arc::new(GateQueues::new()), Arc::default());
-        let store =
-            Self { generation, client, clock, loaded, counted, looked_up: Arc::default(), queues };
+        let remembers = client.settings().denial_memory;
+        let store = Self {
+            generation,
+            client,
+            clock,
+            loaded,
+            counted,
+            looked_up: Arc::default(),
+            queues,
+            denial_memory: remembers.then(|| Arc::new(DenialMemory::new())),
+        };
         store.under(Arc::clone(&store.generation))
     }
 

@@ -114,12 +114,16 @@ impl SharedGate {
         met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        if self.is_behind(met)
-            && let Some(answer) = Box::pin(self.behind(store, met, origin)).await
-        {
-            return answer;
+        if self.is_behind(met) {
+            return match Box::pin(self.behind(store, met, origin)).await {
+                Some(answer) => answer,
+                None => self.ask(store, met, origin).await,
+            };
         }
-        self.ask(store, met, origin).await
+        match self.denied_again(store, met, origin) {
+            Some(answer) => answer,
+            None => self.ask(store, met, origin).await,
+        }
     }
 
     /// Returns the answer to a request that does not wait while others do; `None` if there is enough for all of

@@ -230,6 +230,7 @@ fn a_store_is_what_its_section_says_and_its_password_is_never_shown() {
         key_prefix = "t:"
         max_in_flight = 9
         nodes = 3
+        denial_memory = true
     "#;
     let policy = config::parse("f", text).unwrap_or_else(|errors| panic!("{errors}"));
     let mut expected =
@@ -239,6 +240,7 @@ fn a_store_is_what_its_section_says_and_its_password_is_never_shown() {
     expected.tls_roots = Some("roots.pem".into());
     (expected.timeout, expected.nodes) = (Duration::from_millis(25), Some(3));
     (expected.key_prefix, expected.max_in_flight) = ("t:".into(), 9);
+    expected.denial_memory = true;
     assert_eq!(policy.store(), Some(&expected));
     assert!(!format!("{policy:?}").contains("secret@"));
 }

@@ -12,6 +12,7 @@ mod changes;
 #[cfg(target_os = "linux")]
 mod clocks;
 mod cluster;
+mod denial_memory;
 mod failover;
 mod faults;
 mod figures;

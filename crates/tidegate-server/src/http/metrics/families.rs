@@ -175,6 +175,11 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
             "Requests that shared a call with others",
             counts.merged,
         ),
+        (
+            "tidegate_store_requests_denied_again",
+            "Requests refused without the store, which had just denied them",
+            counts.denied_again,
+        ),
         ("tidegate_store_requests_late", "Requests whose answer came too late", counts.late),
         (
             "tidegate_store_requests_undone",

@@ -21,6 +21,8 @@ pub struct StoreCounts {
     pub under_way: u64,
     /// Requests that went to the store in one call with others.
     pub merged: u64,
+    /// Requests that were refused without asking the store, because it had just denied them.
+    pub denied_again: u64,
     /// Requests that were decided without the store because it was unavailable.
     pub unavailable: u64,
     /// Requests that were decided in process because there was more load than the store decides in time.
@@ -42,6 +44,8 @@ pub struct StoreCounts {
 pub(crate) struct Counts {
     /// Requests that went to the store in one call with others.
     pub(crate) merged: AtomicU64,
+    /// Requests that were refused without asking the store, because it had just denied them.
+    pub(crate) denied_again: AtomicU64,
     /// Requests that were decided without the store because it was unavailable.
     pub(crate) unavailable: AtomicU64,
     /// Requests that were decided in process because of overload.

@@ -47,7 +47,9 @@ impl Nodes {
         ban: Option<&Banning>,
         fitted: Fitted,
     ) -> Self {
-        let (settings, rules) = (settings_of_ones_own(url), fitted(rules));
+        let (mut settings, rules) = (settings_of_ones_own(url), fitted(rules));
+        // Among several nodes a denial may be repeated after another node gave units back.
+        settings.denial_memory = count == 1;
         let gate = |_| {
             let policy = Policy::new(rules.clone()).unwrap();
             let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();

@@ -1,0 +1,213 @@
+//! The denial memory: what the store has just denied is denied here again for a moment, without asking the store.
+//!
+//! A denial says how long it lasts if nothing is given back and no rule changes. Whatever happens elsewhere, it is
+//! repeated for at most [`MOST`] after the request that brought it was sent. What gives units back through this node
+//! ends it immediately.
+
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
+
+use super::KeyAsk;
+use super::recent::Recent;
+use crate::inline_list::InlineList;
+use crate::key::{Fingerprint, Seed};
+use crate::step::{Decided, Done};
+use crate::store::memory::Generation;
+
+/// The longest time for which a denial is repeated.
+pub(super) const MOST: Micros = Micros::from_millis(50);
+/// The part of a wait by which the clocks of this process and the store may differ in speed: one in 1,024.
+const DRIFT: u64 = 1_024;
+/// The number of times of giving back that are kept apart.
+const ENDS: usize = 256;
+
+/// The last reports of the store about the limiters of refused requests.
+#[derive(Debug)]
+pub(super) struct DenialMemory {
+    seed: Seed,
+    reports: Recent<Option<Report>>,
+    /// When the last report ends, in microseconds.
+    last: AtomicU64,
+    /// When units were last given back to a limiter through this node, in microseconds; many limiters share one.
+    given_back: Box<[AtomicU64]>,
+}
+
+/// A report of the store about a limiter of a refused request.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    /// The values it holds under.
+    values: u64,
+    /// Units that were asked for.
+    asks: u64,
+    decision: Decision,
+    /// When the report arrived, by the clock of this process.
+    heard: Timestamp,
+    /// The instant of the decision, by the store's clock.
+    at: Timestamp,
+}
+
+impl Report {
+    /// Whether a request for `asks` units is denied as well.
+    const fn denies(&self, asks: u64) -> bool {
+        self.asks <= asks && asks > 0 && !self.decision.is_allowed()
+    }
+
+    /// Returns the decision for `asks` units after this report; `None` if the report says nothing about them. More
+    /// units than were denied have to wait at least as long.
+    fn decision(&self, asks: u64, now: Timestamp) -> Option<Decision> {
+        let passed = now.since(self.heard);
+        let outcome = match self.decision.outcome {
+            Outcome::Allow { .. } if self.asks < asks => return None,
+            Outcome::Deny { .. } | Outcome::Never if !self.denies(asks) => return None,
+            Outcome::Deny { .. } if self.decision.limit < asks => Outcome::Never,
+            Outcome::Deny { retry_after } => {
+                Outcome::Deny { retry_after: less(retry_after, passed).max(Micros::from_micros(1)) }
+            }
+            outcome => outcome,
+        };
+        let reset_after = less(self.decision.reset_after, passed);
+        Some(Decision { outcome, reset_after, ..self.decision })
+    }
+}
+
+impl DenialMemory {
+    pub(super) fn new() -> Self {
+        Self {
+            seed: Seed::random(),
+            reports: Recent::new(),
+            last: AtomicU64::new(0),
+            given_back: (0..ENDS).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Notes the store's reply to a refused request that was sent at `sent` and answered by `now`. `reply_of` returns
+    /// the decision of the limiter at a place, if its own limiter decided under the values of this node.
+    pub(super) fn note(
+        &self,
+        generation: &Generation,
+        met: &[KeyAsk],
+        (sent, now): (Timestamp, Timestamp),
+        at: Timestamp,
+        reply_of: impl Fn(usize) -> Option<Decision>,
+    ) {
+        for (place, met) in met.iter().enumerate() {
+            let Some(decision) = reply_of(place) else { continue };
+            let holds = match decision.outcome {
+                Outcome::Deny { retry_after } => {
+                    less(retry_after, Micros::from_micros(retry_after.as_micros() / DRIFT + 1))
+                }
+                Outcome::Allow { .. } | Outcome::Never => MOST,
+            };
+            let until = sent.plus(holds.min(MOST));
+            let report = Report {
+                values: self.values(generation, met),
+                asks: met.asks,
+                decision,
+                heard: now,
+                at,
+            };
+            if now < until {
+                self.note_report(self.known_by(met), report, (sent, now), until);
+            }
+        }
+    }
+
+    /// Notes a report unless the limiter got units back since the request was sent, or a denial of a cost no larger
+    /// lasts.
+    fn note_report(
+        &self,
+        known_by: Fingerprint,
+        report: Report,
+        (sent, now): (Timestamp, Timestamp),
+        until: Timestamp,
+    ) {
+        self.last.fetch_max(until.as_micros(), SeqCst);
+        let Some(given_back) = self.given_back(known_by) else { return };
+        self.reports.note(known_by, Some(report), until, |last| {
+            let last = last.filter(|(_, ends)| now < *ends);
+            let last = last.and_then(|(last, ends)| Some((last?, ends)));
+            given_back.load(SeqCst) < sent.as_micros()
+                && last.is_none_or(|(last, ends)| {
+                    last.values != report.values
+                        || !last.denies(report.asks)
+                        || last.asks == report.asks && ends <= until
+                })
+        });
+    }
+
+    /// Refuses a request if the store has just denied one of its limiters this cost or less; `None` if it has not.
+    /// The request must have no id, and nobody may wait for its limiters in this process.
+    pub(super) fn refuse(
+        &self,
+        generation: &Generation,
+        met: &[KeyAsk],
+        now: Timestamp,
+    ) -> Option<Done<Option<Decided>>> {
+        if self.last.load(SeqCst) <= now.as_micros() || met.iter().any(|met| met.report) {
+            return None;
+        }
+        let all: InlineList<_> = met.iter().map(|met| self.report(generation, met, now)).collect();
+        let all = || met.iter().zip(&all).map(|(met, report)| (met, report.as_ref()));
+        let denied = |(met, report): (&KeyAsk, Option<&Report>)| {
+            report.filter(|report| met.can_refuse() && report.denies(met.asks)).copied()
+        };
+        let first = all().find_map(denied)?;
+        let decision_of = |(met, report): (&KeyAsk, Option<&Report>)| {
+            let decision = report?.decision(met.asks, now)?;
+            Some(Decided::of(decision, false, false))
+        };
+        Some(Done {
+            allowed: false,
+            at: first.at.plus(now.since(first.heard)),
+            repeated: false,
+            decisions: all().map(decision_of).collect(),
+        })
+    }
+
+    /// Forgets the reports of limiters to which units were given back by `now`, and those that are on their way.
+    pub(super) fn forget<'m>(&self, met: impl IntoIterator<Item = &'m KeyAsk>, now: Timestamp) {
+        for met in met {
+            let known_by = self.known_by(met);
+            if let Some(given_back) = self.given_back(known_by) {
+                given_back.fetch_max(now.as_micros(), SeqCst);
+            }
+            self.reports.forget(known_by);
+        }
+    }
+
+    fn report(&self, generation: &Generation, met: &KeyAsk, now: Timestamp) -> Option<Report> {
+        let (report, _) = self.reports.of(self.known_by(met), now)?;
+        report.filter(|report| report.values == self.values(generation, met))
+    }
+
+    fn known_by(&self, met: &KeyAsk) -> Fingerprint {
+        self.seed.of(&met.fingerprint[..])
+    }
+
+    /// Identifies the values under which a limiter is asked.
+    fn values(&self, generation: &Generation, met: &KeyAsk) -> u64 {
+        let since = generation.since(met.rule).as_micros();
+        let Some(rule) = met.figures.as_deref().map(Rule::spec) else { return since };
+        let [low, high, _] = self
+            .seed
+            .of_written(|hasher| {
+                rule.hash(hasher);
+                hasher.write_u64(since);
+            })
+            .words();
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    fn given_back(&self, known_by: Fingerprint) -> Option<&AtomicU64> {
+        self.given_back.get(known_by.words()[2] as usize % ENDS)
+    }
+}
+
+const fn less(wait: Micros, passed: Micros) -> Micros {
+    Micros::from_micros(wait.as_micros().saturating_sub(passed.as_micros()))
+}
+
+#[cfg(test)]
+mod tests;
