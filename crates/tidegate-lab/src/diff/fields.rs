@@ -84,7 +84,7 @@ pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
 /// The fields of `[store]` that differ. A password is not shown: where it alone differs, both texts
 /// of the URL are the same.
 fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Setting> {
-    let fields = |store: Option<&StoreSettings>| -> [Field; 8] {
+    let fields = |store: Option<&StoreSettings>| -> [Field; 9] {
         let of = |value: fn(&StoreSettings) -> Option<String>| store.and_then(value);
         [
             ("[store] url", of(|store| Some(store.url.to_string()))),
