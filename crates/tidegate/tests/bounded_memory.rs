@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use peak_alloc::PeakAlloc;
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, OnFull, Policy, Request, Rule, RuleSpec,
-    Spec, Timestamp, Under,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limit, OnFull, OverrideSpec, Policy,
+    Request, Rule, RuleSpec, Spec, Timestamp, Under,
 };
 
 #[global_allocator]
@@ -76,7 +76,33 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
     assert!(full < 1_000 * 300, "{full} bytes for a thousand keys");
 }
 
-/// Keys that are made as good as new by hand come back, over and over: nothing of them stays behind.
+/// Each override has a table of its own.
+#[test]
+fn two_thousand_overrides_with_a_key_each_take_four_kilobytes_each() {
+    const OVERRIDES: usize = 2_000;
+    let _turn = turn();
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::FixedWindow] {
+        let before = HEAP.current_usage();
+        let mut rule = RuleSpec::new("r", Spec::new(algorithm, 10, Duration::from_secs(86_400)));
+        rule = rule.key(["user"]).max_keys(1_000_000, OnFull::Share);
+        for number in 0..OVERRIDES {
+            let mut other = OverrideSpec::new("user", number.to_string());
+            other.limit = Some(Limit::Units(20 + number as u64));
+            rule = rule.with_override(other);
+        }
+        let gate = Gate::new(Policy::new(vec![rule]).unwrap());
+        for number in 0..OVERRIDES {
+            let user = number.to_string();
+            let entries = [("user", user.as_str())];
+            let descriptors = [Descriptor::new(&entries)];
+            assert!(gate.admits(&Request::new(Request::DEFAULT_DOMAIN, &descriptors)));
+        }
+        assert_eq!(gate.keys(), OVERRIDES);
+        let of_one = HEAP.current_usage().saturating_sub(before) / OVERRIDES;
+        assert!(of_one < 4_096, "{algorithm}: {of_one} bytes");
+    }
+}
+
 /// Its policy and its empty tables together.
 #[test]
 fn a_rule_without_keys_takes_two_kilobytes() {
@@ -96,6 +122,7 @@ fn a_rule_without_keys_takes_two_kilobytes() {
     }
 }
 
+/// Keys that are made as good as new by hand come back, over and over: nothing of them stays behind.
 #[test]
 fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
     let _turn = turn();
