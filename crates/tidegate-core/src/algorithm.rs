@@ -17,6 +17,8 @@ pub enum Packing {
     One,
     /// Two words, the first of 63 bits.
     Two,
+    /// Six words, the first of 63 bits: with a fingerprint and a lock they fill a cache line.
+    Six,
     /// States that cannot be packed.
     Unpacked,
 }
@@ -26,6 +28,14 @@ pub const HORIZON: Micros = Micros::from_micros(1 << 48);
 
 /// The bits of a packed state's first word; a store uses the bit above them.
 pub(crate) const WORD_BITS: u32 = 63;
+
+/// Returns the words as an array of another length; missing ones are zero.
+#[inline]
+pub(crate) fn resized<const FROM: usize, const TO: usize>(words: [u64; FROM]) -> [u64; TO] {
+    let mut all = [0; TO];
+    all.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+    all
+}
 
 /// The verbs and the values of one algorithm, with the checked parameters of one rule.
 ///
@@ -174,9 +184,9 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     }
 }
 
-/// States that are packed into a word or two, for a store that has many. By default states are not packed.
+/// States that are packed into a few words, for a store that has many. By default states are not packed.
 pub trait Pack: Decide {
-    /// Returns whether states can be packed into one word or two, for a store whose clock never
+    /// Returns into how many words states can be packed, if at all, for a store whose clock never
     /// steps back (a packed state does not keep the time of its last unit). Called once, when a
     /// store is built.
     ///
@@ -192,12 +202,15 @@ pub trait Pack: Decide {
     /// Packs the state into words; all zero is an idle state. `base` is an instant before every
     /// state, by at most [`HORIZON`]. A debt too large for the words is cut off: see
     /// [`Pack::packing`].
-    fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
-        [0; 2]
+    ///
+    /// There are as many words as [`Pack::packing`] says, or more; those that are not needed are
+    /// zero.
+    fn pack<const WORDS: usize>(&self, _base: Timestamp, _state: &Self::State) -> [u64; WORDS] {
+        [0; WORDS]
     }
 
     /// Unpacks a state that was packed with the same `base`; all zero is an idle limiter.
-    fn unpack(&self, base: Timestamp, _words: [u64; 2]) -> Self::State {
+    fn unpack<const WORDS: usize>(&self, base: Timestamp, _words: [u64; WORDS]) -> Self::State {
         self.fresh(base)
     }
 }

@@ -132,7 +132,7 @@ impl Level {
         let grains = self.left(rate, base);
         match packing {
             Packing::One => [u64::try_from(grains).unwrap_or(u64::MAX).min(LARGEST_WORD), 0],
-            Packing::Two | Packing::Unpacked => {
+            Packing::Two | Packing::Six | Packing::Unpacked => {
                 let high = u64::try_from(grains >> WORD_BITS).unwrap_or(u64::MAX);
                 [grains as u64 & LARGEST_WORD, high]
             }

@@ -1,4 +1,4 @@
-//! States packed into one or two words: packing loses nothing, and a reading of the clock that
+//! States packed into a few words: packing loses nothing, and a reading of the clock that
 //! others overtook admits nobody whom a later reading would refuse.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ trait Packed {
 struct Of<R: Algorithm> {
     algorithm: R,
     base: Timestamp,
-    words: [u64; 2],
+    words: [u64; 6],
 }
 
 impl<R: Algorithm> Of<R> {
@@ -32,12 +32,22 @@ impl<R: Algorithm> Of<R> {
         self.algorithm.unpack(self.base, self.words)
     }
 
+    /// Checks that a state packed into fewer words is the same.
+    fn fits<const WORDS: usize>(&self, state: &R::State) {
+        let words: [u64; WORDS] = self.algorithm.pack(self.base, state);
+        assert_eq!(self.algorithm.unpack(self.base, words), self.state());
+        assert!(words[0] < 1 << 63, "the highest bit is the store's");
+    }
+
     /// Packs the state, and checks the promises about the words.
     fn store(&mut self, state: &R::State) {
         self.words = self.algorithm.pack(self.base, state);
         assert!(self.words[0] < 1 << 63, "the highest bit is the store's");
-        let fits_one = self.algorithm.packing() == Packing::One;
-        assert!(!fits_one || self.words[1] == 0, "{:?}", self.words);
+        match self.algorithm.packing() {
+            Packing::One => self.fits::<1>(state),
+            Packing::Two => self.fits::<2>(state),
+            Packing::Six | Packing::Unpacked => {}
+        }
         assert_eq!(self.algorithm.pack(self.base, &self.state()), self.words, "packed again");
     }
 }
@@ -88,7 +98,7 @@ impl Visitor for New {
     type Out = Option<Box<dyn Packed>>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        let packed = Of { algorithm: algorithm.clone(), base: self.0, words: [0; 2] };
+        let packed = Of { algorithm: algorithm.clone(), base: self.0, words: [0; 6] };
         (algorithm.packing() != Packing::Unpacked).then(|| Box::new(packed) as Box<dyn Packed>)
     }
 }
@@ -211,11 +221,11 @@ fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_told()
 struct Closed;
 
 impl Visitor for Closed {
-    type Out = Option<(u64, u64, [u64; 2])>;
+    type Out = Option<(u64, u64, [u64; 6])>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let at = Timestamp::from_micros(1_700_000_000_000_500);
-        let mut packed = Of { algorithm: algorithm.clone(), base: at, words: [0; 2] };
+        let mut packed = Of { algorithm: algorithm.clone(), base: at, words: [0; 6] };
         let mut state = packed.state();
         algorithm.take(&mut state, at, MAX_LIMIT);
         packed.store(&state);
@@ -244,7 +254,7 @@ fn a_packed_limit_of_0_keeps_whatever_was_used() {
                     continue;
                 };
                 packed += 1;
-                assert_eq!(used, (MAX_LIMIT, 1, [0; 2]), "{policy:?}");
+                assert_eq!(used, (MAX_LIMIT, 1, [0; 6]), "{policy:?}");
             }
         }
     }

@@ -24,9 +24,13 @@ fn turn() -> MutexGuard<'static, ()> {
 
 /// Sends so many keys through a cap; the bytes held when it was reached, and the most ever after.
 fn flood(algorithm: AlgorithmKind, on_full: OnFull, keys: u64) -> (usize, usize) {
+    flood_of(Spec::new(algorithm, 1, Duration::from_secs(86_400)), on_full, keys)
+}
+
+/// [`flood`] of limiters with this spec.
+fn flood_of(spec: Spec, on_full: OnFull, keys: u64) -> (usize, usize) {
     let _turn = turn();
     let before = HEAP.current_usage();
-    let spec = Spec::new(algorithm, 1, Duration::from_secs(86_400));
     let limiter = KeyedLimiter::new(spec).unwrap().with_max_keys(CAP, on_full);
     let ask = |number: u64| _ = limiter.check(number.to_le_bytes(), 1);
     (0..CAP as u64).for_each(ask);
@@ -44,6 +48,22 @@ fn a_million_keys_through_a_cap_of_a_tenth_take_the_memory_of_a_tenth() {
         let (full, most) = flood(AlgorithmKind::TokenBucket, on_full, 1_000_000);
         assert!(full < CAP * 40, "{full} bytes for {CAP} keys that fit a word each");
         assert!(full > CAP * 20, "{full} bytes: was everyone held?");
+        assert!(most <= full + 4_096, "{most} bytes after {full}");
+    }
+}
+
+/// A sliding counter of a large limit in two words, and sliding windows in two and in six.
+#[test]
+fn states_of_two_and_of_six_words_take_less_than_a_line_and_a_half() {
+    for (algorithm, limit, most_bytes) in [
+        (AlgorithmKind::SlidingCounter, 1_000_000_000, 48),
+        (AlgorithmKind::SlidingWindow, 100, 48),
+        (AlgorithmKind::SlidingWindow, 1_000_000_000, 96),
+    ] {
+        let spec = Spec::new(algorithm, limit, Duration::from_secs(3_600));
+        let (full, most) = flood_of(spec, OnFull::Share, 250_000);
+        assert!(full < CAP * most_bytes, "{full} bytes for {CAP} keys of {algorithm}");
+        assert!(full > CAP * most_bytes * 2 / 3, "{full} bytes: was everyone held?");
         assert!(most <= full + 4_096, "{most} bytes after {full}");
     }
 }
@@ -81,13 +101,18 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
 fn two_thousand_overrides_with_a_key_each_take_four_kilobytes_each() {
     const OVERRIDES: usize = 2_000;
     let _turn = turn();
-    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::FixedWindow] {
+    for (algorithm, limit) in [
+        (AlgorithmKind::TokenBucket, 10),
+        (AlgorithmKind::SlidingCounter, 900_000_000),
+        (AlgorithmKind::SlidingWindow, 900_000_000),
+    ] {
         let before = HEAP.current_usage();
-        let mut rule = RuleSpec::new("r", Spec::new(algorithm, 10, Duration::from_secs(86_400)));
+        let spec = Spec::new(algorithm, limit, Duration::from_secs(86_400));
+        let mut rule = RuleSpec::new("r", spec);
         rule = rule.key(["user"]).max_keys(1_000_000, OnFull::Share);
         for number in 0..OVERRIDES {
             let mut other = OverrideSpec::new("user", number.to_string());
-            other.limit = Some(Limit::Units(20 + number as u64));
+            other.limit = Some(Limit::Units(limit + 1 + number as u64));
             rule = rule.with_override(other);
         }
         let gate = Gate::new(Policy::new(vec![rule]).unwrap());

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS, resized};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -99,12 +99,13 @@ impl Pack for Closed {
         Packing::One
     }
 
-    fn pack(&self, _base: Timestamp, state: &State) -> [u64; 2] {
-        [state.used.min(LARGEST_WORD), 0]
+    fn pack<const WORDS: usize>(&self, _base: Timestamp, state: &State) -> [u64; WORDS] {
+        resized([state.used.min(LARGEST_WORD)])
     }
 
-    fn unpack(&self, _base: Timestamp, words: [u64; 2]) -> State {
-        State { used: words[0], last: Timestamp::EPOCH }
+    fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> State {
+        let [used] = resized(words);
+        State { used, last: Timestamp::EPOCH }
     }
 }
 

@@ -172,6 +172,26 @@ fn a_policy_whose_limiters_would_not_fit_in_memory_changes_nothing() {
     }));
 }
 
+/// Packed they take half of the bytes that they would take in shards.
+#[test]
+fn packed_limiters_stay_under_a_changed_rule_if_they_fit_in_memory_as_they_are_packed() {
+    for (limit, bytes_each) in [(100, 48), (900_000_000, 96)] {
+        let rule = |limit, max_memory| {
+            let mut spec = Spec::new(AlgorithmKind::SlidingWindow, limit, DAY);
+            spec.max_memory = Some(max_memory);
+            RuleSpec::new("a", spec).key(["user"]).max_keys(1_000_000, OnFull::Refuse)
+        };
+        let gate = gate([rule(limit, 1 << 20)]);
+        assert!((0..1_000).all(|user| admits(&gate, &user.to_string(), 1)));
+        replace(&gate, [rule(limit + 1, 1_000 * bytes_each)]);
+        assert_eq!(gate.keys(), 1_000);
+        assert!((0..1_000).all(|user| left(&gate, &user.to_string())[0].1 == limit));
+        let told = gate.replace(policy([rule(limit, 1_000 * bytes_each - 1)])).unwrap_err();
+        assert!(told.to_string().contains("1000 limiters"), "{told}");
+        assert_eq!(left(&gate, "7")[0].1, limit);
+    }
+}
+
 /// Plans, bans, ids and statistics belong to a rule by its name.
 #[test]
 fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {

@@ -296,6 +296,18 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     assert_eq!((keyed.keys(), keyed.available(7_u64.to_le_bytes())), (1_000, 2));
 }
 
+#[test]
+fn packed_limiters_are_amended_if_they_fit_in_memory_as_they_are_packed() {
+    let mut spec = Spec::new(AlgorithmKind::SlidingWindow, 900_000_000, DAY);
+    let keyed = KeyedLimiter::with_clock(spec, TestClock::at(TODAY_US)).unwrap();
+    (0..1_000_u64).for_each(|key| assert!(keyed.admits(key.to_le_bytes(), 1)));
+    (spec.limit, spec.max_memory) = (Limit::Units(901_000_000), Some(96_000));
+    keyed.amend(spec).unwrap();
+    assert_eq!((keyed.keys(), keyed.available(7_u64.to_le_bytes())), (1_000, 900_999_999));
+    spec.max_memory = Some(95_999);
+    assert!(keyed.amend(spec).unwrap_err().to_string().contains("1000 limiters"));
+}
+
 /// Four threads take what they can while a fifth moves the limit up and down: never more than the
 /// largest limit that was ever in force, and in the end exactly what the last one leaves.
 fn four_threads(first: Spec, limits: &[u64], spec: impl Fn(u64) -> Spec + Sync) {

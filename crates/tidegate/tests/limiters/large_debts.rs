@@ -125,21 +125,36 @@ fn a_debt_of_a_million_is_still_one_when_the_limit_is_a_million() {
 fn all_of_a_debt_has_to_be_given_back_before_a_unit_is_there() {
     for policy in policies() {
         for debt in [1_000_000, 1 << 33, 1 << 40] {
-            for both in [false, true] {
-                let mut all = All::new(&policy);
-                all.settle(debt, both);
-                assert_eq!((all.compare().remaining, all.used()), (debt_left(&policy, debt), debt));
-                let limit = policy.decision_limit();
-                all.refund(debt.saturating_sub(limit), !both);
-                all.compare();
-                all.refund(3, both);
-                assert!(all.compare().remaining >= 3, "{policy:?}, {debt}");
-                assert!(all.ask(2, both));
-                all.compare();
-                all.refund(debt, both);
-                assert_eq!(all.compare().remaining, limit, "{policy:?}, {debt}");
-            }
+            is_given_back(&policy, debt);
         }
+    }
+}
+
+/// The limiters are packed in one word, two and six. Their counters stop at 2^32 - 1, packed or not.
+#[test]
+fn all_of_a_debt_of_a_sliding_window_has_to_be_given_back_up_to_its_largest_counter() {
+    for (limit, buckets) in [(3, 5), (100, 10), (1_000_000_000, 10)] {
+        let policy = model::Policy::new(model::AlgorithmKind::SlidingWindow, limit, HOUR_US);
+        for debt in [150, 1_000, 1_000_000, 4_000_000_000] {
+            is_given_back(&model::Policy { buckets, ..policy.clone() }, debt.max(limit + 5));
+        }
+    }
+}
+
+fn is_given_back(policy: &model::Policy, debt: u64) {
+    for both in [false, true] {
+        let mut all = All::new(policy);
+        all.settle(debt, both);
+        assert_eq!((all.compare().remaining, all.used()), (debt_left(policy, debt), debt));
+        let limit = policy.decision_limit();
+        all.refund(debt.saturating_sub(limit), !both);
+        all.compare();
+        all.refund(3, both);
+        assert!(all.compare().remaining >= 3, "{policy:?}, {debt}");
+        assert!(all.ask(2, both));
+        all.compare();
+        all.refund(debt, both);
+        assert_eq!(all.compare().remaining, limit, "{policy:?}, {debt}");
     }
 }
 

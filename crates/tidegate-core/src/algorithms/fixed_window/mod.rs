@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted, WORD_BITS};
+use crate::algorithm::{
+    Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
+};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -168,25 +170,26 @@ impl Pack for FixedWindow {
     /// Packs the end and then the count. The end is in windows since the epoch, or in microseconds
     /// since `base` if a window can begin at any time.
     #[inline]
-    fn pack(&self, base: Timestamp, state: &State) -> [u64; 2] {
+    fn pack<const WORDS: usize>(&self, base: Timestamp, state: &State) -> [u64; WORDS] {
         if state.count == 0 {
-            return [0; 2];
+            return [0; WORDS];
         }
         let end = match self.anchor {
             Anchor::Epoch => state.ends.as_micros() / self.window.as_micros(),
             Anchor::FirstRequest => state.ends.since(base).as_micros(),
         };
-        match self.packing() {
+        resized(match self.packing() {
             Packing::One => [end << self.count_bits | state.count.min(self.largest_count()), 0],
-            Packing::Two | Packing::Unpacked => [end, state.count],
-        }
+            _ => [end, state.count],
+        })
     }
 
     #[inline]
-    fn unpack(&self, base: Timestamp, words: [u64; 2]) -> State {
+    fn unpack<const WORDS: usize>(&self, base: Timestamp, words: [u64; WORDS]) -> State {
+        let words: [u64; 2] = resized(words);
         let (end, count) = match self.packing() {
             Packing::One => (words[0] >> self.count_bits, words[0] & self.largest_count()),
-            Packing::Two | Packing::Unpacked => (words[0], words[1]),
+            _ => (words[0], words[1]),
         };
         let ends = match self.anchor {
             Anchor::Epoch => Timestamp::EPOCH

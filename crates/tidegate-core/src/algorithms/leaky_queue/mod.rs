@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, resized};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -137,13 +137,13 @@ impl Pack for LeakyQueue {
     }
 
     #[inline]
-    fn pack(&self, base: Timestamp, state: &Level) -> [u64; 2] {
-        state.pack(self.rate, base, self.packing)
+    fn pack<const WORDS: usize>(&self, base: Timestamp, state: &Level) -> [u64; WORDS] {
+        resized(state.pack(self.rate, base, self.packing))
     }
 
     #[inline]
-    fn unpack(&self, base: Timestamp, words: [u64; 2]) -> Level {
-        Level::unpack(self.rate, base, words)
+    fn unpack<const WORDS: usize>(&self, base: Timestamp, words: [u64; WORDS]) -> Level {
+        Level::unpack(self.rate, base, resized(words))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS, resized};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -214,22 +214,23 @@ impl Pack for SlidingCounter {
 
     /// The number of the window, then its count, then that of the one before.
     #[inline]
-    fn pack(&self, _base: Timestamp, state: &State) -> [u64; 2] {
+    fn pack<const WORDS: usize>(&self, _base: Timestamp, state: &State) -> [u64; WORDS] {
         let (bits, most) = (self.packed_bits(), self.largest_count());
         let counts = state.current.min(most) << bits | state.previous.min(most);
-        match (counts, self.packing()) {
+        resized(match (counts, self.packing()) {
             (0, _) => [0; 2],
             (_, Packing::One) => [state.window << (2 * bits) | counts, 0],
-            (_, Packing::Two | Packing::Unpacked) => [state.window, counts],
-        }
+            _ => [state.window, counts],
+        })
     }
 
     #[inline]
-    fn unpack(&self, _base: Timestamp, words: [u64; 2]) -> State {
+    fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> State {
+        let words: [u64; 2] = resized(words);
         let (bits, most) = (self.packed_bits(), self.largest_count());
         let (window, counts) = match self.packing() {
             Packing::One => (words[0] >> (2 * bits), words[0]),
-            Packing::Two | Packing::Unpacked => (words[0], words[1]),
+            _ => (words[0], words[1]),
         };
         let (current, previous) = (counts >> bits & most, counts & most);
         State { window, current, previous, last: Timestamp::EPOCH }

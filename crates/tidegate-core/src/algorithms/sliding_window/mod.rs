@@ -1,20 +1,23 @@
 //! Sliding window in buckets: a ring of counters, each for one part of the window.
 
-use alloc::boxed::Box;
+mod bits;
+mod slots;
+
 use alloc::format;
 use alloc::string::ToString;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::algorithm::{Amend, Decide, Pack, Persist, Scripted};
+use crate::algorithm::{Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
 use crate::script::Script;
 use crate::spec::{MAX_BUCKETS, Spec};
 use crate::time::{Micros, Timestamp};
+use bits::{packed, unpacked};
+use slots::{FEW, Slots};
 
 const DEFAULT_BUCKETS: u64 = 10;
 
@@ -25,13 +28,18 @@ pub struct SlidingWindow {
     window: Micros,
     width_us: u64,
     span: u64,
+    /// Bits of a packed counter: those of the limit, and one for a debt.
+    count_bits: u32,
+    /// The number since the base of the last bucket that can be packed.
+    last_bucket: u64,
+    packing: Packing,
 }
 
 /// One counter for each bucket that may count. Bucket k is in slot k modulo the number of slots;
 /// all belong to the `span` buckets that end with `newest`, and `total` is their sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    slots: Box<[u32]>,
+    slots: Slots,
     total: u64,
     newest: u64,
     last: Timestamp,
@@ -64,13 +72,32 @@ impl SlidingWindow {
         state.total - gone
     }
 
-    /// Resets, in place, the slots of the buckets that have left, so that the newest is that of `at`.
+    /// Resets, in place, the slots of the buckets that have left, so that the newest is that of `at`, unless that is an
+    /// earlier one: a packed state does not keep the time of its last unit, and a reading may arrive late.
     fn roll(&self, state: &mut State, at: Timestamp) {
         for age in self.gone(state, at) {
             let slot = self.slot(state.newest, age);
             state.total -= u64::from(mem::take(&mut state.slots[slot]));
         }
-        state.newest = self.bucket(at);
+        let bucket = self.bucket(at);
+        state.newest = if state.total == 0 { bucket } else { state.newest.max(bucket) };
+    }
+
+    /// How counters of this many bits can be packed beside the number of the newest bucket.
+    fn packing_of(span: u64, count_bits: u32, last_bucket: u64) -> Packing {
+        let bits =
+            span * u64::from(count_bits) + u64::from(u64::BITS - last_bucket.leading_zeros());
+        match bits {
+            _ if span > FEW as u64 => Packing::Unpacked,
+            0..64 => Packing::One,
+            64..128 => Packing::Two,
+            128..384 => Packing::Six,
+            _ => Packing::Unpacked,
+        }
+    }
+
+    const fn largest_count(&self) -> u64 {
+        (1 << self.count_bits) - 1
     }
 
     /// The error for a `max_memory` that is too small for the counters of one key.
@@ -110,7 +137,12 @@ impl Decide for SlidingWindow {
             .into());
         }
         let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
-        let algorithm = Self { limit, window, width_us: window.as_micros() / buckets, span };
+        let width_us = window.as_micros() / buckets;
+        // At a limit of 0 the used units were taken under another limit, so their number has no bound.
+        let count_bits = if limit == 0 { u32::BITS } else { u64::BITS - limit.leading_zeros() + 1 };
+        let last_bucket = HORIZON.as_micros() / width_us + 1;
+        let packing = Self::packing_of(span, count_bits, last_bucket);
+        let algorithm = Self { limit, window, width_us, span, count_bits, last_bucket, packing };
         match spec.max_memory.filter(|most| *most < algorithm.most_heap_bytes()) {
             Some(too_few) => Err(algorithm.too_large(too_few).into()),
             None => Ok(algorithm),
@@ -118,8 +150,12 @@ impl Decide for SlidingWindow {
     }
 
     fn fresh(&self, now: Timestamp) -> State {
-        let slots = vec![0; self.span as usize].into_boxed_slice();
-        State { slots, total: 0, newest: self.bucket(now), last: Timestamp::EPOCH }
+        State {
+            slots: Slots::new(self.span),
+            total: 0,
+            newest: self.bucket(now),
+            last: Timestamp::EPOCH,
+        }
     }
 
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
@@ -167,7 +203,7 @@ impl Decide for SlidingWindow {
     fn rewind(&self, state: &mut State, to: Timestamp) {
         let newest = self.bucket(to);
         let turn = (state.newest % self.span + self.span - newest % self.span) % self.span;
-        state.slots.rotate_left(turn as usize);
+        state.slots[..self.span as usize].rotate_left(turn as usize);
         state.newest = newest;
         state.last = to;
     }
@@ -216,7 +252,7 @@ impl Decide for SlidingWindow {
     }
 
     fn most_heap_bytes(&self) -> u64 {
-        self.span * size_of::<u32>() as u64
+        if self.span > FEW as u64 { self.span * size_of::<u32>() as u64 } else { 0 }
     }
 }
 
@@ -226,7 +262,36 @@ impl Amend for SlidingWindow {
     }
 }
 
-impl Pack for SlidingWindow {}
+impl Pack for SlidingWindow {
+    fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// Packs the counters in the order of their slots, and then the newest bucket.
+    #[inline]
+    fn pack<const WORDS: usize>(&self, base: Timestamp, state: &State) -> [u64; WORDS] {
+        if state.total == 0 {
+            return [0; WORDS];
+        }
+        let slots = state.slots.iter().take(self.span as usize);
+        let counts = slots.map(|units| u64::from(*units).min(self.largest_count()));
+        let newest = state.newest.saturating_sub(self.bucket(base)).min(self.last_bucket);
+        packed(counts, self.count_bits, newest)
+    }
+
+    #[inline]
+    fn unpack<const WORDS: usize>(&self, base: Timestamp, words: [u64; WORDS]) -> State {
+        let mut state = self.fresh(base);
+        let slots = state.slots.iter_mut().take(self.span as usize);
+        let mut total = 0;
+        let newest = unpacked(words, self.count_bits, slots, |slot, count| {
+            *slot = u32::try_from(count).unwrap_or(u32::MAX);
+            total += count;
+        });
+        (state.total, state.newest) = (total, state.newest + newest);
+        state
+    }
+}
 
 impl Scripted for SlidingWindow {
     const SCRIPT: Script = Script {
@@ -252,9 +317,11 @@ impl Scripted for SlidingWindow {
     /// A script keeps the counters by age, so they need not move when the clock goes back.
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let (&[newest, total, last], by_age) = numbers.split_first_chunk()?;
-        let mut slots = vec![0; self.span as usize].into_boxed_slice();
+        let mut slots = Slots::new(self.span);
         let sum = by_age.iter().try_fold(0, |sum: u64, units| sum.checked_add(*units));
-        if by_age.len() != slots.len() || sum != Some(total) || newest > self.bucket(Timestamp::MAX)
+        if by_age.len() as u64 != self.span
+            || sum != Some(total)
+            || newest > self.bucket(Timestamp::MAX)
         {
             return None;
         }

@@ -65,8 +65,7 @@ impl Limiters {
         let old = Arc::clone(&*self.newest.read());
         let build = |at| Build { base: self.base, budget: &self.budget, at };
         let before = at();
-        let (bytes, limiters) =
-            if build(before).packs(rule) { (0, 0) } else { old.weigh(rule, before) };
+        let (bytes, limiters) = build(before).weigh(&*old, rule);
         if bytes > spec.most_bytes() {
             return Err(too_small(spec.most_bytes(), bytes, limiters));
         }

@@ -46,9 +46,15 @@ impl Build<'_> {
         Arc::new(RuledTable::under(Arc::clone(self.budget), succession))
     }
 
-    /// Whether states under a rule fit into their words.
-    pub(super) fn packs(self, rule: &Rule) -> bool {
-        rule.visit(Packs).unwrap_or(true) && self.base.is_some()
+    /// The bytes that the limiters of an `old` table would take under `rule`, and their number.
+    pub(super) fn weigh(self, old: &dyn Table, rule: &Rule) -> (usize, usize) {
+        let packed = self.base.map(|_| rule.visit(Packs).unwrap_or(Some(0)));
+        let (bytes, limiters) = match packed.flatten() {
+            Some(0) => return (0, 0),
+            _ => old.weigh(rule, self.at),
+        };
+        let packed = packed.flatten().map(|each| limiters.saturating_mul(each));
+        (packed.unwrap_or(bytes), limiters)
     }
 }
 
@@ -63,20 +69,34 @@ impl Visitor for Building<'_> {
     fn visit<R: Algorithm>(self, algorithm: &R) -> SharedTable {
         let Self { build, succession } = self;
         let (algorithm, budget) = (algorithm.clone(), Arc::clone(build.budget));
-        match build.base.filter(|_| algorithm.packing() == Packing::One) {
-            Some(base) => Arc::new(Packed::new(algorithm, base, budget, succession)),
-            None => Arc::new(Sharded::of_one_rule(algorithm, budget, succession)),
+        match (algorithm.packing(), build.base) {
+            (Packing::One, Some(base)) => {
+                Arc::new(Packed::<R, 3, 1>::new(algorithm, base, budget, succession))
+            }
+            (Packing::Two, Some(base)) => {
+                Arc::new(Packed::<R, 2, 2>::new(algorithm, base, budget, succession))
+            }
+            (Packing::Six, Some(base)) => {
+                Arc::new(Packed::<R, 1, 6>::new(algorithm, base, budget, succession))
+            }
+            _ => Arc::new(Sharded::of_one_rule(algorithm, budget, succession)),
         }
     }
 }
 
+/// The bytes that are counted for each packed limiter; `None` if states are not packed.
 struct Packs;
 
 impl Visitor for Packs {
-    type Out = bool;
+    type Out = Option<usize>;
 
-    fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
-        algorithm.packing() == Packing::One
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Option<usize> {
+        match algorithm.packing() {
+            Packing::One => Some(Packed::<R, 3, 1>::BYTES),
+            Packing::Two => Some(Packed::<R, 2, 2>::BYTES),
+            Packing::Six => Some(Packed::<R, 1, 6>::BYTES),
+            Packing::Unpacked => None,
+        }
     }
 }
 

@@ -70,9 +70,12 @@ impl Known {
         let of_own = if become_per_key { BYTES_OF_OWN_RULE } else { 0 };
         let variants = self.of_rule.tables.iter().enumerate();
         let moved = variants.filter_map(|(variant, old)| {
-            let is_moved =
-                become_per_key || !self.keeps(variant, rule) && !build.packs(rule.variant(variant));
-            let (bytes, count) = is_moved.then(|| old.weigh(rule.variant(variant), at))?;
+            let next = rule.variant(variant);
+            let (bytes, count) = match () {
+                () if become_per_key => old.weigh(next, at),
+                () if self.keeps(variant, rule) => return None,
+                () => build.weigh(&**old, next),
+            };
             Some((bytes.saturating_add(count.saturating_mul(of_own)), count))
         });
         moved.fold((0, 0), |(bytes, limiters), (more, count)| {

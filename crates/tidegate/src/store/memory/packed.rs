@@ -1,6 +1,6 @@
-//! Limiters whose states fit one word: three to a cache line, with their fingerprints.
+//! Limiters whose states fit one word, two or six: three, two or one to a cache line, with their fingerprints.
 //!
-//! A debt may not fit: the word is then marked, and the state is spilled.
+//! A debt may not fit: the first word is then marked, and the state is spilled.
 
 mod alone;
 mod chains;
@@ -12,16 +12,17 @@ mod saved;
 mod spilled;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod words;
 
 use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Timestamp};
 
-use super::budget::Budget;
+use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::fixed::FixedEntry;
 use super::overflow::Overflow;
-use super::parameters::{Parameters, stays_whole};
+use super::parameters::Parameters;
 use super::preview::{Preview, preview};
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
@@ -30,7 +31,7 @@ use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
-use spilled::{SPILLED, Spilled};
+use spilled::{Spilled, is_spilled};
 
 /// Chains that are swept for idle limiters before one more chain is made.
 const SWEPT_PER_GROWTH: u32 = 2;
@@ -40,11 +41,11 @@ const SWEPT_WHEN_FULL: u32 = 16;
 
 /// A table of packed states.
 #[derive(Debug)]
-pub(super) struct Packed<R: Algorithm> {
+pub(super) struct Packed<R: Algorithm, const PLACES: usize = 3, const WORDS: usize = 1> {
     rules: Parameters<R>,
     /// The base of packed times.
     base: Timestamp,
-    chains: Chains,
+    chains: Chains<PLACES, WORDS>,
     spilled: Spilled<R>,
     pub(super) budget: Arc<Budget>,
     overflow: Overflow<FixedEntry<R>>,
@@ -53,7 +54,11 @@ pub(super) struct Packed<R: Algorithm> {
     succession: Succession<dyn Table>,
 }
 
-impl<R: Algorithm> Packed<R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
+    /// The bytes that are counted for a limiter of more than one word: a line for the limiters that it has place for,
+    /// and half a line for those that are not full. Those of one word are bounded by their number.
+    pub(super) const BYTES: usize = if WORDS > 1 { 96 / PLACES } else { 0 };
+
     pub(super) fn new(
         algorithm: R,
         base: Timestamp,
@@ -62,8 +67,8 @@ impl<R: Algorithm> Packed<R> {
     ) -> Self {
         // More limiters may have to be moved here than may be created here.
         let chains = Chains::for_keys(budget.most_keys().max(budget.keys()));
-        Self {
-            // States that fit a word need no memory beside it.
+        let table = Self {
+            // Packed states need no memory beside their words.
             rules: Parameters::packed(algorithm),
             base,
             chains,
@@ -72,7 +77,9 @@ impl<R: Algorithm> Packed<R> {
             overflow: Overflow::new(),
             next_swept: AtomicU32::new(0),
             succession,
-        }
+        };
+        table.budget.has_room_for_one_of(table.bytes_of_one());
+        table
     }
 
     /// Locks the chain of a limiter, after moving the limiter there if it is in an old table.
@@ -81,7 +88,7 @@ impl<R: Algorithm> Packed<R> {
         &self,
         fingerprint: Fingerprint,
         generation: GenerationNumber,
-    ) -> Result<Chain<'_>, Moved> {
+    ) -> Result<Chain<'_, PLACES, WORDS>, Moved> {
         // Chains of fingerprints always exist.
         let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
         match self.succession.check(generation) {
@@ -94,13 +101,17 @@ impl<R: Algorithm> Packed<R> {
     /// Moves a limiter to its locked chain, unless that was done. The chain is passed and returned by value, which
     /// keeps it in registers if nothing is moved.
     #[cold]
-    fn move_in<'a>(&self, chain: Chain<'a>, fingerprint: Fingerprint) -> Chain<'a> {
+    fn move_in<'a>(
+        &self,
+        chain: Chain<'a, PLACES, WORDS>,
+        fingerprint: Fingerprint,
+    ) -> Chain<'a, PLACES, WORDS> {
         self.move_to(&chain, fingerprint);
         chain
     }
 
     /// Moves a limiter to its locked chain, unless that was done.
-    fn move_to(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
+    fn move_to(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) {
         if chain.find(fingerprint).is_some() {
             return;
         }
@@ -110,90 +121,69 @@ impl<R: Algorithm> Packed<R> {
         match entry.and_then(|entry| entry.0) {
             None => self.budget.release(1),
             Some(state) => {
-                self.add(chain, fingerprint, self.word_of_moved(fingerprint, &state, *at));
+                self.budget.resize(0, Self::BYTES);
+                self.add(chain, fingerprint, self.words_of_moved(fingerprint, &state, *at));
             }
-        }
-    }
-
-    /// Returns the word for a state from another table. A state that would be cut off is spilled, even without memory
-    /// for it.
-    fn word_of_moved(&self, fingerprint: Fingerprint, state: &R::State, at: Timestamp) -> u64 {
-        if stays_whole(&self.rules.algorithm, self.base, state, at) {
-            return self.pack(state);
-        }
-        self.spilled.adopt(fingerprint, state, &self.budget);
-        SPILLED
-    }
-
-    /// Returns the state that the word of a limiter stands for.
-    #[inline]
-    fn unpack(&self, fingerprint: Fingerprint, word: u64) -> R::State {
-        let spilled = if word == SPILLED { self.spilled.get(fingerprint) } else { None };
-        spilled.unwrap_or_else(|| self.rules.algorithm.unpack(self.base, [word & !SPILLED, 0]))
-    }
-
-    fn pack(&self, state: &R::State) -> u64 {
-        self.rules.algorithm.pack(self.base, state)[0]
-    }
-
-    /// Returns the word for a state. A state that would be cut off, which it `may_be` after a debt, is spilled, or
-    /// cut off if there is no memory for that.
-    fn word(
-        &self,
-        fingerprint: Fingerprint,
-        state: Option<R::State>,
-        may_be: bool,
-        now: Timestamp,
-    ) -> u64 {
-        let is_cut =
-            |state: &R::State| may_be && !stays_whole(&self.rules.algorithm, self.base, state, now);
-        match state {
-            None => 0,
-            Some(state)
-                if is_cut(&state) && self.spilled.keep(fingerprint, &state, &self.budget) =>
-            {
-                SPILLED
-            }
-            Some(state) => self.pack(&state),
-        }
-    }
-
-    /// Drops the spilled state of a limiter, if its word says that it has one.
-    #[inline]
-    fn forget_spilled(&self, fingerprint: Fingerprint, word: u64) {
-        if word == SPILLED {
-            self.spilled.forget(fingerprint, &self.budget);
         }
     }
 
     /// Replaces a state; drops the limiter if the state packs to nothing, which is an idle one.
-    fn store(&self, chain: &Chain<'_>, place: Place<'_>, fingerprint: Fingerprint, word: u64) {
-        if word != SPILLED {
+    fn store(
+        &self,
+        chain: &Chain<'_, PLACES, WORDS>,
+        place: Place<'_, PLACES, WORDS>,
+        fingerprint: Fingerprint,
+        words: [u64; WORDS],
+    ) {
+        if !is_spilled(words) {
             self.forget_spilled(fingerprint, place.state());
         }
-        if word == 0 {
+        if words == [0; WORDS] {
             chain.clear(place);
-            self.budget.release(1);
+            self.release(1);
         } else {
-            place.set_state(word);
+            place.set_state(words);
         }
     }
 
     /// Adds a limiter to a claimed place.
-    fn add(&self, chain: &Chain<'_>, fingerprint: Fingerprint, word: u64) {
-        let place = if word == 0 { None } else { chain.make_room() };
+    fn add(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint, words: [u64; WORDS]) {
+        let place = if words == [0; WORDS] { None } else { chain.make_room() };
         match place {
-            Some(place) => place.put(fingerprint, word),
+            Some(place) => place.put(fingerprint, words),
             None => {
-                self.forget_spilled(fingerprint, word);
-                self.budget.release(1);
+                self.forget_spilled(fingerprint, words);
+                self.release(1);
             }
+        }
+    }
+
+    /// Uncounts limiters and their bytes.
+    fn release(&self, limiters: usize) {
+        self.budget.resize(limiters * Self::BYTES, 0);
+        self.budget.release(limiters);
+    }
+
+    /// The bytes of a limiter, and those that it needs `next`, of which some are kept from new limiters.
+    const fn need(next: usize) -> Need {
+        Need { first: Self::BYTES, next }
+    }
+
+    /// Claims a place and its bytes, if there is room.
+    fn claim(&self, next: usize) -> bool {
+        match WORDS {
+            1 => self.budget.claim(),
+            _ => self.budget.claim_with_memory(Self::need(next)),
         }
     }
 
     /// Finds room for one more limiter, sweeping if necessary; claims it if it `stays`.
     fn find_room(&self, stays: bool, now: Timestamp) -> bool {
-        let found = || if stays { self.budget.claim() } else { self.budget.has_room() };
+        let found = || match stays {
+            true => self.claim(Spilled::<R>::BYTES),
+            false if WORDS > 1 => self.budget.has_memory_for(Self::need(Spilled::<R>::BYTES)),
+            false => self.budget.has_room(),
+        };
         found() || {
             self.sweep(SWEPT_WHEN_FULL, now);
             found()
@@ -213,14 +203,15 @@ impl<R: Algorithm> Packed<R> {
     }
 
     /// Drops idle limiters from a locked chain; returns their number.
-    fn sweep_chain(&self, chain: &Chain<'_>, now: Timestamp) -> usize {
-        let swept = chain.sweep(|fingerprint, word| {
-            let goes = self.rules.algorithm.is_idle(&self.unpack(fingerprint, word), now);
+    fn sweep_chain(&self, chain: &Chain<'_, PLACES, WORDS>, now: Timestamp) -> usize {
+        let swept = chain.sweep(|fingerprint, words| {
+            let goes = self.rules.algorithm.is_idle(&self.unpack(fingerprint, words), now);
             if goes {
-                self.forget_spilled(fingerprint, word);
+                self.forget_spilled(fingerprint, words);
             }
             goes
         });
+        self.budget.resize(swept * Self::BYTES, 0);
         self.budget.release_idle(swept);
         swept
     }
@@ -237,8 +228,8 @@ impl<R: Algorithm> Packed<R> {
     #[inline]
     fn with_found(
         &self,
-        chain: &Chain<'_>,
-        place: Place<'_>,
+        chain: &Chain<'_, PLACES, WORDS>,
+        place: Place<'_, PLACES, WORDS>,
         fingerprint: Fingerprint,
         cost: u64,
         step: Step,
@@ -248,8 +239,8 @@ impl<R: Algorithm> Packed<R> {
         let mut slot = Some(self.unpack(fingerprint, before));
         let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if step.changes(one.verdict, cost) {
-            let may_be_cut = step.owes(cost) || before == SPILLED;
-            self.store(chain, place, fingerprint, self.word(fingerprint, slot, may_be_cut, now));
+            let may_be_cut = step.owes(cost) || is_spilled(before);
+            self.store(chain, place, fingerprint, self.words(fingerprint, slot, may_be_cut, now));
         }
         one
     }
@@ -258,8 +249,8 @@ impl<R: Algorithm> Packed<R> {
     #[cold]
     fn admits_spilled(
         &self,
-        chain: &Chain<'_>,
-        place: Place<'_>,
+        chain: &Chain<'_, PLACES, WORDS>,
+        place: Place<'_, PLACES, WORDS>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
@@ -271,7 +262,7 @@ impl<R: Algorithm> Packed<R> {
     #[cold]
     fn with_new(
         &self,
-        chain: Chain<'_>,
+        chain: Chain<'_, PLACES, WORDS>,
         fingerprint: Fingerprint,
         cost: u64,
         step: Step,
@@ -292,7 +283,7 @@ impl<R: Algorithm> Packed<R> {
         let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if stays {
             let taken = slot.filter(|_| step.changes(one.verdict, cost));
-            self.add(&chain, fingerprint, self.word(fingerprint, taken, step.owes(cost), now));
+            self.add(&chain, fingerprint, self.words(fingerprint, taken, step.owes(cost), now));
             drop(chain);
             self.tend(now);
         }
@@ -304,7 +295,7 @@ impl<R: Algorithm> Packed<R> {
     }
 }
 
-impl<R: Algorithm> Table for Packed<R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, PLACES, WORDS> {
     fn reads_early(&self) -> bool {
         true
     }
@@ -322,11 +313,11 @@ impl<R: Algorithm> Table for Packed<R> {
             let one = self.with_new(chain, fingerprint, cost, Step::Decide, 0, reading)?;
             return Ok(one.verdict.is_allowed());
         };
-        let word = place.state();
-        if word == SPILLED {
+        let words = place.state();
+        if is_spilled(words) {
             return Ok(self.admits_spilled(&chain, place, fingerprint, cost, early));
         }
-        let mut state = self.rules.algorithm.unpack(self.base, [word, 0]);
+        let mut state = self.rules.algorithm.unpack(self.base, words);
         let allowed = self.rules.algorithm.ask(&mut state, early, cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
@@ -369,7 +360,7 @@ impl<R: Algorithm> Table for Packed<R> {
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
         let chain = self.lock(fingerprint, 0)?;
         if let Some(place) = chain.find(fingerprint) {
-            self.store(&chain, place, fingerprint, 0);
+            self.store(&chain, place, fingerprint, [0; WORDS]);
         }
         Ok(())
     }
@@ -390,8 +381,12 @@ impl<R: Algorithm> Table for Packed<R> {
         &self.budget
     }
 
+    fn bytes_of_one(&self) -> usize {
+        if WORDS > 1 { Self::BYTES + Spilled::<R>::BYTES } else { 0 }
+    }
+
     fn packed_bytes(&self) -> usize {
-        self.chains.bytes()
+        if WORDS > 1 { 0 } else { self.chains.bytes() }
     }
 
     fn succession(&self) -> &Succession<dyn Table> {

@@ -48,16 +48,16 @@ pub(super) const fn bytes_beside_heap<E>() -> usize {
     3 * (size_of::<(Fingerprint, Option<E>, usize)>() + size_of::<Fingerprint>())
 }
 
-/// Whether packing a state cuts nothing off. The time of the last unit is not packed, so both states are compared
-/// after one more unit.
-pub(super) fn stays_whole<R: Algorithm>(
+/// Whether packing a state into so many words cuts nothing off. The time of the last unit is not packed, so both states
+/// are compared after one more unit.
+pub(super) fn stays_whole<R: Algorithm, const WORDS: usize>(
     algorithm: &R,
     base: Timestamp,
     state: &R::State,
     now: Timestamp,
 ) -> bool {
     let (mut whole, mut packed) =
-        (state.clone(), algorithm.unpack(base, algorithm.pack(base, state)));
+        (state.clone(), algorithm.unpack::<WORDS>(base, algorithm.pack(base, state)));
     let at = algorithm.advance(&mut whole, now);
     algorithm.take(&mut whole, at, 1);
     algorithm.take(&mut packed, at, 1);

@@ -174,10 +174,10 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
         0
     }
 
-    /// The budget of its rule, which counts its limiters and the bytes of sharded states.
+    /// The budget of its rule, which counts its limiters and the bytes of states of more than one word.
     fn budget(&self) -> &Budget;
 
-    /// Bytes of packed states.
+    /// Bytes of packed states that its budget does not count.
     fn packed_bytes(&self) -> usize {
         0
     }

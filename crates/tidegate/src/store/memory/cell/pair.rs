@@ -94,7 +94,8 @@ impl<R: Algorithm> Cell for Pair<R> {
         let mut slot = Some(self.algorithm.unpack(self.base, words));
         let one = step.run(&self.algorithm, &mut slot, cost, reading.early());
         let state = slot.filter(|_| step.changes(one.verdict, cost));
-        let is_cut = |state| !stays_whole(&self.algorithm, self.base, state, reading.early());
+        let is_cut =
+            |state| !stays_whole::<_, 2>(&self.algorithm, self.base, state, reading.early());
         if step.owes(cost) && state.as_ref().is_some_and(is_cut) {
             self.unlock(words);
             self.replacement.follow(|| followed_whole(&self.algorithm, self.end()));

@@ -40,7 +40,7 @@ impl<R: Algorithm> Word<R> {
     /// Closes the cell; returns its state.
     fn end(&self) -> Option<R::State> {
         let word = self.word.swap(CLOSED, AcqRel);
-        (word != 0).then(|| self.algorithm.unpack(self.base, [word, 0]))
+        (word != 0).then(|| self.algorithm.unpack(self.base, [word]))
     }
 }
 
@@ -55,11 +55,11 @@ impl<R: Algorithm> Cell for Word<R> {
             if word & CLOSED != 0 {
                 return self.replacement.admits(cost, Reading::joined(early, clock));
             }
-            let mut state = self.algorithm.unpack(self.base, [word, 0]);
+            let mut state = self.algorithm.unpack(self.base, [word]);
             if !self.algorithm.ask(&mut state, early, cost).is_allowed() {
                 return false;
             }
-            let next = self.algorithm.pack(self.base, &state)[0];
+            let [next] = self.algorithm.pack(self.base, &state);
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return true,
                 Err(other) => word = other,
@@ -73,15 +73,16 @@ impl<R: Algorithm> Cell for Word<R> {
             if word & CLOSED != 0 {
                 return self.replacement.step(cost, step, reading);
             }
-            let mut slot = Some(self.algorithm.unpack(self.base, [word, 0]));
+            let mut slot = Some(self.algorithm.unpack(self.base, [word]));
             let one = step.run(&self.algorithm, &mut slot, cost, reading.early());
             let Some(state) = slot.filter(|_| step.changes(one.verdict, cost)) else { return one };
-            if step.owes(cost) && !stays_whole(&self.algorithm, self.base, &state, reading.early())
+            if step.owes(cost)
+                && !stays_whole::<_, 1>(&self.algorithm, self.base, &state, reading.early())
             {
                 self.replacement.follow(|| followed_whole(&self.algorithm, self.end()));
                 return self.replacement.step(cost, step, reading);
             }
-            let next = self.algorithm.pack(self.base, &state)[0];
+            let [next] = self.algorithm.pack(self.base, &state);
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return one,
                 Err(other) => word = other,
@@ -104,7 +105,7 @@ impl<R: Algorithm> Cell for Word<R> {
         match self.word.load(Acquire) {
             word if word & CLOSED != 0 => self.replacement.preview(reading),
             word => {
-                let state = self.algorithm.unpack(self.base, [word, 0]);
+                let state = self.algorithm.unpack(self.base, [word]);
                 preview(&self.algorithm, Some(state), reading.early())
             }
         }

@@ -4,21 +4,21 @@ use tidegate_core::{Algorithm, Held, Timestamp};
 
 use super::Packed;
 use super::chains::{Chain, Place};
-use super::spilled::SPILLED;
+use super::spilled::is_spilled;
 use crate::inline_list::StepList;
 use crate::store::memory::succession::Moved;
 use crate::store::memory::table::{LockedLimiter, LockedLimiters, LockedVerbs, Part};
 
 /// The limiter, its chain locked.
-struct HeldAlone<'a, R: Algorithm> {
-    table: &'a Packed<R>,
-    chain: Chain<'a>,
-    place: Place<'a>,
+struct HeldAlone<'a, R: Algorithm, const PLACES: usize, const WORDS: usize> {
+    table: &'a Packed<R, PLACES, WORDS>,
+    chain: Chain<'a, PLACES, WORDS>,
+    place: Place<'a, PLACES, WORDS>,
     part: Part<'a>,
     held: Held<'a, R, Option<R::State>>,
 }
 
-impl<R: Algorithm> Packed<R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
     /// Locks the chain of a limiter, and takes the limiter; `None`, and nothing is locked, if it is not in the table.
     pub(super) fn hold_alone<'a>(
         &'a self,
@@ -33,7 +33,9 @@ impl<R: Algorithm> Packed<R> {
     }
 }
 
-impl<R: Algorithm> LockedLimiters for HeldAlone<'_, R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
+    for HeldAlone<'_, R, PLACES, WORDS>
+{
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         let verbs = LockedVerbs::Kept(&mut self.held);
         held.push(LockedLimiter { place: self.part.place, verbs });
@@ -41,12 +43,12 @@ impl<R: Algorithm> LockedLimiters for HeldAlone<'_, R> {
 
     fn release(self: Box<Self>, at: Timestamp) {
         let Self { table, chain, place, part, held } = *self;
-        let may_be_cut = part.step.owes(part.cost) || place.state() == SPILLED;
-        let word = table.word(part.fingerprint, held.into_slot(), may_be_cut, at);
-        table.store(&chain, place, part.fingerprint, word);
+        let may_be_cut = part.step.owes(part.cost) || is_spilled(place.state());
+        let words = table.words(part.fingerprint, held.into_slot(), may_be_cut, at);
+        table.store(&chain, place, part.fingerprint, words);
     }
 
     fn forget(self: Box<Self>) {
-        self.table.store(&self.chain, self.place, self.part.fingerprint, 0);
+        self.table.store(&self.chain, self.place, self.part.fingerprint, [0; WORDS]);
     }
 }

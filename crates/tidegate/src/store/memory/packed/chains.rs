@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::line::{Line, PLACES};
+use super::line::Line;
 use super::lines::Lines;
 use crate::key::Fingerprint;
 use crate::store::memory::sync::{
@@ -17,15 +17,12 @@ use crate::store::memory::sync::{
 
 /// Chains of an empty table; one for the model checker, so that keys share it.
 const FIRST_CHAINS: u32 = if cfg!(loom) { 1 } else { 16 };
-/// The target of keys per chain: a full line, so that a key costs about 30 bytes. Under the model checker a table
-/// grows with its second key.
-const KEYS_PER_CHAIN: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// The chains of one table. Chain i starts with home line i and continues with spare lines.
 #[derive(Debug)]
-pub(super) struct Chains {
-    homes: Lines,
-    spares: Lines,
+pub(super) struct Chains<const PLACES: usize, const WORDS: usize> {
+    homes: Lines<Line<PLACES, WORDS>>,
+    spares: Lines<Line<PLACES, WORDS>>,
     count: AtomicU32,
     /// Spare lines in use so far; number 0 means none, so numbers start with 1.
     spares_made: AtomicU32,
@@ -36,29 +33,34 @@ pub(super) struct Chains {
 
 /// A locked chain; unlocked when dropped.
 #[derive(Debug)]
-pub(super) struct Chain<'a> {
-    chains: &'a Chains,
-    home: &'a Line,
+pub(super) struct Chain<'a, const PLACES: usize, const WORDS: usize> {
+    chains: &'a Chains<PLACES, WORDS>,
+    home: &'a Line<PLACES, WORDS>,
     number: u32,
 }
 
+/// A limiter, and the words of its state.
+type Limiter<const WORDS: usize> = (Fingerprint, [u64; WORDS]);
+
 /// The place of a limiter, used or free.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
-    line: &'a Line,
+pub(super) struct Place<'a, const PLACES: usize, const WORDS: usize> {
+    line: &'a Line<PLACES, WORDS>,
     index: usize,
 }
 
-impl Place<'_> {
-    pub(super) fn state(&self) -> u64 {
+impl<const PLACES: usize, const WORDS: usize> Place<'_, PLACES, WORDS> {
+    #[inline]
+    pub(super) fn state(&self) -> [u64; WORDS] {
         self.line.state(self.index)
     }
 
-    pub(super) fn set_state(&self, state: u64) {
+    #[inline]
+    pub(super) fn set_state(&self, state: [u64; WORDS]) {
         self.line.set_state(self.index, state);
     }
 
-    pub(super) fn put(&self, fingerprint: Fingerprint, state: u64) {
+    pub(super) fn put(&self, fingerprint: Fingerprint, state: [u64; WORDS]) {
         self.line.put(self.index, fingerprint, state);
     }
 
@@ -71,10 +73,14 @@ impl Place<'_> {
     }
 }
 
-impl Chains {
+impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
+    /// The target of keys per chain: a full line, so that a key of one word costs about 30 bytes, one of two words 44,
+    /// and one of six 87. Under the model checker a table grows with its second key.
+    const KEYS_PER_CHAIN: usize = if cfg!(loom) { 1 } else { PLACES };
+
     /// Creates chains for at most `most_keys` keys. They take no memory until one is locked.
     pub(super) fn for_keys(most_keys: usize) -> Self {
-        let chains = (most_keys / KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
+        let chains = (most_keys / Self::KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
         let homes = Lines::with_room_for(chains);
         // The model checker does not see the order that a `OnceLock` gives to threads.
         if cfg!(loom) {
@@ -82,7 +88,7 @@ impl Chains {
         }
         Self {
             homes,
-            // A chain keeps no line that it does not need, so its spare lines are fewer than a third of its keys, and
+            // A chain keeps no line that it does not need, so its spare lines hold fewer than its keys, and
             // all spare lines fewer than the homes, however uneven the chains are.
             spares: Lines::with_room_for(chains + 1),
             count: AtomicU32::new(FIRST_CHAINS),
@@ -110,12 +116,12 @@ impl Chains {
 
     /// Whether more chains are needed for that many keys.
     pub(super) fn are_full(&self, keys: usize) -> bool {
-        keys > self.count() as usize * KEYS_PER_CHAIN
+        keys > self.count() as usize * Self::KEYS_PER_CHAIN
     }
 
     /// Locks the chain of a fingerprint, which always exists.
     #[inline(always)]
-    pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_>> {
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_, PLACES, WORDS>> {
         let chain = self.lock_number(self.number_of(fingerprint))?;
         if self.is_of(&chain, fingerprint) {
             Some(chain)
@@ -127,9 +133,9 @@ impl Chains {
     #[cold]
     fn lock_as_it_moves<'a>(
         &'a self,
-        found: Chain<'a>,
+        found: Chain<'a, PLACES, WORDS>,
         fingerprint: Fingerprint,
-    ) -> Option<Chain<'a>> {
+    ) -> Option<Chain<'a, PLACES, WORDS>> {
         drop(found);
         loop {
             let chain = self.lock_number(self.number_of(fingerprint))?;
@@ -142,13 +148,13 @@ impl Chains {
     /// Whether a locked chain is that of a fingerprint: it may have been split before it was locked; the lock makes
     /// the new count visible.
     #[inline]
-    fn is_of(&self, chain: &Chain<'_>, fingerprint: Fingerprint) -> bool {
+    fn is_of(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) -> bool {
         self.number_of(fingerprint) == chain.number
     }
 
     /// Locks a chain by number; `None` if there is none.
     #[inline(always)]
-    pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
+    pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_, PLACES, WORDS>> {
         let home = match self.homes.get(number) {
             Some(home) => home,
             None => self.first_home(number)?,
@@ -159,7 +165,7 @@ impl Chains {
 
     /// Returns the home line of one of the first chains, and makes it if necessary.
     #[cold]
-    fn first_home(&self, number: u32) -> Option<&Line> {
+    fn first_home(&self, number: u32) -> Option<&Line<PLACES, WORDS>> {
         if number < FIRST_CHAINS { self.homes.make(number) } else { None }
     }
 
@@ -169,7 +175,7 @@ impl Chains {
     }
 
     /// Locks a chain by number if it was locked before and is unlocked now.
-    pub(super) fn try_lock(&self, number: u32) -> Option<Chain<'_>> {
+    pub(super) fn try_lock(&self, number: u32) -> Option<Chain<'_, PLACES, WORDS>> {
         let home = self.homes.get(number)?;
         // The `Chain` is created only with the lock, because dropping it unlocks.
         home.try_lock().then(|| Chain { chains: self, home, number })
@@ -184,7 +190,7 @@ impl Chains {
     }
 
     /// The limiters of the chain with this number, with their words; `None` if there is no such chain.
-    pub(super) fn limiters(&self, number: usize) -> Option<Vec<(Fingerprint, u64)>> {
+    pub(super) fn limiters(&self, number: usize) -> Option<Vec<Limiter<WORDS>>> {
         let number = u32::try_from(number).ok().filter(|number| *number < self.count())?;
         Some(self.lock_number(number)?.limiters())
     }
@@ -225,7 +231,7 @@ impl Chains {
     }
 }
 
-impl<'a> Chain<'a> {
+impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     /// Its number, which is constant while the chain is locked.
     pub(super) fn number(&self) -> u32 {
         self.number
@@ -233,17 +239,17 @@ impl<'a> Chain<'a> {
 
     /// The place of a fingerprint's limiter.
     #[inline]
-    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a>> {
+    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a, PLACES, WORDS>> {
         self.place(|place| place.fingerprint() == Some(fingerprint))
     }
 
     /// Returns a free place, in the chain or in a spare line added to it; `None` if there are no more lines.
-    pub(super) fn make_room(&self) -> Option<Place<'a>> {
+    pub(super) fn make_room(&self) -> Option<Place<'a, PLACES, WORDS>> {
         self.vacant().or_else(|| self.extend_with(self.chains.spare()?))
     }
 
     /// Empties a place, and gives back the line that the chain then does not need.
-    pub(super) fn clear(&self, place: Place<'_>) {
+    pub(super) fn clear(&self, place: Place<'_, PLACES, WORDS>) {
         place.clear();
         if self.home.next() != 0 {
             self.close_up();
@@ -252,7 +258,7 @@ impl<'a> Chain<'a> {
 
     /// Empties the places whose states are `needless`, and gives back the lines that the chain then does not need;
     /// returns the number of places.
-    pub(super) fn sweep(&self, needless: impl Fn(Fingerprint, u64) -> bool) -> usize {
+    pub(super) fn sweep(&self, needless: impl Fn(Fingerprint, [u64; WORDS]) -> bool) -> usize {
         let mut swept = 0;
         self.place(|place| {
             if place.fingerprint().is_some_and(|fingerprint| needless(fingerprint, place.state())) {
@@ -269,7 +275,10 @@ impl<'a> Chain<'a> {
 
     /// Returns the first place for which `wanted` is true.
     #[inline]
-    fn place(&self, mut wanted: impl FnMut(Place<'a>) -> bool) -> Option<Place<'a>> {
+    fn place(
+        &self,
+        mut wanted: impl FnMut(Place<'a, PLACES, WORDS>) -> bool,
+    ) -> Option<Place<'a, PLACES, WORDS>> {
         let mut line = self.home;
         loop {
             let mut places = (0..PLACES).map(|index| Place { line, index });
@@ -280,19 +289,19 @@ impl<'a> Chain<'a> {
         }
     }
 
-    fn after(&self, line: &Line) -> Option<&'a Line> {
+    fn after(&self, line: &Line<PLACES, WORDS>) -> Option<&'a Line<PLACES, WORDS>> {
         match line.next() {
             0 => None,
             number => self.chains.spares.get(number),
         }
     }
 
-    fn vacant(&self) -> Option<Place<'a>> {
+    fn vacant(&self) -> Option<Place<'a, PLACES, WORDS>> {
         self.place(|place| place.fingerprint().is_none())
     }
 
     /// Adds a spare line behind the home line; returns its first place.
-    fn extend_with(&self, number: u32) -> Option<Place<'a>> {
+    fn extend_with(&self, number: u32) -> Option<Place<'a, PLACES, WORDS>> {
         let line = self.chains.spares.get(number)?;
         line.set_next(self.home.next());
         self.home.set_next(number);
@@ -300,7 +309,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Its limiters, with their words.
-    pub(super) fn limiters(&self) -> Vec<(Fingerprint, u64)> {
+    pub(super) fn limiters(&self) -> Vec<Limiter<WORDS>> {
         let mut all = Vec::new();
         self.place(|place| {
             all.extend(place.fingerprint().map(|fingerprint| (fingerprint, place.state())));
@@ -310,7 +319,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Removes all limiters and spare lines from the chain.
-    fn empty(&self) -> (Vec<(Fingerprint, u64)>, Vec<u32>) {
+    fn empty(&self) -> (Vec<Limiter<WORDS>>, Vec<u32>) {
         let entries = self.limiters();
         self.place(|place| {
             place.clear();
@@ -339,7 +348,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-impl Drop for Chain<'_> {
+impl<const PLACES: usize, const WORDS: usize> Drop for Chain<'_, PLACES, WORDS> {
     fn drop(&mut self) {
         self.home.unlock();
     }

@@ -4,7 +4,7 @@ use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
 use super::chains::{Chain, Chains, Place};
-use super::spilled::SPILLED;
+use super::spilled::is_spilled;
 use crate::inline_list::{InlineList, StepList};
 use crate::key::Fingerprint;
 use crate::store::memory::fixed::FixedEntry;
@@ -14,13 +14,13 @@ use crate::store::memory::table::{LockedLimiter, LockedLimiters, Part};
 
 /// Limiters of one table, their chains locked.
 #[derive(Debug)]
-struct HeldChains<'a, R: Algorithm> {
-    table: &'a Packed<R>,
-    chains: InlineList<Chain<'a>>,
+struct HeldChains<'a, R: Algorithm, const PLACES: usize, const WORDS: usize> {
+    table: &'a Packed<R, PLACES, WORDS>,
+    chains: InlineList<Chain<'a, PLACES, WORDS>>,
     locked: LockedEntries<'a, FixedEntry<R>>,
 }
 
-impl<R: Algorithm> Packed<R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
     /// Locks the chains of all parts, and takes their limiters.
     pub(super) fn hold_chains<'a>(
         &'a self,
@@ -43,7 +43,7 @@ impl<R: Algorithm> Packed<R> {
     }
 
     /// Locks the chains of all parts, in the order of their numbers, and moves limiters there from an old table.
-    fn lock_all(&self, parts: &[Part<'_>]) -> Result<InlineList<Chain<'_>>, Moved> {
+    fn lock_all(&self, parts: &[Part<'_>]) -> Result<InlineList<Chain<'_, PLACES, WORDS>>, Moved> {
         loop {
             let mut numbers: InlineList<_> =
                 parts.iter().map(|part| self.chains.number_of(part.fingerprint)).collect();
@@ -70,7 +70,7 @@ impl<R: Algorithm> Packed<R> {
 
     fn lock_entry<'a>(
         &self,
-        chains: &[Chain<'_>],
+        chains: &[Chain<'_, PLACES, WORDS>],
         part: Part<'a>,
         now: Timestamp,
     ) -> LockedEntry<'a, FixedEntry<R>> {
@@ -90,20 +90,26 @@ impl<R: Algorithm> Packed<R> {
 }
 
 /// Returns the place of a limiter in the locked chains.
-fn find<'a>(chains: &[Chain<'a>], of: &Chains, fingerprint: Fingerprint) -> Option<Place<'a>> {
+fn find<'a, const PLACES: usize, const WORDS: usize>(
+    chains: &[Chain<'a, PLACES, WORDS>],
+    of: &Chains<PLACES, WORDS>,
+    fingerprint: Fingerprint,
+) -> Option<Place<'a, PLACES, WORDS>> {
     of_fingerprint(chains, of, fingerprint)?.find(fingerprint)
 }
 
-fn of_fingerprint<'c, 'a>(
-    chains: &'c [Chain<'a>],
-    of: &Chains,
+fn of_fingerprint<'c, 'a, const PLACES: usize, const WORDS: usize>(
+    chains: &'c [Chain<'a, PLACES, WORDS>],
+    of: &Chains<PLACES, WORDS>,
     fingerprint: Fingerprint,
-) -> Option<&'c Chain<'a>> {
+) -> Option<&'c Chain<'a, PLACES, WORDS>> {
     let number = of.number_of(fingerprint);
     chains.iter().find(|chain| chain.number() == number)
 }
 
-impl<R: Algorithm> LockedLimiters for HeldChains<'_, R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
+    for HeldChains<'_, R, PLACES, WORDS>
+{
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         self.locked.held(&self.table.rules, held);
     }
@@ -120,19 +126,19 @@ impl<R: Algorithm> LockedLimiters for HeldChains<'_, R> {
             let state = locked.end().and_then(|entry| entry.0);
             match (locked.standing, chain.find(fingerprint)) {
                 (Standing::There, Some(place)) => {
-                    let may_be_cut = step.owes(cost) || place.state() == SPILLED;
+                    let may_be_cut = step.owes(cost) || is_spilled(place.state());
                     table.store(
                         chain,
                         place,
                         fingerprint,
-                        table.word(fingerprint, state, may_be_cut, at),
+                        table.words(fingerprint, state, may_be_cut, at),
                     );
                 }
                 (Standing::Claimed, _) => {
                     table.add(
                         chain,
                         fingerprint,
-                        table.word(fingerprint, state, step.owes(cost), at),
+                        table.words(fingerprint, state, step.owes(cost), at),
                     );
                     added = true;
                 }
@@ -155,7 +161,7 @@ impl<R: Algorithm> LockedLimiters for HeldChains<'_, R> {
                 continue;
             };
             if let Some(place) = chain.find(fingerprint) {
-                self.table.store(chain, place, fingerprint, 0);
+                self.table.store(chain, place, fingerprint, [0; WORDS]);
             }
         }
     }

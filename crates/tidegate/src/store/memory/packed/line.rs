@@ -1,4 +1,6 @@
-//! A cache line of three limiters, and the lock over the chain of lines that starts with it.
+//! A cache line of one to three limiters, and the lock over the chain of lines that starts with it.
+
+use std::array::from_fn;
 
 use crate::key::Fingerprint;
 use crate::store::memory::spin::Spin;
@@ -7,24 +9,32 @@ use crate::store::memory::sync::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Limiters in a line.
-pub(super) const PLACES: usize = 3;
 const LOCKED: u32 = 1 << 31;
 
-/// Three packed states with their fingerprints, and a header: a lock bit, and the number of the next line of the
-/// chain (0 for none).
+/// Packed states of so many words with their fingerprints, in so many places, and a header: a lock bit, and the number
+/// of the next line of the chain (0 for none).
 ///
 /// The lock of a chain's first line covers the whole chain. Everything but the header is accessed only under that
 /// lock, so those accesses need no ordering of their own.
 #[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    states: [AtomicU64; PLACES],
+#[derive(Debug)]
+pub(super) struct Line<const PLACES: usize, const WORDS: usize> {
+    states: [[AtomicU64; WORDS]; PLACES],
     fingerprints: [[AtomicU32; 3]; PLACES],
     header: AtomicU32,
 }
 
-impl Line {
+impl<const PLACES: usize, const WORDS: usize> Default for Line<PLACES, WORDS> {
+    fn default() -> Self {
+        Self {
+            states: from_fn(|_| from_fn(|_| AtomicU64::default())),
+            fingerprints: from_fn(|_| Default::default()),
+            header: AtomicU32::default(),
+        }
+    }
+}
+
+impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
     /// Locks the chain that starts here.
     #[inline]
     pub(super) fn lock(&self) {
@@ -72,17 +82,19 @@ impl Line {
     }
 
     /// The packed state in a place.
-    pub(super) fn state(&self, place: usize) -> u64 {
-        self.states[place].load(Relaxed)
+    #[inline]
+    pub(super) fn state(&self, place: usize) -> [u64; WORDS] {
+        self.states[place].each_ref().map(|word| word.load(Relaxed))
     }
 
     /// Replaces the packed state in a place.
-    pub(super) fn set_state(&self, place: usize, state: u64) {
-        self.states[place].store(state, Relaxed);
+    #[inline]
+    pub(super) fn set_state(&self, place: usize, state: [u64; WORDS]) {
+        self.states[place].iter().zip(state).for_each(|(to, word)| to.store(word, Relaxed));
     }
 
     /// Puts a limiter into a place.
-    pub(super) fn put(&self, place: usize, fingerprint: Fingerprint, state: u64) {
+    pub(super) fn put(&self, place: usize, fingerprint: Fingerprint, state: [u64; WORDS]) {
         self.set_print(place, fingerprint.words());
         self.set_state(place, state);
     }
@@ -90,12 +102,23 @@ impl Line {
     /// Empties a place.
     pub(super) fn clear(&self, place: usize) {
         self.set_print(place, [0; 3]);
-        self.set_state(place, 0);
+        self.set_state(place, [0; WORDS]);
     }
 
     fn set_print(&self, place: usize, words: [u32; 3]) {
         for (stored, word) in self.fingerprints[place].iter().zip(words) {
             stored.store(word, Relaxed);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Line;
+
+    #[test]
+    fn every_line_is_one_cache_line() {
+        let sizes = [size_of::<Line<3, 1>>(), size_of::<Line<2, 2>>(), size_of::<Line<1, 6>>()];
+        assert_eq!(sizes, [64; 3]);
     }
 }

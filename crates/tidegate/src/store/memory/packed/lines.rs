@@ -2,8 +2,6 @@
 
 use std::sync::OnceLock;
 
-use super::line::Line;
-
 /// Lines in the first segment: 1 KiB; few for the model checker.
 const FIRST: usize = if cfg!(loom) { 4 } else { 16 };
 /// Segments that grow: each after the first has as many lines as all before it.
@@ -14,14 +12,14 @@ const LARGE: usize = FIRST << (GROWING - 1);
 /// Lines up to a fixed number. Making one invalidates no reference to another. Without lines it takes no memory of its
 /// own, and with few lines at most twice what they need.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct Lines<L> {
     most: usize,
-    growing: OnceLock<Box<[Segment; GROWING]>>,
+    growing: OnceLock<Box<[Segment<L>; GROWING]>>,
     /// The segments after the growing ones, which few tables need.
-    large: OnceLock<Box<[Segment]>>,
+    large: OnceLock<Box<[Segment<L>]>>,
 }
 
-type Segment = OnceLock<Box<[Line]>>;
+type Segment<L> = OnceLock<Box<[L]>>;
 
 /// Where a line is among the growing segments.
 struct Growing {
@@ -44,7 +42,7 @@ impl Growing {
     }
 }
 
-impl Lines {
+impl<L: Default> Lines<L> {
     /// Creates it without lines, with room for `most`.
     pub(super) const fn with_room_for(most: usize) -> Self {
         Self { most, growing: OnceLock::new(), large: OnceLock::new() }
@@ -52,7 +50,7 @@ impl Lines {
 
     /// The line with a number; `None` if it was not made.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&Line> {
+    pub(super) fn get(&self, number: u32) -> Option<&L> {
         let number = number as usize;
         if number < LARGE {
             let Growing { segment, before } = Growing::of(number);
@@ -70,11 +68,11 @@ impl Lines {
             Some(_) if count <= LARGE => count.next_power_of_two().max(FIRST),
             Some(_) => count.next_multiple_of(LARGE),
         };
-        lines * size_of::<Line>() + self.large.get().map_or(0, |large| size_of_val(&**large))
+        lines * size_of::<L>() + self.large.get().map_or(0, |large| size_of_val(&**large))
     }
 
     /// Makes the line with a number; `None` if there is no room for it.
-    pub(super) fn make(&self, number: u32) -> Option<&Line> {
+    pub(super) fn make(&self, number: u32) -> Option<&L> {
         let number = number as usize;
         if number >= self.most.next_multiple_of(FIRST) {
             return None;
@@ -92,19 +90,20 @@ impl Lines {
 }
 
 /// The lines of a segment, which are made if they were not.
-fn made(segment: &Segment, lines: usize) -> &[Line] {
-    segment.get_or_init(|| (0..lines).map(|_| Line::default()).collect())
+fn made<L: Default>(segment: &Segment<L>, lines: usize) -> &[L] {
+    segment.get_or_init(|| (0..lines).map(|_| L::default()).collect())
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+    use super::super::line::Line;
     use super::*;
 
     #[test]
     fn each_number_has_a_line_of_its_own_that_never_moves() {
-        let lines = Lines::with_room_for(3_000);
+        let lines = Lines::<Line<3, 1>>::with_room_for(3_000);
         assert!(lines.get(0).is_none() && lines.get(2_999).is_none());
         let made: Vec<_> = (0..3_000).map(|number| lines.make(number).unwrap()).collect();
         for (number, line) in (0..).zip(&made) {
@@ -119,7 +118,7 @@ mod tests {
 
     #[test]
     fn few_lines_take_little_memory_and_many_at_most_twice_what_they_need() {
-        let lines = Lines::with_room_for(1 << 20);
+        let lines = Lines::<Line<3, 1>>::with_room_for(1 << 20);
         assert_eq!(lines.bytes_up_to(0), 0);
         for number in 0..3_000 {
             lines.make(number).unwrap();

@@ -9,7 +9,7 @@ use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::leaving::{Leaving, bytes_under};
 use crate::store::memory::table::Migrate;
 
-impl<R: Algorithm> Migrate for Packed<R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Migrate for Packed<R, PLACES, WORDS> {
     fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>> {
         Some(self.chains.limiters(part)?.into_iter().map(|(fingerprint, _)| fingerprint).collect())
     }
@@ -17,9 +17,10 @@ impl<R: Algorithm> Migrate for Packed<R> {
     fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>> {
         let chain = self.chains.lock(fingerprint)?;
         let place = chain.find(fingerprint)?;
-        let (word, state) = (place.state(), self.unpack(fingerprint, place.state()));
-        self.forget_spilled(fingerprint, word);
+        let (words, state) = (place.state(), self.unpack(fingerprint, place.state()));
+        self.forget_spilled(fingerprint, words);
         chain.clear(place);
+        self.budget.resize(Self::BYTES, 0);
         FixedEntry(Some(state)).leave(&self.rules, &self.succession.rule)
     }
 
@@ -44,7 +45,7 @@ impl<R: Algorithm> Migrate for Packed<R> {
         let (mut bytes, mut count) = (0_usize, 0);
         for limiters in (0..).map_while(|number| self.chains.limiters(number)) {
             count += limiters.len();
-            let state = |(fingerprint, word)| self.unpack(fingerprint, word);
+            let state = |(fingerprint, words)| self.unpack(fingerprint, words);
             let states = &mut limiters.into_iter().map(state);
             bytes = bytes.saturating_add(bytes_under(&self.rules.algorithm, states, rule, at));
         }

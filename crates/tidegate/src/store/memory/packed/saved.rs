@@ -13,7 +13,7 @@ use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::leaving::Leaving;
 use crate::store::memory::table::{Restored, Save};
 
-impl<R: Algorithm> Save for Packed<R> {
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Save for Packed<R, PLACES, WORDS> {
     /// One chain at a time. If a chain is split meanwhile, the limiters that leave it go to one that comes later.
     fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()> {
         let has_any = self.budget.keys() > 0;
@@ -21,8 +21,8 @@ impl<R: Algorithm> Save for Packed<R> {
             if let Some(chain) = self.chains.lock_number(number) {
                 // The time of the last unit is not kept; it was not after this.
                 let last = clock.now();
-                for (fingerprint, word) in chain.limiters() {
-                    let state = self.unpack(fingerprint, word);
+                for (fingerprint, words) in chain.limiters() {
+                    let state = self.unpack(fingerprint, words);
                     records.add(Some(fingerprint), &self.rules.algorithm, &state, last);
                 }
             }
@@ -52,12 +52,12 @@ impl<R: Algorithm> Save for Packed<R> {
         }
         let Some(chain) = self.chains.lock(fingerprint) else { return Restored::WithoutRoom };
         if let Some(earlier) = chain.find(fingerprint) {
-            self.store(&chain, earlier, fingerprint, 0);
+            self.store(&chain, earlier, fingerprint, [0; WORDS]);
         }
-        if !self.budget.claim() {
+        if !self.claim(0) {
             return Restored::WithoutRoom;
         }
-        self.add(&chain, fingerprint, self.word_of_moved(fingerprint, &state, at));
+        self.add(&chain, fingerprint, self.words_of_moved(fingerprint, &state, at));
         drop(chain);
         if self.chains.are_full(self.budget.keys()) {
             self.chains.grow();

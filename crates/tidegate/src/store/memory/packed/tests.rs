@@ -4,8 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Rule, Spec, Timestamp};
+use tidegate_core::{
+    AlgorithmKind, Anchor, Decide, FixedWindow, Rule, SlidingCounter, Spec, Timestamp,
+};
 
+use super::spilled::SPILLED;
 use super::*;
 use crate::rules::{OnFull, RuleSpec};
 
@@ -32,7 +35,26 @@ fn fingerprint(number: u32) -> Fingerprint {
     Fingerprint::from_words([number, 1, 1]).unwrap()
 }
 
-fn run(table: &Packed<FixedWindow>, key: u32, cost: u64, step: Step, at: Timestamp) -> u64 {
+/// A table of many units an hour, in so many bytes; a counter fills half a word.
+fn table_of_two_words(max_memory: u64) -> Packed<SlidingCounter, 2, 2> {
+    let limit = 1_000_000_000;
+    let spec = Spec::new(AlgorithmKind::SlidingCounter, limit, HOUR);
+    let algorithm = SlidingCounter::build(&spec, limit, HOUR.into()).unwrap();
+    let budget = Budget::new(1_000_000);
+    let mut caps = RuleSpec::new("", spec).max_keys(1_000_000, OnFull::Refuse);
+    caps.spec.max_memory = Some(max_memory);
+    budget.follow(&caps);
+    let rule = Rule::new(spec).unwrap();
+    Packed::new(algorithm, BASE, Arc::new(budget), Succession::new(rule, BASE, Vec::new()))
+}
+
+fn run<R: Algorithm, const PLACES: usize, const WORDS: usize>(
+    table: &Packed<R, PLACES, WORDS>,
+    key: u32,
+    cost: u64,
+    step: Step,
+    at: Timestamp,
+) -> u64 {
     table
         .one(&Part::alone(fingerprint(key), cost, step), Reading::of(&at))
         .unwrap()
@@ -45,7 +67,10 @@ fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
 }
 
 /// Units that a key must get back before it can take one.
-fn owed(table: &Packed<FixedWindow>, key: u32) -> u64 {
+fn owed<R: Algorithm, const PLACES: usize, const WORDS: usize>(
+    table: &Packed<R, PLACES, WORDS>,
+    key: u32,
+) -> u64 {
     let chain = table.chains.lock(fingerprint(key)).unwrap();
     let word = chain.find(fingerprint(key)).unwrap().state();
     table.rules.algorithm.used(&table.unpack(fingerprint(key), word), BASE)
@@ -60,6 +85,30 @@ fn a_debt_for_which_there_is_no_memory_stops_at_the_largest_count_of_a_word() {
     assert_eq!(owed(&table, 1), 2 * DEBT, "one that is kept may grow");
 }
 
+#[test]
+fn a_debt_finds_bytes_beside_as_many_new_keys_as_fit() {
+    let table = table_of_two_words(10_000);
+    let admits = |key: &u32| table.admits(fingerprint(*key), 1, BASE, &BASE).unwrap();
+    let keys = (1..=1_000).filter(admits).count();
+    assert!((100..200).contains(&keys), "{keys} keys");
+    for key in 1..=5 {
+        assert_eq!(run(&table, key, 0, Step::Settle { actual: 1 << 40 }, BASE), 0);
+        assert_eq!(owed(&table, key), (1 << 40) + 1);
+    }
+}
+
+#[test]
+fn one_limiter_of_two_words_has_room_and_may_owe_in_any_memory() {
+    let table = table_of_two_words(1);
+    let admits = |key: u32| table.admits(fingerprint(key), 1, BASE, &BASE).unwrap();
+    assert!(admits(1));
+    run(&table, 1, 0, Step::Settle { actual: 1 << 40 }, BASE);
+    assert_eq!(owed(&table, 1), (1 << 40) + 1);
+    assert!(!admits(2), "all bytes are in use");
+    table.forget(fingerprint(1)).unwrap();
+    assert_eq!((table.budget.keys(), table.budget.bytes()), (0, 0));
+}
+
 /// A debt ends by a refund of all or of a part, by a reset, by a sweep, or by a unit that starts another window.
 #[test]
 fn a_debt_that_ends_gives_its_memory_back() {
@@ -68,7 +117,7 @@ fn a_debt_that_ends_gives_its_memory_back() {
     for key in 1..=20 {
         owe(&table, key, at);
         let chain = table.chains.lock(fingerprint(key)).unwrap();
-        assert_eq!(chain.find(fingerprint(key)).unwrap().state(), SPILLED, "{key}");
+        assert_eq!(chain.find(fingerprint(key)).unwrap().state(), [SPILLED], "{key}");
         drop(chain);
         match key % 5 {
             0 => _ = run(&table, key, DEBT, Step::Refund, at),
