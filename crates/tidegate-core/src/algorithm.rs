@@ -213,6 +213,24 @@ pub trait Pack: Decide {
     fn unpack<const WORDS: usize>(&self, base: Timestamp, _words: [u64; WORDS]) -> Self::State {
         self.fresh(base)
     }
+
+    /// Runs [`Decide::ask`] on a packed state. The words are those of the state afterwards if the
+    /// verdict is [`Verdict::Allow`]; otherwise they have no meaning, and the state is as before.
+    #[inline]
+    fn ask_packed<const WORDS: usize>(
+        &self,
+        base: Timestamp,
+        words: &mut [u64; WORDS],
+        now: Timestamp,
+        cost: u64,
+    ) -> Verdict {
+        let mut state = self.unpack(base, *words);
+        let verdict = self.ask(&mut state, now, cost);
+        if verdict.is_allowed() {
+            *words = self.pack(base, &state);
+        }
+        verdict
+    }
 }
 
 /// How an algorithm and its script exchange states, for a store that runs scripts.

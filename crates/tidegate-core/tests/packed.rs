@@ -39,6 +39,14 @@ impl<R: Algorithm> Of<R> {
         assert!(words[0] < 1 << 63, "the highest bit is the store's");
     }
 
+    /// Checks that a decision on the words of the state `before` leaves those of the present one.
+    fn asked<const WORDS: usize>(&self, before: [u64; 6], at: Timestamp, cost: u64) {
+        let mut words: [u64; WORDS] =
+            self.algorithm.pack(self.base, &self.algorithm.unpack(self.base, before));
+        assert!(self.algorithm.ask_packed(self.base, &mut words, at, cost).is_allowed());
+        assert_eq!(words, self.algorithm.pack(self.base, &self.state()), "asked as packed");
+    }
+
     /// Packs the state, and checks the promises about the words.
     fn store(&mut self, state: &R::State) {
         self.words = self.algorithm.pack(self.base, state);
@@ -54,10 +62,17 @@ impl<R: Algorithm> Of<R> {
 
 impl<R: Algorithm> Packed for Of<R> {
     fn ask(&mut self, at_us: u64, cost: u64) -> bool {
-        let mut state = self.state();
-        let verdict = self.algorithm.ask(&mut state, Timestamp::from_micros(at_us), cost);
+        let (mut state, before, at) = (self.state(), self.words, Timestamp::from_micros(at_us));
+        let verdict = self.algorithm.ask(&mut state, at, cost);
         if verdict == Verdict::Allow && cost > 0 {
             self.store(&state);
+        }
+        assert_eq!(self.algorithm.ask_packed(self.base, &mut before.clone(), at, cost), verdict);
+        match self.algorithm.packing() {
+            _ if verdict != Verdict::Allow => {}
+            Packing::One => self.asked::<1>(before, at, cost),
+            Packing::Two => self.asked::<2>(before, at, cost),
+            Packing::Six | Packing::Unpacked => self.asked::<6>(before, at, cost),
         }
         verdict.is_allowed()
     }

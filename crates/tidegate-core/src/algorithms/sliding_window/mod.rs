@@ -1,6 +1,7 @@
 //! Sliding window in buckets: a ring of counters, each for one part of the window.
 
 mod bits;
+mod packed;
 mod slots;
 
 use alloc::format;
@@ -9,14 +10,14 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::algorithm::{Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted};
+use crate::algorithm::{Amend, Decide, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
 use crate::script::Script;
 use crate::spec::{MAX_BUCKETS, Spec};
 use crate::time::{Micros, Timestamp};
-use bits::{packed, unpacked};
+use packed::Layout;
 use slots::{FEW, Slots};
 
 const DEFAULT_BUCKETS: u64 = 10;
@@ -27,12 +28,10 @@ pub struct SlidingWindow {
     limit: u64,
     window: Micros,
     width_us: u64,
+    /// (2^64 - 1) / `width_us`, rounded down.
+    reciprocal: u64,
     span: u64,
-    /// Bits of a packed counter: those of the limit, and one for a debt.
-    count_bits: u32,
-    /// The number since the base of the last bucket that can be packed.
-    last_bucket: u64,
-    packing: Packing,
+    layout: Layout,
 }
 
 /// One counter for each bucket that may count. Bucket k is in slot k modulo the number of slots;
@@ -46,8 +45,13 @@ pub struct State {
 }
 
 impl SlidingWindow {
+    /// Divides by the width of a bucket with a multiplication, which takes a fraction of the time. The high word of the
+    /// product is the quotient or, as the reciprocal is rounded down, one less.
+    #[inline]
     const fn bucket(&self, at: Timestamp) -> u64 {
-        at.as_micros() / self.width_us
+        let at = at.as_micros();
+        let bucket = ((at as u128 * self.reciprocal as u128) >> u64::BITS) as u64;
+        if at - bucket * self.width_us >= self.width_us { bucket + 1 } else { bucket }
     }
 
     /// The slot of the bucket `age` buckets before `newest`; `age` is less than the span.
@@ -81,23 +85,6 @@ impl SlidingWindow {
         }
         let bucket = self.bucket(at);
         state.newest = if state.total == 0 { bucket } else { state.newest.max(bucket) };
-    }
-
-    /// How counters of this many bits can be packed beside the number of the newest bucket.
-    fn packing_of(span: u64, count_bits: u32, last_bucket: u64) -> Packing {
-        let bits =
-            span * u64::from(count_bits) + u64::from(u64::BITS - last_bucket.leading_zeros());
-        match bits {
-            _ if span > FEW as u64 => Packing::Unpacked,
-            0..64 => Packing::One,
-            64..128 => Packing::Two,
-            128..384 => Packing::Six,
-            _ => Packing::Unpacked,
-        }
-    }
-
-    const fn largest_count(&self) -> u64 {
-        (1 << self.count_bits) - 1
     }
 
     /// The error for a `max_memory` that is too small for the counters of one key.
@@ -138,11 +125,9 @@ impl Decide for SlidingWindow {
         }
         let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
         let width_us = window.as_micros() / buckets;
-        // At a limit of 0 the used units were taken under another limit, so their number has no bound.
-        let count_bits = if limit == 0 { u32::BITS } else { u64::BITS - limit.leading_zeros() + 1 };
-        let last_bucket = HORIZON.as_micros() / width_us + 1;
-        let packing = Self::packing_of(span, count_bits, last_bucket);
-        let algorithm = Self { limit, window, width_us, span, count_bits, last_bucket, packing };
+        let layout = Layout::new(limit, width_us, span);
+        let algorithm =
+            Self { limit, window, width_us, reciprocal: u64::MAX / width_us, span, layout };
         match spec.max_memory.filter(|most| *most < algorithm.most_heap_bytes()) {
             Some(too_few) => Err(algorithm.too_large(too_few).into()),
             None => Ok(algorithm),
@@ -259,37 +244,6 @@ impl Decide for SlidingWindow {
 impl Amend for SlidingWindow {
     fn same_shape(&self, old: &Self) -> bool {
         (self.window, self.width_us, self.span) == (old.window, old.width_us, old.span)
-    }
-}
-
-impl Pack for SlidingWindow {
-    fn packing(&self) -> Packing {
-        self.packing
-    }
-
-    /// Packs the counters in the order of their slots, and then the newest bucket.
-    #[inline]
-    fn pack<const WORDS: usize>(&self, base: Timestamp, state: &State) -> [u64; WORDS] {
-        if state.total == 0 {
-            return [0; WORDS];
-        }
-        let slots = state.slots.iter().take(self.span as usize);
-        let counts = slots.map(|units| u64::from(*units).min(self.largest_count()));
-        let newest = state.newest.saturating_sub(self.bucket(base)).min(self.last_bucket);
-        packed(counts, self.count_bits, newest)
-    }
-
-    #[inline]
-    fn unpack<const WORDS: usize>(&self, base: Timestamp, words: [u64; WORDS]) -> State {
-        let mut state = self.fresh(base);
-        let slots = state.slots.iter_mut().take(self.span as usize);
-        let mut total = 0;
-        let newest = unpacked(words, self.count_bits, slots, |slot, count| {
-            *slot = u32::try_from(count).unwrap_or(u32::MAX);
-            total += count;
-        });
-        (state.total, state.newest) = (total, state.newest + newest);
-        state
     }
 }
 

@@ -313,14 +313,14 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
             let one = self.with_new(chain, fingerprint, cost, Step::Decide, 0, reading)?;
             return Ok(one.verdict.is_allowed());
         };
-        let words = place.state();
+        let mut words = place.state();
         if is_spilled(words) {
             return Ok(self.admits_spilled(&chain, place, fingerprint, cost, early));
         }
-        let mut state = self.rules.algorithm.unpack(self.base, words);
-        let allowed = self.rules.algorithm.ask(&mut state, early, cost).is_allowed();
+        let algorithm = &self.rules.algorithm;
+        let allowed = algorithm.ask_packed(self.base, &mut words, early, cost).is_allowed();
         if allowed {
-            place.set_state(self.pack(&state));
+            place.set_state(words);
         }
         Ok(allowed)
     }
