@@ -238,6 +238,12 @@ pub trait Scripted: Decide {
     /// The script that decides in place of this code in a store that runs scripts.
     const SCRIPT: Script;
 
+    /// All scripts of the algorithm, among which [`Scripted::script`] chooses.
+    const SCRIPTS: &'static [Script] = &[Self::SCRIPT];
+
+    /// Whether a script returns the whole state, and not only what the values of its decision need.
+    const REPLY_IS_WHOLE: bool = true;
+
     /// The parameters of the rule that a script stores in front of a state: limit, window, and two
     /// that the algorithm chooses. They show whether the rule has changed, and how to read the
     /// state.

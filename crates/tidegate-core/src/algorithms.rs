@@ -8,6 +8,7 @@ use crate::algorithm::{Decide, Scripted};
 use crate::error::RuleErrors;
 use crate::field::Field;
 use crate::rule::Visitor;
+use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::Micros;
 
@@ -63,6 +64,18 @@ macro_rules! algorithms {
             #[must_use]
             pub const fn is_queue(self) -> bool {
                 match self { $(Self::$variant => $folder::$algorithm::IS_QUEUE,)+ }
+            }
+
+            /// The scripts that decide by it in a store that runs scripts.
+            #[must_use]
+            pub const fn scripts(self) -> &'static [Script] {
+                match self { $(Self::$variant => $folder::$algorithm::SCRIPTS,)+ }
+            }
+
+            /// Whether a script returns the whole state of a limiter.
+            #[must_use]
+            pub const fn reply_is_whole(self) -> bool {
+                match self { $(Self::$variant => $folder::$algorithm::REPLY_IS_WHOLE,)+ }
             }
 
             /// Sets other fields of a spec so that its limit and window can be compared with

@@ -214,6 +214,11 @@ impl<C: Clock> Walk<C> {
             Some(own) if of_vip || self.rng.chance(50) => Some(nearby(&mut self.rng, own)),
             own => values(&mut self.rng).map(|next| in_one_vocabulary(own.as_ref(), next)),
         };
+        // An override of 0 stays closed under an unlimited rule.
+        let is_closed = matches!(&known.vip, Some(Some(vip)) if vip.limit == 0);
+        if !of_vip && next.is_none() && is_closed {
+            return;
+        }
         if of_vip {
             let next = next.filter(|_| known.own.is_some() && !self.rng.chance(10));
             let is_sound = next.as_ref().is_none_or(|next| Rule::new(spec_of(next)).is_ok());

@@ -4,7 +4,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, Rule, Spec, Timestamp};
+use tidegate_core::{Algorithm, Packing, Visitor};
+
+struct IsPacked;
+
+impl Visitor for IsPacked {
+    type Out = bool;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
+        algorithm.packing() != Packing::Unpacked
+    }
+}
 
 /// A clock whose readings are given one by one; the last stands.
 #[derive(Clone, Default)]
@@ -34,22 +45,20 @@ impl Clock for Readings {
 /// exceeded its limit.
 #[test]
 fn time_taken_before_the_lock_moves_no_state_back() {
-    // What is kept whole reads the time only once it is held: nothing overtakes that reading.
-    let is_whole = [AlgorithmKind::SlidingLog];
     for algorithm in AlgorithmKind::ALL {
         let spec = Spec::new(*algorithm, 1, Duration::from_secs(60));
+        // What is kept whole reads the time only once it is held: nothing overtakes that reading.
+        let late = Rule::new(spec).unwrap().visit(IsPacked).unwrap();
         // A queue of one place serves one and holds one.
         let most = if *algorithm == AlgorithmKind::LeakyQueue { 2 } else { 1 };
         let clock = Readings::default();
 
         clock.are(&[3_600]);
         let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
-        let late = !is_whole.contains(algorithm);
         assert!(admitted(&clock, late, || limiter.admits(1)) <= most, "{algorithm} alone");
 
         clock.are(&[3_600]);
         let limiter = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
-        let late = !is_whole.contains(algorithm);
         assert!(admitted(&clock, late, || limiter.admits("key", 1)) <= most, "{algorithm} by key");
     }
 }

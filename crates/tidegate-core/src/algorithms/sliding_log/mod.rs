@@ -311,6 +311,8 @@ impl Scripted for SlidingLog {
         text: include_str!("script.lua"),
         state_integers: 5,
     };
+    const SCRIPTS: &'static [Script] = &[Self::SCRIPT, SORTED_SET];
+    const REPLY_IS_WHOLE: bool = false;
 
     fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.tick_us, 0]

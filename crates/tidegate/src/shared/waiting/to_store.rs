@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{AlgorithmKind, Limit, Micros, Rule, Timestamp};
+use tidegate_core::{Limit, Micros, Rule, Timestamp};
 
 use crate::answer::Answer;
 use crate::frontend::{GateQueue, GateQueues, delay_of, stops_of};
@@ -63,13 +63,13 @@ impl<'g> ToStore<'g> {
     }
 
     /// Returns the cost to look at each limiter with, behind waiters of these sums. Usually that is the request's
-    /// own cost. A log does not return all of its state, so it is looked at for what [`laps_behind`] returns.
+    /// own cost. A limiter whose reply has not its whole state is looked at for what [`laps_behind`] returns.
     pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> Sums) -> Vec<u64> {
         let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
             let Some(place) = self.place(stop) else { continue };
-            let limit = self.log_limit(place).filter(|limit| stop.cost <= *limit);
+            let limit = self.limit_if_in_part(place).filter(|limit| stop.cost <= *limit);
             let parts = (costs.get_mut(place), self.laps.get_mut(place), limit);
             if let (Some(cost), Some(laps), Some(limit)) = parts {
                 (*laps, *cost) = laps_behind(before(stop), stop.cost, limit);
@@ -78,11 +78,11 @@ impl<'g> ToStore<'g> {
         costs
     }
 
-    /// Returns the limit of a log.
-    fn log_limit(&self, place: usize) -> Option<u64> {
+    /// Returns the limit of a limiter whose reply has only a part of its state.
+    fn limit_if_in_part(&self, place: usize) -> Option<u64> {
         let spec = *self.rule(place)?.spec();
-        match (spec.algorithm, spec.limit) {
-            (AlgorithmKind::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
+        match spec.limit {
+            Limit::Units(limit) if limit > 0 && !spec.algorithm.reply_is_whole() => Some(limit),
             _ => None,
         }
     }
@@ -136,7 +136,7 @@ impl Waitable for ToStore<'_> {
     fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
         let place = self.place(stop)?;
         let (rule, seen) = (self.rule(place)?, self.seen.get(place)?);
-        let looked = self.log_limit(place).and(self.laps.get(place));
+        let looked = self.limit_if_in_part(place).and(self.laps.get(place));
         let least = self.decided.get(place)?.decision.retry_after_micros().unwrap_or_default();
         let Some(laps) = looked else {
             // The store does not report what is in force until the request is admitted. It waits at least this

@@ -1,8 +1,6 @@
 //! The text of scripts: whole files, joined.
 
-use std::time::Duration;
-
-use tidegate_core::{AlgorithmKind, Layout, MULDIV, Rule, Spec};
+use tidegate_core::{AlgorithmKind, Closed, MULDIV, Scripted};
 
 use super::id::Id;
 
@@ -29,17 +27,9 @@ pub(super) fn of(id: Id) -> String {
 /// The files of the algorithms whose bits are set in `kinds`, including that of a limit of 0 without a window;
 /// each once.
 fn algorithms(kinds: u32) -> Vec<&'static str> {
-    let window = Duration::from_secs(1);
-    let specs = AlgorithmKind::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
-    let mut sorted_set = Spec::new(AlgorithmKind::SlidingLog, 1, window);
-    sorted_set.layout = Some(Layout::SortedSet);
-    let mut closed = Spec::new(AlgorithmKind::FixedWindow, 0, window);
-    closed.window = None;
-    let scripts = specs
-        .chain([sorted_set, closed])
-        .filter_map(|spec| Some(Rule::new(spec).ok()?.script_input(0)?.script));
+    let scripts = AlgorithmKind::ALL.iter().flat_map(|algorithm| algorithm.scripts());
     let mut files: Vec<&'static str> = Vec::new();
-    for script in scripts.filter(|script| kinds >> script.kind & 1 == 1) {
+    for script in scripts.chain(Closed::SCRIPTS).filter(|script| kinds >> script.kind & 1 == 1) {
         if !files.contains(&script.text) {
             files.push(script.text);
         }
