@@ -38,6 +38,13 @@ macro_rules! beside {
 macro_rules! algorithms {
     ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$algorithm:ident, $summary:literal, also $also:expr;)+) => {
         /// The algorithms, by their names in a configuration.
+        ///
+        /// ```
+        /// use tidegate_core::AlgorithmKind;
+        ///
+        /// assert_eq!(AlgorithmKind::SlidingLog.name(), "sliding_log");
+        /// assert_eq!(AlgorithmKind::from_name("gcra"), Some(AlgorithmKind::TokenBucket));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum AlgorithmKind {

@@ -171,6 +171,16 @@ impl Decision {
 }
 
 /// A request that was not admitted: the error of [`Decision::ok`].
+///
+/// ```
+/// use tidegate_core::{Decision, Rejected};
+///
+/// /// Passes a refusal on, as any other error.
+/// fn upload(decision: Decision) -> Result<&'static str, Rejected> {
+///     decision.ok()?;
+///     Ok("stored")
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     decision: Decision,

@@ -124,6 +124,13 @@ impl fmt::Display for RuleError {
 impl core::error::Error for RuleError {}
 
 /// All errors of one rule; never empty.
+///
+/// ```
+/// use tidegate_core::{Rule, Spec};
+///
+/// let errors = Rule::new(Spec::per_second(10).burst(0)).unwrap_err();
+/// assert_eq!(errors.iter().map(|error| error.field().name()).collect::<Vec<_>>(), ["capacity"]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleErrors(Vec<RuleError>);
 

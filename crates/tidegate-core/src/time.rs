@@ -8,6 +8,18 @@ use core::time::Duration;
 ///
 /// Values stop at [`Timestamp::MAX`] (2^53 - 1 us, in the year 2255), so that every store, also one
 /// whose numbers are doubles, holds the same instant. Arithmetic saturates.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tidegate_core::Timestamp;
+///
+/// let start = Timestamp::from_micros(1_000_000);
+/// let end = start.plus(Duration::from_millis(250));
+/// assert_eq!(end.as_micros(), 1_250_000);
+/// assert_eq!(end.duration_since(start), Duration::from_millis(250));
+/// assert_eq!(start.duration_since(end), Duration::ZERO);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 

@@ -20,6 +20,25 @@ pub use sleep::Sleep;
 pub(crate) use unpark::unparks_this_thread;
 
 /// The source of time of a gate or a limiter.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use tidegate::{Clock, Limiter, RuleErrors, Timestamp};
+///
+/// /// The time of a simulation, in its ticks of a millisecond.
+/// struct Ticks(AtomicU64);
+///
+/// impl Clock for Ticks {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::from_micros(self.0.load(Ordering::Relaxed) * 1_000)
+///     }
+/// }
+///
+/// let limiter = Limiter::with_clock("1/s", Ticks(AtomicU64::new(5)))?;
+/// assert!(limiter.admits(1) && !limiter.admits(1));
+/// # Ok::<(), RuleErrors>(())
+/// ```
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
@@ -121,6 +140,14 @@ impl Clock for Timestamp {
 /// The wall time of its creation, advanced by the processor's calibrated counter (or by the
 /// system's monotonic clock if there is none). It never steps back, whatever happens to the wall
 /// clock.
+///
+/// ```
+/// use tidegate::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// let before = clock.now();
+/// assert!(clock.now() >= before);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,

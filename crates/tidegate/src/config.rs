@@ -116,6 +116,22 @@ use source::{Report, Source};
 /// # Errors
 /// Every error of the text, in its order: invalid TOML, invalid rules, and those of
 /// [`Policy::new`].
+///
+/// ```
+/// let policy = tidegate::config::parse(
+///     "rules.toml",
+///     r#"
+///     [[rule]]
+///     name = "per-user"
+///     key = ["user"]
+///     algorithm = "token_bucket"
+///     rate = "10/1s"
+///     "#,
+/// )?;
+/// let gate = tidegate::Gate::new(policy);
+/// assert!(gate.admits(&[("user", "ada")]));
+/// # Ok::<(), tidegate::config::ConfigErrors>(())
+/// ```
 pub fn parse(file_name: &str, text: &str) -> Result<Policy, ConfigErrors> {
     read(file_name, text, None).map(|(policy, _)| policy)
 }

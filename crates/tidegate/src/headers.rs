@@ -131,6 +131,15 @@ pub(crate) const USUAL_BYTES: usize = 128;
 
 /// The status of an answer: 200 for yes, 429 for no, 422 for never, 503 if it is refused only
 /// because the store was unavailable or overloaded.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec, Spec, headers};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", Spec::per_minute(1))])?);
+/// assert_eq!(headers::status(&gate.check(&[])), 200);
+/// assert_eq!(headers::status(&gate.check(&[])), 429);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[must_use]
 pub fn status(answer: &Answer<'_>) -> u16 {
     match (answer.is_allowed(), answer.is_never()) {

@@ -19,7 +19,14 @@ const MDBOOK: Tool = Tool {
 };
 
 const SETTINGS: &str = "[book]\ntitle = \"Tidegate\"\nsrc = \"src\"\n\n[build]\nbuild-dir = \"html\"\n\
-                        create-missing = false\n";
+                        create-missing = false\n\n[output.html]\nadditional-css = [\"book.css\"]\n";
+
+/// Lines of code fit the width, tables too, and characters have their Chinese form.
+const STYLE: &str = ":root { --content-max-width: 900px; }\n\
+                     html { font-family: \"Open Sans\", \"PingFang SC\", \"Microsoft YaHei\", \"Noto Sans CJK SC\", sans-serif; }\n\
+                     .table-wrapper { margin: 1em 0; }\n\
+                     .content th, .content td { text-align: start; }\n\
+                     .content td:not(:first-child) code { overflow-wrap: anywhere; }\n";
 
 /// Files that pages link to, beside pages.
 const LINKED: [&str; 9] = [
@@ -52,6 +59,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         copy(&context.root().join(linked), &source.join(linked))?;
     }
     write(&book.join("book.toml"), SETTINGS)?;
+    write(&book.join("book.css"), STYLE)?;
     run_as_step(Command::new(tool).arg("build").arg(book))
 }
 
@@ -64,7 +72,8 @@ fn contents(text: &str) -> String {
 fn for_site(text: &str) -> String {
     let links = [
         ("(README.md", "(index.md"),
-        ("/README.md", "/index.md"),
+        ("/README.md)", "/index.md)"),
+        ("/README.md#", "/index.md#"),
         ("(docs/SUMMARY.md", "(toc.html"),
     ];
     links.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
@@ -101,10 +110,8 @@ mod tests {
 
     #[test]
     fn links_to_readmes_lead_to_the_pages_made_of_them() {
-        let text =
-            "[a](README.md#b) [b](../bench/README.md) [c](docs/SUMMARY.md) [d](../README.zh-CN.md)";
-        let expected =
-            "[a](index.md#b) [b](../bench/index.md) [c](toc.html) [d](../README.zh-CN.md)";
+        let text = "[a](README.md#b) [b/README.md](../bench/README.md) [c](docs/SUMMARY.md) [d](../README.zh-CN.md)";
+        let expected = "[a](index.md#b) [b/README.md](../bench/index.md) [c](toc.html) [d](../README.zh-CN.md)";
         assert_eq!(for_site(text), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The packaging step: holds each file that installs or runs the server to its format.
+//! The packaging step: holds each file that installs or runs the server to its format, and packs the crates.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use super::programs::{envoy, linter, need_all, need_linters};
 use crate::context::Context;
-use crate::process::{answers, succeeds};
+use crate::process::{answers, cargo, succeeds};
 use crate::step::Outcome;
 
 /// Files with the name of their schema.
@@ -20,6 +20,9 @@ const SCHEMAS: &[(&str, &[&str])] = &[
     ),
     ("vendor.github-issue-config", &[".github/ISSUE_TEMPLATE/config.yml"]),
 ];
+
+/// The crates that others depend on or install, which depend on nothing that is not published.
+const PUBLISHED: [&str; 4] = ["tidegate-core", "tidegate", "tidegate-lab", "tidegate-server"];
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 const KUBERNETES: &str = "packaging/kubernetes.yaml";
@@ -45,6 +48,8 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         let mut check = linter(&linters, "check-jsonschema");
         hold(schema, check.args(["--builtin-schema", schema]).args(*files))?;
     }
+    let mut crates = cargo(context, &["package", "--quiet", "--allow-dirty", "--no-verify"]);
+    hold("the crates", crates.args(PUBLISHED.iter().flat_map(|name| ["--package", name])))?;
     hold(KUBERNETES, linter(&linters, "kubernetes-validate").args(["--strict", KUBERNETES]))?;
     hold(CONTAINERFILE, linter(&linters, "hadolint").arg(CONTAINERFILE))?;
     let mut proxy = Command::new(envoy(&context.tools()));

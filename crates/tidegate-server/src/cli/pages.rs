@@ -5,9 +5,10 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
+use super::address::Where;
 use super::{Cli, serve};
 
 /// The ways in which pages run the program.
@@ -65,6 +66,34 @@ fn every_command_line_in_a_page_is_valid() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(tried > 20, "only {tried} command lines were found");
+}
+
+/// The ports of the listeners of a command line that starts a server.
+fn ports(command: &str) -> Option<Vec<u16>> {
+    let words = std::iter::once("tidegate").chain(command.split_whitespace());
+    let matches = Cli::command().try_get_matches_from(words).ok()?;
+    let server = matches.subcommand_matches("serve")?;
+    let at = |listener: &str| match server.get_one(listener) {
+        Some(Where::At(address)) => Some(address.port()),
+        _ => None,
+    };
+    Some(["http", "grpc", "resp", "admin"].into_iter().filter_map(at).collect())
+}
+
+#[test]
+fn servers_of_one_section_share_no_port() {
+    let mut several = 0;
+    for (path, text) in texts() {
+        for section in text.split("\n## ") {
+            let servers: Vec<_> = commands(section).into_iter().filter_map(ports).collect();
+            let mut ports = servers.concat();
+            ports.sort_unstable();
+            let taken: Vec<_> = ports.windows(2).filter(|two| two[0] == two[1]).collect();
+            assert!(taken.is_empty(), "{}: {taken:?}", path.display());
+            several += usize::from(servers.len() > 1);
+        }
+    }
+    assert!(several > 0, "no page runs two servers");
 }
 
 #[test]

@@ -100,6 +100,11 @@ fn printable(c: char) -> char {
 }
 
 /// All errors of a file, in the order of the file; never empty.
+///
+/// ```
+/// let errors = tidegate::config::parse("rules.toml", "[[rule]]\nnam = \"a\"\n").unwrap_err();
+/// assert!(errors.to_string().contains("rules.toml:2:1: unknown field `nam`: did you mean `name`?"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(pub(super) Vec<ConfigError>);
 

@@ -18,6 +18,13 @@ const MOST_BYTES: u64 = 16 << 20;
 /// # Errors
 /// Every error of its text; or that the file cannot be read, is larger than 16 MiB, or is not
 /// UTF-8.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// let policy = tidegate::config::load(Path::new("rules.toml"))?;
+/// # Ok::<(), tidegate::config::ConfigErrors>(())
+/// ```
 pub fn load(path: &Path) -> Result<Policy, ConfigErrors> {
     parsed(path, super::parse)
 }

@@ -19,6 +19,17 @@ use crate::request::Request;
 /// Only what this request took is given back. A limiter in shadow mode that would have refused took nothing. The
 /// overflow limiter, which keys without room share, keeps what it took. A request whose answer is
 /// [repeated](Answer::is_repeated) took nothing.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec, Spec};
+///
+/// let spec = Spec::per_minute(100);
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("tokens", spec).key(["user"])])?);
+/// let Ok(charge) = gate.hold(&[("user", "ada")]) else { return Ok(()) };
+/// charge.release(); // the work did not run
+/// assert_eq!(gate.available(&[("user", "ada")]), 100);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "dropped, the cost stays taken"]
 pub struct Charge<'a, C = SystemClock> {
@@ -87,6 +98,9 @@ impl<C: Timer> Gate<C> {
     ///
     /// If the future is dropped in the queue, it takes nothing; if it is dropped while an admitted request is held
     /// for its delay, the cost stays taken.
+    ///
+    /// # Panics
+    /// Panics as [`Gate::acquire`] does.
     ///
     /// ```
     /// use tidegate::{Gate, Request, Timer};

@@ -172,6 +172,9 @@ impl<C: Timer> Gate<C> {
 
     /// Waits like [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is returned and not
     /// waited for. For servers that decide on behalf of clients, and pass the answer on.
+    ///
+    /// # Panics
+    /// Panics as [`Gate::acquire`] does.
     pub async fn check_in_turn<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         match self.check_unless_waiting(request) {

@@ -6,6 +6,17 @@ use super::JsonObject;
 use crate::answer::Answer;
 
 /// The values of one answer under the names they have everywhere.
+///
+/// ```
+/// use tidegate::json::DecisionLine;
+/// use tidegate::{Gate, Policy, RuleSpec, Spec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", Spec::per_minute(1))])?);
+/// let answer = gate.check(&[]);
+/// let line = DecisionLine::from(&answer);
+/// assert_eq!((line.rule, line.remaining), (Some("all"), Some(0)));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionLine<'g> {
     /// When the decision was made, in microseconds since the Unix epoch.

@@ -3,6 +3,16 @@
 use crate::answer::{Answer, Matched};
 
 /// The outcome of a decision for one of the rules that matched the request.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleOutcome, RuleSpec, Spec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("closed", Spec::per_second(0))])?);
+/// let answer = gate.check(&[]);
+/// let outcomes: Vec<_> = answer.matched().iter().map(|one| RuleOutcome::of(&answer, one).name()).collect();
+/// assert_eq!(outcomes, ["never"]);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleOutcome {
     /// The request is allowed, and the rule took its cost.

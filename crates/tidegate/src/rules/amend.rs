@@ -88,6 +88,15 @@ pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> 
 }
 
 /// Why the values of a rule were not changed; the old ones stay in force.
+///
+/// ```
+/// use tidegate::{AmendError, Gate, Policy, RuleSpec, Spec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", Spec::per_second(10))])?);
+/// let error = gate.amend("default", "al", Spec::per_second(20)).unwrap_err();
+/// assert!(matches!(error, AmendError::NoSuchRule(_)));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AmendError {

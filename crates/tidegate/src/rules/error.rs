@@ -228,6 +228,14 @@ impl fmt::Display for PolicyError {
 impl std::error::Error for PolicyError {}
 
 /// All the mistakes of a policy, in the order of its rules; never empty.
+///
+/// ```
+/// use tidegate::{Policy, RuleSpec, Spec};
+///
+/// let rule = |name| RuleSpec::new(name, Spec::per_second(10));
+/// let errors = Policy::new(vec![rule("per user"), rule("all"), rule("all")]).unwrap_err();
+/// assert_eq!(errors.iter().count(), 2); // a name with a space, and one that is used twice
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyErrors(pub(crate) Vec<PolicyError>);
 

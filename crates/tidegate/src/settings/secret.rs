@@ -7,6 +7,14 @@ use std::{env, fmt};
 use crate::secret_file::read_secret_file;
 
 /// A text that is never shown: given, or read when it is needed.
+///
+/// ```
+/// use tidegate::Secret;
+///
+/// assert_eq!(Secret::Text("s3cret".to_owned()).read().as_deref(), Ok("s3cret"));
+/// let missing = Secret::Env("TIDEGATE_NO_SUCH_VARIABLE".to_owned()).read();
+/// assert!(missing.is_err_and(|why| why.contains("is not set")));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Secret {

@@ -26,6 +26,14 @@ const MOST_DATABASE: i64 = 1_000_000;
 /// `user:password@` or `:password@`, with every character but letters and digits as `%XX`;
 /// [`StoreSettings`](crate::StoreSettings) can take them from elsewhere. A displayed URL never
 /// shows the password.
+///
+/// ```
+/// use tidegate::StoreUrl;
+///
+/// let url: StoreUrl = "rediss://app:s3cret@10.0.0.7:6379/1".parse()?;
+/// assert_eq!(url.to_string(), "rediss://10.0.0.7:6379/1");
+/// # Ok::<(), tidegate::StoreUrlError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     pub(crate) form: Form,

@@ -44,6 +44,9 @@ impl<T, C: Timer> Shaper<T, C> {
 
     /// The items as a stream, which ends when the queue is closed and empty. There can be several
     /// streams and other receivers; each item goes to one of them.
+    ///
+    /// # Panics
+    /// A poll of the stream panics as [`Shaper::next`] does.
     #[cfg(feature = "stream")]
     #[must_use = "a stream does nothing unless it is polled"]
     pub fn stream(&self) -> ShaperStream<T, C> {
@@ -65,6 +68,20 @@ impl<T, C: Park> Shaper<T, C> {
 }
 
 /// The items of a [`Shaper`], each not before its slot (feature `stream`). Dropping it loses no item.
+///
+/// ```
+/// use std::pin::Pin;
+/// use std::time::Duration;
+///
+/// use futures_core::Stream;
+/// use tidegate::{AlgorithmKind, Shaper, ShaperError, Spec};
+///
+/// /// Five mails a second, for whatever takes a stream.
+/// fn mails() -> Result<Pin<Box<dyn Stream<Item = String>>>, ShaperError> {
+///     let mails = Shaper::new(Spec::new(AlgorithmKind::LeakyQueue, 5, Duration::from_secs(1)))?;
+///     Ok(Box::pin(mails.stream()))
+/// }
+/// ```
 #[cfg(feature = "stream")]
 pub struct ShaperStream<T, C> {
     receiver: Receiver<T, C>,

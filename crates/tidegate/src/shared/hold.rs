@@ -22,6 +22,15 @@ use crate::store::redis::StoreError;
 /// Only what this request took is given back, and only where it was taken. A cost that was admitted without the
 /// store ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked.
 /// Units that a late reply took in the store for this request stay taken.
+///
+/// ```
+/// use tidegate::SharedGate;
+///
+/// async fn render(gate: &SharedGate) -> bool {
+///     let Ok(charge) = gate.hold(&[("user", "ada")]).await else { return false };
+///     charge.settle(7).await.is_ok() // what it did cost
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropped, the cost stays taken"]
 pub struct SharedCharge<'a> {

@@ -12,6 +12,24 @@ use http::request::Parts;
 ///
 /// `None` leaves the entry out, so that no rule that needs it matches. Every function `Fn(&Parts)
 /// -> Option<String>` is an extractor: `|parts: &Parts| Some(parts.uri.host()?.to_owned())`.
+///
+/// ```
+/// use http::request::Parts;
+/// use tidegate::tower::{Entries, Extract};
+///
+/// /// The tenant in a host such as `acme.shop.example`.
+/// struct Tenant {
+///     suffix: &'static str,
+/// }
+///
+/// impl Extract for Tenant {
+///     fn extract(&self, parts: &Parts) -> Option<String> {
+///         Some(tidegate::tower::host(parts)?.strip_suffix(self.suffix)?.to_owned())
+///     }
+/// }
+///
+/// let entries = Entries::new().entry("tenant", Tenant { suffix: ".shop.example" });
+/// ```
 pub trait Extract: Send + Sync {
     /// The value, if the request has one.
     fn extract(&self, parts: &Parts) -> Option<String>;
@@ -103,6 +121,16 @@ pub fn path(parts: &Parts) -> Option<String> {
 
 /// An extractor of the host of a request, in lower case, with its port if it names one: from the
 /// target, else from the `Host` field.
+///
+/// ```
+/// use tidegate::tower::{host, method, path};
+///
+/// let (parts, ()) = http::Request::get("https://API.example:8443/v1/users?page=2").body(())?.into_parts();
+/// assert_eq!(method(&parts).as_deref(), Some("GET"));
+/// assert_eq!(host(&parts).as_deref(), Some("api.example:8443"));
+/// assert_eq!(path(&parts).as_deref(), Some("/v1/users"));
+/// # Ok::<(), http::Error>(())
+/// ```
 #[must_use]
 pub fn host(parts: &Parts) -> Option<String> {
     let target = parts.uri.authority().map(http::uri::Authority::as_str);
@@ -116,6 +144,12 @@ pub fn host(parts: &Parts) -> Option<String> {
 ///
 /// Routes are known to layers given to `Router::layer` and `Router::route_layer`, not to those around
 /// the whole router.
+///
+/// ```
+/// use tidegate::tower::{ClientIp, Entries, matched_path};
+///
+/// let entries = Entries::new().entry("ip", ClientIp::peer()).entry("route", matched_path);
+/// ```
 #[cfg(feature = "axum")]
 #[must_use]
 pub fn matched_path(parts: &Parts) -> Option<String> {

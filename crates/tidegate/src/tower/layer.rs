@@ -74,6 +74,10 @@ impl RateLimitLayer {
     /// The clock of a gate in memory must be a [`Timer`](crate::Timer), as for all layers; the
     /// system's clock is one inside a tokio runtime. Without shaping and waiting no timer is ever
     /// set, and any runtime works.
+    ///
+    /// # Panics
+    /// A call of the service panics where a request has to wait, if the clock's timer does: that of tokio panics
+    /// outside of its runtime.
     #[must_use]
     pub fn new(gate: impl AnyGate) -> Self {
         Self::with(gate.decider(false).0, Entries::of_a_server())
@@ -82,6 +86,9 @@ impl RateLimitLayer {
     /// Lets requests wait as the rules say, in order of arrival, and holds requests under a shaping
     /// rule as [`RateLimitLayer::new`] does. A request whose client goes away while it waits leaves
     /// the queue and takes nothing.
+    ///
+    /// # Panics
+    /// A call of the service panics as with [`RateLimitLayer::new`].
     #[must_use]
     pub fn waiting(gate: impl AnyGate) -> Self {
         Self::with(gate.decider(true).0, Entries::of_a_server())

@@ -104,6 +104,9 @@ impl<C: Timer> Concurrency<C> {
     ///
     /// A call arrives when its future is first polled. A future that is dropped before it resolves
     /// leaves no trace.
+    ///
+    /// # Panics
+    /// Panics when it has to wait, if the clock's timer does: that of tokio panics outside of its runtime.
     pub async fn acquire(&self, units: u64, max_wait: Duration) -> Option<Permit> {
         self.request(units, max_wait).wait().await
     }
@@ -221,6 +224,9 @@ impl<C: Clock> KeyedConcurrency<C> {
 
 impl<C: Timer> KeyedConcurrency<C> {
     /// Waits for `units` of the key, as [`Concurrency::acquire`] does.
+    ///
+    /// # Panics
+    /// Panics as [`Concurrency::acquire`] does.
     pub async fn acquire(&self, key: impl Key, units: u64, max_wait: Duration) -> Option<Permit> {
         let request = self.request(&key, units, max_wait);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.

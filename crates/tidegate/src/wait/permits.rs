@@ -29,6 +29,16 @@ struct Counted {
 ///
 /// It owns everything it needs and can be moved to another thread or task. A permit that is
 /// forgotten ([`std::mem::forget`]) is never given back.
+///
+/// ```
+/// use tidegate::Concurrency;
+///
+/// let exports = Concurrency::new(2);
+/// let permit = exports.try_acquire(1);
+/// assert_eq!((permit.is_some(), exports.in_flight()), (true, 1));
+/// drop(permit);
+/// assert_eq!(exports.in_flight(), 0);
+/// ```
 #[derive(Debug)]
 #[must_use = "the work may run only while this is kept"]
 pub struct Permit {

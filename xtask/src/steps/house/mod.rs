@@ -3,6 +3,7 @@
 mod arrows;
 mod book;
 mod commands;
+mod events;
 mod folders;
 mod lengths;
 mod links;
@@ -87,6 +88,11 @@ const RULES: &[Rule] = &[
         name: "commands",
         what: "the programs, steps, examples and packages in shell lines exist",
         check: commands::check,
+    },
+    Rule {
+        name: "events",
+        what: "docs/errors.md has every event of the log, and no text that the code does not have",
+        check: events::check,
     },
 ];
 

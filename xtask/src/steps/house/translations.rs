@@ -1,4 +1,4 @@
-//! The rule of translations: a Chinese page has the parts and commands of the English one.
+//! The rule of translations: a Chinese page has the parts, commands and rows of tables of the English one.
 
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,9 @@ fn compare(english: &SourceFile, chinese: &SourceFile) -> Vec<String> {
              translate the parts that are missing"
         ));
     }
+    complaints.extend(tables(&english, &chinese).map(|difference| {
+        format!("the tables of {one} and {other} differ in what their rows are about: {difference}")
+    }));
     let (many, few) = (english.blocks.len(), chinese.blocks.len());
     if many != few {
         complaints.push(format!("{many} code blocks in {one}, {few} in {other}"));
@@ -78,6 +81,21 @@ fn compare(english: &SourceFile, chinese: &SourceFile) -> Vec<String> {
         },
     ));
     complaints
+}
+
+/// The first row of tables whose first cell has other code than that of the translation.
+fn tables(english: &markdown::Document<'_>, chinese: &markdown::Document<'_>) -> Option<String> {
+    let (left, right) = (rows(english), rows(chinese));
+    let at = (0..left.len().max(right.len())).find(|&at| left.get(at) != right.get(at))?;
+    let row = |rows: &[Vec<&str>]| rows.get(at).map_or("no row".to_owned(), |row| row.join(", "));
+    Some(format!("`{}` and `{}`", row(&left), row(&right)))
+}
+
+/// The code in the first cell of each row: fields, flags, metrics.
+fn rows<'a>(document: &markdown::Document<'a>) -> Vec<Vec<&'a str>> {
+    let cells = document.prose.iter().filter_map(|(_, line)| line.strip_prefix('|'));
+    let first = cells.map(|cells| cells.split('|').next().unwrap_or_default());
+    first.map(|cell| cell.split('`').skip(1).step_by(2).collect()).collect()
 }
 
 /// The commands and output in the block, without comments and empty lines.
@@ -127,6 +145,16 @@ mod tests {
     fn a_missing_part_is_found() {
         let found = complaints("# A\n## B\n```sh\nls\n```\n", "# 一\n");
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_missing_row_is_found() {
+        let english = "# A\n| field | value |\n| --- | --- |\n| `a` | one |\n| `b` | two |\n";
+        let chinese = "# 一\n| 字段 | 取值 |\n| --- | --- |\n| `a` | 一 |\n";
+        assert!(complaints(english, english).is_empty());
+        let found = complaints(english, chinese);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].ends_with("`b` and `no row`"), "{found:?}");
     }
 
     #[test]

@@ -4,6 +4,18 @@ use super::audit::Finding;
 use super::error::StoreError;
 
 /// An event of the store: reported once, not for each request that notices.
+///
+/// ```no_run
+/// use tidegate::{Policy, SharedGate, SharedGateError, StoreEvent, StoreSettings, StoreUrl};
+///
+/// fn gate(policy: Policy, url: StoreUrl) -> Result<SharedGate, SharedGateError> {
+///     SharedGate::new(policy, StoreSettings::new(url), |event| match event {
+///         StoreEvent::Lost(error) => eprintln!("rules decide by `on_store_error`: {error}"),
+///         StoreEvent::Back => eprintln!("decisions are exact again"),
+///         other => eprintln!("{other:?}"),
+///     })
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum StoreEvent<'a> {

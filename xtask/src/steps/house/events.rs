@@ -1,0 +1,175 @@
+//! The rule of events: the page of errors has every event that the server logs, and nothing that the code does not say.
+
+use std::path::Path;
+
+use super::rust::{self, Word};
+use super::{Findings, House, markdown};
+use crate::tree::SourceFile;
+
+const PAGE: &str = "docs/errors.md";
+/// The heads of the columns of texts.
+const HEADS: [&str; 2] = ["text", "level, text"];
+/// Levels of events that everybody's log has.
+const LEVELS: [&str; 3] = ["error", "warn", "info"];
+/// Stand in a row for what differs from message to message.
+const GAPS: [&str; 5] = ["...", "FILE", "FLAG", "VARIABLE", "N"];
+
+/// An event that the code logs.
+struct Event {
+    place: String,
+    level: String,
+    message: String,
+}
+
+/// A text of the page; without a level if it is no event.
+struct Row<'a> {
+    line: usize,
+    level: Option<&'a str>,
+    text: &'a str,
+}
+
+impl Row<'_> {
+    /// Whether the message has each part of the text, in this order.
+    fn fits(&self, message: &str) -> bool {
+        let is_gap = |word: &&str| GAPS.contains(word);
+        let words: Vec<_> = self.text.split(' ').collect();
+        let parts = words.split(|word| is_gap(&word)).map(|part| part.join(" "));
+        let mut rest = Some(message);
+        for part in parts {
+            rest = rest.and_then(|rest| rest.split_once(&*part)).map(|(_, after)| after);
+        }
+        rest.is_some()
+    }
+}
+
+/// Compares the page with the sources of all crates.
+pub(super) fn check(house: &House<'_>) -> Findings {
+    judge(&house.files).into()
+}
+
+fn judge(files: &[SourceFile]) -> Vec<String> {
+    let Some(page) = files.iter().find(|file| file.path == Path::new(PAGE)) else {
+        return vec![format!("{PAGE} is missing")];
+    };
+    let sources = || files.iter().filter(|file| is_shipped(&file.path));
+    let (rows, texts) = (rows(&page.text), sources().map(said).collect::<Vec<_>>());
+    let events = sources().filter(|file| file.text.contains("tracing::")).flat_map(logged);
+    let mut complaints = Vec::new();
+    for Event { place, level, message } in events {
+        let is_row = |row: &Row<'_>| row.level == Some(&*level) && row.fits(&message);
+        if !rows.iter().any(is_row) {
+            complaints.push(format!("{place}: `{level}: {message}` is not in {PAGE}: add a row"));
+        }
+    }
+    for Row { line, text, .. } in rows.iter().filter(|row| !texts.iter().any(|text| row.fits(text)))
+    {
+        complaints.push(format!("{PAGE}:{line}: no message in the code says `{text}`"));
+    }
+    complaints
+}
+
+fn is_shipped(path: &Path) -> bool {
+    let mut parts = path.iter();
+    let is_source = parts.next().is_some_and(|first| first == "crates");
+    is_source
+        && parts.nth(1).is_some_and(|third| third == "src")
+        && path.extension().is_some_and(|own| own == "rs")
+}
+
+/// The texts in the first columns of the page; those in italics describe messages that differ as a whole.
+fn rows(page: &str) -> Vec<Row<'_>> {
+    let (mut rows, mut head) = (Vec::new(), None);
+    for (line, text) in markdown::read(page).prose {
+        let Some(cell) = text.strip_prefix('|').and_then(|cells| cells.split('|').next()) else {
+            head = None;
+            continue;
+        };
+        let is_text = HEADS.contains(head.get_or_insert(cell.trim()));
+        if !is_text || HEADS.contains(&cell.trim()) || cell.starts_with(" --") {
+            continue;
+        }
+        for one in cell.trim().split("; ").filter(|one| !one.contains('*')) {
+            let (level, text) = match one.split_once(": ") {
+                Some((level, text)) if LEVELS.contains(&level) => (Some(level), text),
+                _ => (None, one),
+            };
+            rows.push(Row { line, level, text });
+        }
+    }
+    rows
+}
+
+/// The events of a file: `tracing`, a level, and the first text that is not the value of a field.
+fn logged(file: &SourceFile) -> Vec<Event> {
+    // What is not Rust is found by the compiler.
+    let words = rust::code(&file.text).unwrap_or_default().words;
+    let lines: Vec<_> = file.text.lines().collect();
+    let is_value = |word: &Word| {
+        let line = word.line.checked_sub(1).and_then(|at| lines.get(at));
+        line.is_some_and(|line| line.contains(&format!("= {}", word.text)))
+    };
+    let is_level = |pair: &[Word]| pair[0].text == "tracing" && LEVELS.contains(&&*pair[1].text);
+    let begins = words.windows(2).enumerate().filter(|(_, pair)| is_level(pair));
+    let events = begins.filter_map(|(at, pair)| {
+        let mut rest = words.get(at + 2..)?.iter().filter(|word| !is_value(word));
+        let place = format!("{}:{}", file.path.display(), pair[0].line);
+        Some(Event { place, level: pair[1].text.clone(), message: rest.find_map(literal)? })
+    });
+    // A message that is a variable as a whole is written elsewhere.
+    events
+        .filter(|Event { message, .. }| !(message.starts_with('{') && message.ends_with('}')))
+        .collect()
+}
+
+/// The text of a literal, its lines joined.
+fn literal(word: &Word) -> Option<String> {
+    Some(joined(word.text.strip_prefix('"')?.strip_suffix('"')?))
+}
+
+/// The file without its comments, the lines of texts joined.
+fn said(file: &SourceFile) -> String {
+    let code = file.text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    joined(&code.collect::<Vec<_>>().join("\n"))
+}
+
+fn joined(text: &str) -> String {
+    let mut lines = text.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |text, line| text + line.trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::file;
+
+    const SOURCE: &str = "crates/tidegate-server/src/a.rs";
+
+    fn found(page: &str, source: &str) -> Vec<String> {
+        let page = format!("| level, text | meaning |\n| --- | --- |\n{page}");
+        judge(&[file(PAGE, &page), file(SOURCE, source)])
+    }
+
+    #[test]
+    fn an_event_that_is_explained_passes() {
+        let source = "fn f() { tracing::warn!(%error, verb = \"settle\", \"can not \\\n  read {file}: try\") }";
+        assert!(found("| warn: can not read | try |\n", source).is_empty());
+        let dynamic = "fn f() { tracing::error!(\"{mistake}\") }";
+        assert!(found("| error: *a mistake* | |\n", dynamic).is_empty());
+    }
+
+    #[test]
+    fn an_event_without_a_row_is_found() {
+        let source = "fn f() {\n tracing::warn!(\"gone away\"); tracing::debug!(\"seen\") }";
+        let found = found("| info: gone away | at another level |\n", source);
+        assert_eq!(found, [format!("{SOURCE}:2: `warn: gone away` is not in {PAGE}: add a row")]);
+    }
+
+    #[test]
+    fn a_row_that_no_message_says_is_found() {
+        let source = "const A: &str = \"can not read {path}: {error}\";";
+        assert!(found("| can not read FILE; error | |\n", source).is_empty());
+        let found = found("| can not read FILE; can not write FILE | |\n", source);
+        assert_eq!(found, [format!("{PAGE}:3: no message in the code says `can not write FILE`")]);
+    }
+}
