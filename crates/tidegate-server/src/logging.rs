@@ -92,7 +92,7 @@ impl Log {
     /// Starts logging, including panics.
     ///
     /// # Errors
-    /// Returns an error if the system starts no thread.
+    /// Returns an error if the thread of the log cannot be started.
     pub(crate) fn begin(format: Format, level: Level) -> Result<Self, Failure> {
         let (targets, switch) = reload::Layer::new(targets(level));
         let queue = Queue::to(stderr(), tell_of_dropped).map_err(|error| {
@@ -114,8 +114,8 @@ impl Log {
         Ok(Self { queue, often, level: LevelSwitch(Some(switch)) })
     }
 
-    /// Changes the level of this log.
-    pub(crate) fn level(&self) -> LevelSwitch {
+    /// Returns a switch that changes the level of this log.
+    pub(crate) fn level_switch(&self) -> LevelSwitch {
         self.level.clone()
     }
 

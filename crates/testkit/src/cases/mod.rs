@@ -13,7 +13,7 @@
 //!   1s      amend limit = 5 |
 //! ```
 //!
-//! - `ask` is a cost, or one of the verbs shown. Only a cost and `peek` have answers.
+//! - `ask` is a cost, or one of the verbs shown. Only rows with a cost or `peek` have an answer.
 //! - `answer` is `yes`, `no` or `never`; `remaining` is a number; the rest are durations, with `-`
 //!   in `retry_after` for never. A `*` in any column is not checked.
 //! - A duration is an integer with `us`, `ms`, `s`, `m`, `h` or `d`, or a bare `0`. Digits may be

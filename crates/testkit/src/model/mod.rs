@@ -37,7 +37,7 @@ use {
 /// One limiter, decided naively.
 ///
 /// Its clock is the `at_us` of each verb. A reading up to one window before the last unit taken
-/// counts as the time of that unit. An earlier reading first moves the whole state back to itself,
+/// counts as the time of that unit. An earlier reading first moves the whole state back to the reading,
 /// even in a verb that only looks.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -74,8 +74,8 @@ impl Model {
     }
 
     /// Decides a request to a limiter whose usage is reported. A cost of 0 asks for one unit and
-    /// takes nothing; any other cost is taken, admitted or not, and the answer is that to one unit
-    /// after it.
+    /// takes nothing; any other cost is taken, admitted or not, and the answer is
+    /// what a request of one unit would then get.
     ///
     /// This creates the limiter, whatever the outcome.
     pub fn reported(&mut self, at_us: u64, cost: u64) -> Expected {

@@ -66,7 +66,7 @@ pub struct Policy {
     pub window_us: u64,
     /// B of a sliding window; divides the window.
     pub buckets: u64,
-    /// Whether a sliding window also counts the bucket that has left only in part.
+    /// Whether a sliding window also counts the bucket of which only a part has left.
     pub strict: bool,
     /// Whether a fixed window begins at the first unit taken, instead of being aligned to the
     /// epoch.
@@ -101,7 +101,7 @@ impl Policy {
         self.capacity.unwrap_or(self.limit)
     }
 
-    /// How far the clock may step back before the state moves with it: W, or the longest possible
+    /// How far the clock may step back before the state's times move with it: W, or the longest possible
     /// window if there is none.
     pub(super) fn clock_window(&self) -> i128 {
         const LONGEST_US: u64 = 366 * 86_400_000_000;

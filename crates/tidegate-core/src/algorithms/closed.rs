@@ -1,5 +1,5 @@
-//! The algorithm of a limit of 0 without a window: it refuses every cost of one or more, and used
-//! units stay.
+//! The algorithm of a rule with a limit of 0 and no window. It refuses every cost of one or more. Units carried over
+//! from an earlier rule, or taken by a settled reservation, stay used until they are given back or the limiter is reset.
 
 use alloc::vec::Vec;
 

@@ -164,7 +164,7 @@ async fn serve(
     let (limiters, file) = limiters(args, policy)?;
     let limiters = limiters.with_reservation_bytes(args.bounds.reservation_bytes());
     let limiters = Arc::new(limiters.until(stop.clone()).with_top_keys(args.bounds.top_keys()));
-    let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level());
+    let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level_switch());
     let configuration = Arc::new(configuration);
     listener::on_hangup(read_again(&configuration, &options));
     let open = Open::of(args)?;

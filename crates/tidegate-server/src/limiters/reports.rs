@@ -85,7 +85,7 @@ impl Default for Reports {
 }
 
 impl Reports {
-    /// Counts all reports of a batch, or none.
+    /// Counts all reports of a batch, or none. A resource that a refused batch named first stays known.
     ///
     /// # Errors
     /// Returns why none was counted.
@@ -183,12 +183,12 @@ fn make_room(
     reports: &[Report],
     now: Timestamp,
 ) -> Result<(), Unreported> {
-    let is_new = |report: &&Report| {
-        let known = in_flight.get(&report.subject);
-        report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
-    };
-    let added = reports.iter().filter(is_new).count();
     let fits = |in_flight: &InFlight| {
+        let is_new = |report: &&Report| {
+            let known = in_flight.get(&report.subject);
+            report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
+        };
+        let added = reports.iter().filter(is_new).count();
         added == 0 || in_flight.values().map(BTreeMap::len).sum::<usize>() + added <= MOST_IN_FLIGHT
     };
     if fits(in_flight) {
@@ -240,5 +240,17 @@ mod tests {
         assert!(told(7, 159).is_ok(), "its last number is replaced");
         assert!(told(MOST_IN_FLIGHT, 160).is_ok());
         assert_eq!(in_flight.values().map(BTreeMap::len).sum::<usize>(), 2);
+    }
+
+    #[test]
+    fn a_reporter_that_is_dropped_for_room_counts_again_when_it_comes_back() {
+        let mut in_flight = InFlight::new();
+        let at = |s: u64| Timestamp::from_micros(s * 1_000_000);
+        let reporters = in_flight.entry(Subject::Resource("a".to_owned())).or_default();
+        reporters.insert("0".to_owned(), (1, at(100)));
+        reporters.extend((1..MOST_IN_FLIGHT).map(|from| (from.to_string(), (1, at(200)))));
+        // The first one is dropped and comes back in the same batch as another one.
+        let batch = [tells(0, 1), tells(MOST_IN_FLIGHT, 1)];
+        assert!(make_room(&mut in_flight, &batch, at(201)).is_err());
     }
 }

@@ -14,8 +14,8 @@ use tracing_subscriber::layer::{Context, Filter};
 /// The target of events that are all logged, because an operator causes each.
 pub(crate) const AUDIT: &str = "tidegate::audit";
 
-/// The number of events of one kind that are logged in a minute.
-const A_MINUTE: u64 = 20;
+/// The events of one kind that are logged.
+const EVENTS_PER_MINUTE: u64 = 20;
 
 /// Passes a number of events of each source line; those of `debug` and `trace` all pass, because
 /// whoever enables them wants all. Copies share their counts.
@@ -63,7 +63,7 @@ impl<C: Clock + Clone> Often<C> {
 }
 
 fn limiter<C: Clock>(clock: C) -> Option<Limiter<C>> {
-    let spec = Spec::new(AlgorithmKind::TokenBucket, A_MINUTE, Duration::from_secs(60));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, EVENTS_PER_MINUTE, Duration::from_secs(60));
     Limiter::with_clock(spec, clock).ok()
 }
 
@@ -116,14 +116,14 @@ mod tests {
             tracing::error!("another kind");
             (0..50).for_each(|_| tracing::debug!("asked for"));
             (0..50).for_each(|_| tracing::info!(target: AUDIT, "of an operator"));
-            assert_eq!(came(), A_MINUTE + 1 + 100);
+            assert_eq!(came(), EVENTS_PER_MINUTE + 1 + 100);
             let withheld = often.withheld();
-            assert_eq!((withheld.len(), withheld[0].1), (1, 3_500 - A_MINUTE));
+            assert_eq!((withheld.len(), withheld[0].1), (1, 3_500 - EVENTS_PER_MINUTE));
             assert!(withheld[0].0.contains("often.rs"), "{withheld:?}");
             assert_eq!(often.withheld(), [], "each is told once");
             clock.advance(Duration::from_secs(60));
-            flood(A_MINUTE);
-            assert_eq!((came(), often.withheld()), (2 * A_MINUTE + 101, Vec::new()));
+            flood(EVENTS_PER_MINUTE);
+            assert_eq!((came(), often.withheld()), (2 * EVENTS_PER_MINUTE + 101, Vec::new()));
         });
     }
 }

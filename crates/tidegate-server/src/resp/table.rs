@@ -176,20 +176,20 @@ pub(super) const COMMANDS: [Command; 17] = [
     command(Verb::Ping, "ping", -1).of("connection", "Answers PONG, or the message"),
     command(Verb::Echo, "echo", 2).of("connection", "Answers the message"),
     command(Verb::Hello, "hello", -1)
-        .of("connection", "Chooses RESP2 or RESP3, and tells who answers")
+        .of("connection", "Selects RESP2 or RESP3, and describes the server")
         .open(),
     command(Verb::Auth, "auth", -2)
-        .of("connection", "Says that a client may ask")
+        .of("connection", "Authenticates the connection")
         .open(),
     command(Verb::Client, "client", -2)
-        .of("connection", "Tells and names this connection"),
+        .of("connection", "Describes or names this connection"),
     command(Verb::Select, "select", 2).of("connection", "There is one database, 0"),
     command(Verb::Reset, "reset", 1)
-        .of("connection", "Makes the connection as it was when it began")
+        .of("connection", "Returns the connection to its initial state")
         .open(),
     command(Verb::Quit, "quit", -1).of("connection", "Ends the connection").open(),
     command(Verb::Command, "command", -1)
-        .of("server", "Tells of these commands"),
+        .of("server", "Describes these commands"),
     command(Verb::Info, "info", -1).of("server", "Tells of the server"),
 ];
 

@@ -79,7 +79,7 @@ impl Answer<'_> {
         Err(Rejected::new(decision, refusing.map(|one| one.rule().name().to_owned())))
     }
 
-    /// The wait until the limiters of all enforced rules are idle: the longest of theirs.
+    /// The wait until the limiters of all enforced rules are idle: the longest of their waits.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.reset_after_micros().into()

@@ -35,8 +35,8 @@ pub(super) fn kind(entry: &Entry<'_>, report: &Report<'_>) -> String {
     }
 }
 
-/// A length of time; `expected` says which are allowed. A bare number may mean milliseconds as well as
-/// seconds.
+/// A length of time; `expected` says which are allowed. A bare number is refused, because it may mean seconds or
+/// milliseconds.
 pub(super) fn how_long(
     entry: &Entry<'_>,
     expected: &str,
@@ -44,7 +44,7 @@ pub(super) fn how_long(
 ) -> Option<Duration> {
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),
-        DeValue::Integer(number) if number.as_str().len() < 10 => {
+        DeValue::Integer(number) if number.radix() == 10 && number.as_str().len() < 10 => {
             let number = number.as_str();
             let meant = format!("{expected}; did you mean \"{number}ms\" or \"{number}s\"?");
             wrong(entry, &meant, report)
@@ -115,8 +115,7 @@ pub(super) fn count(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) ->
     u64::try_from(number).ok().or_else(|| wrong(entry, field.expects(), report))
 }
 
-/// A number of keys, or the largest where it cannot be represented. The policy's own check compares
-/// it with its range.
+/// A number of keys. Reports a number that a `usize` cannot hold; the policy's own check compares it with its range.
 pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> {
     let number = whole(entry, MAX_KEYS_EXPECTED, report)?;
     usize::try_from(number).ok().or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))

@@ -10,13 +10,12 @@ use crate::step::Step;
 const BATCH: usize = 16;
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// Decides independent requests of one unit each, in order; returns for each whether it goes
-    /// on.
+    /// Decides independent requests of one unit each, in order; returns for each whether it goes on.
     ///
     /// This is faster than separate calls if the limiters are not in the processor's caches: the
-    /// memory of the next keys is prefetched while one is decided. (Limiters with rules of their
-    /// own are not prefetched.)
-    #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
+    /// memory of up to 16 keys is prefetched, and then they are decided. A limiter with plans decides its keys one by
+    /// one, without prefetching.
+    #[must_use = "the result says which requests were refused"]
     pub fn check_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
         if self.plans.is_some() {
             return keys.iter().map(|key| self.admits(key, 1)).collect();

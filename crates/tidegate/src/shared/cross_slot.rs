@@ -255,7 +255,7 @@ impl Store {
     /// Runs a step that takes nothing, or whose parts are independent, in each slot.
     ///
     /// # Errors
-    /// The error of the first slot that did not reply. The slots before it have been settled.
+    /// The error of the first slot that did not reply. The step has run in the slots before it.
     pub(super) async fn each_slot(
         &self,
         met: &[KeyAsk],

@@ -31,7 +31,7 @@ impl<D: InProcess> Waiter<D> {
     /// Resolves when the admitted work may run. If the future is dropped before, the work keeps its
     /// slot.
     pub(crate) async fn hold(&self, mut done: Done, timer: &impl Timer) -> Done {
-        if let Some(runs_at) = release(self.waitable(), &mut done) {
+        if let Some(runs_at) = take_delay(self.waitable(), &mut done) {
             wait_until(timer, runs_at).await;
         }
         done
@@ -39,7 +39,7 @@ impl<D: InProcess> Waiter<D> {
 
     /// Does what [`Waiter::hold`] does, but blocks the thread.
     pub(crate) fn hold_blocking(&self, mut done: Done, clock: &impl Park) -> Done {
-        if let Some(runs_at) = release(self.waitable(), &mut done) {
+        if let Some(runs_at) = take_delay(self.waitable(), &mut done) {
             while clock.now() < runs_at {
                 clock.park_until(runs_at);
             }
@@ -47,8 +47,8 @@ impl<D: InProcess> Waiter<D> {
         done
     }
 
-    /// Whether every limiter would refuse a waiting request immediately, so that no queue is needed
-    /// to decide it.
+    /// Whether no limiter lets this request wait, and its delay does not count as waiting. The request is then decided
+    /// without joining a queue.
     fn never_waits(&self) -> bool {
         let waitable = self.waitable();
         !waitable.delay_is_waiting()
@@ -58,7 +58,7 @@ impl<D: InProcess> Waiter<D> {
 
 /// Returns when the work may run, if it has to be held, and clears the delay of the answer, which
 /// has passed by then.
-fn release<D: Waitable>(waitable: &D, done: &mut Done) -> Option<Timestamp> {
+fn take_delay<D: Waitable>(waitable: &D, done: &mut Done) -> Option<Timestamp> {
     let delay = if done.allowed { waitable.delay(done) } else { Micros::ZERO };
     for decided in &mut done.decisions {
         if let Outcome::Allow { delay } = &mut decided.decision.outcome {

@@ -21,7 +21,7 @@ pub struct SlidingCounter {
     count_bits: u32,
 }
 
-/// The number of the window the last unit fell into, its count, and the count of the one before.
+/// The index of the window that the last unit fell into, its count, and the count of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     window: u64,

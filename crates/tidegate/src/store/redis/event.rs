@@ -19,13 +19,13 @@ use super::error::StoreError;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum StoreEvent<'a> {
-    /// It is unavailable from now on, for this reason; rules decide by their own `on_store_error`.
+    /// The store is unavailable from now on, for this reason; rules decide by their own `on_store_error`.
     Lost(&'a StoreError),
-    /// It is still unavailable, now for another reason: one that somebody has to correct (it does
-    /// not let this user in, refuses, or cannot be asked), or any that several checks found.
-    /// Reported once for each in a row.
+    /// The store is still unavailable, now for another reason. A reason that an operator has to correct (the store
+    /// refuses this user, or cannot be asked) is reported at once; any other one when several checks in a row find it.
+    /// A reason is reported again only after another one.
     StillLost(&'a StoreError),
-    /// It is available again, and decisions are exact.
+    /// The store is available again, and decisions are exact.
     Back,
     /// The node that decides about the keys of these slots of a cluster is unavailable, for this
     /// reason; rules decide about them by their own `on_store_error`, and the store decides about
@@ -45,7 +45,7 @@ pub enum StoreEvent<'a> {
         /// Its last slot.
         last_slot: u16,
     },
-    /// It is available, but did not run a step for this reason: a key that another program has
+    /// The store is available, but did not run a step for this reason: a key that another program has
     /// written, one of another version, values it cannot hold, too many requests. The decision was
     /// taken without it; without memory ([`StoreError::OutOfMemory`]) a new key was refused.
     /// Reported once a minute for each kind of reason.
@@ -56,7 +56,7 @@ pub enum StoreEvent<'a> {
         error: &'a StoreError,
     },
     /// The number of nodes that share the store and are listed there
-    /// ([`StoreSettings::nodes`](crate::StoreSettings)): this one's share of each limit follows.
+    /// ([`StoreSettings::nodes`](crate::StoreSettings)): this node's share of each limit changes accordingly.
     Nodes(u64),
     /// There are more nodes than units in a limit of these rules, so some of the nodes have no
     /// share of it, and deny every request that they decide without the store. Reported once for
@@ -67,14 +67,14 @@ pub enum StoreEvent<'a> {
         /// The number of nodes.
         nodes: u64,
     },
-    /// It answers, but there is more load than it decides in time, or many wait for it and it has been
-    /// silent for less than a few deadlines: the other requests are decided
-    /// in process by rules that are `local` or `open`, and refused by rules that are `closed`.
-    /// Reported with the second such request within a second; one alone may be chance.
+    /// The store answers, but does not decide every request in time; or many requests wait for a store that has been
+    /// silent too briefly to count as unavailable. Rules that are `local` or `open` decide the other requests in this
+    /// process, and rules that are `closed` refuse them. Reported with the second such request within a second,
+    /// because one alone may be chance.
     Overloaded,
-    /// It has decided every request in time for a second.
+    /// The store has decided every request in time for a second.
     OverloadEnded {
-        /// The requests that it did not decide in that time.
+        /// The requests that it did not decide during the whole overload.
         undecided: u64,
     },
     /// A property of its setup can make limits fail; reported once each.

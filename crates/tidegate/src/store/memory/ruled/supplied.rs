@@ -46,7 +46,7 @@ impl<R: Algorithm> Supplied<'_, R> {
         Seen { one, slot, has_to_begin }
     }
 
-    /// Returns the denial with this wait. Meanwhile the old rule decides when the limiter is idle.
+    /// Returns the denial with this wait. Until the new rule comes in force, the old one says when the limiter is idle.
     fn denied(&self, decision: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
         let outcome = Outcome::Deny { retry_after: wait };
         tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..decision }
@@ -59,16 +59,16 @@ impl<R: Algorithm> Supplied<'_, R> {
         if !self.admits_after(self.reset_after(), cost) {
             return None;
         }
-        let mut halve = |at: u64| match self.admits_after(Micros::from_micros(at), cost) {
+        let mut probe = |at: u64| match self.admits_after(Micros::from_micros(at), cost) {
             true => most = at,
             false => least = at + 1,
         };
         // The guess is nearly always right, so that a log is copied only a few times.
         if let Some(guess) = self.guess(cost).filter(|guess| *guess < self.reset_after()) {
             let guess = guess.as_micros();
-            halve(guess);
+            probe(guess);
             if guess > 0 {
-                halve(guess - 1);
+                probe(guess - 1);
             }
         }
         while least < most {
