@@ -29,9 +29,11 @@ const STYLE: &str = ":root { --content-max-width: 900px; }\n\
                      .content td:not(:first-child) code { overflow-wrap: anywhere; }\n";
 
 /// Files that pages link to, beside pages.
-const LINKED: [&str; 9] = [
+const LINKED: [&str; 11] = [
     "docs/img",
     "docs/envoy",
+    "packaging",
+    "crates/tidegate-server/Cargo.toml",
     "examples",
     "crates/tidegate-lab/data",
     "bench/src/server/rules.toml",
@@ -60,7 +62,39 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     }
     write(&book.join("book.toml"), SETTINGS)?;
     write(&book.join("book.css"), STYLE)?;
-    run_as_step(Command::new(tool).arg("build").arg(book))
+    let built = run_as_step(Command::new(tool).arg("build").arg(&book))?;
+    let Outcome::Passed(_) = built else { return Ok(built) };
+    let mut dead = Vec::new();
+    dead_links(&book.join("html"), &mut dead)?;
+    dead.iter().for_each(|link| println!("{link}"));
+    Ok(if dead.is_empty() { built } else { Outcome::Failed(format!("dead links: {}", dead.len())) })
+}
+
+/// The links of the pages in a folder that lead to no file of the site.
+fn dead_links(folder: &Path, dead: &mut Vec<String>) -> Result<()> {
+    let reading = || format!("reading {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(reading)? {
+        let path = entry.with_context(reading)?.path();
+        if path.is_dir() {
+            dead_links(&path, dead)?;
+        } else if path.extension().is_some_and(|own| own == "html") && !path.ends_with("404.html") {
+            let page = fs::read_to_string(&path).with_context(reading)?;
+            let is_dead = |target: &&str| !folder.join(target).exists();
+            let found = targets(&page).into_iter().filter(is_dead);
+            dead.extend(found.map(|target| format!("{}: {target}", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// The files of the site that a page links to or shows, without anchors.
+fn targets(page: &str) -> Vec<&str> {
+    let starts = ["href=\"", "src=\""].into_iter().flat_map(|start| page.split(start).skip(1));
+    let links = starts.filter_map(|rest| rest.split('"').next());
+    let files = links.filter_map(|link| link.split('#').next());
+    files
+        .filter(|file| !file.is_empty() && !file.contains(':') && !file.starts_with("//"))
+        .collect()
 }
 
 /// The contents as seen from the root.
@@ -94,6 +128,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         }
         return Ok(());
     }
+    if from.extension().is_some_and(|own| own == "md") {
+        return Ok(()); // a page, which is there already
+    }
     fs::create_dir_all(to.parent().unwrap_or(to)).with_context(copying)?;
     fs::copy(from, to).with_context(copying).map(drop)
 }
@@ -106,6 +143,12 @@ mod tests {
     fn the_contents_are_seen_from_the_root() {
         let text = "[T](../README.md)\n- [A](a/b.md)\n";
         assert_eq!(contents(text), "[T](README.md)\n- [A](docs/a/b.md)\n");
+    }
+
+    #[test]
+    fn targets_are_files_of_the_site() {
+        let page = "<a href=\"../a.html#b\"> <img src=\"i.svg\"> <a href=\"#b\"> <a href=\"https://c.d/\">";
+        assert_eq!(targets(page), ["../a.html", "i.svg"]);
     }
 
     #[test]

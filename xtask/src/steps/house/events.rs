@@ -31,9 +31,8 @@ struct Row<'a> {
 impl Row<'_> {
     /// Whether the message has each part of the text, in this order.
     fn fits(&self, message: &str) -> bool {
-        let is_gap = |word: &&str| GAPS.contains(word);
         let words: Vec<_> = self.text.split(' ').collect();
-        let parts = words.split(|word| is_gap(&word)).map(|part| part.join(" "));
+        let parts = words.split(|word| GAPS.contains(word)).map(|part| part.join(" "));
         let mut rest = Some(message);
         for part in parts {
             rest = rest.and_then(|rest| rest.split_once(&*part)).map(|(_, after)| after);
