@@ -14,7 +14,7 @@ use crate::listener::Who;
 use crate::policy::Wrong;
 
 /// The most bytes of a configuration that is brought.
-const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 4 << 20;
 
 /// The answer to a change, or to a dry run.
 #[derive(Serialize)]
