@@ -5,7 +5,6 @@ use std::sync::Arc;
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
 use serde::Serialize;
 use tidegate_lab::diff::{Change, PolicyDiff};
-use tokio::task::spawn_blocking;
 
 use super::problem::{Kind, Problem};
 use super::{App, Bounds, Request, Response, answer, body};
@@ -55,9 +54,8 @@ pub(super) async fn put(
         )
     })?;
     let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
-    let done = spawn_blocking(move || configuration.put(proposal)).await;
-    let proposed = done.map_err(|_| Problem::panicked())?.map_err(problem)?;
-    answered(&proposed, is_dry_run)
+    let put = move || answered(&configuration.put(proposal).map_err(problem)?, is_dry_run);
+    answer::made_apart(put).await
 }
 
 fn answered(Proposed { etag, diff }: &Proposed, dry_run: bool) -> Result<Response, Problem> {

@@ -136,8 +136,11 @@ async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
     assert_eq!(text(&file), rules(70));
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    conflict("rules.toml").await;
+    conflict("is no regular file").await;
     fs::remove_dir(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    conflict("is no regular file").await;
+    fs::remove_file(&file).unwrap();
     conflict("rules.toml").await;
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     server.logs("a configuration was refused");
