@@ -53,6 +53,8 @@ enum Command {
     Layer(layer::Layer),
     /// Decisions per second, CPU, memory and latency of the server's listeners.
     Server(server::Server),
+    /// A scrape of the server's metrics: its CPU time, and the longest decision beside it.
+    Scrape(server::Scrape),
     /// More load than a shared store decides in time: what is admitted over the limits, and what callers see who ask
     /// little.
     Overload(overload::Overload),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Redis(wanted) => redis_store::run(&wanted),
         Command::Layer(wanted) => layer::run(&wanted),
         Command::Server(wanted) => server::run(&wanted),
+        Command::Scrape(wanted) => wanted.run(),
         Command::Overload(wanted) => overload::run(&wanted),
         Command::Stalls(wanted) => stalls::run(&wanted),
         Command::Floor(wanted) => server::floor::run(&wanted),

@@ -23,6 +23,8 @@ pub enum Subject {
     Tidegate,
     /// The same, asked `TG.CHECK` under a configured rule.
     TidegateChecks,
+    /// A build without statistics, metrics of rules, the tail and top keys; over RESP it is asked `TG.CHECK`.
+    TidegateUnwatched,
     /// The server, its limiters in a redis-server of its own.
     TidegateOnRedis,
     /// redis-server, asked `SET`.
@@ -62,7 +64,8 @@ pub struct Case {
 }
 
 use Subject::{
-    Floor, Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis, Tonic,
+    Floor, Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis,
+    TidegateUnwatched, Tonic,
 };
 
 /// All cases: as fast as it goes, then at half of that.
@@ -110,6 +113,24 @@ pub const ALL: &[Case] = &[
         subjects: &[TidegateOnRedis, Tidegate],
     },
     Case {
+        name: "resp p16 watched",
+        listener: Listener::Resp(Pipeline { depth: 16, generators: 1 }),
+        pace: Pace::Highest,
+        subjects: &[TidegateChecks, TidegateUnwatched],
+    },
+    Case {
+        name: "http watched",
+        listener: Listener::Http,
+        pace: Pace::Highest,
+        subjects: &[Tidegate, TidegateUnwatched],
+    },
+    Case {
+        name: "grpc 10 watched",
+        listener: Listener::Grpc { streams: 10 },
+        pace: Pace::Highest,
+        subjects: &[Tidegate, TidegateUnwatched],
+    },
+    Case {
         name: "resp half",
         listener: Listener::Resp(Pipeline { depth: 1, generators: 1 }),
         pace: Pace::Half,
@@ -148,6 +169,7 @@ impl Case {
             Tidegate if self.subjects.contains(&TidegateOnRedis) => "tidegate, in memory",
             Tidegate | TidegateOnRedis => "tidegate",
             TidegateChecks => "tidegate TG.CHECK",
+            TidegateUnwatched => "tidegate unwatched",
             RedisSet => "redis SET",
             RedisIncr => "redis INCR",
             Floor => "floor recv+send",

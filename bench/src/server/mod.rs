@@ -8,6 +8,7 @@ pub mod generators;
 pub mod no_op;
 mod open_loop;
 pub mod running;
+mod scrape;
 
 use crate::host::Stolen;
 use crate::process;
@@ -19,7 +20,8 @@ use clap::Args;
 use floor::Imitated;
 use generators::{Load, Request, Version};
 use running::Running;
-use std::path::{Path, PathBuf};
+pub use scrape::Scrape;
+use std::path::PathBuf;
 use std::time::Duration;
 use tidegate::script::Reply;
 
@@ -43,6 +45,9 @@ pub struct Server {
     /// The server's program, in place of one that is built from these sources.
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
+    /// The program without observers, likewise: built with `--cfg unwatched`.
+    #[arg(long, value_name = "FILE")]
+    unwatched: Option<PathBuf>,
 }
 
 /// A subject of a case, ready to be asked.
@@ -58,13 +63,17 @@ struct Ready {
 /// # Errors
 /// When a program is missing, an answer is not what it should be, or nothing is wanted.
 pub fn run(wanted: &Server) -> Result<(), String> {
-    let tidegate = running::tidegate(wanted.tidegate.as_deref())?;
+    let chosen = || cases::ALL.iter().map(|case| (case, wanted.subjects(case)));
+    let unwatched = chosen().any(|(_, subjects)| subjects.contains(&Subject::TidegateUnwatched));
+    // First: the other one is left in place of it.
+    let unwatched = unwatched.then(|| running::unwatched(wanted.unwatched.as_deref()));
+    let unwatched = unwatched.transpose()?.unwrap_or_default();
+    let programs = [running::tidegate(wanted.tidegate.as_deref())?, unwatched];
     let mut measured = 0;
-    for case in cases::ALL {
-        let subjects = wanted.subjects(case);
+    for (case, subjects) in chosen() {
         if !subjects.is_empty() {
             measured += subjects.len();
-            wanted.measure(case, &subjects, &tidegate)?.print(wanted.form)?;
+            wanted.measure(case, &subjects, &programs)?.print(wanted.form)?;
         }
     }
     (measured > 0).then_some(()).ok_or_else(|| "nothing measured: no case matched".to_owned())
@@ -87,10 +96,10 @@ impl Server {
         &self,
         case: &Case,
         subjects: &[Subject],
-        tidegate: &Path,
+        programs: &[PathBuf; 2],
     ) -> Result<rounds::Case, String> {
         let ready = subjects.iter().map(|subject| {
-            let ready = self.ready(case, *subject, tidegate);
+            let ready = self.ready(case, *subject, programs);
             ready.map_err(|problem| case.told(*subject, &problem))
         });
         let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
@@ -117,7 +126,13 @@ impl Server {
     }
 
     /// Started, asked once to see that it decides, then asked for a second to warm up.
-    fn ready(&self, case: &Case, subject: Subject, tidegate: &Path) -> Result<Ready, String> {
+    fn ready(
+        &self,
+        case: &Case,
+        subject: Subject,
+        programs: &[PathBuf; 2],
+    ) -> Result<Ready, String> {
+        let tidegate = &programs[usize::from(subject == Subject::TidegateUnwatched)];
         let running = Running::start(subject, case.listener, tidegate)?;
         check(&running, case.listener, subject)?;
         let second = Duration::from_secs(1);
@@ -189,7 +204,9 @@ impl Subject {
         match self {
             Self::RedisSet => &["SET", "user:__rand_int__", "xxx"],
             Self::RedisIncr => &["INCR", "user:__rand_int__"],
-            Self::TidegateChecks => &["TG.CHECK", "bench", "user", "user:__rand_int__"],
+            Self::TidegateChecks | Self::TidegateUnwatched => {
+                &["TG.CHECK", "bench", "user", "user:__rand_int__"]
+            }
             _ => &["CL.THROTTLE", "user:__rand_int__", "1000000", "1000000", "3600"],
         }
     }
@@ -214,7 +231,9 @@ fn refuses(subject: Subject, answer: &[Reply]) -> bool {
     match subject {
         Subject::Tidegate => answer.first() != Some(&Reply::Int(0)),
         // The name of the figure, and the figure.
-        Subject::TidegateChecks => answer.get(1) != Some(&Reply::Int(1)),
+        Subject::TidegateChecks | Subject::TidegateUnwatched => {
+            answer.get(1) != Some(&Reply::Int(1))
+        }
         _ => false,
     }
 }

@@ -30,16 +30,35 @@ pub struct Running {
 /// # Errors
 /// When it can not be built.
 pub fn tidegate(said: Option<&Path>) -> Result<PathBuf, String> {
-    if let Some(path) = said {
-        return Ok(path.to_owned());
-    }
-    let arguments = ["build", "--profile", "dist", "--quiet", "--package", "tidegate-server"];
+    said.map_or_else(|| build(&["build"], &[]), |path| Ok(path.to_owned()))
+}
+
+/// Builds the server by a command of cargo, optimised; returns where its program is.
+fn build(command: &[&str], more: &[&str]) -> Result<PathBuf, String> {
+    let arguments = ["--profile", "dist", "--quiet", "--package", "tidegate-server"];
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let built = cargo.args(arguments).current_dir(ROOT).stdout(Stdio::null()).status();
+    let cargo = cargo.args(command).args(arguments).args(more).current_dir(ROOT);
+    let built = cargo.stdout(Stdio::null()).status();
     let built = built.map_err(|error| format!("can not start cargo: {error}"))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let program = Path::new(ROOT).join(target).join("dist/tidegate");
     built.success().then_some(program).ok_or_else(|| "the server was not built".to_owned())
+}
+
+/// The server without observers, built beside the other one, which is built after it.
+///
+/// # Errors
+/// When it can not be built.
+pub fn unwatched(said: Option<&Path>) -> Result<PathBuf, String> {
+    match said {
+        Some(path) => Ok(path.to_owned()),
+        None => {
+            let built = build(&["rustc", "--bin", "tidegate"], &["--", "--cfg", "unwatched"])?;
+            let program = built.with_file_name("tidegate-unwatched");
+            let copied = fs::copy(built, &program);
+            copied.map(|_| program).map_err(|error| format!("can not keep the server: {error}"))
+        }
+    }
 }
 
 impl Running {
@@ -55,7 +74,9 @@ impl Running {
 
     fn once(subject: Subject, listener: Listener, tidegate: &Path) -> Result<Self, String> {
         match subject {
-            Subject::Tidegate | Subject::TidegateChecks => Self::tidegate(listener, tidegate, None),
+            Subject::Tidegate | Subject::TidegateChecks | Subject::TidegateUnwatched => {
+                Self::tidegate(listener, tidegate, None)
+            }
             Subject::TidegateOnRedis => {
                 Self::tidegate(listener, tidegate, Some(RedisServer::start()?))
             }

@@ -49,12 +49,7 @@ impl fmt::Display for Banner<'_> {
             ("http ", scheme, self.public, "POST /v1/check /v1/peek, GET /healthz"),
             ("resp ", resp, self.resp, commands.as_str()),
             ("grpc ", scheme, self.grpc, "Envoy's rate limit service, health, reflection"),
-            (
-                "admin",
-                scheme,
-                self.admin,
-                "POST /v1/reset /v1/refund, GET PUT /v1/rules, GET /v1/top /metrics /healthz",
-            ),
+            ("admin", scheme, self.admin, "/v1/rules /v1/stats /v1/top /v1/reset /metrics"),
         ] {
             match at {
                 Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {remark}")?,

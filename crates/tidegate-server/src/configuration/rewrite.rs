@@ -28,6 +28,10 @@ impl Rewrite {
     /// Returns why the file cannot be written, or that it has changed.
     pub(super) fn prepare(file: &Path, loaded: &str, text: &str) -> Result<Self, String> {
         let path = fs::canonicalize(file).map_err(because)?;
+        if !fs::metadata(&path).map_err(because)?.is_file() {
+            // Reading a pipe would wait for its writer.
+            return Err("is no regular file, so that no other can take its place".to_owned());
+        }
         // Who is behind holds up nobody.
         check(&path, loaded)?;
         let lock = File::open(&path).map_err(because)?;

@@ -6,6 +6,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
 use tidegate::json::{DecisionLine, JsonObject};
 use tidegate::{Answer, Matched, Micros, headers};
+use tokio::task::spawn_blocking;
 
 use super::Response;
 use super::problem::{Kind, Problem};
@@ -126,6 +127,13 @@ pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
 /// instant.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
     serde_json::to_vec(value).map(of_json).map_err(|error| unwritable(&error))
+}
+
+/// An answer that takes long to make, made on a thread where nothing waits for it: that of the connection decides.
+pub(super) async fn made_apart(
+    make: impl FnOnce() -> Result<Response, Problem> + Send + 'static,
+) -> Result<Response, Problem> {
+    spawn_blocking(make).await.unwrap_or_else(|_| Err(Problem::panicked()))
 }
 
 fn of_json(body: Vec<u8>) -> Response {

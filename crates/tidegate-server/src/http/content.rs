@@ -15,8 +15,8 @@ use super::problem::{Kind, Problem};
 
 /// The most streams of events that are open at a time.
 const MOST_STREAMS: usize = 32;
-/// Events that were not sent yet; whoever makes them waits for the reader then.
-const UNSENT: usize = 16;
+/// Writes that the connection has not taken yet; whoever makes more waits for the reader.
+const UNSENT: usize = 1;
 /// The longest time without a line, so that a client and what is between see that the stream lives.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -52,13 +52,21 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Sends an event with JSON as its data, once the client has taken earlier ones.
+    /// Sends events with JSON as their data, in one write, once the client has taken earlier ones.
     ///
     /// # Errors
     /// Returns an error when the client is gone.
-    pub(super) async fn send(&self, json: &[u8]) -> Result<(), Gone> {
-        let event = [b"data: ", json, b"\n\n"].concat();
-        self.events.send(event.into()).await.map_err(|_| Gone)
+    pub(super) async fn send(
+        &self,
+        events: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<(), Gone> {
+        let mut written = Vec::new();
+        for json in events {
+            written.extend_from_slice(b"data: ");
+            written.extend_from_slice(json.as_ref());
+            written.extend_from_slice(b"\n\n");
+        }
+        self.events.send(written.into()).await.map_err(|_| Gone)
     }
 
     /// Waits for `next`, and meanwhile shows that the stream lives; `None` when the client is gone.

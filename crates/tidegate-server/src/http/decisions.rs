@@ -1,8 +1,10 @@
 //! `GET /v1/decisions`: decisions as they are taken, as a stream of events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate::RuleOutcome;
+use tokio::time::sleep;
 
 use super::problem::{Kind, Problem};
 use super::{App, Response, query};
@@ -11,6 +13,10 @@ use crate::limiters::Filter;
 /// Decisions a second by default, and the most.
 const USUAL: u32 = 100;
 const MOST: u32 = 1_000;
+/// The time between two writes: what is decided meanwhile goes in one, for a write takes longer than a decision.
+const GATHERED: Duration = Duration::from_millis(50);
+/// The most decisions in one write: those of the time between, at the highest rate.
+const MOST_AT_ONCE: usize = 64;
 
 /// Answers with decisions, until the client leaves or the server stops.
 pub(super) fn decisions(app: &App, query: Option<&str>) -> Result<Response, Problem> {
@@ -20,10 +26,13 @@ pub(super) fn decisions(app: &App, query: Option<&str>) -> Result<Response, Prob
     let mut watch = watched.map_err(|error| Problem::new(Kind::Internal, error.to_string()))?;
     app.streams.open(async move |sink| {
         let writes = async {
-            while let Some(Some(line)) = sink.alive(watch.lines.recv()).await {
-                if sink.send(&line).await.is_err() {
+            let mut lines = Vec::new();
+            while let Some(1..) = sink.alive(watch.lines.recv_many(&mut lines, MOST_AT_ONCE)).await
+            {
+                if sink.send(lines.drain(..)).await.is_err() {
                     return;
                 }
+                sleep(GATHERED).await;
             }
         };
         tokio::select! {

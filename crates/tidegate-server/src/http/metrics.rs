@@ -11,19 +11,16 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
+use super::Response;
 use super::problem::{Kind, Problem};
-use super::{App, Response};
 use crate::limiters::Limiters;
 use writer::Writer;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers with all families. They are written on a thread where nothing waits for them, because many rules take
-/// milliseconds.
-pub(super) async fn metrics(app: &App) -> Result<Response, Problem> {
-    let limiters = Arc::clone(&app.limiters);
-    let written = tokio::task::spawn_blocking(move || text_of(limiters)).await;
-    let text = written.map_err(|_| Problem::panicked())?.map_err(|error| {
+/// Answers with all families.
+pub(super) fn metrics(limiters: Arc<Limiters>) -> Result<Response, Problem> {
+    let text = text_of(limiters).map_err(|error| {
         Problem::new(Kind::Internal, format!("the metrics can not be written: {error}"))
     })?;
     let mut response = Response::new(text.into());

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
 use serde::Serialize;
 use tidegate_lab::diff::{Change, PolicyDiff};
-use tokio::task::spawn_blocking;
 
 use super::problem::{Kind, Problem};
 use super::{App, Bounds, Request, Response, answer, body};
@@ -14,7 +13,7 @@ use crate::listener::Who;
 use crate::policy::Wrong;
 
 /// The most bytes of a configuration that is brought.
-const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 4 << 20;
 
 /// The answer to a change, or to a dry run.
 #[derive(Serialize)]
@@ -55,9 +54,8 @@ pub(super) async fn put(
         )
     })?;
     let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
-    let done = spawn_blocking(move || configuration.put(proposal)).await;
-    let proposed = done.map_err(|_| Problem::panicked())?.map_err(problem)?;
-    answered(&proposed, is_dry_run)
+    let put = move || answered(&configuration.put(proposal).map_err(problem)?, is_dry_run);
+    answer::made_apart(put).await
 }
 
 fn answered(Proposed { etag, diff }: &Proposed, dry_run: bool) -> Result<Response, Problem> {

@@ -8,6 +8,7 @@ use hyper::Method;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 use smallvec::SmallVec;
 
+use super::answer::made_apart;
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
 use super::problem::{Kind, Problem};
@@ -125,6 +126,7 @@ async fn go<'a>(
     request: Request,
     route: impl FnOnce(&Request) -> Result<Route<'a>, Problem>,
 ) -> Result<Response, Problem> {
+    let limiters = || Arc::clone(&app.limiters);
     let clear = head::fits(&request).and_then(|()| head::is_clear(&request));
     match clear.and_then(|()| route(&request)) {
         Ok((Action::Check, _)) => check::decide(app, Verb::Check, request).await,
@@ -134,18 +136,27 @@ async fn go<'a>(
         Ok((Action::Settle, by)) => Box::pin(reserve::settle(app, who(by), request)).await,
         Ok((Action::Reset, by)) => Box::pin(admin::reset(app, who(by), request)).await,
         Ok((Action::Refund, by)) => Box::pin(admin::refund(app, who(by), request)).await,
-        Ok((Action::Rules, Some((_, configuration)))) => rules::rules(app, configuration),
+        Ok((Action::Rules, Some((_, configuration)))) => {
+            let (limiters, configuration) = (limiters(), Arc::clone(configuration));
+            Box::pin(made_apart(move || rules::rules(&limiters, &configuration))).await
+        }
         Ok((Action::PutRules, Some((who, configuration)))) => {
             Box::pin(put_rules::put(app, Arc::clone(configuration), who, request)).await
         }
-        Ok((Action::Metrics, _)) => Box::pin(metrics::metrics(app)).await,
+        Ok((Action::Metrics, _)) => {
+            let limiters = limiters();
+            Box::pin(made_apart(move || metrics::metrics(limiters))).await
+        }
         // The table has them at the admin listener alone.
         Ok((Action::Rules | Action::PutRules, None)) => {
             Err(elsewhere(&request, "the admin listener"))
         }
         Ok((Action::Report, _)) => Box::pin(report::report(app, request)).await,
         Ok((Action::Top, _)) => top::top(app, request.uri().query()),
-        Ok((Action::Stats, _)) => stats::stats(app, request.uri().query()),
+        Ok((Action::Stats, _)) => {
+            let (limiters, query) = (limiters(), request.uri().query().map(str::to_owned));
+            Box::pin(made_apart(move || stats::stats(&limiters, query.as_deref()))).await
+        }
         Ok((Action::StatsEvents, _)) => stats::events(app, request.uri().query()),
         Ok((Action::Decisions, _)) => decisions::decisions(app, request.uri().query()),
         Err(problem) => {

@@ -10,8 +10,9 @@ use serde::Serialize;
 use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::problem::Problem;
-use super::{App, Response, answer};
+use super::{Response, answer};
 use crate::configuration::Configuration;
+use crate::limiters::Limiters;
 use crate::ordered_map::OrderedMap;
 use tidegate_lab::labels;
 
@@ -193,10 +194,13 @@ fn units(limit: Limit) -> i64 {
 }
 
 /// Answers with the policy in force, and the tag of the configuration.
-pub(super) fn rules(app: &App, configuration: &Configuration) -> Result<Response, Problem> {
+pub(super) fn rules(
+    limiters: &Limiters,
+    configuration: &Configuration,
+) -> Result<Response, Problem> {
     // Read before the policy: a tag is never newer than the rules beside it.
     let etag = HeaderValue::from_str(&configuration.etag());
-    let policy = app.limiters.policy();
+    let policy = limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();
     let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
     let reloads = configuration.reloads();

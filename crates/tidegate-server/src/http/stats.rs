@@ -10,6 +10,7 @@ use tidegate::{
     SystemClock,
 };
 use tidegate_lab::labels;
+use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::problem::Problem;
@@ -143,21 +144,23 @@ fn decisions(counts: &OutcomeCounts) -> BTreeMap<&'static str, u64> {
 }
 
 /// Answers with the statistics of now.
-pub(super) fn stats(app: &App, query: Option<&str>) -> Result<Response, Problem> {
-    let stats = Stats::of(&app.limiters, &Filter::parse(query)?);
-    answer::json(&stats)
+pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<Response, Problem> {
+    answer::json(&Stats::of(limiters, &Filter::parse(query)?))
 }
 
 /// Answers with the statistics of each second, until the client leaves or the server stops.
 pub(super) fn events(app: &App, query: Option<&str>) -> Result<Response, Problem> {
-    let (filter, limiters) = (Filter::parse(query)?, Arc::clone(&app.limiters));
+    let (filter, limiters) = (Arc::new(Filter::parse(query)?), Arc::clone(&app.limiters));
     app.streams.open(async move |sink| {
         let mut ticks = interval(EACH);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let writes = async {
             while sink.alive(ticks.tick()).await.is_some() {
-                let Ok(json) = serde_json::to_vec(&Stats::of(&limiters, &filter)) else { return };
-                if sink.send(&json).await.is_err() {
+                let (limiters, filter) = (Arc::clone(&limiters), Arc::clone(&filter));
+                let json = move || serde_json::to_vec(&Stats::of(&limiters, &filter));
+                // Many rules take milliseconds, and the thread of the connection decides.
+                let Ok(Ok(json)) = spawn_blocking(json).await else { return };
+                if sink.send([json]).await.is_err() {
                     return;
                 }
             }

@@ -17,6 +17,9 @@ use super::key_label::{KeyLabel, descriptor, fingerprint};
 /// Lines that one reader has not taken yet; a decision beyond them is skipped.
 const UNREAD: usize = 256;
 
+/// Decisions a second that all readers together are given: each takes the thread that decides some microseconds.
+const MOST_OF_ALL: u64 = 2_000;
+
 /// Which decisions a reader wants.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
@@ -38,7 +41,8 @@ pub(crate) struct Tail {
 #[derive(Debug)]
 struct Reader {
     filter: Filter,
-    /// How many a second are given.
+    /// How many a second are wanted, and given: less where many readers share what there is.
+    per_second: u64,
     pace: Limiter,
     /// Decisions that the filter admits and that were not given since the last line.
     skipped: AtomicU64,
@@ -84,8 +88,9 @@ impl Tail {
         per_second: u32,
     ) -> Result<Watch, RuleErrors> {
         let (send, lines) = mpsc::channel(UNREAD);
-        let pace = Limiter::new(Spec::per_second(per_second.into()))?;
-        let reader = Arc::new(Reader { filter, pace, skipped: AtomicU64::new(0), lines: send });
+        let per_second = per_second.into();
+        let (pace, skipped) = (Limiter::new(Spec::per_second(per_second))?, AtomicU64::new(0));
+        let reader = Arc::new(Reader { filter, per_second, pace, skipped, lines: send });
         self.change(|readers| readers.push(Arc::clone(&reader)));
         Ok(Watch { tail: Arc::clone(self), reader, lines })
     }
@@ -94,6 +99,12 @@ impl Tail {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut readers = self.readers.load().to_vec();
         change(&mut readers);
+        let share = (MOST_OF_ALL / readers.len().max(1) as u64).max(1);
+        for reader in &readers {
+            let spec = Spec::per_second(reader.per_second.min(share));
+            // No such rate is refused.
+            let _ = reader.pace.amend(spec);
+        }
         self.readers.store(Arc::new(readers));
     }
 
@@ -222,6 +233,17 @@ mod tests {
         let left_out = watch.reader.skipped.load(Relaxed);
         let told: u64 = lines.iter().map(|line| 1 + line["skipped"].as_u64().unwrap()).sum();
         assert!(!lines.is_empty() && told + left_out == 100, "{lines:?}");
+    }
+
+    #[test]
+    fn all_readers_share_what_one_second_has() {
+        let tail = Arc::new(Tail::new());
+        let mut watches: Vec<_> =
+            (0..50).map(|_| tail.watch(Filter::default(), 1_000).unwrap()).collect();
+        let in_force = |watch: &Watch| watch.reader.pace.available();
+        assert!(watches.iter().all(|watch| in_force(watch) == 40));
+        watches.truncate(2);
+        assert!(watches.iter().all(|watch| in_force(watch) == 1_000));
     }
 
     #[test]

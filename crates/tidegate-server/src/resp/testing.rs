@@ -14,6 +14,9 @@ use crate::listener::{Bounds, Budget, Secret, Shell};
 use crate::stop::{Stop, Trigger};
 use crate::verbs::PublicVerbs;
 
+/// Keys that are counted at a time, as in a server.
+const TOP_KEYS: usize = 256;
+
 /// One rule with a single limiter, two that let requests wait, and one that hardly refills.
 const RULES: &str = r#"
 [[rule]]
@@ -66,7 +69,8 @@ pub(super) fn open() -> Arc<ListenerState> {
 
 /// The shared state of connections. A request of the domain `panics` panics.
 pub(super) fn state(secret: Option<Secret>, throttles: bool) -> Arc<ListenerState> {
-    let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
+    let limiters = Limiters::that_panic(config::parse("test", RULES).unwrap());
+    let limiters = Arc::new(limiters.with_top_keys(TOP_KEYS));
     Arc::new(ListenerState::new(limiters, secret, throttles, PublicVerbs::usual()).unwrap())
 }
 

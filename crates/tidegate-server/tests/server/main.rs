@@ -35,6 +35,7 @@ mod put_rules;
 mod raw;
 mod reflection;
 mod reload;
+mod reload_history;
 mod reload_under_load;
 mod reported;
 mod reservations;

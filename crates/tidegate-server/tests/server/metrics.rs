@@ -159,7 +159,9 @@ async fn calls_of_a_proxy_count_each() {
 #[tokio::test]
 async fn a_store_is_shown_with_its_calls_and_its_outage() {
     let mut store = testkit::store::Server::start(&[], &[]);
-    let rules = format!("{RULES}[store]\nurl = \"redis://127.0.0.1:{}\"\n", store.port);
+    let url = format!("redis://127.0.0.1:{}", store.port);
+    // No answer is late, however slow the machine.
+    let rules = format!("{RULES}[store]\nurl = \"{url}\"\ntimeout = \"20s\"\n");
     let mut server = Server::with_rules(&rules);
     let client = Client::new(server.http);
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();

@@ -112,6 +112,14 @@ impl Server {
         self.printed.lines().last().unwrap().trim()
     }
 
+    /// The memory of the process that is in use, in bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     /// Sends a signal such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         let line = format!("kill -{name} {}", self.child.id());

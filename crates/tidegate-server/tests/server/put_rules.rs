@@ -87,9 +87,38 @@ async fn every_mistake_of_a_body_is_listed_with_its_place() {
     assert_eq!(all_off.status, 200, "{}", all_off.text);
     let json = admin.send(Method::PUT, "/v1/rules", Some("application/json"), vec![b'{']).await;
     json.problem(415);
-    let large = "#".repeat((1 << 20) + 1);
+    let large = "#".repeat((4 << 20) + 1);
     admin.put_rules("", "*", &large).await.problem(413);
     assert_eq!(admin.send(Method::DELETE, "/v1/rules", None, Vec::new()).await.status, 405);
+}
+
+#[tokio::test]
+async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
+    const RULES: usize = 10_000;
+    let (_folder, file) = folder(&rules(100));
+    let server = serve(&file, &["--no-watch"]);
+    let admin = Client::new(server.admin);
+    let toml = |limit: u64| -> String {
+        let rule = |number: usize| {
+            format!(
+                "[[rule]]\nname = \"customer-{number}\"\nwhen = {{ tenant = \"customer-{number}\" }}\n\
+                 key = [\"user\"]\nalgorithm = \"token_bucket\"\nrate = \"{limit}/1d\"\n# {}\n",
+                "a note of somebody who looks after it".repeat(4)
+            )
+        };
+        (0..RULES).map(rule).collect()
+    };
+    for (limit, change) in [(7, "added"), (9, "changed")] {
+        let put = admin.put_rules("", &etag(&admin).await, &toml(limit)).await;
+        assert_eq!(put.status, 200, "{}", put.text);
+        assert_eq!(put.json()[change], RULES);
+        assert_eq!(put.json()["rules"].as_array().unwrap().len(), RULES + usize::from(limit == 7));
+        let body = r#"{"descriptor": {"tenant": "customer-9999", "user": "ada"}}"#;
+        let answer = Client::new(server.http).check(body).await.json();
+        assert_eq!((&answer["limit"], &answer["rule"]), (&limit.into(), &"customer-9999".into()));
+    }
+    assert_eq!(admin.get("/v1/rules").await.json()["rules"].as_array().unwrap().len(), RULES);
+    assert!(admin.get("/metrics").await.text.contains("tidegate_policy_rules 10000\n"));
 }
 
 #[tokio::test]
@@ -107,8 +136,11 @@ async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
     assert_eq!(text(&file), rules(70));
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    conflict("rules.toml").await;
+    conflict("is no regular file").await;
     fs::remove_dir(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    conflict("is no regular file").await;
+    fs::remove_file(&file).unwrap();
     conflict("rules.toml").await;
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     server.logs("a configuration was refused");

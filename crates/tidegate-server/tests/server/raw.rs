@@ -15,6 +15,15 @@ pub(crate) async fn exchange(at: SocketAddr, sent: &str) -> String {
     String::from_utf8(came).unwrap()
 }
 
+/// The status of the answer, whose end is not waited for: it may be a stream.
+pub(crate) async fn status(at: SocketAddr, sent: &str) -> u16 {
+    let mut stream = TcpStream::connect(at).await.unwrap();
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let mut line = [0; "HTTP/1.1 200".len()];
+    stream.read_exact(&mut line).await.unwrap();
+    std::str::from_utf8(&line).unwrap().rsplit(' ').next().unwrap().parse().unwrap()
+}
+
 /// One of the answers.
 #[derive(Debug)]
 pub(crate) struct Response<'a> {

@@ -134,6 +134,42 @@ async fn a_file_that_is_renamed_linked_anew_or_half_written_is_seen() {
     );
 }
 
+/// Each reload has rules that the one before did not have, and each of them decides.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn reloads_leave_no_memory_behind() {
+    const RULES: u64 = 40;
+    const SETTLED: u64 = 200;
+    const MOST_GROWN: u64 = 2 << 20;
+    let reloads = if testkit::threads::long() { 1_000 } else { 300 };
+    let toml = |number: u64| -> String {
+        let rule = |rule: u64| {
+            let name = if rule == 0 { number + RULES } else { rule };
+            format!(
+                "[[rule]]\nname = \"rule-{name}\"\nkey = [\"user\"]\nalgorithm = \"token_bucket\"\n\
+                 limit = {}\nwindow = \"1ms\"\n",
+                number % 7 + 1
+            )
+        };
+        (0..RULES).map(rule).collect()
+    };
+    let (_folder, file) = folder(&toml(0));
+    let mut server = serve(&file, &["--no-watch"]);
+    let client = Client::new(server.http);
+    let mut settled = 0;
+    for number in 1..=SETTLED + reloads {
+        fs::write(&file, toml(number)).unwrap();
+        server.signal("HUP");
+        server.logs("another configuration is in force");
+        assert_eq!(client.check(BODY).await.status, 200);
+        if number == SETTLED {
+            settled = server.memory();
+        }
+    }
+    let grown = server.memory().saturating_sub(settled);
+    assert!(grown <= MOST_GROWN, "{grown} bytes more than {settled}");
+}
+
 #[tokio::test]
 async fn what_needs_a_restart_is_named_and_everything_else_is_in_force() {
     let (_folder, file) = folder(&rules(1));

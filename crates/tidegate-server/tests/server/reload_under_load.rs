@@ -3,6 +3,8 @@
 #![cfg(unix)]
 
 use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -20,11 +22,20 @@ use crate::{grpc, reload};
 /// Changes of the limit in a run: more than the log has of other events in a minute.
 const CHANGES: u64 = 24;
 const CHANGES_OF_A_LONG_RUN: u64 = 200;
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// What a raised limit has more than the one raised before.
 const STEP: u64 = 40;
 /// Clients of each protocol.
 const CLIENTS: usize = 2;
+
+/// What the clients report to.
+pub(crate) trait Witness: Send + Sync + 'static {
+    /// Called before a request is sent; the result comes back with its answer.
+    fn begin(&self) -> u64;
+
+    /// Called with an answer; returns whether the client goes on.
+    fn note(&self, began: u64, allowed: bool) -> bool;
+}
 
 /// What all clients see.
 #[derive(Default)]
@@ -41,8 +52,12 @@ struct Shared {
     last: AtomicU64,
 }
 
-impl Shared {
-    /// Notes an answer to a request that was sent in `began`; returns whether the client goes on.
+impl Witness for Shared {
+    /// The phase.
+    fn begin(&self) -> u64 {
+        self.phase.load(SeqCst)
+    }
+
     fn note(&self, began: u64, allowed: bool) -> bool {
         let is_last = self.last.load(SeqCst) > 0 && began == self.phase.load(SeqCst);
         let admitted = self.admitted.fetch_add(u64::from(allowed), SeqCst) + u64::from(allowed);
@@ -54,53 +69,68 @@ impl Shared {
     }
 }
 
-fn clients(server: &Server, shared: &Arc<Shared>) -> JoinSet<()> {
-    let mut all = JoinSet::new();
-    for _ in 0..CLIENTS {
-        let (http, seen) = (Client::new(server.http), Arc::clone(shared));
-        all.spawn(async move {
-            let body = r#"{"descriptor": {"user": "ada"}}"#;
-            loop {
-                let began = seen.phase.load(SeqCst);
-                let answer = http.check(body).await;
-                assert!([200, 429].contains(&answer.status.as_u16()), "{}", answer.text);
-                assert_eq!(answer.json()["degraded"], false, "{}", answer.text);
-                if !seen.note(began, answer.status == 200) {
-                    break;
-                }
+/// Clients of every protocol that ask with this entry, each as fast as it is answered.
+pub(crate) fn clients(
+    all: &mut JoinSet<()>,
+    server: &Server,
+    entry: [&'static str; 2],
+    witness: &Arc<impl Witness>,
+) {
+    let [name, value] = entry;
+    let (http, seen) = (Client::new(server.http), Arc::clone(witness));
+    all.spawn(async move {
+        let body = format!(r#"{{"descriptor": {{"{name}": "{value}"}}}}"#);
+        loop {
+            let began = seen.begin();
+            let answer = http.check(&body).await;
+            assert!([200, 429].contains(&answer.status.as_u16()), "{}", answer.text);
+            assert_eq!(answer.json()["degraded"], false, "{}", answer.text);
+            if !seen.note(began, answer.status == 200) {
+                break;
             }
-        });
-        let (at, seen) = (server.grpc, Arc::clone(shared));
-        all.spawn(async move {
-            let mut client = grpc::client_at(at).await;
-            loop {
-                let began = seen.phase.load(SeqCst);
-                let descriptors = vec![grpc::descriptor(&[("user", "ada")])];
-                let request =
-                    RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
-                let answer = client.should_rate_limit(request).await.unwrap().into_inner();
-                if !seen.note(began, answer.overall_code() == Code::Ok) {
-                    break;
-                }
+        }
+    });
+    let (at, seen) = (server.grpc, Arc::clone(witness));
+    all.spawn(async move {
+        let mut client = grpc::client_at(at).await;
+        loop {
+            let began = seen.begin();
+            let descriptors = vec![grpc::descriptor(&[(name, value)])];
+            let request =
+                RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
+            let answer = client.should_rate_limit(request).await.unwrap().into_inner();
+            if !seen.note(began, answer.overall_code() == Code::Ok) {
+                break;
             }
-        });
-        let (at, seen) = (server.resp, Arc::clone(shared));
-        all.spawn(async move {
-            let client = redis::Client::open(format!("redis://{at}")).unwrap();
-            let mut connection = client.get_connection().unwrap();
-            loop {
-                let began = seen.phase.load(SeqCst);
-                let mut command = redis::cmd("TG.CHECK");
-                command.arg(&["default", "user", "ada"]);
-                let answer: HashMap<String, redis::Value> =
-                    block_in_place(|| command.query(&mut connection)).unwrap();
-                if !seen.note(began, answer["allowed"] == redis::Value::Int(1)) {
-                    break;
-                }
+        }
+    });
+    let (at, seen) = (server.resp, Arc::clone(witness));
+    all.spawn(async move {
+        let client = redis::Client::open(format!("redis://{at}")).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        loop {
+            let began = seen.begin();
+            let mut command = redis::cmd("TG.CHECK");
+            command.arg(&["default", name, value]);
+            let answer: HashMap<String, redis::Value> =
+                block_in_place(|| command.query(&mut connection)).unwrap();
+            if !seen.note(began, answer["allowed"] == redis::Value::Int(1)) {
+                break;
             }
-        });
+        }
+    });
+}
+
+/// Puts a configuration in force, by SIGHUP at every third change and else over the network.
+pub(crate) async fn change(server: &mut Server, file: &Path, number: u64, toml: &str) {
+    if number.is_multiple_of(3) {
+        fs::write(file, toml).unwrap();
+        server.signal("HUP");
+    } else {
+        let put = Client::new(server.admin).put_rules("", "*", toml).await;
+        assert_eq!(put.status, 200, "{}", put.text);
     }
-    all
+    server.logs("another configuration is in force");
 }
 
 /// Changes the limit `changes` times, by turns over the network and by SIGHUP, and then raises it above all before.
@@ -111,21 +141,14 @@ async fn run(store: &str, changes: u64) {
     let (admin, shared) = (Client::new(server.admin), Arc::new(Shared::default()));
     shared.limit.store(STEP, SeqCst);
     shared.phase.store(1, SeqCst);
-    let clients = clients(&server, &shared);
+    let mut asking = JoinSet::new();
+    (0..CLIENTS).for_each(|_| clients(&mut asking, &server, ["user", "ada"], &shared));
     for change in 1..=changes {
         tokio::time::sleep(PAUSE).await;
         // Every other change takes back more than the one before has given.
         let limit = if change % 2 == 0 { change * STEP } else { change * STEP / 2 };
         shared.phase.fetch_add(1, SeqCst);
-        if change % 3 == 0 {
-            std::fs::write(&file, toml(limit)).unwrap();
-            server.signal("HUP");
-            server.logs("another configuration is in force");
-        } else {
-            let put = admin.put_rules("", "*", &toml(limit)).await;
-            assert_eq!(put.status, 200, "{}", put.text);
-            server.logs("another configuration is in force");
-        }
+        self::change(&mut server, &file, change, &toml(limit)).await;
         shared.limit.store(limit, SeqCst);
         shared.phase.fetch_add(1, SeqCst);
     }
@@ -135,7 +158,7 @@ async fn run(store: &str, changes: u64) {
     shared.limit.store(last, SeqCst);
     shared.phase.fetch_add(1, SeqCst);
     shared.last.store(last, SeqCst);
-    clients.join_all().await;
+    asking.join_all().await;
     assert_eq!(shared.admitted.load(SeqCst), last, "each unit once, and none is lost");
     assert!(shared.answered.load(SeqCst) > last);
     assert_eq!(reload::remaining(&server).await, 0);

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::certificates::Certificates;
 use crate::client::Client;
 use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::raw;
 
 const RULES: &str = r#"
 [[rule]]
@@ -47,6 +48,52 @@ async fn a_reader_looks_at_everything_and_changes_nothing() {
     assert_eq!(public.check(ADA).await.json()["remaining"], 3, "nothing was reset");
     assert_eq!(admin.post_as("/v1/reset", ADA, "Bearer for-change").await.status, 200);
     assert_eq!(admin.post_as("/v1/reset", ADA, "Bearer unknown").await.status, 401);
+}
+
+#[tokio::test]
+async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
+    let files = Certificates::new();
+    let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
+    let more = ["--admin-token-file", &change, "--admin-read-token-file", &read];
+    let server = Server::with_rules_and(RULES, &more);
+    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    assert_eq!(public.check(ADA).await.json()["remaining"], 4);
+    let before = admin.get_with("/v1/rules", &[("authorization", "Bearer for-read")]).await.text;
+    let paths = [
+        "check",
+        "peek",
+        "reserve",
+        "settle",
+        "refund",
+        "reset",
+        "report",
+        "rules",
+        "stats",
+        "top",
+        "decisions",
+        "stats/events",
+    ];
+    let paths = paths.map(|path| format!("/v1/{path}"));
+    for path in paths.iter().map(String::as_str).chain(["/metrics", "/healthz"]) {
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+            let request = format!(
+                "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer for-read\r\n\
+                 content-type: application/json\r\nif-match: *\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n{ADA}",
+                ADA.len()
+            );
+            let status = raw::status(server.admin, &request).await;
+            let reads = ["GET", "HEAD"].contains(&method)
+                && ["rules", "stats", "top", "decisions", "stats/events", "metrics", "healthz"]
+                    .contains(&path.trim_start_matches("/v1/").trim_start_matches('/'))
+                || (method, path) == ("POST", "/v1/peek");
+            assert_eq!(status == 200, reads, "{method} {path}: {status}");
+            assert!(status == 200 || (400..500).contains(&status), "{method} {path}: {status}");
+        }
+    }
+    let after = admin.get_with("/v1/rules", &[("authorization", "Bearer for-read")]).await.text;
+    assert_eq!(before, after);
+    assert_eq!(public.check(ADA).await.json()["remaining"], 3);
 }
 
 /// Each line says who, what, before and after, and no entry of a request.

@@ -55,5 +55,5 @@ fn reloads(answer: &Value) -> String {
     }
     let error = reloads.get("error").and_then(Value::as_str);
     let error = error.map(|error| format!("\nthe last one failed: {error}")).unwrap_or_default();
-    format!("; changed {succeeded} times since the start, and {failed} attempts failed{error}")
+    format!("; changes since the start: {succeeded}, failed attempts: {failed}{error}")
 }

@@ -25,7 +25,7 @@ const PEEK: &str = "POST /v1/peek HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\
 fn app(bounds: Bounds) -> Arc<App> {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 3, Duration::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
-    Service::new(Arc::new(Limiters::of(policy).unwrap()), bounds).0
+    Service::new(Arc::new(Limiters::of(policy).unwrap().with_top_keys(256)), bounds).0
 }
 
 fn public(app: Arc<App>) -> Public {
@@ -239,7 +239,7 @@ async fn a_client_that_never_stops_asking_learns_that_the_process_ends() {
 }
 
 /// A check allocates only the list of its header fields, after the buffers of the connection have
-/// grown.
+/// grown and the key is among the most frequent ones, for which one in sixteen decisions is looked at.
 #[test]
 fn a_check_allocates_once() {
     const CHECKS: usize = 100;
@@ -253,7 +253,7 @@ fn a_check_allocates_once() {
         assert!(fast.input.is_empty(), "all is answered");
         allocated.count_total
     };
-    answer_all();
+    (0..10).for_each(|_| _ = answer_all());
     assert_eq!(answer_all(), CHECKS as u64);
 }
 
