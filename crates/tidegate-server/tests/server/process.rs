@@ -121,8 +121,12 @@ impl Server {
     }
 
     /// Sends a signal such as `TERM`.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
-        let line = format!("kill -{name} {}", self.child.id());
+        let line = format!("kill -{name} {}", self.pid());
         assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
     }
 

@@ -69,7 +69,7 @@ fn who_joins_or_leaves_a_long_line_looks_at_few_places() {
     for algorithm in
         [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingWindow, AlgorithmKind::FixedWindow]
     {
-        for (waiting, doublings) in [(1_000, 10), (8_000, 13), (32_000, 15)] {
+        for (waiting, doublings) in [(1_000, 10), (8_000, 13), (9_000, 14), (32_000, 15)] {
             let (joins, leaves) = most_looked_at(algorithm, waiting);
             // One visit for each waiter that is forecast by itself, and some paths from the root of
             // a random tree.
