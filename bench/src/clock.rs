@@ -51,7 +51,16 @@ impl Span {
 }
 
 fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    cpu(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of all threads of this process so far.
+pub fn process_cpu() -> Duration {
+    cpu(ClockId::ProcessCPUTime)
+}
+
+fn cpu(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
     Duration::new(seconds, nanos)

@@ -21,6 +21,7 @@ mod redis_store;
 mod report;
 mod resp;
 mod rounds;
+mod scale;
 mod server;
 mod stalls;
 mod subjects;
@@ -58,6 +59,9 @@ enum Command {
     /// More load than a shared store decides in time: what is admitted over the limits, and what callers see who ask
     /// little.
     Overload(overload::Overload),
+    /// One hot key, refused callers, distinct keys, several nodes and primaries: decisions per second, round trips, and
+    /// CPU of the store and of who asks it.
+    Scale(scale::Scale),
     /// What the machine itself takes away: how long a loop that only reads the clock is kept from it.
     Stalls(stalls::Stalls),
     /// One `recv` and one `send` for each request; `server` starts it.
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Command::Server(wanted) => server::run(&wanted),
         Command::Scrape(wanted) => wanted.run(),
         Command::Overload(wanted) => overload::run(&wanted),
+        Command::Scale(wanted) => scale::run(&wanted),
         Command::Stalls(wanted) => stalls::run(&wanted),
         Command::Floor(wanted) => server::floor::run(&wanted),
         Command::LayerCalls(wanted) => layer::calls(&wanted),

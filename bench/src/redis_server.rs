@@ -1,8 +1,10 @@
 //! A redis-server of one's own: on a free port, nothing kept on disk.
 
+use crate::process;
 use crate::programs::{self, Program};
 use crate::resp::Connection;
 use std::net::SocketAddr;
+use tidegate::script::Reply;
 
 /// A server that runs until this is dropped.
 pub struct RedisServer {
@@ -16,10 +18,19 @@ impl RedisServer {
     /// # Errors
     /// When redis-server is missing or does not start.
     pub fn start() -> Result<Self, String> {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with these arguments too.
+    ///
+    /// # Errors
+    /// When redis-server is missing or does not start.
+    pub fn start_with(more: &[&str]) -> Result<Self, String> {
         let at = programs::free_address()?;
         let port = at.port().to_string();
         let arguments =
             ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+        let arguments = arguments.into_iter().chain(more.iter().copied());
         let program = Program::start("redis-server", arguments)?.listening(at)?;
         Ok(Self { program, at })
     }
@@ -34,11 +45,90 @@ impl RedisServer {
         self.program.pid()
     }
 
+    /// How many scripts it has run, the CPU time it took, and the bytes it read and wrote so far.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn did(&self) -> Result<Did, String> {
+        let mut connection = self.connect()?;
+        let mut info = |section: &[u8]| match connection.ask(&[b"INFO", section])? {
+            Reply::Bytes(told) => Ok(String::from_utf8_lossy(&told).into_owned()),
+            told => Err(format!("INFO tells {told:?}")),
+        };
+        let (commands, stats) = (info(b"commandstats")?, info(b"stats")?);
+        let cpu_us = process::cpu(self.pid())?.as_micros() as u64;
+        Ok(Did { scripts: scripts(&commands), cpu_us, network_bytes: network_bytes(&stats) })
+    }
+
     /// A connection to it.
     ///
     /// # Errors
     /// When it is gone.
     pub fn connect(&self) -> Result<Connection, String> {
         Connection::open(self.at)
+    }
+}
+
+/// What a store has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Did {
+    pub scripts: u64,
+    pub cpu_us: u64,
+    /// Read and written, at all connections.
+    pub network_bytes: u64,
+}
+
+impl Did {
+    /// What it has done since then.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            scripts: self.scripts - before.scripts,
+            cpu_us: self.cpu_us - before.cpu_us,
+            network_bytes: self.network_bytes - before.network_bytes,
+        }
+    }
+
+    /// What two stores have done.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            scripts: self.scripts + other.scripts,
+            cpu_us: self.cpu_us + other.cpu_us,
+            network_bytes: self.network_bytes + other.network_bytes,
+        }
+    }
+}
+
+/// How many scripts were run, by the store's own count of its commands.
+fn scripts(told: &str) -> u64 {
+    let lines = told.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
+    let calls = lines
+        .filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok());
+    calls.sum()
+}
+
+/// The bytes that a server read and wrote.
+fn network_bytes(told: &str) -> u64 {
+    let of =
+        |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
+    let both = ["total_net_input_bytes:", "total_net_output_bytes:"].map(of);
+    both.into_iter().flatten().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_counted_by_text_and_by_digest() {
+        let told = "# Commandstats\r\ncmdstat_eval:calls=2,usec=9,x=1\r\n\
+                    cmdstat_evalsha:calls=40,usec=9\r\ncmdstat_time:calls=42,usec=9\r\n";
+        assert_eq!(scripts(told), 42);
+        assert_eq!(scripts(""), 0);
+    }
+
+    #[test]
+    fn bytes_are_those_of_both_directions() {
+        let told = "a:9\r\ntotal_net_input_bytes:40\r\ntotal_net_output_bytes:2\r\n";
+        assert_eq!((network_bytes(told), network_bytes("")), (42, 0));
     }
 }

@@ -16,7 +16,7 @@ const FOLDER: &str = "bench";
 /// The arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `scrape`, `overload`, `--help`
+    /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `scrape`, `overload`, `scale`, `--help`
     #[arg(
         value_name = "COMMAND",
         required = true,

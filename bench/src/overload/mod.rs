@@ -1,10 +1,10 @@
 //! The command `overload`: more load than a shared store decides in time, and what holds then.
 
 mod asking;
-mod cases;
-mod closed_loop;
+pub mod cases;
+pub mod closed_loop;
 mod polite;
-mod servers;
+pub mod servers;
 mod table;
 
 use crate::rounds::Form;

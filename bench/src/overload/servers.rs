@@ -1,13 +1,14 @@
 //! A store and the servers over it, or one server with its limiters in memory.
 
 use super::cases::{Listener, Setting};
+use crate::process;
 use crate::programs::{self, Program};
-use crate::redis_server::RedisServer;
+use crate::redis_server::{Did, RedisServer};
 use crate::server::running::folder_with;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
-use tidegate::script::Reply;
 
 const RULES: &str = include_str!("rules.toml");
 
@@ -15,7 +16,7 @@ const RULES: &str = include_str!("rules.toml");
 pub struct Servers {
     all: Vec<Vec<(Listener, SocketAddr)>>,
     redis: Option<RedisServer>,
-    _programs: Vec<Program>,
+    programs: Vec<Program>,
     _folder: TempDir,
 }
 
@@ -26,13 +27,32 @@ impl Servers {
     /// # Errors
     /// When a program is missing or does not start.
     pub fn start(tidegate: &Path, count: usize, setting: Setting) -> Result<Self, String> {
-        let once = || Self::once(tidegate, count, setting);
+        let rules = RULES.replace("SETTING", setting.word());
+        Self::under(tidegate, count, &rules, setting != Setting::Memory)
+    }
+
+    /// Starts them with these rules, over a store or each with its limiters in memory.
+    ///
+    /// # Errors
+    /// When a program is missing or does not start.
+    pub fn under(
+        tidegate: &Path,
+        count: usize,
+        rules: &str,
+        over_a_store: bool,
+    ) -> Result<Self, String> {
+        let once = || Self::once(tidegate, count, rules, over_a_store);
         once().or_else(|_| once())
     }
 
-    fn once(tidegate: &Path, count: usize, setting: Setting) -> Result<Self, String> {
-        let folder = folder_with("rules.toml", RULES.replace("SETTING", setting.word()))?;
-        let redis = (setting != Setting::Memory).then(RedisServer::start).transpose()?;
+    fn once(
+        tidegate: &Path,
+        count: usize,
+        rules: &str,
+        over_a_store: bool,
+    ) -> Result<Self, String> {
+        let redis = over_a_store.then(RedisServer::start).transpose()?;
+        let folder = folder_with("rules.toml", rules)?;
         let rules = folder.path().join("rules.toml");
         let (mut all, mut programs) = (Vec::new(), Vec::new());
         for _ in 0..count {
@@ -54,7 +74,7 @@ impl Servers {
             programs.push(program);
             all.push(listeners);
         }
-        Ok(Self { all, redis, _programs: programs, _folder: folder })
+        Ok(Self { all, redis, programs, _folder: folder })
     }
 
     /// Where each of them is asked.
@@ -68,49 +88,14 @@ impl Servers {
     /// # Errors
     /// When it is gone.
     pub fn store_did(&self) -> Result<Did, String> {
-        let Some(redis) = &self.redis else { return Ok(Did::default()) };
-        let told = redis.connect()?.ask(&[b"INFO", b"commandstats"])?;
-        let Reply::Bytes(told) = told else { return Err(format!("INFO tells {told:?}")) };
-        let cpu = crate::process::cpu(redis.pid())?;
-        Ok(Did {
-            scripts: scripts(&String::from_utf8_lossy(&told)),
-            cpu_us: cpu.as_micros() as u64,
-        })
+        self.redis.as_ref().map_or_else(|| Ok(Did::default()), RedisServer::did)
     }
-}
 
-/// What a store has done so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Did {
-    pub scripts: u64,
-    pub cpu_us: u64,
-}
-
-impl Did {
-    /// What it has done since then.
-    pub fn since(self, before: Self) -> Self {
-        let Self { scripts, cpu_us } = self;
-        Self { scripts: scripts - before.scripts, cpu_us: cpu_us - before.cpu_us }
-    }
-}
-
-/// How many scripts were run, by the store's own count of its commands.
-fn scripts(told: &str) -> u64 {
-    let lines = told.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
-    let calls = lines
-        .filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok());
-    calls.sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scripts_are_counted_by_text_and_by_digest() {
-        let told = "# Commandstats\r\ncmdstat_eval:calls=2,usec=9,x=1\r\n\
-                    cmdstat_evalsha:calls=40,usec=9\r\ncmdstat_time:calls=42,usec=9\r\n";
-        assert_eq!(scripts(told), 42);
-        assert_eq!(scripts(""), 0);
+    /// The CPU time that the servers took so far.
+    ///
+    /// # Errors
+    /// When one is gone.
+    pub fn cpu(&self) -> Result<Duration, String> {
+        self.programs.iter().map(|program| process::cpu(program.pid())).sum()
     }
 }

@@ -1,9 +1,9 @@
 //! What was measured: a table for people, one JSON object a line for scripts, and a table for a page.
 
 use super::cases::Case;
-use super::servers::Did;
 use super::{closed_loop, polite};
 use crate::pauses::least_above;
+use crate::redis_server::Did;
 use crate::report;
 use crate::rounds::Form;
 use serde::Serialize;

@@ -5,11 +5,11 @@ use std::time::SystemTime;
 
 use redis::Value;
 use std::time::Duration;
-use tidegate::script::{Answer, Batch, Call, Decided, Limiter, Reply, Step};
+use tidegate::script::{Answer, Batch, Call, Decided, Each, Limiter, Reply, Step};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
-use crate::walk_batch::{Told, is_of_others, run_batch};
+use crate::walk_batch::{Told, is_of_others, run_batch, run_each};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -320,4 +320,72 @@ fn a_reply_that_does_not_answer_each_request_as_often_as_it_was_asked_is_no_answ
     for wrong in [Reply::Nil, Reply::Array(vec![]), Reply::Array(vec![Reply::Nil])] {
         assert!(batch.replies(wrong).is_err());
     }
+}
+
+#[test]
+fn distinct_keys_in_one_call_expire_when_they_are_idle_and_one_that_fails_spoils_no_other() {
+    let server = Server::start();
+    let client = server.client();
+    client.run(&[b"RPUSH", b"each:list", b"of nobody"]).unwrap();
+    let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 97));
+    let rules: Vec<_> =
+        rules.chain([sorted_set(97), rule(AlgorithmKind::TokenBucket, 5)]).collect();
+    let last = rules.len() - 1;
+    let key = |number: usize| match number {
+        number if number == last => "each:list".to_owned(),
+        number => format!("each:{number}"),
+    };
+    let keys: Vec<_> = (0..rules.len()).map(key).collect();
+    let limiters: Vec<_> = rules.iter().zip(&keys).map(|(rule, key)| [one(key, rule, 1)]).collect();
+    let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
+    assert!(calls.iter().all(Call::can_go_with_others));
+    for _ in 0..3 {
+        let told = run_each(&client, &calls);
+        assert!(told[last][0].as_ref().unwrap_err().starts_with("WRONGTYPE"));
+        for (number, key) in keys.iter().enumerate().take(last) {
+            let told = decided(&calls[number], &limiters[number], &told[number][0]);
+            assert!(told.allowed);
+            let idle_at = told.at.plus(told.decisions[0].reset_after()).as_micros();
+            let expires_ms = client.int(&["PEXPIRETIME", key]);
+            assert_eq!(expires_ms, idle_at.div_ceil(1_000).cast_signed(), "{:?}", rules[number]);
+        }
+    }
+}
+
+#[test]
+fn distinct_keys_of_a_store_without_memory_fail_each_and_take_nothing() {
+    let server = Server::start();
+    let client = server.client();
+    let bucket = rule(AlgorithmKind::TokenBucket, 5);
+    let names: Vec<_> = (0..Each::MOST).map(|number| format!("new:{number}")).collect();
+    let calls: Vec<_> = names.iter().map(|name| ask(&[one(name, &bucket, 1)])).collect();
+    client.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap();
+    let told = run_each(&client, &calls);
+    assert!(told.iter().all(|told| told[0].as_ref().unwrap_err().starts_with("OOM")), "{told:?}");
+    client.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]).unwrap();
+    let stored = names.iter().map(|name| client.int(&["EXISTS", name])).sum::<i64>();
+    assert_eq!(stored, 0, "nothing was taken");
+}
+
+#[test]
+fn calls_of_one_limiter_go_with_others_and_a_reply_of_another_length_is_no_answer() {
+    let bucket = rule(AlgorithmKind::TokenBucket, 5);
+    let limiters = [one("bucket", &bucket, 1), one("other", &bucket, 1)];
+    let call = ask(&limiters[..1]);
+    assert!(call.can_go_with_others());
+    for other in [
+        ask(&limiters),
+        ask(&[one("bucket", &bucket, 0).looking()]),
+        Call::new(&limiters[..1], Step::Peek, None),
+        call.clone().amending(),
+        call.clone().without_memory(),
+        call.clone().remembering(b"answer".to_vec(), HOUR.into()),
+    ] {
+        assert!(!other.can_go_with_others(), "{other:?}");
+    }
+    let each = Each::of(&[&call, &call]);
+    for wrong in [Reply::Nil, Reply::Array(vec![Reply::Nil]), Reply::Array(vec![Reply::Nil; 3])] {
+        assert!(each.replies(wrong).is_err());
+    }
+    assert!(each.replies(Reply::Array(vec![Reply::Nil; 2])).is_ok());
 }

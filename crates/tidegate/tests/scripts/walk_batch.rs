@@ -9,7 +9,7 @@ use redis::Value;
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Batch, Call, Limiter, Reply, Revision, Script, Step};
+use tidegate::script::{Batch, Call, Each, Limiter, Reply, Revision, Script, Step};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::policies::checked;
@@ -43,6 +43,14 @@ pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<To
         each.flat_map(|one| std::iter::repeat_n(one.reply, one.times)).collect()
     });
     each.collect()
+}
+
+/// The replies of calls of one limiter each, as those of a batch that asks each once.
+pub(super) fn run_each(client: &Client, calls: &[Call]) -> Vec<Vec<Told>> {
+    let each = Each::of(&calls.iter().collect::<Vec<_>>());
+    let told = run(client, &each.script, &each.keys, &each.args);
+    let told = told.unwrap_or_else(|why| panic!("{why}\n{}", each.script.text));
+    each.replies(told).unwrap().into_iter().map(|told| vec![told]).collect()
 }
 
 /// One limiter of a request: the number of its key, its rule and the revision of that, its cost, whether it may
@@ -87,6 +95,12 @@ impl Asked {
     }
 }
 
+fn simple(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.truncate(1);
+    parts.iter_mut().for_each(|part| part.looks = false);
+    parts
+}
+
 fn key(side: &str, number: usize) -> Vec<u8> {
     format!("{side}:{number}").into_bytes()
 }
@@ -121,6 +135,8 @@ struct Walk<'c> {
     number: usize,
     rules: Vec<Rule>,
     known: Vec<Asked>,
+    /// Whether each request has one limiter, no id, and no repeats.
+    simple: bool,
 }
 
 impl Walk<'_> {
@@ -146,8 +162,11 @@ impl Walk<'_> {
         });
         let parts = parts.collect();
         let id = rng.chance(15).then_some(self.number * 1_000 + self.known.len());
-        let asked = Asked { parts, id, times };
-        if id.is_some() {
+        let asked = match self.simple {
+            true => Asked { parts: simple(parts), id: None, times: 1 },
+            false => Asked { parts, id, times },
+        };
+        if asked.id.is_some() {
             self.known.push(asked.clone());
         }
         asked
@@ -184,7 +203,10 @@ impl Walk<'_> {
         assert!(calls.iter().all(Call::can_merge));
         let times = asked.iter().map(|asked| asked.times);
         let merged: Vec<_> = calls.iter().zip(times).collect();
-        let together = run_batch(self.client, &merged);
+        let together = match self.simple {
+            true => run_each(self.client, &calls),
+            false => run_batch(self.client, &merged),
+        };
         let mut amend = Vec::new();
         for (asked, together) in asked.iter().zip(&together) {
             let call = asked.call("one", at);
@@ -252,7 +274,7 @@ fn a_batch_is_its_requests_one_after_the_other() {
     let mut seen = Seen::default();
     for number in 0..walks {
         let rules = (0..rng.between(2, 6)).map(|_| rule(rng)).collect();
-        let mut walk = Walk { client: &client, number, rules, known: Vec::new() };
+        let mut walk = Walk { client: &client, number, rules, known: Vec::new(), simple: false };
         let mut at_us = 1_763_700_000_000_000;
         for _ in 0..turns {
             at_us += rng.pick([0, 1, 1_000, 10_000, 100_000, 3_000_000]);
@@ -271,6 +293,32 @@ fn a_batch_is_its_requests_one_after_the_other() {
 }
 
 #[test]
+fn requests_of_one_limiter_each_in_one_call_are_those_requests_one_after_the_other() {
+    let server = Server::start();
+    let client = server.client();
+    let rng = &mut Rng::new(20_261_125);
+    let (walks, turns) = if long() { (400, 60) } else { (24, 40) };
+    let mut seen = Seen::default();
+    for number in 0..walks {
+        let rules = (0..rng.between(2, 9)).map(|_| rule(rng)).collect();
+        let mut walk = Walk { client: &client, number, rules, known: Vec::new(), simple: true };
+        let mut at_us = 1_763_700_000_000_000;
+        for _ in 0..turns {
+            at_us += rng.pick([0, 1, 1_000, 10_000, 100_000, 3_000_000]);
+            if rng.chance(5) {
+                at_us -= rng.pick([1, 5_000, 400_000, 90_000_000]);
+            }
+            if rng.chance(5) {
+                walk.disturb(rng);
+            }
+            walk.turn(rng, Timestamp::from_micros(at_us), &mut seen);
+        }
+    }
+    let Seen { taken, refused, changed, wrong, .. } = seen;
+    assert!(taken > 300 && refused > 300 && changed > 50 && wrong > 10, "{seen:?}");
+}
+
+#[test]
 fn a_batch_over_logs_in_rings_is_its_requests_one_after_the_other() {
     let server = Server::start();
     let client = server.client();
@@ -283,7 +331,8 @@ fn a_batch_over_logs_in_rings_is_its_requests_one_after_the_other() {
             spec.resolution = Some(Duration::from_micros(1));
             Rule::new(spec).unwrap()
         });
-        let mut walk = Walk { client: &client, number, rules: rules.to_vec(), known: Vec::new() };
+        let (rules, simple) = (rules.to_vec(), number % 2 == 1);
+        let mut walk = Walk { client: &client, number, rules, known: Vec::new(), simple };
         let mut at_us = 1_763_700_000_000_000;
         for _ in 0..turns {
             at_us += rng.pick([1_000, 50_000, 200_000, 3_000_000]);

@@ -1,6 +1,10 @@
 //! One limit for many nodes: decisions of several gates over one real server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
 use crate::server::{Server, check, gate_over, rule, settings};
 use tidegate::{AlgorithmKind, Descriptor, Mode, Policy, Request, SharedReplay, Timestamp};
 
@@ -62,4 +66,30 @@ async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
     }
     let keys: Vec<String> = server.run(&["KEYS", "*"]);
     assert!(keys.iter().all(|key| key.ends_with('?')), "{keys:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_different_keys_go_together_and_each_is_decided_as_though_alone() {
+    let server = Server::start(&[]);
+    // A queue would admit more, later.
+    let all = AlgorithmKind::ALL.iter().filter(|algorithm| !algorithm.is_queue());
+    for algorithm in all {
+        let (gate, _) = gate_over(&server.url(), vec![rule(*algorithm, 1)]).await;
+        let gate = Arc::new(gate);
+        for allowed in [true, false] {
+            let mut asking = JoinSet::new();
+            for user in 0..500 {
+                let gate = Arc::clone(&gate);
+                asking.spawn(async move {
+                    let answer = check(&gate, &user.to_string(), 1).await;
+                    assert!(!answer.is_degraded());
+                    answer.is_allowed()
+                });
+            }
+            let answers = asking.join_all().await;
+            assert!(answers.iter().all(|answer| *answer == allowed), "{algorithm}");
+        }
+        assert!(gate.counts().merged > 0, "none of them went together");
+        assert_eq!(gate.counts().failed, 0);
+    }
 }

@@ -4,7 +4,7 @@
 //! The script of an algorithm is beside its code: one function, which runs the verbs in their order.
 //! The algorithm works out the values of a decision from the state that the script returns. A
 //! script is whole Lua files, joined: `prelude.lua`, those of the algorithms, and `dispatch.lua`, or
-//! `batch.lua` for several requests in one call; `amend.lua` and `room.lua` stand between them where
+//! `batch.lua` or `each.lua` for several requests in one call; `amend.lua` and `room.lua` stand between them where
 //! they are needed.
 //!
 //! ```
@@ -27,6 +27,7 @@ mod answer;
 mod batch;
 mod call;
 mod count;
+mod each;
 mod id;
 mod known;
 mod limiter;
@@ -40,6 +41,7 @@ pub(crate) use answer::Seen;
 pub use answer::{Answer, Decided, Lacks};
 pub use batch::{Batch, Replies};
 pub use call::Call;
+pub use each::Each;
 pub use known::Script;
 pub use limiter::{Among, Limiter};
 pub use newer_values::NewerValues;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use redis::{Pipeline, Value};
@@ -11,11 +12,15 @@ use super::link::Link;
 use super::pending::Pending;
 use super::queue::{KeyHash, Taken};
 use crate::store::redis::error::{StoreError, Symptom};
+use crate::store::redis::keys::slot_of;
 use crate::store::redis::question::Asked;
-use crate::store::redis::script::{Batch, Call, Replies, Reply};
+use crate::store::redis::script::{Batch, Call, Each, Replies, Reply};
 
 /// Most requests of one call, so that no call occupies the store for long.
 pub(super) const MOST_REQUESTS: usize = 256;
+
+/// Fewer requests of one limiter each cost the store as much in one call as alone.
+const LEAST_OF_EACH: usize = 4;
 
 /// A call.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(super) enum Sent {
     One(Rc<Pending>),
     /// Requests that are decided in turn, each with its repeats.
     Merged(Batch, Vec<Vec<Rc<Pending>>>),
+    /// Requests of one limiter each.
+    Each(Each, Vec<Rc<Pending>>),
 }
 
 /// Calls that are sent in one write.
@@ -83,6 +90,27 @@ fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
     Some(Sent::Merged(batch, groups.into_iter().map(|(_, all)| all).collect()))
 }
 
+fn can_be_joined(request: &Pending) -> bool {
+    let is_simple = match &request.asked {
+        Asked::Step(call) => call.can_go_with_others(),
+        Asked::Script { .. } => false,
+    };
+    is_simple && !request.alone.get() && !request.asking.get()
+}
+
+/// One call of all these requests, or one for each if they are too few.
+fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
+    if row.len() < LEAST_OF_EACH {
+        return row.into_iter().map(Sent::One).collect();
+    }
+    let calls = row.iter().filter_map(|request| match &request.asked {
+        Asked::Step(call) => Some(&**call),
+        Asked::Script { .. } => None,
+    });
+    let each = Each::of(&calls.collect::<Vec<_>>());
+    vec![Sent::Each(each, row)]
+}
+
 /// Requests in the order in which they are decided, each with its repeats. No request is put before
 /// an earlier one that names one of its keys.
 fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
@@ -108,11 +136,12 @@ fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<
 
 impl Sent {
     pub(super) fn requests(&self) -> impl Iterator<Item = &Rc<Pending>> {
-        let (one, merged) = match self {
-            Self::One(one) => (Some(one), [].as_slice()),
-            Self::Merged(_, groups) => (None, groups.as_slice()),
+        let (each, merged) = match self {
+            Self::One(one) => (from_ref(one), [].as_slice()),
+            Self::Merged(_, groups) => ([].as_slice(), groups.as_slice()),
+            Self::Each(_, requests) => (requests.as_slice(), [].as_slice()),
         };
-        one.into_iter().chain(merged.iter().flatten())
+        each.iter().chain(merged.iter().flatten())
     }
 
     /// The number of limiters it decides, which is its cost to the store.
@@ -120,6 +149,7 @@ impl Sent {
         let keys = match self {
             Self::One(request) => request.asked.keys(),
             Self::Merged(batch, _) => &batch.keys,
+            Self::Each(each, _) => &each.keys,
         };
         keys.len().max(1)
     }
@@ -135,6 +165,18 @@ impl Sent {
                         let mut handed = Handed::default();
                         let each = groups.iter().zip(replies);
                         each.for_each(|(all, replies)| handed.hand(all, replies));
+                        handed
+                    }
+                    Err(error) => Handed { late: self.fail(&error), gone: None },
+                }
+            }
+            Self::Each(each, requests) => {
+                match replied.and_then(|reply| each.replies(reply).map_err(StoreError::from)) {
+                    Ok(replies) => {
+                        let mut handed = Handed::default();
+                        for (request, reply) in requests.iter().zip(replies) {
+                            handed.hand(from_ref(request), vec![Replies { reply, times: 1 }]);
+                        }
                         handed
                     }
                     Err(error) => Handed { late: self.fail(&error), gone: None },
@@ -184,6 +226,39 @@ impl Flush {
         self.taken.push(taken);
     }
 
+    /// Makes one call of requests that follow each other and have one limiter each; of those of one slot if the store
+    /// is a cluster.
+    pub(super) fn join(&mut self, is_cluster: bool) {
+        if self.calls.len() < LEAST_OF_EACH {
+            return;
+        }
+        let slot = |request: &Pending| match is_cluster {
+            true => request.asked.keys().first().map(|key| slot_of(key)),
+            false => None,
+        };
+        let (mut calls, mut row) = (Vec::with_capacity(self.calls.len()), Vec::new());
+        for call in std::mem::take(&mut self.calls) {
+            let fits = match &call {
+                Sent::One(request) => {
+                    let first: Option<&Rc<Pending>> = row.first();
+                    can_be_joined(request)
+                        && row.len() < Each::MOST
+                        && first.is_none_or(|first| slot(first) == slot(request))
+                }
+                Sent::Merged(..) | Sent::Each(..) => false,
+            };
+            if !fits {
+                calls.extend(joined(std::mem::take(&mut row)));
+            }
+            match call {
+                Sent::One(request) if can_be_joined(&request) => row.push(request),
+                other => calls.push(other),
+            }
+        }
+        calls.extend(joined(row));
+        self.calls = calls;
+    }
+
     /// All calls as one write; `part` names the slots of the node.
     pub(super) fn pipeline(&self, link: &mut Link, part: &[u8]) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(self.calls.len());
@@ -196,6 +271,9 @@ impl Flush {
                     let asked = &request.asked;
                     let args = with_part(asked.args(), asked.counts(), part);
                     pipeline.add_command(link.command(asked.script(), asked.keys(), &args));
+                }
+                Sent::Each(each, _) => {
+                    pipeline.add_command(link.command(&each.script, &each.keys, &each.args));
                 }
                 Sent::Merged(batch, _) => {
                     let args = with_part(&batch.args, batch.counts, part);

@@ -246,9 +246,10 @@ impl Shard {
         if flush.calls.is_empty() {
             return None;
         }
+        flush.join(self.node.is_some());
         let was_full = state.queue.is_ready();
         let (pipeline, connection) = (flush.pipeline(link, &state.part), link.connection.clone());
-        let merged = flush.calls.iter().filter(|call| matches!(call, Sent::Merged(..)));
+        let merged = flush.calls.iter().filter(|call| !matches!(call, Sent::One(..)));
         let merged = merged.map(|call| call.requests().count()).sum();
         Counts::add(&self.shared.counts.merged, merged);
         link.limiters += flush.limiters;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::{Call, decimal};
 use super::count::Count;
-use super::id::{Form, Id};
+use super::id::{Form, Id, Runner};
 use super::known::{Script, script};
 use super::reply::{NotAnAnswer, Reply};
 use super::step::Step;
@@ -84,7 +84,7 @@ impl Batch {
         }
         let at = calls.first().and_then(|(call, _)| call.at).map(decimal).unwrap_or_default();
         let has_bounds = !counts.is_empty();
-        let id = Id { kinds: u32::MAX, amends: false, has_bounds, is_batch: true };
+        let id = Id { kinds: u32::MAX, amends: false, has_bounds, runner: Runner::Batch };
         // Time, time of an undo, memory, counted keys and part of the node.
         let mut last = vec![at, Vec::new(), Vec::new()];
         last.extend(Count::arguments(&counts));
@@ -128,7 +128,7 @@ fn replies_of(reply: Reply, times: usize) -> Result<Vec<Replies>, NotAnAnswer> {
 }
 
 /// An error stands alone in an array.
-fn without_error(reply: Reply) -> Result<Reply, String> {
+pub(super) fn without_error(reply: Reply) -> Result<Reply, String> {
     match reply {
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Bytes(error)] => Err(String::from_utf8_lossy(error).into_owned()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Timestamp};
 
 use super::count::Count;
-use super::id::{Form, Id};
+use super::id::{Form, Id, Runner};
 use super::known::{Script, script};
 use super::limiter::{LOOKS, Limiter};
 use super::step::Step;
@@ -27,7 +27,7 @@ pub struct Call {
     pub(super) form: Form,
     pub(super) step: Step,
     /// A bit for each kind of algorithm.
-    kinds: u32,
+    pub(super) kinds: u32,
     /// An argument for each key.
     pub(super) arguments: Vec<Vec<u8>>,
     /// A flag for each limiter of a call that amends nothing.
@@ -98,7 +98,7 @@ impl Call {
         arguments: Vec<Vec<u8>>,
         at: Option<Timestamp>,
     ) -> Self {
-        let id = Id { kinds, amends: false, has_bounds: false, is_batch: false };
+        let id = Id { kinds, amends: false, has_bounds: false, runner: Runner::Dispatch };
         Self {
             script: script(id),
             keys,
@@ -122,7 +122,7 @@ impl Call {
         let amends = matches!(self.form, Form::Amending | Form::GivingBack);
         let kinds = if amends { u32::MAX } else { self.kinds };
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
-        self.script = script(Id { kinds, amends, has_bounds, is_batch: false });
+        self.script = script(Id { kinds, amends, has_bounds, runner: Runner::Dispatch });
         let verb = match (self.form, self.step) {
             (Form::GivingBack, _) => "give_back",
             (_, step) => step.verb(),

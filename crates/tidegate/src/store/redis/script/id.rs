@@ -9,8 +9,19 @@ pub(super) struct Id {
     pub(super) amends: bool,
     /// Whether new keys may have no room.
     pub(super) has_bounds: bool,
-    /// Whether it decides several requests.
-    pub(super) is_batch: bool,
+    /// The last file.
+    pub(super) runner: Runner,
+}
+
+/// The file that runs steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Runner {
+    /// One step.
+    Dispatch,
+    /// Several requests, whose limiters may be the same.
+    Batch,
+    /// Several requests of one limiter each.
+    Each,
 }
 
 /// The form of a call, and so of its reply: its verb, and one limiter or several.

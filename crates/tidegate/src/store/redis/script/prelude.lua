@@ -1,13 +1,13 @@
 -- Tidegate's limiters in a store. A script is this file, those of algorithms, and one that runs a step:
--- dispatch.lua, or batch.lua. Between them stand amend.lua if limiters may have been written under another rule,
+-- dispatch.lua, batch.lua or each.lua. Between them stand amend.lua if limiters may have been written under another rule,
 -- and room.lua if new keys may have no room.
 --
 -- KEYS     the keys of the limiters, then that of a remembered answer, if one is remembered
--- ARGV     for one limiter: its argument, then the verb, `ask` by default. Otherwise:
+-- ARGV     for `each`: see each.lua. For one limiter: its argument, then the verb, `ask` by default. Otherwise:
 --   1        the verb: `ask` decides and takes, and returns states; `decide` returns verdicts alone; `peek` takes
 --            nothing; `report` takes what was used, and refuses nothing; `settle` takes or gives back a
 --            difference; `undo` gives back what was taken; `give_back` does so under any rule; `batch` asks for
---            many requests
+--            many requests, and `each` for many of one limiter each
 --   2        a character for each limiter: see dispatch.lua. Empty if there is one, and the reply is that of one
 --            limiter. For a batch, its plan: see batch.lua
 --   then     an argument for each key: for a remembered answer, how long it is remembered

@@ -2,13 +2,14 @@
 
 use tidegate_core::{AlgorithmKind, Closed, MULDIV, Scripted};
 
-use super::id::Id;
+use super::id::{Id, Runner};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 const AMEND: &str = include_str!("amend.lua");
 const ROOM: &str = include_str!("room.lua");
 const DISPATCH: &str = include_str!("dispatch.lua");
 const BATCH: &str = include_str!("batch.lua");
+const EACH: &str = include_str!("each.lua");
 /// Forgets limiters.
 pub(super) const RESET: &str = include_str!("reset.lua");
 
@@ -20,7 +21,11 @@ pub(super) fn of(id: Id) -> String {
     }
     files.extend(algorithms(id.kinds));
     files.extend(id.has_bounds.then_some(ROOM));
-    files.push(if id.is_batch { BATCH } else { DISPATCH });
+    files.push(match id.runner {
+        Runner::Dispatch => DISPATCH,
+        Runner::Batch => BATCH,
+        Runner::Each => EACH,
+    });
     files.join("\n")
 }
 

@@ -1,0 +1,146 @@
+//! What is measured: cases, each with subjects that are compared with its first one. A way to decide that is added to
+//! the engine gets a subject here for each case that it changes.
+
+use super::Subject;
+use super::gates::{Ask, Gates};
+use super::listeners::{Kept, Server};
+use super::raw::{Raw, Shape};
+use crate::overload::cases::{Listener, Load, Scenario};
+use std::path::Path;
+
+/// Subjects that are compared.
+pub struct Case {
+    pub name: &'static str,
+    pub subjects: Vec<Named>,
+}
+
+/// A subject with its name.
+pub struct Named {
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+/// Who is asked, and how.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// Gates in this process.
+    Gates(Ask),
+    /// A server, at one of its listeners.
+    Server(Load, Scenario, Kept),
+    /// Commands in a pipeline, without any gate.
+    Raw(Shape),
+}
+
+impl Kind {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When a program is missing or does not start.
+    pub fn begin(self, tidegate: Option<&Path>) -> Result<Box<dyn Subject>, String> {
+        Ok(match self {
+            Self::Gates(ask) => Box::new(Gates::begin(ask)?),
+            Self::Server(load, scenario, kept) => {
+                Box::new(Server::begin(tidegate, load, scenario, kept)?)
+            }
+            Self::Raw(shape) => Box::new(Raw::begin(shape)?),
+        })
+    }
+}
+
+const fn gates(name: &'static str, ask: Ask) -> Named {
+    Named { name, kind: Kind::Gates(ask) }
+}
+
+const fn raw(name: &'static str, shape: Shape) -> Named {
+    Named { name, kind: Kind::Raw(shape) }
+}
+
+const RESP: Load = Load { listener: Listener::Resp, connections: 50, depth: 16 };
+const GRPC: Load = Load { listener: Listener::Grpc, connections: 10, depth: 10 };
+
+/// A listener on one key, or on many.
+fn listener(name: &'static str, load: Load, scenario: Scenario) -> Case {
+    let of = |name, kept| Named { name, kind: Kind::Server(load, scenario, kept) };
+    let mut subjects = vec![of("memory", Kept::Memory), of("exact", Kept::Store)];
+    if scenario == Scenario::OneKey {
+        subjects.push(of("refused, denial memory", Kept::Refused));
+    }
+    Case { name, subjects }
+}
+
+/// All cases.
+pub fn all() -> Vec<Case> {
+    const HOT: Ask = Ask::HOT;
+    const REFUSED: Ask = Ask { refused: true, ..HOT };
+    const DISTINCT: Ask = Ask { keys: 100_000, tasks: 256, ..HOT };
+    const NODES: Ask = Ask { tasks: 128, ..HOT };
+    vec![
+        Case {
+            name: "one hot key, in process",
+            subjects: vec![
+                gates("exact, one by one", Ask { tasks: 1, ..HOT }),
+                gates("exact", HOT),
+            ],
+        },
+        Case {
+            name: "refused callers who keep asking, in process",
+            subjects: vec![
+                gates("exact", Ask { tasks: 1, ..REFUSED }),
+                gates("denial memory", Ask { tasks: 1, denial_memory: true, ..REFUSED }),
+                gates("exact, 64 at once", REFUSED),
+                gates("denial memory, 64 at once", Ask { denial_memory: true, ..REFUSED }),
+            ],
+        },
+        Case {
+            name: "distinct keys, one primary",
+            subjects: vec![
+                raw("unbatched, 32 in a pipeline", Shape::Alone),
+                raw("batched, 32 in a call", Shape::Each),
+                gates("gate, 256 at once", DISTINCT),
+            ],
+        },
+        Case {
+            name: "floors, 32 in a pipeline",
+            subjects: vec![
+                raw("INCR", Shape::Incr),
+                raw("EVALSHA of nothing", Shape::Nothing),
+                raw("a script of the shape of redis-cell", Shape::Cell),
+            ],
+        },
+        Case {
+            name: "one hot key, nodes",
+            subjects: vec![
+                gates("1 node", NODES),
+                gates("2 nodes", Ask { nodes: 2, ..NODES }),
+                gates("4 nodes", Ask { nodes: 4, ..NODES }),
+            ],
+        },
+        Case {
+            name: "distinct keys, cluster",
+            subjects: vec![
+                gates("1 primary", Ask { primaries: 1, ..DISTINCT }),
+                gates("2 primaries", Ask { primaries: 2, ..DISTINCT }),
+                gates("3 primaries", Ask { primaries: 3, ..DISTINCT }),
+            ],
+        },
+        listener("one hot key, RESP 50x16", RESP, Scenario::OneKey),
+        listener("one hot key, gRPC 10x10", GRPC, Scenario::OneKey),
+        listener("distinct keys, gRPC 10x10", GRPC, Scenario::ManyKeys),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subject_has_a_name_of_its_own() {
+        let cases = all();
+        let names = cases.iter().flat_map(|case| {
+            case.subjects.iter().map(|subject| format!("{}/{}", case.name, subject.name))
+        });
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+}

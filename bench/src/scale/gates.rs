@@ -1,0 +1,192 @@
+//! Gates in this process over a store: tasks that ask one after the other, or one that asks alone.
+
+use super::cluster::Cluster;
+use super::{Sample, Subject};
+use crate::clock::process_cpu;
+use crate::pauses::least_above;
+use crate::redis_server::{Did, RedisServer};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate::{
+    AlgorithmKind, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
+
+/// How many decisions of a task lie between two of which the time is kept.
+const SAMPLED: usize = 16;
+/// After so many decisions a task lets the others run: one that is refused here never waits.
+const TURN: usize = 64;
+
+/// Who asks for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Gates, each with its own connection.
+    pub nodes: usize,
+    /// Requests on their way at once, of all gates.
+    pub tasks: usize,
+    pub keys: usize,
+    /// Whether all is refused: one unit a day, and that is used up. Else a million a second.
+    pub refused: bool,
+    pub denial_memory: bool,
+    /// Primaries of a cluster; 0 for a single server.
+    pub primaries: usize,
+}
+
+impl Ask {
+    /// One gate and one key.
+    pub const HOT: Self =
+        Self { nodes: 1, tasks: 64, keys: 1, refused: false, denial_memory: false, primaries: 0 };
+
+    fn rule(self) -> RuleSpec {
+        let (limit, window) = match self.refused {
+            true => (1, Duration::from_secs(86_400)),
+            false => (1_000_000, Duration::from_secs(1)),
+        };
+        RuleSpec::new("scale", Spec::new(AlgorithmKind::TokenBucket, limit, window)).key(["user"])
+    }
+}
+
+/// The servers of a store.
+enum Store {
+    Single(RedisServer),
+    Cluster(Cluster),
+}
+
+impl Store {
+    fn start(primaries: usize) -> Result<Self, String> {
+        match primaries {
+            0 => RedisServer::start().map(Self::Single),
+            count => Cluster::start(count).map(Self::Cluster),
+        }
+    }
+
+    fn servers(&self) -> &[RedisServer] {
+        match self {
+            Self::Single(server) => std::slice::from_ref(server),
+            Self::Cluster(cluster) => &cluster.primaries,
+        }
+    }
+
+    fn url(&self) -> String {
+        let scheme = if matches!(self, Self::Single(_)) { "redis" } else { "redis+cluster" };
+        let all: Vec<_> = self.servers().iter().map(|server| server.at().to_string()).collect();
+        format!("{scheme}://{}", all.join(","))
+    }
+
+    fn did(&self) -> Result<Did, String> {
+        self.servers().iter().try_fold(Did::default(), |all, server| Ok(all.and(server.did()?)))
+    }
+}
+
+/// Gates over a store of their own.
+pub struct Gates {
+    ask: Ask,
+    gates: Vec<Arc<SharedGate>>,
+    runtime: Runtime,
+    store: Store,
+}
+
+/// What one task saw.
+#[derive(Default)]
+struct Seen {
+    asked: u64,
+    otherwise: u64,
+    us: Vec<u32>,
+}
+
+impl Gates {
+    /// Starts a store, and gates over it.
+    ///
+    /// # Errors
+    /// When redis-server is missing, or a gate does not connect.
+    pub fn begin(ask: Ask) -> Result<Self, String> {
+        let store = Store::start(ask.primaries)?;
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+        let gate = |_| {
+            let _inside = runtime.enter();
+            let url = store.url().parse().map_err(|error| format!("{}: {error}", store.url()))?;
+            let mut settings = StoreSettings::new(url);
+            settings.timeout = Duration::from_secs(5);
+            settings.nodes = Some(ask.nodes as u64);
+            settings.denial_memory = ask.denial_memory;
+            let policy = Policy::new(vec![ask.rule()]).map_err(|errors| errors.to_string())?;
+            let gate =
+                SharedGate::new(policy, settings, |_| {}).map_err(|error| error.to_string())?;
+            runtime.block_on(gate.connected()).map_err(|error| error.to_string())?;
+            Ok::<_, String>(Arc::new(gate))
+        };
+        let gates: Vec<_> = (0..ask.nodes).map(gate).collect::<Result<_, _>>()?;
+        if let (true, Some(gate)) = (ask.refused, gates.first()) {
+            let used_up = (0..ask.keys).map(|key| runtime.block_on(admits(gate, key)));
+            used_up.for_each(drop);
+        }
+        Ok(Self { ask, gates, runtime, store })
+    }
+}
+
+async fn admits(gate: &SharedGate, key: usize) -> bool {
+    let user = format!("{key:06}");
+    let entries = [("user", user.as_str())];
+    gate.check(&Request::new(Request::DEFAULT_DOMAIN, &[Descriptor::new(&entries)]))
+        .await
+        .is_allowed()
+}
+
+/// Asks until it is time, for keys of its own order.
+async fn ask(gate: Arc<SharedGate>, ask: Ask, number: usize, ends: Instant) -> Seen {
+    let mut seen = Seen::default();
+    let mut key = number.wrapping_mul(7_919);
+    loop {
+        let begun = Instant::now();
+        if begun >= ends {
+            return seen;
+        }
+        for turn in 0..TURN {
+            key = key.wrapping_mul(1_103_515_245).wrapping_add(12_345) % (1 << 31);
+            let sampled = (turn % SAMPLED == 0).then(Instant::now);
+            let admitted = admits(&gate, key % ask.keys).await;
+            seen.asked += 1;
+            seen.otherwise += u64::from(admitted == ask.refused);
+            if let Some(sampled) = sampled {
+                let us = sampled.elapsed().as_micros();
+                seen.us.push(u32::try_from(us).unwrap_or(u32::MAX));
+            }
+        }
+        yield_now().await;
+    }
+}
+
+impl Subject for Gates {
+    fn sample(&mut self, length: Duration) -> Result<Sample, String> {
+        let (before, cpu_before, begun) = (self.store.did()?, process_cpu(), Instant::now());
+        let tasks = (0..self.ask.tasks).map(|number| {
+            let gate = Arc::clone(&self.gates[number % self.gates.len()]);
+            self.runtime.spawn(ask(gate, self.ask, number, begun + length))
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let mut all = Seen::default();
+        for task in tasks {
+            let seen = self.runtime.block_on(task).map_err(|error| format!("a task: {error}"))?;
+            all.asked += seen.asked;
+            all.otherwise += seen.otherwise;
+            all.us.extend(seen.us);
+        }
+        let (wall, cpu) = (begun.elapsed(), process_cpu().saturating_sub(cpu_before));
+        let did = self.store.did()?.since(before);
+        if all.otherwise > 0 {
+            return Err(format!("{} of {} were decided otherwise", all.otherwise, all.asked));
+        }
+        all.us.sort_unstable();
+        let asked = all.asked.max(1) as f64;
+        Ok(Sample {
+            per_s: asked / wall.as_secs_f64(),
+            round_trips: did.scripts as f64 / asked,
+            redis_cpu_us: did.cpu_us as f64 / asked,
+            network_bytes: did.network_bytes as f64 / asked,
+            client_cpu_us: cpu.as_secs_f64() * 1e6 / asked,
+            p99_us: f64::from(least_above(&all.us, 0.99)),
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! A server, asked at one of its listeners: its limiters in memory or over a store.
+
+use super::{Sample, Subject};
+use crate::overload::cases::{Case, Load, Scenario, Setting};
+use crate::overload::closed_loop;
+use crate::overload::servers::Servers;
+use crate::pauses::least_above;
+use crate::server::running;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Where the limiters are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    Memory,
+    Store,
+    /// In a store, one unit a day, and the server has a denial memory.
+    Refused,
+}
+
+impl Kept {
+    fn rules(self) -> String {
+        // The URL is replaced by that of the command line.
+        let store = "[store]\nurl = \"redis://127.0.0.1\"\ntimeout = \"1s\"\nnodes = 1\n";
+        let store = match self {
+            Self::Memory => String::new(),
+            Self::Store => store.to_owned(),
+            Self::Refused => format!("{store}denial_memory = true\n"),
+        };
+        let rate = if self == Self::Refused { "1/d" } else { "1000000/s" };
+        let rule = |name: &str, key: &str| {
+            let algorithm = "algorithm = \"token_bucket\"";
+            format!(
+                "[[rule]]\nname = \"{name}\"\ndomain = \"{name}\"\n{key}{algorithm}\nrate = \"{rate}\"\n"
+            )
+        };
+        store + &rule("one", "") + &rule("many", "key = [\"user\"]\n")
+    }
+}
+
+/// A server and the load on it.
+pub struct Server {
+    case: Case,
+    kept: Kept,
+    servers: Servers,
+}
+
+impl Server {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When a program is missing or does not start.
+    pub fn begin(
+        tidegate: Option<&Path>,
+        load: Load,
+        scenario: Scenario,
+        kept: Kept,
+    ) -> Result<Self, String> {
+        let tidegate = running::tidegate(tidegate)?;
+        let servers = Servers::under(&tidegate, 1, &kept.rules(), kept != Kept::Memory)?;
+        let case = Case { scenario, load, servers: 1, setting: Setting::Local };
+        Ok(Self { case, kept, servers })
+    }
+}
+
+impl Subject for Server {
+    fn sample(&mut self, length: Duration) -> Result<Sample, String> {
+        let at = self.servers.at(self.case.load.listener);
+        let (before, cpu_before) = (self.servers.store_did()?, self.servers.cpu()?);
+        let begun = Instant::now();
+        let mut told = closed_loop::run(&self.case, &at, length)?;
+        let wall = told.stopped.map_or(length, |stopped| stopped.duration_since(begun));
+        let did = self.servers.store_did()?.since(before);
+        let cpu = self.servers.cpu()?.saturating_sub(cpu_before);
+        let admitted: u64 = told.admitted.iter().map(|units| u64::from(*units)).sum();
+        let refused = self.kept == Kept::Refused;
+        // The first of all takes the one unit.
+        if !told.other_us.is_empty() || told.unanswered > 0 || refused && admitted > 1 {
+            let (without, unanswered) = (told.other_us.len(), told.unanswered);
+            return Err(format!(
+                "{without} without the store, {unanswered} not answered, {admitted} admitted"
+            ));
+        }
+        told.exact_us.sort_unstable();
+        let asked = told.exact_us.len().max(1) as f64;
+        Ok(Sample {
+            per_s: asked / wall.as_secs_f64(),
+            round_trips: did.scripts as f64 / asked,
+            redis_cpu_us: did.cpu_us as f64 / asked,
+            network_bytes: did.network_bytes as f64 / asked,
+            client_cpu_us: cpu.as_secs_f64() * 1e6 / asked,
+            p99_us: f64::from(least_above(&told.exact_us, 0.99)),
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! Requests of one limiter each in one call, each decided as though it had come alone.
+
+use std::sync::Arc;
+
+use super::batch::without_error;
+use super::call::{Call, decimal};
+use super::id::{Form, Id, Runner};
+use super::known::{Script, script};
+use super::reply::{NotAnAnswer, Reply};
+use super::step::Step;
+
+/// Calls of one limiter each in one call. It costs the server less than the single calls if they are a few or
+/// more; for calls that have a key in common a [`Batch`](super::Batch) costs less.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Each {
+    /// The script.
+    pub script: Arc<Script>,
+    /// Its `KEYS`, one for each request.
+    pub keys: Vec<Vec<u8>>,
+    /// Its `ARGV`.
+    pub args: Vec<Vec<u8>>,
+}
+
+impl Call {
+    /// Whether it may go in an [`Each`]: a [`Step::Ask`] of one limiter, without an id and a bound of keys.
+    #[must_use]
+    pub fn can_go_with_others(&self) -> bool {
+        self.form == Form::One
+            && self.step == Step::Ask
+            && self.counts.is_empty()
+            && !self.has_no_memory
+    }
+}
+
+impl Each {
+    /// The most requests of one call, so that no call occupies the store for long.
+    pub const MOST: usize = 32;
+
+    /// Up to [`Each::MOST`] calls, each of which [can go with others](Call::can_go_with_others). Either all have the
+    /// same time as an argument, or none has one.
+    #[must_use]
+    pub fn of(calls: &[&Call]) -> Self {
+        let (mut values, mut numbers) = (Vec::<&Vec<u8>>::new(), Vec::with_capacity(calls.len()));
+        for arg in calls.iter().flat_map(|call| &call.arguments) {
+            let known = values.iter().position(|known| *known == arg);
+            numbers.push(known.unwrap_or(values.len()) as u8 + 1);
+            if known.is_none() {
+                values.push(arg);
+            }
+        }
+        // A script with the files of all algorithms, or of one: few scripts, whatever is asked together.
+        let mut all = calls.iter().map(|call| call.kinds);
+        let first = all.next().unwrap_or(u32::MAX);
+        let kinds = if all.all(|kinds| kinds == first) { first } else { u32::MAX };
+        let mut args = vec![b"each".to_vec(), numbers];
+        args.extend(values.into_iter().cloned());
+        if let Some(at) = calls.first().and_then(|call| call.at) {
+            args.resize(2 + calls.len(), Vec::new());
+            args.push(decimal(at));
+        }
+        let id = Id { kinds, amends: false, has_bounds: false, runner: Runner::Each };
+        let keys = calls.iter().flat_map(|call| &call.keys).cloned().collect();
+        Self { script: script(id), keys, args }
+    }
+
+    /// The reply to each request, for [`Call::answer`], or the server's error for it; in the order of the requests.
+    ///
+    /// # Errors
+    /// The reply, when it is not that of such a call.
+    pub fn replies(&self, reply: Reply) -> Result<Vec<Result<Reply, String>>, NotAnAnswer> {
+        match reply {
+            Reply::Array(replies) if replies.len() == self.keys.len() => {
+                Ok(replies.into_iter().map(without_error).collect())
+            }
+            other => Err(NotAnAnswer::of(other)),
+        }
+    }
+}
