@@ -1,6 +1,6 @@
 //! A program in axum that says hello, behind a layer or bare, and wrk, which asks it.
 
-use super::services::{Service, governor, sound, tidegate, tidegate_per_ip};
+use super::services::{Service, TWO, governor, sound, tidegate, tidegate_per_ip};
 use crate::cases::Rule;
 use crate::host::Stolen;
 use crate::process;
@@ -54,6 +54,7 @@ fn router(service: Service) -> Router {
             bare.layer(GovernorLayer::new(sound(config)))
         }
         Service::TidegatePerIp => bare.layer(tidegate_per_ip(rule).headers(false)),
+        Service::TidegatePerIpTwoFields => bare.layer(tidegate_per_ip(rule).headers(TWO)),
         Service::TidegatePerIpFields => bare.layer(tidegate_per_ip(rule)),
         Service::Tidegate => bare.layer(tidegate(rule).headers(false)),
         Service::TidegateFields => bare.layer(tidegate(rule)),

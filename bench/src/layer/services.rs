@@ -14,6 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use tidegate::headers::Field;
 use tidegate::tower::RateLimitLayer;
 use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec};
 use tower::Layer;
@@ -36,9 +37,14 @@ pub enum Service {
     TidegateFields,
     /// A token bucket for each peer without rules, without header fields where it admits.
     TidegatePerIp,
+    /// [`Service::TidegatePerIp`] with the header fields of [`Service::GovernorFields`].
+    TidegatePerIpTwoFields,
     /// [`Service::TidegatePerIp`] with its default header fields.
     TidegatePerIpFields,
 }
+
+/// The header fields of tower_governor.
+pub const TWO: [Field; 2] = [Field::Limit, Field::Remaining];
 
 impl Service {
     /// All of them.
@@ -47,6 +53,7 @@ impl Service {
         Self::Governor,
         Self::GovernorFields,
         Self::TidegatePerIp,
+        Self::TidegatePerIpTwoFields,
         Self::TidegatePerIpFields,
         Self::Tidegate,
         Self::TidegateFields,
@@ -69,6 +76,7 @@ impl Service {
             Self::Tidegate => "tidegate/gate, no fields",
             Self::TidegateFields => "tidegate/gate, 5 fields",
             Self::TidegatePerIp => "tidegate/per_ip, no fields",
+            Self::TidegatePerIpTwoFields => "tidegate/per_ip, 2 fields",
             Self::TidegatePerIpFields => "tidegate/per_ip, 5 fields",
         }
     }
@@ -92,6 +100,9 @@ impl Service {
             }),
             Self::TidegatePerIp => Candidate::new(self.name(), rule, |rule| {
                 Called(tidegate_per_ip(rule).headers(false).layer(tower::service_fn(nothing)))
+            }),
+            Self::TidegatePerIpTwoFields => Candidate::new(self.name(), rule, |rule| {
+                Called(tidegate_per_ip(rule).headers(TWO).layer(tower::service_fn(nothing)))
             }),
             Self::TidegatePerIpFields => Candidate::new(self.name(), rule, |rule| {
                 Called(tidegate_per_ip(rule).layer(tower::service_fn(nothing)))

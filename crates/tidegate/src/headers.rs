@@ -12,6 +12,8 @@
 //! `:Mg==:` is `2`, the second. The number reveals nothing about the key itself, and is valid for
 //! one answer only. A name that occurs once has no `pk`.
 
+mod field;
+
 use std::cmp::Reverse;
 
 use base64::Engine as _;
@@ -21,6 +23,7 @@ use tidegate_core::{Limit, Micros};
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
 use crate::rules::ResetField;
+pub use field::{Field, FieldSet};
 
 /// The header fields of an answer, names in their usual spelling.
 ///
@@ -49,7 +52,7 @@ use crate::rules::ResetField;
 /// ```
 #[must_use]
 pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
-    let mut fields = Vec::with_capacity(MOST_FIELDS);
+    let mut fields = Vec::with_capacity(Field::COUNT);
     each(answer, |name, value| fields.push((name, value.to_owned())));
     fields
 }
@@ -71,61 +74,49 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
 pub fn each(answer: &Answer<'_>, mut emit: impl FnMut(&'static str, &str)) {
     let mut text = String::with_capacity(USUAL_BYTES);
     let mut begins = 0;
-    write(answer, &mut text, |field, text| {
+    write(answer, true.into(), &mut text, |field, text| {
         emit(field.name(), text.get(begins..).unwrap_or_default());
         begins = text.len();
     });
 }
 
-/// Adds the values of the fields of an answer to `text`, one behind the other; calls `ended` with each field and the
-/// text up to the end of its value.
-pub(crate) fn write(answer: &Answer<'_>, text: &mut String, mut ended: impl FnMut(Field, &str)) {
+/// Adds the values of the `wanted` fields of an answer to `text`, one behind the other; calls `ended` with each field
+/// and the text up to the end of its value.
+pub(crate) fn write(
+    answer: &Answer<'_>,
+    wanted: FieldSet,
+    text: &mut String,
+    mut ended: impl FnMut(Field, &str),
+) {
     let Some(reported) = answer.reported() else { return };
     let decision = reported.decision();
-    let mut number = |field, value| {
-        text.push_str(itoa::Buffer::new().format(value));
-        ended(field, text);
+    let mut number = |field, value: u64| {
+        if wanted.has(field) {
+            text.push_str(itoa::Buffer::new().format(value));
+            ended(field, text);
+        }
     };
     number(Field::Limit, decision.limit);
     number(Field::Remaining, decision.remaining);
     number(Field::Reset, reset(answer, &reported));
-    let by_rule: InlineList<_> = answer.enforced().collect();
-    policies(&by_rule, text);
-    ended(Field::Policies, text);
-    limits(answer, &by_rule, text);
-    ended(Field::Limits, text);
-    if let Some(wait) = answer.retry_after_micros().filter(|_| !answer.is_allowed()) {
+    if wanted.has(Field::Policies) || wanted.has(Field::Limits) {
+        let by_rule: InlineList<_> = answer.enforced().collect();
+        if wanted.has(Field::Policies) {
+            policies(&by_rule, text);
+            ended(Field::Policies, text);
+        }
+        if wanted.has(Field::Limits) {
+            limits(answer, &by_rule, text);
+            ended(Field::Limits, text);
+        }
+    }
+    let wait = answer.retry_after_micros().filter(|_| !answer.is_allowed());
+    if let Some(wait) = wait.filter(|_| wanted.has(Field::RetryAfter)) {
         text.push_str(itoa::Buffer::new().format(wait.as_secs_ceil()));
         ended(Field::RetryAfter, text);
     }
 }
 
-/// A header field of an answer, in the order in which they are written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Field {
-    Limit,
-    Remaining,
-    Reset,
-    Policies,
-    Limits,
-    RetryAfter,
-}
-
-impl Field {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Limit => "X-RateLimit-Limit",
-            Self::Remaining => "X-RateLimit-Remaining",
-            Self::Reset => "X-RateLimit-Reset",
-            Self::Policies => "RateLimit-Policy",
-            Self::Limits => "RateLimit",
-            Self::RetryAfter => "Retry-After",
-        }
-    }
-}
-
-/// Most fields of one answer.
-pub(crate) const MOST_FIELDS: usize = 6;
 /// Typical bytes of all values of an answer of one or two rules.
 pub(crate) const USUAL_BYTES: usize = 128;
 

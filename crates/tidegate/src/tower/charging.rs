@@ -10,6 +10,7 @@ use super::fields::Fields;
 use crate::clock::Clock;
 use crate::frontend::Taken;
 use crate::gate::Gate;
+use crate::headers::FieldSet;
 use crate::request::{Descriptor, Request};
 
 /// Whether a request counts, by its response.
@@ -17,9 +18,15 @@ pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 
 /// Gives back the units of a request in one atomic step; returns the state of its limits
 /// afterwards.
-pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, taken: &Taken) -> Fields {
+pub(super) fn release<C: Clock>(
+    gate: &Gate<C>,
+    request: &Request<'_>,
+    taken: &Taken,
+    shown: FieldSet,
+) -> Fields {
     gate.settle_those(request, &[0], |all| taken.of(all));
-    Fields::from(&gate.peek(Request::new(request.domain(), &at_no_cost(request))))
+    let free = at_no_cost(request);
+    Fields::of(&gate.peek(Request::new(request.domain(), &free)), shown, None)
 }
 
 /// The descriptors of a finished request, with no cost, so that the answer has no `retry_after`.

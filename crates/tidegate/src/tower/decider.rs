@@ -9,7 +9,7 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::charging;
 use super::entries::Question;
-use super::fields::Fields;
+use super::fields::{Constant, Fields};
 use super::peer;
 use super::refusal::Refusal;
 use crate::answer::Answer;
@@ -60,12 +60,16 @@ impl Ruling {
 }
 
 impl Ruling {
-    /// The ruling that follows from an answer to `question`.
-    pub(super) fn of(answer: &Answer<'_>, question: &Question<'_>) -> Self {
+    /// The ruling that follows from an answer to `question`; `constant` as in [`Fields::of`].
+    pub(super) fn of(
+        answer: &Answer<'_>,
+        question: &Question<'_>,
+        constant: Option<&Arc<Constant>>,
+    ) -> Self {
         if !answer.is_allowed() {
-            return Self::refused(Refusal::of(answer));
+            return Self::refused(Refusal::of(answer, question.shown));
         }
-        let fields = if question.shows_limits { Fields::from(answer) } else { Fields::default() };
+        let fields = Fields::of(answer, question.shown, constant);
         let took = if question.may_settle { Taken::from(answer) } else { Taken::default() };
         Self::Admitted(Admission { fields, permit: None, took })
     }
@@ -149,7 +153,7 @@ impl<C: Timer + 'static> GateDecider<C> {
     fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
         let (ruling, runs_at) = question.ask(|request| {
             let answer = self.gate.check(request);
-            (Ruling::of(&answer, question), runs_at(&answer))
+            (Ruling::of(&answer, question, None), runs_at(&answer))
         });
         let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
         let gate = Arc::clone(&self.gate);
@@ -166,7 +170,7 @@ impl<C: Timer + 'static> GateDecider<C> {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
-            Ruling::of(&gate.acquire(&request).await, &question)
+            Ruling::of(&gate.acquire(&request).await, &question, None)
         })
     }
 }
@@ -189,7 +193,9 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
     }
 
     fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
-        Soon::Now(question.ask(|request| charging::release(&self.gate, request, took)))
+        Soon::Now(
+            question.ask(|request| charging::release(&self.gate, request, took, question.shown)),
+        )
     }
 
     fn now(&self) -> Timestamp {

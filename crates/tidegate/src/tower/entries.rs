@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::client_ip::ClientIp;
 use super::extract::{self, Extract, Lent};
+use crate::headers::FieldSet;
 use crate::inline_list::InlineList;
 use crate::key::{Encoding, Key};
 use crate::request::{Descriptor, Request};
@@ -105,8 +106,8 @@ pub(super) struct Question<'a> {
     caller: Caller,
     /// The names of entries that are left out because the caller's address is not known.
     without_address: Vec<Cow<'a, str>>,
-    /// Whether header fields about the limits are wanted where the request is admitted.
-    pub(super) shows_limits: bool,
+    /// The header fields about the limits that the response gets.
+    pub(super) shown: FieldSet,
     /// Whether units that it took may be given back.
     pub(super) may_settle: bool,
 }
@@ -150,27 +151,26 @@ struct Asked {
 }
 
 impl<'a> Question<'a> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(
         domain: &'a str,
         from: &'a [Entries],
         parts: &'a Parts,
-        (shows_limits, may_settle): (bool, bool),
+        (shown, may_settle): (FieldSet, bool),
     ) -> Self {
-        let (domain, entries, descriptors) = (domain.into(), Few::new(), InlineList::new());
         let caller = match from.first().and_then(|first| first.caller.as_ref()) {
             None if from.first().is_some_and(|first| first.shares) => Caller::EntryOrEmpty,
             None => Caller::Entry,
             Some(caller) => caller.caller(parts).map_or(Caller::Unknown, Caller::Address),
         };
-        let without_address = Vec::new();
+        // Made in its place: lists that are moved are copied with all their room.
         let mut question = Self {
-            domain,
-            entries,
-            descriptors,
+            domain: Cow::Borrowed(domain),
+            entries: Few::new(),
+            descriptors: InlineList::new(),
             caller,
-            without_address,
-            shows_limits,
+            without_address: Vec::new(),
+            shown,
             may_settle,
         };
         for one in from {
@@ -199,7 +199,7 @@ impl<'a> Question<'a> {
             descriptors: self.descriptors.clone(),
             caller: self.caller,
             without_address: self.without_address.iter().map(|name| owned(name)).collect(),
-            shows_limits: self.shows_limits,
+            shown: self.shown,
             may_settle: self.may_settle,
         }
     }

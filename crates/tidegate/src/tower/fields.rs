@@ -1,17 +1,16 @@
 //! Header fields of an answer, ready for responses.
 
 use std::mem;
-use std::sync::LazyLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{Entry, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate_core::Micros;
 
 use crate::answer::Answer;
-use crate::headers::{self, Field, MOST_FIELDS};
+use crate::headers::{self, Field, FieldSet};
 
-/// The names of the fields of an answer, in the order in which they are written; the last is only in a refusal.
-static NAMES: [HeaderName; MOST_FIELDS] = [
+/// The names of the fields of an answer, in the order in which they are written.
+static NAMES: [HeaderName; Field::COUNT] = [
     LIMIT,
     HeaderName::from_static("x-ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-reset"),
@@ -22,9 +21,8 @@ static NAMES: [HeaderName; MOST_FIELDS] = [
 /// The field whose presence shows that another layer has already described limits.
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
-/// The fields of an admission and of a refusal, still empty: a copy costs less than to insert one after the other.
-static EMPTY: LazyLock<[Empty; 2]> =
-    LazyLock::new(|| [MOST_FIELDS - 1, MOST_FIELDS].map(Empty::with));
+/// The fields of each set, still empty: a copy costs less than to insert one after the other.
+static EMPTY: [OnceLock<Empty>; 1 << Field::COUNT] = [const { OnceLock::new() }; 1 << Field::COUNT];
 
 /// Fields that are still empty.
 struct Empty {
@@ -34,96 +32,134 @@ struct Empty {
 }
 
 impl Empty {
-    fn with(count: usize) -> Self {
-        let empty = |name: &HeaderName| (name.clone(), HeaderValue::from_static(""));
-        // With room for those that a response usually has besides.
-        let mut fields = HeaderMap::with_capacity(MOST_FIELDS + 2);
-        fields.extend(NAMES.iter().take(count).map(empty));
-        let number = |name| NAMES.iter().position(|other| other == name);
+    fn of(set: FieldSet) -> Self {
+        let names = || NAMES.iter().enumerate();
+        let mut fields = HeaderMap::with_capacity(Field::COUNT);
+        for (_, name) in names().filter(|(number, _)| set.bits() >> number & 1 == 1) {
+            fields.insert(name, HeaderValue::from_static(""));
+        }
+        let number = |name| Some(names().find(|(_, other)| *other == name)?.0);
         let order = fields.keys().filter_map(number).collect();
         Self { fields, order }
     }
 
     /// A copy with these values.
-    fn filled(&self, mut value: impl FnMut(usize) -> HeaderValue) -> HeaderMap {
+    fn filled(&self, mut values: Values) -> HeaderMap {
         let mut fields = self.fields.clone();
         for (slot, number) in fields.values_mut().zip(&self.order) {
-            *slot = value(*number);
+            *slot = values[*number].take().unwrap_or(HeaderValue::from_static(""));
         }
         fields
     }
 }
 
-/// Header fields.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Fields(HeaderMap);
+/// The value of each field that there is.
+type Values = [Option<HeaderValue>; Field::COUNT];
 
-impl Fields {
-    /// Only `Retry-After`.
-    pub(super) fn retry_after(wait: Micros) -> Self {
-        Self([(RETRY_AFTER, wait.as_secs_ceil().into())].into_iter().collect())
-    }
+/// The values of fields that are the same in all answers under one rule, once there was an answer.
+#[derive(Debug, Default)]
+pub(super) struct Constant(OnceLock<Values>);
 
-    /// Sets `Retry-After`.
-    pub(super) fn set_retry_after(&mut self, wait: Micros) {
-        self.0.insert(RETRY_AFTER, wait.as_secs_ceil().into());
-    }
+impl Constant {
+    const FIELDS: [Field; 2] = [Field::Limit, Field::Policies];
 
-    /// Adds the fields to a response, none of them twice. If the response already describes limits,
-    /// as from an inner layer, those fields stay: a mixture of two rules would describe neither.
-    pub(super) fn put(mut self, headers: &mut HeaderMap) {
-        if headers.contains_key(LIMIT) {
-            self = self.only_retry_after();
-        }
-        if headers.is_empty() {
-            *headers = self.0;
-        } else if headers.len() < self.0.len() {
-            // What the response has replaces what is added.
-            self.0.extend(mem::replace(headers, HeaderMap::new()));
-            *headers = self.0;
-        } else {
-            for (name, value) in &self.0 {
-                if let Entry::Vacant(vacant) = headers.entry(name) {
-                    vacant.insert(value.clone());
-                }
-            }
-        }
-    }
-
-    /// Keeps only `Retry-After`, if it is there.
-    pub(super) fn only_retry_after(mut self) -> Self {
-        let kept = self.0.remove(RETRY_AFTER).map(|wait| (RETRY_AFTER, wait));
-        Self(kept.into_iter().collect())
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-        self.0.iter()
+    fn values(&self, answer: &Answer<'_>) -> &Values {
+        self.0.get_or_init(|| Fields::of(answer, Self::FIELDS.into(), None).into_values())
     }
 }
 
-/// All values are parts of one text, so that few blocks of memory are asked for.
-impl From<&Answer<'_>> for Fields {
-    fn from(answer: &Answer<'_>) -> Self {
-        let mut text = String::with_capacity(headers::USUAL_BYTES);
-        // Where each value begins, and behind the last one the end.
-        let (mut begins, mut count) = ([0; MOST_FIELDS + 1], 0);
-        headers::write(answer, &mut text, |field: Field, text| {
-            count = field as usize + 1;
-            begins.get_mut(count).into_iter().for_each(|end| *end = text.len());
+/// Header fields that describe limits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields {
+    set: FieldSet,
+    /// The values of those that are not constant, one behind the other, so that few blocks of memory are asked for.
+    text: String,
+    /// Where the value of each field ends.
+    ends: [u32; Field::COUNT],
+    constant: Option<Arc<Constant>>,
+}
+
+impl Fields {
+    /// Those of the `wanted` fields that the answer has; `constant` belongs to the rule of an answer of one rule.
+    pub(super) fn of(
+        answer: &Answer<'_>,
+        wanted: FieldSet,
+        constant: Option<&Arc<Constant>>,
+    ) -> Self {
+        if wanted == FieldSet::default() || answer.is_unlimited() {
+            return Self::default();
+        }
+        let mut fields = Self { set: wanted, constant: constant.cloned(), ..Self::default() };
+        let mut written = wanted;
+        if let Some(constant) = constant {
+            constant.values(answer);
+            written = wanted.without(Constant::FIELDS.into());
+        }
+        let Self { set, text, ends, .. } = &mut fields;
+        text.reserve(headers::USUAL_BYTES);
+        *set = wanted.without(written);
+        headers::write(answer, written, text, |field, text| {
+            *set = set.with(field);
+            ends[field as usize] = u32::try_from(text.len()).unwrap_or(u32::MAX);
         });
-        let empty = match (count, &*EMPTY) {
-            (0, _) => return Self::default(),
-            (MOST_FIELDS, [_, refused]) => refused,
-            (_, [admitted, _]) => admitted,
-        };
-        let text = Bytes::from(text);
-        // A value is digits, names of rules and punctuation.
-        let value = |number: usize| {
-            let (begins, end) = (begins[number], begins[number + 1]);
-            HeaderValue::from_maybe_shared(text.slice(begins..end))
-                .unwrap_or(HeaderValue::from_static(""))
-        };
-        Self(empty.filled(value))
+        fields
+    }
+
+    fn into_values(self) -> Values {
+        let Self { set, text, ends, constant } = self;
+        let (mut text, mut begin) = (Bytes::from(text), 0);
+        let constant = constant.as_ref().and_then(|constant| constant.0.get());
+        std::array::from_fn(|number| {
+            if set.bits() >> number & 1 == 0 {
+                return None;
+            }
+            if let Some(value) = constant.and_then(|constant| constant[number].as_ref()) {
+                return Some(value.clone());
+            }
+            let end = ends[number];
+            let length = end.saturating_sub(mem::replace(&mut begin, end)) as usize;
+            // A value is digits, names of rules and punctuation.
+            HeaderValue::from_maybe_shared(text.split_to(length.min(text.len()))).ok()
+        })
+    }
+
+    /// The fields by themselves.
+    pub(super) fn into_map(self) -> HeaderMap {
+        if self.set == FieldSet::default() {
+            return HeaderMap::new();
+        }
+        EMPTY[self.set.bits()].get_or_init(|| Empty::of(self.set)).filled(self.into_values())
+    }
+
+    /// Adds the fields to a response.
+    pub(super) fn put(self, headers: &mut HeaderMap) {
+        if self.set != FieldSet::default() {
+            put(self.into_map(), headers);
+        }
+    }
+}
+
+/// Adds fields to a response, none of them twice. If the response already describes limits, as from an inner layer,
+/// those fields stay: a mixture of two rules would describe neither.
+pub(super) fn put(mut fields: HeaderMap, headers: &mut HeaderMap) {
+    if headers.is_empty() {
+        *headers = fields;
+        return;
+    }
+    if headers.contains_key(LIMIT) {
+        let wait = fields.remove(RETRY_AFTER);
+        fields = wait.map(|wait| (RETRY_AFTER, wait)).into_iter().collect();
+    }
+    if headers.len() < fields.len() {
+        // What the response has replaces what is added.
+        fields.extend(mem::replace(headers, HeaderMap::new()));
+        *headers = fields;
+    } else {
+        for (name, value) in &fields {
+            if let Entry::Vacant(vacant) = headers.entry(name) {
+                vacant.insert(value.clone());
+            }
+        }
     }
 }
 
@@ -138,7 +174,8 @@ mod tests {
         let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(3_600));
         let gate = Gate::new(Policy::new(vec![RuleSpec::new("one", spec)]).unwrap());
         let descriptors = [Descriptor::new(&[])];
-        [(); 2].map(|()| Fields::from(&gate.check(&Request::new("default", &descriptors))))
+        let check = || gate.check(&Request::new("default", &descriptors));
+        [(); 2].map(|()| Fields::of(&check(), true.into(), None))
     }
 
     fn sorted(headers: &HeaderMap) -> Vec<(&str, &str)> {
@@ -161,8 +198,8 @@ mod tests {
                 headers.insert("ratelimit", HeaderValue::from_static("mine"));
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("7"));
                 let mut expected = headers.clone();
-                for (name, value) in fields.iter().filter(|(name, _)| !headers.contains_key(*name))
-                {
+                let added = fields.clone().into_map();
+                for (name, value) in added.iter().filter(|(name, _)| !headers.contains_key(*name)) {
                     expected.insert(name, value.clone());
                 }
                 fields.put(&mut headers);

@@ -6,10 +6,11 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::decider::{Decider, Later, Ruling, Soon, runs_at};
 use super::entries::Question;
-use super::fields::Fields;
+use super::fields::{Constant, Fields};
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
+use crate::inline_list::InlineList;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
 use crate::step::{Descriptors, Lineage, One, Step};
@@ -20,6 +21,8 @@ pub(super) struct Keyed<C> {
     limiter: Arc<KeyedLimiter<C>>,
     /// The rule of callers without a plan, as long as it is unchanged, as answers show it.
     usual: PolicyRule,
+    /// The values that all answers under that rule have in their header fields.
+    constant: Arc<Constant>,
     /// How long a request may wait; `None` for an immediate decision.
     most_wait: Option<Micros>,
 }
@@ -31,7 +34,7 @@ impl<C: Clock> Keyed<C> {
         most_wait: Option<Micros>,
     ) -> Arc<Self> {
         let usual = PolicyRule::of_values(name, limiter.usual_rule());
-        Arc::new(Self { limiter, usual, most_wait })
+        Arc::new(Self { limiter, usual, constant: Arc::default(), most_wait })
     }
 
     /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
@@ -40,17 +43,22 @@ impl<C: Clock> Keyed<C> {
         &self,
         question: &Question<'_>,
         step: Step,
-        read: impl FnOnce(&Answer<'_>) -> T,
+        read: impl FnOnce(&Answer<'_>, Option<&Arc<Constant>>) -> T,
     ) -> T {
-        let Some((key, cost)) = question.caller() else { return read(&nothing(self.now())) };
+        let Some((key, cost)) = question.caller() else { return read(&nothing(self.now()), None) };
         // A look has no cost, because its `retry_after` is not used.
         let cost = if step == Step::Peek { 0 } else { cost };
         let one = self.limiter.call_of(&key, cost).step(step);
         self.with_answer(cost, one, read)
     }
 
-    /// Passes an answer to `read` under a rule with the values of the limiter.
-    fn with_answer<T>(&self, cost: u64, one: One, read: impl FnOnce(&Answer<'_>) -> T) -> T {
+    /// Passes an answer to `read` under a rule with the values of the limiter, and those that are constant under it.
+    fn with_answer<T>(
+        &self,
+        cost: u64,
+        one: One,
+        read: impl FnOnce(&Answer<'_>, Option<&Arc<Constant>>) -> T,
+    ) -> T {
         let own = self.limiter.other_rule_of(&one);
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
@@ -69,10 +77,15 @@ impl<C: Clock> Keyed<C> {
             overflow,
             elsewhere,
         });
-        let (standing, replies) = (Standing::Exact, reply.into_iter().collect());
-        let rules = Rules::Borrowed(std::slice::from_ref(rule));
-        let allowed = verdict.is_allowed();
-        read(&Answer { rules, allowed, at, standing, repeated: false, replies })
+        let answer = Answer {
+            rules: Rules::Borrowed(std::slice::from_ref(rule)),
+            allowed: verdict.is_allowed(),
+            at,
+            standing: Standing::Exact,
+            repeated: false,
+            replies: reply.map_or_else(InlineList::new, |reply| InlineList::from_buf([reply])),
+        };
+        read(&answer, own.is_none().then_some(&self.constant))
     }
 
     fn now(&self) -> Timestamp {
@@ -82,8 +95,9 @@ impl<C: Clock> Keyed<C> {
 
 impl<C: Timer + 'static> Keyed<C> {
     fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
-        let read = |answer: &Answer<'_>| (Ruling::of(answer, question), runs_at(answer));
-        let (ruling, runs_at) = self.step(question, Step::Ask, read);
+        let (ruling, runs_at) = self.step(question, Step::Ask, |answer, constant| {
+            (Ruling::of(answer, question, constant), runs_at(answer))
+        });
         let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
         let limiter = Arc::clone(&self.limiter);
         Soon::Later(Box::pin(async move {
@@ -94,15 +108,19 @@ impl<C: Timer + 'static> Keyed<C> {
 
     /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
     fn acquire(&self, question: Question<'static>, most_wait: Micros) -> Later<Ruling> {
-        let this =
-            Self { limiter: Arc::clone(&self.limiter), usual: self.usual.clone(), most_wait: None };
+        let this = Self {
+            limiter: Arc::clone(&self.limiter),
+            usual: self.usual.clone(),
+            constant: Arc::clone(&self.constant),
+            most_wait: None,
+        };
         Box::pin(async move {
             let Some((key, cost)) = question.caller() else {
-                return Ruling::of(&nothing(this.now()), &question);
+                return Ruling::of(&nothing(this.now()), &question, None);
             };
             let call = this.limiter.call_of(&key, cost);
             let one = call.wait(most_wait, &this.limiter.clock).await;
-            this.with_answer(cost, one, |answer| Ruling::of(answer, &question))
+            this.with_answer(cost, one, |answer, constant| Ruling::of(answer, &question, constant))
         })
     }
 }
@@ -125,15 +143,17 @@ impl<C: Timer + 'static> Decider for Keyed<C> {
     }
 
     fn refund(&self, question: &Question<'_>, _: &Taken) -> Soon<()> {
-        self.step(question, Step::Refund, |_| ());
+        self.step(question, Step::Refund, |_, _| ());
         Soon::Now(())
     }
 
     fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
         if took.gives_back() {
-            self.step(question, Step::Settle { actual: 0 }, |_| ());
+            self.step(question, Step::Settle { actual: 0 }, |_, _| ());
         }
-        Soon::Now(self.step(question, Step::Peek, |answer| Fields::from(answer)))
+        Soon::Now(self.step(question, Step::Peek, |answer, constant| {
+            Fields::of(answer, question.shown, constant)
+        }))
     }
 
     fn now(&self) -> Timestamp {

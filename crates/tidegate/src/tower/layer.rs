@@ -17,6 +17,7 @@ use super::plan::Plan;
 use super::refusal::Refusal;
 use super::service::RateLimit;
 use crate::clock::Clock;
+use crate::headers::FieldSet;
 use crate::jitter::Jitter;
 use crate::stats::Statistics;
 
@@ -106,7 +107,7 @@ impl RateLimitLayer {
         let mut layer = Self::with(gate.decider(true).0, Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
-        plan.shows_limits = false;
+        plan.shown = false.into();
         layer
     }
 
@@ -143,11 +144,22 @@ impl RateLimitLayer {
         self
     }
 
-    /// Sets whether responses have header fields about the limits: `X-RateLimit-*`, `RateLimit` and
-    /// `RateLimit-Policy`. A refusal has `Retry-After` in any case.
+    /// Sets which header fields about the limits responses have: all (`true`, the default), none (`false`), or some.
+    /// A refusal has `Retry-After` in any case.
+    ///
+    /// Fewer fields take less time. A layer leaves all limits of a response as they are that has `X-RateLimit-Limit`
+    /// already, as from a layer inside of it.
+    ///
+    /// ```
+    /// use tidegate::headers::Field;
+    /// use tidegate::tower::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_ip("60/m")?.headers([Field::Limit, Field::Remaining]);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
-    pub fn headers(mut self, shows_limits: bool) -> Self {
-        self.plan_mut().shows_limits = shows_limits;
+    pub fn headers(mut self, shown: impl Into<FieldSet>) -> Self {
+        self.plan_mut().shown = shown.into();
         self
     }
 

@@ -17,6 +17,7 @@ use super::held::{Held, Recorder};
 use super::in_flight::{InFlight, PermitFuture};
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
+use crate::headers::FieldSet;
 use crate::jitter::Jitter;
 use crate::request::Request;
 
@@ -30,7 +31,7 @@ pub(super) struct Plan {
     /// The descriptor that is used if `descriptors` is empty.
     usual: [Entries; 1],
     descriptors: Vec<Entries>,
-    pub(super) shows_limits: bool,
+    pub(super) shown: FieldSet,
     pub(super) on_refused: Option<Arc<Respond>>,
     pub(super) recorder: Option<Arc<dyn Recorder>>,
     pub(super) pacing: Option<Pacing>,
@@ -47,7 +48,7 @@ impl Plan {
             domain: Request::DEFAULT_DOMAIN.into(),
             usual: [usual],
             descriptors: Vec::new(),
-            shows_limits: true,
+            shown: true.into(),
             on_refused: None,
             recorder: None,
             pacing: None,
@@ -69,7 +70,7 @@ impl Plan {
     ///
     /// The permit comes first, because it can be given back without a trace.
     pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Soon<Ruling>, Option<Box<After>>) {
-        let wanted = (self.shows_limits, self.counts.is_some() || self.pacing.is_some());
+        let wanted = (self.shown, self.counts.is_some() || self.pacing.is_some());
         let question = Question::read(&self.domain, self.asked_about(), parts, wanted);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
         let charge =
@@ -93,7 +94,6 @@ impl Plan {
         if let Some(recorder) = &self.recorder {
             recorder.block();
         }
-        let refusal = if self.shows_limits { refusal } else { refusal.without_limits() };
         let refusal = match self.jitter {
             Some(jitter) => refusal.later_by(jitter),
             None => refusal,
@@ -147,7 +147,7 @@ impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Plan");
         debug.field("domain", &self.domain).field("descriptors", &self.asked_about());
-        debug.field("tells", &self.shows_limits).finish_non_exhaustive()
+        debug.field("shown", &self.shown).finish_non_exhaustive()
     }
 }
 
@@ -206,8 +206,7 @@ impl Passage {
 
     /// Notes that the cost was given back, and the state of the limits afterwards.
     pub(super) fn released(&mut self, fields: Fields) {
-        let shows_limits = self.after.as_ref().is_none_or(|after| after.plan.shows_limits);
-        self.fields = if shows_limits { fields } else { Fields::default() };
+        self.fields = fields;
     }
 
     /// The response as the caller gets it.

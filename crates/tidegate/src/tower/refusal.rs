@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate_core::Micros;
 
-use super::fields::Fields;
+use super::fields::{self, Fields};
 use crate::answer::Answer;
-use crate::headers;
+use crate::headers::{self, Field, FieldSet};
 use crate::jitter::Jitter;
 
 /// Why a request was refused.
@@ -81,11 +81,12 @@ pub struct Refusal {
     status: StatusCode,
     retry_after: Option<Micros>,
     rules: Vec<String>,
-    fields: Fields,
+    fields: HeaderMap,
 }
 
 impl Refusal {
-    pub(super) fn of(answer: &Answer<'_>) -> Self {
+    /// The refusal by an answer, with those of its header fields that are `wanted` and `Retry-After`.
+    pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet) -> Self {
         let denying = answer.enforced().filter(|matched| !matched.decision().is_allowed());
         let mut rules: Vec<String> =
             denying.map(|matched| matched.rule().name().to_owned()).collect();
@@ -100,7 +101,7 @@ impl Refusal {
                 .unwrap_or(StatusCode::TOO_MANY_REQUESTS),
             retry_after: answer.retry_after_micros(),
             rules,
-            fields: Fields::from(answer),
+            fields: Fields::of(answer, wanted.with(Field::RetryAfter), None).into_map(),
         }
     }
 
@@ -111,7 +112,7 @@ impl Refusal {
             status: StatusCode::TOO_MANY_REQUESTS,
             retry_after: Some(wait),
             rules: Vec::new(),
-            fields: Fields::retry_after(wait),
+            fields: HeaderMap::from_iter([(RETRY_AFTER, wait.as_secs_ceil().into())]),
         }
     }
 
@@ -122,7 +123,7 @@ impl Refusal {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             retry_after: None,
             rules: Vec::new(),
-            fields: Fields::default(),
+            fields: HeaderMap::new(),
         }
     }
 
@@ -208,21 +209,15 @@ impl Refusal {
 
     /// Adds the header fields to a response.
     pub(super) fn put_fields(&self, headers: &mut HeaderMap) {
-        self.fields.clone().put(headers);
+        fields::put(self.fields.clone(), headers);
     }
 
     /// The refusal with a longer wait in all forms of it, if it has one.
     pub(super) fn later_by(mut self, jitter: Jitter) -> Self {
         if let Some(wait) = &mut self.retry_after {
             *wait = jitter.after((*wait).into()).into();
-            self.fields.set_retry_after(*wait);
+            self.fields.insert(RETRY_AFTER, wait.as_secs_ceil().into());
         }
-        self
-    }
-
-    /// The refusal without values of limits in its header fields.
-    pub(super) fn without_limits(mut self) -> Self {
-        self.fields = self.fields.only_retry_after();
         self
     }
 }

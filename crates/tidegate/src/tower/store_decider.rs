@@ -31,7 +31,7 @@ impl StoreDecider {
 async fn check(gate: &SharedGate, request: &Request<'_>, question: &Question<'_>) -> Ruling {
     let (ruling, delay) = {
         let answer = gate.check(request).await;
-        (Ruling::of(&answer, question), answer.delay_micros())
+        (Ruling::of(&answer, question, None), answer.delay_micros())
     };
     pause(delay).await;
     ruling
@@ -49,7 +49,7 @@ impl Decider for StoreDecider {
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
             match waits {
-                true => Ruling::of(&gate.acquire(&request).await, &question),
+                true => Ruling::of(&gate.acquire(&request).await, &question, None),
                 false => check(&gate, &request, &question).await,
             }
         }))
@@ -71,7 +71,9 @@ impl Decider for StoreDecider {
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
             give_back(&gate, &request, &took).await;
-            Fields::from(&gate.peek(&Request::new(request.domain(), &at_no_cost(&request))).await)
+            let free = at_no_cost(&request);
+            let request = Request::new(request.domain(), &free);
+            Fields::of(&gate.peek(&request).await, question.shown, None)
         }))
     }
 

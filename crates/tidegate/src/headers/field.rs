@@ -1,0 +1,86 @@
+//! The header fields of an answer, and the choice of some of them.
+
+/// A header field of an answer, in the order in which they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `X-RateLimit-Limit`: the limit of the reported rule.
+    Limit,
+    /// `X-RateLimit-Remaining`: what is left of it.
+    Remaining,
+    /// `X-RateLimit-Reset`: when its limiter is idle.
+    Reset,
+    /// `RateLimit-Policy`: the values of all rules that matched.
+    Policies,
+    /// `RateLimit`: what is left of each of them.
+    Limits,
+    /// `Retry-After`: the wait after a refusal that will pass.
+    RetryAfter,
+}
+
+impl Field {
+    /// The number of fields.
+    pub(crate) const COUNT: usize = 6;
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "X-RateLimit-Limit",
+            Self::Remaining => "X-RateLimit-Remaining",
+            Self::Reset => "X-RateLimit-Reset",
+            Self::Policies => "RateLimit-Policy",
+            Self::Limits => "RateLimit",
+            Self::RetryAfter => "Retry-After",
+        }
+    }
+}
+
+/// A set of fields: all (`true`), none (`false`), or some (`[Field::Limit, Field::Remaining]`).
+///
+/// ```
+/// use tidegate::headers::{Field, FieldSet};
+///
+/// let two = FieldSet::from([Field::Limit, Field::Remaining]);
+/// assert!(two.has(Field::Limit) && !two.has(Field::Reset));
+/// assert!(FieldSet::from(true).has(Field::Reset) && !FieldSet::from(false).has(Field::Limit));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet(u8);
+
+impl FieldSet {
+    /// Whether a field belongs to the set.
+    #[must_use]
+    #[inline]
+    pub const fn has(self, field: Field) -> bool {
+        self.0 & Self::bit(field) != 0
+    }
+
+    /// The set without those of another.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// A bit for each of its fields.
+    pub(crate) const fn bits(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The set with one more field.
+    pub(crate) const fn with(self, field: Field) -> Self {
+        Self(self.0 | Self::bit(field))
+    }
+
+    const fn bit(field: Field) -> u8 {
+        1 << field as u8
+    }
+}
+
+impl From<bool> for FieldSet {
+    fn from(all: bool) -> Self {
+        Self(if all { (1 << Field::COUNT) - 1 } else { 0 })
+    }
+}
+
+impl<const N: usize> From<[Field; N]> for FieldSet {
+    fn from(fields: [Field; N]) -> Self {
+        fields.into_iter().fold(Self(0), Self::with)
+    }
+}
