@@ -4,8 +4,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tidegate::{Clock, SystemClock};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -40,24 +41,24 @@ struct Epoch {
 
 /// What one rule answered.
 struct History {
-    began: Instant,
+    clock: SystemClock,
     is_over: Arc<AtomicBool>,
     /// When each request was sent and answered.
     admitted: Mutex<Vec<[u64; 2]>>,
     refused: Mutex<Vec<[u64; 2]>>,
 }
 
-fn micros(since: Instant) -> u64 {
-    since.elapsed().as_micros().try_into().unwrap()
+fn micros(clock: &SystemClock) -> u64 {
+    clock.now().as_micros()
 }
 
 impl Witness for History {
     fn begin(&self) -> u64 {
-        micros(self.began)
+        micros(&self.clock)
     }
 
     fn note(&self, began: u64, allowed: bool) -> bool {
-        let answered = micros(self.began);
+        let answered = micros(&self.clock);
         let of = if allowed { &self.admitted } else { &self.refused };
         of.lock().unwrap().push([began, answered]);
         !self.is_over.load(SeqCst)
@@ -136,11 +137,11 @@ async fn run(run: Run, store: &str) {
     let toml = |limit, window| format!("{}{store}", rules(limit, window));
     let (_folder, file) = folder(&toml(LIMITS[0], run.windows[0]));
     let mut server = serve(&file, &["--no-watch"]);
-    let (began, is_over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+    let (clock, is_over) = (SystemClock::new(), Arc::new(AtomicBool::new(false)));
     let history = |_| {
         let is_over = Arc::clone(&is_over);
         let (admitted, refused) = (Mutex::default(), Mutex::default());
-        Arc::new(History { began, is_over, admitted, refused })
+        Arc::new(History { clock: clock.clone(), is_over, admitted, refused })
     };
     let histories = RULES.map(history);
     let mut asking = JoinSet::new();
@@ -150,7 +151,7 @@ async fn run(run: Run, store: &str) {
     let (mut epochs, mut number) = (Vec::new(), 0);
     for epoch in 0..run.epochs {
         let window = run.windows[epoch as usize % 2];
-        let mut from = micros(began);
+        let mut from = micros(&clock);
         for turn in 0..run.changes {
             if epoch > 0 || turn > 0 {
                 number += 1;
@@ -158,12 +159,12 @@ async fn run(run: Run, store: &str) {
                     .await;
             }
             if turn == 0 {
-                from = micros(began);
+                from = micros(&clock);
             }
             sleep(PAUSE).await;
         }
         let window = window.as_micros().try_into().unwrap();
-        epochs.push(Epoch { window, from, to: micros(began) });
+        epochs.push(Epoch { window, from, to: micros(&clock) });
     }
     is_over.store(true, SeqCst);
     asking.join_all().await;

@@ -1,5 +1,6 @@
 //! `tidegate top`: the rates of all rules, and the keys that are refused most and ask most.
 
+use std::cmp::Ordering;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -95,6 +96,9 @@ async fn live(
         .await
 }
 
+/// The most rules that are shown.
+const MOST_RULES: usize = 10;
+
 /// The decisions of all rules at one time.
 struct Reading {
     at: Timestamp,
@@ -115,7 +119,7 @@ async fn view(args: &Args, listener: &Listener, before: &mut Reading) -> Result<
     let rates = rates::between(&before.rules, after.rules.clone(), us.max(1) as f64 / 1e6);
     *before = after;
     let policy = listener.ask(Method::GET, "/v1/rules", "").await?;
-    let mut text = format!("{}\n\n{}", listener.connection.url(), of_rules(&rates, &policy.json));
+    let mut text = format!("{}\n\n{}", listener.connection.url(), of_rules(rates, &policy.json));
     for (by, title) in [("refused", "Refused most"), ("requests", "Asking most")] {
         let keys = match listener.ask(Method::GET, &path(args, by), "").await {
             Ok(answer) => of_keys(title, &answer.json, before.at),
@@ -131,7 +135,16 @@ fn path(args: &Args, by: &str) -> String {
     format!("/v1/top?by={by}&n={}{rule}", args.number)
 }
 
-fn of_rules(rates: &[Rate], policy: &Value) -> String {
+/// The rules in the order of the policy; of many, those that refuse and are asked most, so that the keys below are on
+/// the screen.
+fn of_rules(mut rates: Vec<Rate>, policy: &Value) -> String {
+    let more = rates.len().saturating_sub(MOST_RULES);
+    if more > 0 {
+        let busy =
+            |one: &Rate| [one.refused, one.all, one.total.refused as f64, one.total.all as f64];
+        rates.sort_by(|a, b| busy(b).partial_cmp(&busy(a)).unwrap_or(Ordering::Equal));
+        rates.truncate(MOST_RULES);
+    }
     let mode = |of: &Decisions| {
         let rules = policy.get("rules").and_then(Value::as_array).into_iter().flatten();
         let is_it = |rule: &&Value| rule["domain"] == *of.domain && rule["name"] == *of.rule;
@@ -152,7 +165,8 @@ fn of_rules(rates: &[Rate], policy: &Value) -> String {
         ]
     });
     let headings = ["DOMAIN", "RULE", "MODE", "ASKED/S", "REFUSED/S", "ASKED", "REFUSED"];
-    table(&headings, rows, 3..7)
+    let shown = table(&headings, rows, 3..7);
+    if more > 0 { format!("{shown} and {more} more rules\n") } else { shown }
 }
 
 fn of_keys(title: &str, answer: &Value, now: Timestamp) -> String {
@@ -176,4 +190,25 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp) -> String {
     }
     let headings = ["COUNT", "TOO MANY BY", "DOMAIN", "RULE", "KEY"];
     format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(&headings, rows, 0..2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn of_many_rules_those_that_refuse_and_are_asked_most_are_shown() {
+        let rate = |number: u32| {
+            let total = Decisions { rule: format!("rule-{number}"), ..Decisions::default() };
+            Rate { total, all: f64::from(number), refused: f64::from(u32::from(number == 3)) }
+        };
+        let shown = of_rules((0..41).map(rate).collect(), &json!({}));
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines.len(), 12, "{shown}");
+        assert!(lines[1].contains("rule-3 ") && lines[2].contains("rule-40 "), "{shown}");
+        assert_eq!(lines[11], " and 31 more rules");
+        let few = of_rules((0..10).map(rate).collect(), &json!({}));
+        assert!(few.lines().nth(1).is_some_and(|line| line.contains("rule-0 ")), "{few}");
+    }
 }
