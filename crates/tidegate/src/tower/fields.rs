@@ -44,27 +44,37 @@ impl Empty {
     }
 
     /// A copy with these values.
-    fn filled(&self, mut values: Values) -> HeaderMap {
+    fn filled(&self, mut value: impl FnMut(usize) -> HeaderValue) -> HeaderMap {
         let mut fields = self.fields.clone();
         for (slot, number) in fields.values_mut().zip(&self.order) {
-            *slot = values[*number].take().unwrap_or(HeaderValue::from_static(""));
+            *slot = value(*number);
         }
         fields
     }
 }
 
-/// The value of each field that there is.
-type Values = [Option<HeaderValue>; Field::COUNT];
-
-/// The values of fields that are the same in all answers under one rule, once there was an answer.
+/// The values of fields that are the same in all answers under one rule, written with the first answer.
 #[derive(Debug, Default)]
-pub(super) struct Constant(OnceLock<Values>);
+pub(super) struct Constant(OnceLock<[HeaderValue; 2]>);
 
 impl Constant {
     const FIELDS: [Field; 2] = [Field::Limit, Field::Policies];
 
-    fn values(&self, answer: &Answer<'_>) -> &Values {
-        self.0.get_or_init(|| Fields::of(answer, Self::FIELDS.into(), None).into_values())
+    /// Writes the values, unless that was done.
+    fn note(&self, answer: &Answer<'_>) {
+        self.0.get_or_init(|| {
+            let fields = Fields::of(answer, Self::FIELDS.into(), None).into_map();
+            Self::FIELDS.map(|field| {
+                let value = fields.get(&NAMES[field as usize]);
+                value.cloned().unwrap_or(HeaderValue::from_static(""))
+            })
+        });
+    }
+
+    /// The value of a field; `None` for any other.
+    fn get(&self, number: usize) -> Option<&HeaderValue> {
+        let place = Self::FIELDS.iter().position(|field| *field as usize == number)?;
+        self.0.get().map(|values| &values[place])
     }
 }
 
@@ -75,7 +85,7 @@ pub(super) struct Fields {
     /// The values of those that are not constant, one behind the other, so that few blocks of memory are asked for.
     text: String,
     /// Where the value of each field ends.
-    ends: [u32; Field::COUNT],
+    ends: [usize; Field::COUNT],
     constant: Option<Arc<Constant>>,
 }
 
@@ -92,7 +102,7 @@ impl Fields {
         let mut fields = Self { set: wanted, constant: constant.cloned(), ..Self::default() };
         let mut written = wanted;
         if let Some(constant) = constant {
-            constant.values(answer);
+            constant.note(answer);
             written = wanted.without(Constant::FIELDS.into());
         }
         let Self { set, text, ends, .. } = &mut fields;
@@ -100,27 +110,9 @@ impl Fields {
         *set = wanted.without(written);
         headers::write(answer, written, text, |field, text| {
             *set = set.with(field);
-            ends[field as usize] = u32::try_from(text.len()).unwrap_or(u32::MAX);
+            ends[field as usize..].fill(text.len());
         });
         fields
-    }
-
-    fn into_values(self) -> Values {
-        let Self { set, text, ends, constant } = self;
-        let (mut text, mut begin) = (Bytes::from(text), 0);
-        let constant = constant.as_ref().and_then(|constant| constant.0.get());
-        std::array::from_fn(|number| {
-            if set.bits() >> number & 1 == 0 {
-                return None;
-            }
-            if let Some(value) = constant.and_then(|constant| constant[number].as_ref()) {
-                return Some(value.clone());
-            }
-            let end = ends[number];
-            let length = end.saturating_sub(mem::replace(&mut begin, end)) as usize;
-            // A value is digits, names of rules and punctuation.
-            HeaderValue::from_maybe_shared(text.split_to(length.min(text.len()))).ok()
-        })
     }
 
     /// The fields by themselves.
@@ -128,7 +120,18 @@ impl Fields {
         if self.set == FieldSet::default() {
             return HeaderMap::new();
         }
-        EMPTY[self.set.bits()].get_or_init(|| Empty::of(self.set)).filled(self.into_values())
+        let Self { set, text, ends, constant } = self;
+        let text = Bytes::from(text);
+        let written = |number: usize| {
+            let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
+            // A value is digits, names of rules and punctuation.
+            HeaderValue::from_maybe_shared(text.slice(begin..ends[number]))
+                .unwrap_or(HeaderValue::from_static(""))
+        };
+        EMPTY[set.bits()].get_or_init(|| Empty::of(set)).filled(|number| {
+            let constant = constant.as_ref().and_then(|constant| constant.get(number));
+            constant.cloned().unwrap_or_else(|| written(number))
+        })
     }
 
     /// Adds the fields to a response.

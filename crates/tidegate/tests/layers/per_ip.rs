@@ -9,6 +9,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use std::time::Duration;
+use tidegate::headers::{Field, FieldSet};
 use tidegate::tower::{ClientIp, PeerAddr, RateLimitLayer, Reason, Refusal};
 use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -114,4 +115,57 @@ async fn a_rate_as_text_limits_each_address_and_a_request_without_one_shares_no_
         assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     }
     assert!(RateLimitLayer::per_ip("1 an hour").is_err());
+}
+
+/// The names of the fields about limits, sorted.
+fn shown<B>(answer: &Response<B>) -> Vec<&str> {
+    let names = answer.headers().keys().map(|name| name.as_str());
+    let mut names: Vec<_> =
+        names.filter(|name| name.contains("ratelimit") || *name == "retry-after").collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn a_response_has_the_fields_that_are_chosen_and_a_refusal_says_when_to_come_back() {
+    let all = [
+        "ratelimit",
+        "ratelimit-policy",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    ];
+    let two = FieldSet::from([Field::Limit, Field::Remaining]);
+    let cases = [
+        (FieldSet::from(true), &all[..]),
+        (two, &all[2..4]),
+        ([Field::Limits].into(), &all[..1]),
+        (FieldSet::from(false), &[]),
+    ];
+    for (chosen, names) in cases {
+        let layer = RateLimitLayer::per_ip(limiter(1)).unwrap().headers(chosen);
+        let service = layer.layer(service_fn(hello));
+        let admitted = ask(&service, from(Some("192.0.2.1"))).await;
+        assert_eq!((admitted.status(), &shown(&admitted)[..]), (StatusCode::OK, names));
+        let refused = ask(&service, from(Some("192.0.2.1"))).await;
+        let of_limits: Vec<_> =
+            shown(&refused).into_iter().filter(|name| *name != "retry-after").collect();
+        assert_eq!((refused.status(), &of_limits[..]), (StatusCode::TOO_MANY_REQUESTS, names));
+        assert_eq!(refused.headers()["retry-after"], "60");
+    }
+}
+
+#[tokio::test]
+async fn values_that_were_written_before_follow_a_rule_that_changes() {
+    let limiter = limiter(3);
+    let service = RateLimitLayer::per_ip(limiter.clone()).unwrap().layer(service_fn(hello));
+    let values = async || {
+        let answer = ask(&service, from(Some("192.0.2.1"))).await;
+        let value = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+        ["x-ratelimit-limit", "x-ratelimit-remaining", "ratelimit-policy"].map(value)
+    };
+    assert_eq!(values().await, ["3", "2", "\"per-ip\";q=3;w=60"]);
+    assert_eq!(values().await, ["3", "1", "\"per-ip\";q=3;w=60"]);
+    limiter.amend(Spec::per_minute(30).algorithm(AlgorithmKind::SlidingLog)).unwrap();
+    assert_eq!(values().await, ["30", "27", "\"per-ip\";q=30;w=60"]);
 }
