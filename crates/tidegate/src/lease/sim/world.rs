@@ -118,7 +118,7 @@ impl<'a> World<'a> {
                     self.send(node, sent);
                 }
             }
-            Next::ToStore { node, begun, question } => self.to_store(node, begun, &question),
+            Next::ToStore { node, begun, question } => self.reach_store(node, begun, &question),
             Next::ToNode { node, begun, reply } => {
                 if self.is_running(node, begun) {
                     let sent = self.nodes[node].reply(self.time, reply, &mut self.history);
@@ -187,7 +187,7 @@ impl<'a> World<'a> {
         (!self.rng.chance(self.plan.lost_percent)).then_some(delay)
     }
 
-    fn to_store(&mut self, node: usize, begun: u64, question: &Question) {
+    fn reach_store(&mut self, node: usize, begun: u64, question: &Question) {
         let (time, nodes) = (self.time, &self.nodes);
         let up = || nodes.iter().filter(|node| node.up);
         let held = |key| up().map(|node| node.held(time, key)).sum();
