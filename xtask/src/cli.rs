@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::step::When;
-use crate::{bench, steps};
+use crate::{bench, sim, steps};
 
 /// The project's own checks, tests and benchmarks, behind one command.
 #[derive(Debug, Parser)]
@@ -32,6 +32,10 @@ pub(crate) enum Command {
     Count,
     /// Draw every picture of the documents, each from a run of this build
     Pictures,
+    /// Simulate nodes that lease from one store, and check every bound
+    ///
+    /// Virtual time, and a network, nodes and a store that fail. A seed that fails is printed, and is the same run again.
+    Sim(sim::Args),
 }
 
 /// The choice of steps for `cargo xtask test`.

@@ -11,6 +11,7 @@ mod imports;
 mod pictures;
 mod process;
 mod runner;
+mod sim;
 mod step;
 mod steps;
 mod summary;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Bench(which) => bench::run(&which),
         Command::Count => count::run(),
         Command::Pictures => pictures::run(),
+        Command::Sim(which) => sim::run(&which),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -284,6 +284,34 @@ pub trait Amend: Decide {
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
 }
 
+/// How units of an algorithm are taken ahead.
+pub trait Lease: Decide {
+    /// Returns the instant before which units taken at `at` can be spent, or [`Timestamp::MAX`] if any end will do
+    /// after [`Lease::prepare`]; `None` if the algorithm grants no leases.
+    fn lease_end(&self, _state: &Self::State, _at: Timestamp) -> Option<Timestamp> {
+        None
+    }
+
+    /// Changes the state so that units taken next count as though they were taken at `end`.
+    fn prepare(&self, _state: &mut Self::State, _end: Timestamp) {}
+
+    /// Gives back units that were taken at `since` and never spent, if they still count. Returns whether they did.
+    fn take_back(
+        &self,
+        _state: &mut Self::State,
+        _at: Timestamp,
+        _units: u64,
+        _since: Timestamp,
+    ) -> bool {
+        false
+    }
+
+    /// Returns the most units that a lease with this life can have, when nothing else is in use.
+    fn most_leased(&self, _life: Micros) -> u64 {
+        self.limit()
+    }
+}
+
 /// How a state is written down, for a store whose limiters outlive its process.
 pub trait Persist: Scripted {
     /// Appends the numbers of a state, from which [`Persist::restore`] makes an equal one. `last` is
@@ -298,6 +326,6 @@ pub trait Persist: Scripted {
 }
 
 /// One algorithm with the checked parameters of one rule: every trait that a store uses.
-pub trait Algorithm: Decide + Pack + Scripted + Amend + Persist {}
+pub trait Algorithm: Decide + Pack + Scripted + Amend + Persist + Lease {}
 
-impl<A: Decide + Pack + Scripted + Amend + Persist> Algorithm for A {}
+impl<A: Decide + Pack + Scripted + Amend + Persist + Lease> Algorithm for A {}

@@ -186,6 +186,26 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         self.slot().as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
     }
 
+    pub(crate) const fn algorithm(&self) -> &'a R {
+        self.algorithm
+    }
+
+    pub(crate) const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    pub(crate) const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    pub(crate) fn state(&self) -> Option<&R::State> {
+        self.slot().as_ref()
+    }
+
+    pub(crate) fn replace(&mut self, state: R::State) {
+        *self.slot.borrow_mut() = Some(state);
+    }
+
     /// The units that the decision is about.
     const fn asked(&self) -> u64 {
         if self.is_usage { 1 } else { self.cost }

@@ -98,6 +98,11 @@ impl Rate {
         u64::try_from(grains.div_ceil(self.w as u128)).unwrap_or(u64::MAX)
     }
 
+    /// Units that drain in `length`, rounded up.
+    pub(crate) fn drained_in(self, length: Micros) -> u64 {
+        self.units_ceil(u128::from(length.as_micros()) * u128::from(self.n))
+    }
+
     /// Whole units that fit into `grains`.
     pub(crate) fn units_floor(self, grains: u128) -> u64 {
         u64::try_from(grains / self.w as u128).unwrap_or(u64::MAX)
@@ -168,12 +173,32 @@ impl Level {
         self.last = at;
     }
 
+    /// Raises the level so that it does not drain before `until`. A level that drains later stays as it is.
+    pub(crate) fn raise(&mut self, rate: Rate, until: Timestamp) {
+        self.empty_at = self.empty_at.max(rate.instant(until));
+    }
+
     /// Removes `units`, at most until the level is empty.
     pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
         let left = self.left(rate, at);
         if left > 0 {
             self.empty_at = rate.instant(at) + left.saturating_sub(rate.grains(units));
         }
+    }
+
+    /// Removes what is left of `units` that were taken at `since`, if the level drained them first. Returns false if
+    /// nothing is left.
+    pub(crate) fn take_back(
+        &mut self,
+        rate: Rate,
+        at: Timestamp,
+        units: u64,
+        since: Timestamp,
+    ) -> bool {
+        let drained = rate.instant(at).saturating_sub(rate.instant(since));
+        let owed = rate.grains(units).saturating_sub(drained);
+        self.empty_at = self.empty_at.saturating_sub(owed).max(self.empty_at.min(rate.instant(at)));
+        owed > 0
     }
 
     /// Decodes the level that a script returned: the microseconds and grains left when the last

@@ -46,6 +46,7 @@ mod decision;
 mod error;
 mod field;
 mod held;
+mod lease;
 mod level;
 mod rule;
 mod script;
@@ -55,7 +56,7 @@ mod spec;
 pub mod text;
 mod time;
 
-pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted};
+pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Lease, Pack, Packing, Persist, Scripted};
 pub use algorithms::{
     AlgorithmKind, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,

@@ -109,6 +109,8 @@ mod jitter;
 #[cfg(feature = "json")]
 pub mod json;
 mod key;
+#[cfg(test)]
+mod lease;
 mod limiter;
 mod observe;
 mod request;

@@ -3,7 +3,9 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS, resized};
+use crate::algorithm::{
+    Amend, Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
+};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -93,6 +95,9 @@ impl Amend for Closed {
         true
     }
 }
+
+/// There is nothing to lease.
+impl Lease for Closed {}
 
 impl Pack for Closed {
     fn packing(&self) -> Packing {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::algorithm::{
-    Amend, Decide, HORIZON, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
+    Amend, Decide, HORIZON, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
 };
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
@@ -154,6 +154,23 @@ impl Decide for FixedWindow {
 impl Amend for FixedWindow {
     fn same_shape(&self, old: &Self) -> bool {
         (self.window, self.anchor) == (old.window, old.anchor)
+    }
+}
+
+/// All units of one window count alike, so a lease ends with its window. Two leases of windows that begin with their
+/// first units can be spent at the end of the one and the beginning of the other, so an interval of length W then
+/// admits up to 2N.
+impl Lease for FixedWindow {
+    fn lease_end(&self, state: &State, at: Timestamp) -> Option<Timestamp> {
+        Some(if self.count(state, at) == 0 { self.end(at) } else { state.ends })
+    }
+
+    fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
+        let counts = at < state.ends && since >= state.ends.minus(self.window);
+        if counts {
+            self.give_back(state, at, units);
+        }
+        counts
     }
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, resized};
+use crate::algorithm::{Amend, Decide, Lease, Pack, Packing, Persist, Scripted, resized};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -130,6 +130,9 @@ impl Amend for LeakyQueue {
         state.convert(self.rate, old.rate, at);
     }
 }
+
+/// A queue admits nothing ahead of time: each unit leaves at a time of its own.
+impl Lease for LeakyQueue {}
 
 impl Pack for LeakyQueue {
     fn packing(&self) -> Packing {

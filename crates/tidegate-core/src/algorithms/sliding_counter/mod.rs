@@ -3,7 +3,9 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, WORD_BITS, resized};
+use crate::algorithm::{
+    Amend, Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
+};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -199,6 +201,23 @@ impl Decide for SlidingCounter {
 impl Amend for SlidingCounter {
     fn same_shape(&self, old: &Self) -> bool {
         self.window == old.window
+    }
+}
+
+/// All units of one window count alike, so a lease ends with its window.
+impl Lease for SlidingCounter {
+    fn lease_end(&self, state: &State, at: Timestamp) -> Option<Timestamp> {
+        let number = self.number(self.not_before(state, at));
+        let end = (number + 1).saturating_mul(self.window.as_micros());
+        Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
+    }
+
+    fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
+        let counts = self.number(since) == self.number(at);
+        if counts {
+            self.give_back(state, at, units);
+        }
+        counts
     }
 }
 

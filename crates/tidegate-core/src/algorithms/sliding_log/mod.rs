@@ -8,7 +8,7 @@ mod ring;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::algorithm::{Amend, Decide, Pack, Scripted};
+use crate::algorithm::{Amend, Decide, Lease, Pack, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
@@ -298,6 +298,22 @@ impl Decide for SlidingLog {
 impl Amend for SlidingLog {
     fn same_shape(&self, old: &Self) -> bool {
         (self.window, self.tick_us, self.layout) == (old.window, old.tick_us, old.layout)
+    }
+}
+
+/// All units of one tick count as of its end, so a lease ends with its tick. Without a resolution a tick is one
+/// microsecond, in which no lease can be used.
+impl Lease for SlidingLog {
+    fn lease_end(&self, _state: &State, at: Timestamp) -> Option<Timestamp> {
+        (self.tick_us > 1).then(|| self.end_of_tick(at).plus(Micros::from_micros(1)))
+    }
+
+    fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
+        let counts = self.leaves(since) > at;
+        if counts {
+            self.give_back(state, at, units);
+        }
+        counts
     }
 }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::algorithm::{Amend, Decide, Persist, Scripted};
+use crate::algorithm::{Amend, Decide, Lease, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
@@ -244,6 +244,22 @@ impl Decide for SlidingWindow {
 impl Amend for SlidingWindow {
     fn same_shape(&self, old: &Self) -> bool {
         (self.window, self.width_us, self.span) == (old.window, old.width_us, old.span)
+    }
+}
+
+/// All units of one bucket count alike, so a lease ends with its bucket.
+impl Lease for SlidingWindow {
+    fn lease_end(&self, _state: &State, at: Timestamp) -> Option<Timestamp> {
+        let end = (self.bucket(at) + 1).saturating_mul(self.width_us);
+        Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
+    }
+
+    fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
+        let counts = self.bucket(at).saturating_sub(self.bucket(since)) < self.span;
+        if counts {
+            self.give_back(state, at, units);
+        }
+        counts
     }
 }
 

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Pack, Packing, Persist, Scripted, resized};
+use crate::algorithm::{Amend, Decide, Lease, Pack, Packing, Persist, Scripted, resized};
 use crate::decision::Verdict;
 use crate::error::{RuleErrors, out_of_range};
 use crate::field::Field;
@@ -141,6 +141,26 @@ impl Amend for TokenBucket {
 
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
         state.convert(self.rate, old.rate, at);
+    }
+}
+
+/// A lease counts as taken at its end. The level is raised to what drains until then, so that the units of the lease
+/// drain only afterwards, and no interval admits more than the capacity and what flows in.
+impl Lease for TokenBucket {
+    fn lease_end(&self, _state: &Level, _at: Timestamp) -> Option<Timestamp> {
+        (self.per_window > 0).then_some(Timestamp::MAX)
+    }
+
+    fn prepare(&self, state: &mut Level, end: Timestamp) {
+        state.raise(self.rate, end);
+    }
+
+    fn most_leased(&self, life: Micros) -> u64 {
+        self.capacity.saturating_sub(self.rate.drained_in(life))
+    }
+
+    fn take_back(&self, state: &mut Level, at: Timestamp, units: u64, since: Timestamp) -> bool {
+        state.take_back(self.rate, at, units, since)
     }
 }
 

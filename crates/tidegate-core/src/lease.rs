@@ -1,0 +1,85 @@
+//! Leases: units that are taken ahead, to be spent in another place until an agreed instant.
+//!
+//! A unit of a lease counts from the moment when the lease is taken, and may be spent at any time before the lease
+//! ends. So that no bound of an algorithm is passed, each algorithm says how long its units count alike whenever they
+//! are spent.
+//!
+//! - Where units are counted by window, bucket or tick, a lease ends with the one in which it was taken.
+//! - In a level the units must drain as though they were taken at the end of the lease. Let T be the time in which one
+//!   unit drains, TAT the moment when the level is empty, and e the end of the lease. Taking a lease of c units at t makes
+//!   TAT := max(TAT, e) + c T, and is refused if TAT is then later than t + capacity T. Giving u of them back at a makes
+//!   TAT := TAT - max(0, u T - (a - t)).
+//!
+//! Why that is enough for a level: number all leases in the order in which they were taken, and let U(i) be the units of
+//! lease i that were neither spent nor given back. For each lease k, TAT - T (U(k) + U(k+1) + ...) >= e(k). So it is
+//! when k is taken. Taking a later lease or a single request does not lower the left side, spending raises it or leaves
+//! it, and giving back units of k or a later lease does not lower it. Giving back u units of an earlier lease i at a lowers
+//! it by u T - (a - t(i)) at most. By the same for i, it was at least e(i) + u T before, so it is e(i) + (a - t(i))
+//! = a + life afterwards, and e(k) is no later. (So all leases of a limiter have the same life.) Therefore F = TAT less
+//! the drain time of all units that can still be spent is never before now while there are any, each unit that is spent
+//! moves F by T, and F is never before the TAT of a level that takes each unit when it is spent. At most capacity + N
+//! units are spent in any interval of length W. Without the part (a - t) the returned units of one lease could take
+//! away what holds up the level under another. A single request is a lease that ends when it is taken: what it took is
+//! given back under other leases as though it had been taken a life earlier.
+
+use core::borrow::BorrowMut;
+
+use crate::algorithm::Algorithm;
+use crate::decision::Verdict;
+use crate::held::{Held, Verbs};
+use crate::time::{Micros, Timestamp};
+
+impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+    /// Takes the cost as a lease that lasts `life` at most. Returns the instant before which the units can be
+    /// spent; `None` if nothing was taken, because the cost does not fit or the algorithm grants no leases.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate_core::{Algorithm, AlgorithmKind, Held, Micros, Rule, Spec, Timestamp, Visitor};
+    ///
+    /// struct Leased;
+    ///
+    /// impl Visitor for Leased {
+    ///     type Out = Option<Timestamp>;
+    ///
+    ///     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Timestamp> {
+    ///         let at = Timestamp::from_micros(950_000);
+    ///         Held::new(algorithm, &mut None, 10).lease(at, Micros::from_millis(200))
+    ///     }
+    /// }
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let window = Rule::new(Spec::new(AlgorithmKind::FixedWindow, 100, second))?;
+    /// assert_eq!(window.visit(Leased), Some(Some(Timestamp::from_micros(1_000_000))));
+    ///
+    /// let bucket = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, second))?;
+    /// assert_eq!(bucket.visit(Leased), Some(Some(Timestamp::from_micros(1_150_000))));
+    /// # Ok::<(), tidegate_core::RuleErrors>(())
+    /// ```
+    pub fn lease(&mut self, now: Timestamp, life: Micros) -> Option<Timestamp> {
+        self.advance(now);
+        let (algorithm, at) = (self.algorithm(), self.at());
+        let state = self.state()?;
+        let end = algorithm.lease_end(state, at)?.min(at.plus(life));
+        let mut prepared = state.clone();
+        algorithm.prepare(&mut prepared, end);
+        if algorithm.decide(&prepared, at, self.cost()) != Verdict::Allow {
+            return None;
+        }
+        self.replace(prepared);
+        self.take();
+        Some(end)
+    }
+
+    /// Gives back the cost as units of a lease that was taken at `since`, and that nobody spends any more. Returns
+    /// false if there is nothing left to give back.
+    pub fn return_lease(&mut self, now: Timestamp, since: Timestamp) -> bool {
+        let Some(mut state) = self.state().cloned() else { return false };
+        let at = self.algorithm().advance(&mut state, now);
+        let returned = self.algorithm().take_back(&mut state, at, self.cost(), since);
+        if returned {
+            self.replace(state);
+        }
+        returned
+    }
+}

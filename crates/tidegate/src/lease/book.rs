@@ -1,0 +1,291 @@
+//! The book of leases of one process: which requests it decides, and which leases are asked for and given back.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+use tidegate_core::Micros;
+
+use super::limiter::{Lease, Limiter};
+use super::terms::Terms;
+
+/// One limiter of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a, K> {
+    pub(crate) key: &'a K,
+    /// `None` if the rule has no leases.
+    pub(crate) terms: Option<Terms>,
+    pub(crate) cost: u64,
+}
+
+/// Units of a lease that a request spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spent {
+    /// The index of the limiter in the request.
+    pub(crate) place: usize,
+    part: Lease,
+}
+
+impl Spent {
+    /// Returns the ticket of the lease, and how many of its units are spent.
+    pub(crate) const fn units_of(&self) -> (u64, u64) {
+        (self.part.ticket, self.part.units)
+    }
+}
+
+/// Who decides a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// It is admitted: all limiters spend leased units.
+    Here(Vec<Spent>),
+    /// The store decides, in one step over the limiters that have no part in these units. If it does not admit the
+    /// request, they are put back ([`Book::put_back`]).
+    Store(Vec<Spent>),
+}
+
+/// A lease to ask the store for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// The number of the question, which its reply repeats.
+    pub(crate) ticket: u64,
+    pub(crate) units: u64,
+}
+
+/// A lease that the store granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) ticket: u64,
+    /// How long the lease lasts by the store's clock, from the step that took it.
+    pub(crate) length: Micros,
+    /// What the store had left after that step.
+    pub(crate) remaining: u64,
+}
+
+/// What becomes of a granted lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Granted {
+    /// It can be spent.
+    Held,
+    /// Nothing waits for it: its units are to be given back, unless this reply was received before.
+    NotAsked,
+    /// It ended before the reply came.
+    Ended,
+}
+
+/// Unspent units of a lease, to give back to the store once at most. The book no longer has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unspent<K> {
+    pub(crate) key: K,
+    pub(crate) ticket: u64,
+    pub(crate) units: u64,
+}
+
+/// What became of the units of all leases so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Units of leases that were held.
+    pub(crate) taken: u64,
+    pub(crate) spent: u64,
+    /// Units that were handed out to be given back.
+    pub(crate) unspent: u64,
+    /// Units whose leases ended before they were spent or given back.
+    pub(crate) expired: u64,
+}
+
+/// All leases of one process.
+#[derive(Debug)]
+pub(crate) struct Book<K> {
+    limiters: HashMap<K, Limiter>,
+    /// When the rest of each lease is to be given back.
+    due: BTreeMap<(Micros, u64), K>,
+    most_limiters: usize,
+    next_ticket: u64,
+    /// Units of leases with a lower ticket cannot be put back.
+    first_valid: u64,
+    /// Limiters are not searched for idle ones before this time.
+    next_sweep: Micros,
+    counts: Counts,
+}
+
+impl<K: Clone + Eq + Hash> Book<K> {
+    /// An empty book of at most `most_limiters`. The requests of others are decided by the store.
+    pub(crate) fn new(most_limiters: usize) -> Self {
+        Self {
+            limiters: HashMap::new(),
+            due: BTreeMap::new(),
+            most_limiters,
+            next_ticket: 1,
+            first_valid: 1,
+            next_sweep: Micros::ZERO,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Returns what became of the units of all leases so far.
+    pub(crate) const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns the units of a limiter that can be spent now.
+    pub(crate) fn held(&self, now: Micros, key: &K) -> u64 {
+        self.limiters.get(key).map_or(0, |limiter| limiter.units(now))
+    }
+
+    /// Returns what is left of a limiter's leases and what the store last reported as remaining.
+    pub(crate) fn remaining(&self, now: Micros, key: &K) -> Option<u64> {
+        let limiter = self.limiters.get(key)?;
+        Some(limiter.units(now).saturating_add(limiter.remaining()))
+    }
+
+    /// Decides a request whose limiters all have enough leased units. Of any other request, spends the leased units of
+    /// the limiters that have enough.
+    pub(crate) fn decide(&mut self, now: Micros, asks: &[Ask<'_, K>]) -> Choice {
+        let (mut spent, mut all) = (Vec::with_capacity(asks.len()), !asks.is_empty());
+        for (place, ask) in asks.iter().enumerate() {
+            all &= self.spend(now, place, ask, &mut spent);
+        }
+        if all { Choice::Here(spent) } else { Choice::Store(spent) }
+    }
+
+    /// Spends the cost of one limiter, if it has enough.
+    fn spend(
+        &mut self,
+        now: Micros,
+        place: usize,
+        ask: &Ask<'_, K>,
+        spent: &mut Vec<Spent>,
+    ) -> bool {
+        let (Some(terms), 1..) = (ask.terms, ask.cost) else { return false };
+        let Some(limiter) = self.limiter(now, ask.key, terms) else { return false };
+        limiter.demanded(now, ask.cost);
+        if limiter.units(now) < ask.cost {
+            return false;
+        }
+        let parts = limiter.spend(now, ask.cost);
+        let emptied = parts.iter().filter(|part| !limiter.holds(part.ticket));
+        let emptied: Vec<_> = emptied.map(|part| (part.due, part.ticket)).collect();
+        emptied.iter().for_each(|due| drop(self.due.remove(due)));
+        spent.extend(parts.into_iter().map(|part| Spent { place, part }));
+        self.counts.spent += ask.cost;
+        true
+    }
+
+    /// Puts back units that a request spent in vain, because the store refused it or did not reply.
+    pub(crate) fn put_back(&mut self, now: Micros, asks: &[Ask<'_, K>], spent: &[Spent]) {
+        for Spent { place, part } in spent {
+            self.counts.spent -= part.units;
+            let can_return = part.ticket >= self.first_valid && now < part.ends;
+            let key = asks.get(*place).map(|ask| ask.key).filter(|_| can_return);
+            let limiter = key.and_then(|key| Some((key, self.limiters.get_mut(key)?)));
+            let Some((key, limiter)) = limiter else {
+                self.counts.expired += part.units;
+                continue;
+            };
+            limiter.put_back(*part);
+            self.due.insert((part.due, part.ticket), key.clone());
+        }
+    }
+
+    /// Notes what a reply of the store reported as remaining of a limiter.
+    pub(crate) fn reported(&mut self, key: &K, remaining: u64) {
+        if let Some(limiter) = self.limiters.get_mut(key) {
+            limiter.reported(remaining);
+        }
+    }
+
+    /// Returns a lease to ask the store for, after a request was decided. `nodes` share the limiter. The question is
+    /// sent after `now`.
+    pub(crate) fn wants(&mut self, now: Micros, key: &K, nodes: u64) -> Option<Wanted> {
+        let limiter = self.limiters.get_mut(key)?;
+        let units = limiter.wants(now, nodes)?;
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        limiter.ask(now, ticket, units);
+        Some(Wanted { ticket, units })
+    }
+
+    /// Takes the reply to a question: the store granted the lease.
+    pub(crate) fn granted(&mut self, now: Micros, key: &K, grant: &Grant) -> Granted {
+        let Some(limiter) = self.limiters.get_mut(key) else { return Granted::NotAsked };
+        match limiter.granted(now, grant.ticket, grant.length) {
+            Err(_) => Granted::NotAsked,
+            Ok(None) => Granted::Ended,
+            Ok(Some(lease)) => {
+                limiter.reported(grant.remaining);
+                self.counts.taken += lease.units;
+                self.due.insert((lease.due, lease.ticket), key.clone());
+                Granted::Held
+            }
+        }
+    }
+
+    /// Takes the reply to a question: the store did not grant the lease. Also if no reply came in time.
+    pub(crate) fn not_granted(&mut self, now: Micros, key: &K, ticket: u64) {
+        if let Some(limiter) = self.limiters.get_mut(key) {
+            limiter.not_granted(now, ticket);
+        }
+    }
+
+    /// Returns when [`Book::unspent`] has the next units.
+    pub(crate) fn next_due(&self) -> Option<Micros> {
+        self.due.keys().next().map(|(due, _)| *due)
+    }
+
+    /// Takes out the units that are not needed before their leases end.
+    pub(crate) fn unspent(&mut self, now: Micros) -> Vec<Unspent<K>> {
+        let later = self.due.split_off(&(now.plus(Micros::from_micros(1)), 0));
+        let due = std::mem::replace(&mut self.due, later);
+        due.into_iter().filter_map(|((_, ticket), key)| self.take_out(now, key, ticket)).collect()
+    }
+
+    fn take_out(&mut self, now: Micros, key: K, ticket: u64) -> Option<Unspent<K>> {
+        let lease = self.limiters.get_mut(&key)?.take_out(ticket)?;
+        self.taken_out(now, key, lease)
+    }
+
+    /// Counts what is left of a lease that the book no longer has; `None` if nothing can be given back.
+    fn taken_out(&mut self, now: Micros, key: K, lease: Lease) -> Option<Unspent<K>> {
+        if now >= lease.ends {
+            self.counts.expired += lease.units;
+            return None;
+        }
+        self.counts.unspent += lease.units;
+        Some(Unspent { key, ticket: lease.ticket, units: lease.units })
+    }
+
+    /// Drops the leases of all limiters that `of` selects, for example because their rule changed or units were
+    /// refunded; returns their units. Replies to questions sent before are not waited for.
+    pub(crate) fn drop_those(&mut self, now: Micros, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
+        self.first_valid = self.next_ticket;
+        self.due.retain(|_, key| !of(key));
+        let dropped: Vec<_> = self.limiters.extract_if(|key, _| of(key)).collect();
+        let mut all = Vec::new();
+        for (key, limiter) in dropped {
+            for lease in limiter.into_leases() {
+                all.extend(self.taken_out(now, key.clone(), lease));
+            }
+        }
+        all
+    }
+
+    /// Returns the limiter of a key, which is new if there is room for it. A limiter whose terms changed has no
+    /// leases under the new ones; the old ones are dropped first ([`Book::drop_those`]).
+    fn limiter(&mut self, now: Micros, key: &K, terms: Terms) -> Option<&mut Limiter> {
+        if !self.limiters.contains_key(key) {
+            if self.limiters.len() >= self.most_limiters {
+                self.sweep(now, terms.life());
+            }
+            if self.limiters.len() >= self.most_limiters {
+                return None;
+            }
+            self.limiters.insert(key.clone(), Limiter::new(terms));
+        }
+        self.limiters.get_mut(key).filter(|limiter| limiter.terms == terms)
+    }
+
+    fn sweep(&mut self, now: Micros, life: Micros) {
+        if now >= self.next_sweep {
+            self.next_sweep = now.plus(life);
+            self.limiters.retain(|_, limiter| !limiter.is_idle(now));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! How much a limiter is asked for, in the time of one lease.
+
+use tidegate_core::Micros;
+
+/// A lease is worth its round trip if at least so many requests come within the life of one.
+const WORTH: u64 = 3;
+
+/// Requests and their units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    requests: u64,
+    units: u64,
+}
+
+/// What was asked for in the current life and in the one before it. Lives follow one another from the first request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Demand {
+    since: Micros,
+    current: Sum,
+    before: Sum,
+}
+
+impl Demand {
+    /// Adds a request of `cost` units.
+    pub(super) fn add(&mut self, now: Micros, life: Micros, cost: u64) {
+        self.advance(now, life);
+        self.current.requests += 1;
+        self.current.units = self.current.units.saturating_add(cost);
+    }
+
+    /// Returns the units that the life of a lease needs; `None` if too few ask.
+    pub(super) fn of_one_life(&mut self, now: Micros, life: Micros) -> Option<u64> {
+        self.advance(now, life);
+        let (current, before) = (self.current, self.before);
+        let asks = current.requests + before.requests >= WORTH;
+        asks.then_some(current.units.max(before.units))
+    }
+
+    /// Returns whether nobody asked in this life and the one before.
+    pub(super) fn is_none(&mut self, now: Micros, life: Micros) -> bool {
+        self.advance(now, life);
+        self.current.requests + self.before.requests == 0
+    }
+
+    fn advance(&mut self, now: Micros, life: Micros) {
+        let passed = now.as_micros().saturating_sub(self.since.as_micros());
+        let life = life.as_micros().max(1);
+        match passed / life {
+            0 => return,
+            1 => self.before = self.current,
+            _ => self.before = Sum::default(),
+        }
+        self.current = Sum::default();
+        self.since = Micros::from_micros(now.as_micros() - passed % life);
+    }
+}

@@ -1,0 +1,195 @@
+//! The leases of one limiter: what can be spent, what is asked for, and when to ask for more.
+
+use tidegate_core::Micros;
+
+use super::demand::Demand;
+use super::terms::{Terms, held_for, shortened};
+
+/// The least lease. When the store has less for each node, requests are decided there one by one.
+const LEAST: u64 = 2;
+/// The most leases that are held at once: one that is spent, and the next.
+const MOST_HELD: usize = 2;
+
+/// A lease that was granted and has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) ticket: u64,
+    /// Units that can still be spent.
+    pub(super) units: u64,
+    /// When it ends, by the clock of this process.
+    pub(super) ends: Micros,
+    /// When the rest is to be given back.
+    pub(super) due: Micros,
+}
+
+/// A lease that the store was asked for, without a reply so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    ticket: u64,
+    units: u64,
+    /// The time before the question was sent.
+    at: Micros,
+}
+
+/// One limiter, as far as this process has asked for it.
+#[derive(Clone, Debug)]
+pub(super) struct Limiter {
+    pub(super) terms: Terms,
+    demand: Demand,
+    leases: Vec<Lease>,
+    asked: Option<Asked>,
+    /// Units of the last lease.
+    last_size: u64,
+    /// What the store last reported as remaining.
+    remaining: u64,
+    /// No lease is asked for before this time, because the last question was refused or lost.
+    not_before: Micros,
+}
+
+impl Limiter {
+    pub(super) fn new(terms: Terms) -> Self {
+        Self {
+            terms,
+            demand: Demand::default(),
+            leases: Vec::new(),
+            asked: None,
+            last_size: 0,
+            remaining: 0,
+            not_before: Micros::ZERO,
+        }
+    }
+
+    pub(super) fn demanded(&mut self, now: Micros, cost: u64) {
+        self.demand.add(now, self.terms.life(), cost);
+    }
+
+    /// Returns the units that can be spent now.
+    pub(super) fn units(&self, now: Micros) -> u64 {
+        self.leases.iter().filter(|lease| now < lease.ends).map(|lease| lease.units).sum()
+    }
+
+    /// Returns the units that the store last reported as remaining.
+    pub(super) const fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Notes what a reply of the store about this limiter reported.
+    pub(super) const fn reported(&mut self, remaining: u64) {
+        self.remaining = remaining;
+    }
+
+    /// Returns the units of a lease to ask for; `None` if one is on its way, half of the last one is left, too few
+    /// ask, or the store has too little.
+    pub(super) fn wants(&mut self, now: Micros, nodes: u64) -> Option<u64> {
+        let waits = self.asked.is_some() || now < self.not_before;
+        let live = self.leases.iter().filter(|lease| now < lease.ends).count();
+        if waits || live >= MOST_HELD || self.units(now) > self.last_size / 2 {
+            return None;
+        }
+        let needed = self.demand.of_one_life(now, self.terms.life())?;
+        let part = self.remaining / 2 / nodes.max(1);
+        let units = needed.min(self.terms.most()).min(part);
+        (units >= LEAST).then_some(units)
+    }
+
+    pub(super) const fn ask(&mut self, now: Micros, ticket: u64, units: u64) {
+        self.asked = Some(Asked { ticket, units, at: now });
+    }
+
+    /// Takes the question with this ticket off the list; `None` if it is not there, because it was answered, given up
+    /// or dropped.
+    fn answered(&mut self, ticket: u64) -> Option<Asked> {
+        let asked = self.asked.filter(|asked| asked.ticket == ticket)?;
+        self.asked = None;
+        Some(asked)
+    }
+
+    /// Holds the lease of this ticket, which lasts `length` from the step in the store. It ends here as though it had
+    /// been taken when the question was sent. Returns the lease; `None` if it has ended; an error if it was not waited
+    /// for.
+    pub(super) fn granted(
+        &mut self,
+        now: Micros,
+        ticket: u64,
+        length: Micros,
+    ) -> Result<Option<Lease>, NotAsked> {
+        let asked = self.answered(ticket).ok_or(NotAsked)?;
+        let length = shortened(length);
+        let (ends, due) = (asked.at.plus(length), asked.at.plus(held_for(length)));
+        let lease = Lease { ticket, units: asked.units, ends, due };
+        self.last_size = lease.units;
+        if now >= lease.ends {
+            self.pause(now);
+            return Ok(None);
+        }
+        self.hold(lease);
+        Ok(Some(lease))
+    }
+
+    /// Adds a lease; those that end first are spent first.
+    fn hold(&mut self, lease: Lease) {
+        let place = self.leases.partition_point(|other| other.ends <= lease.ends);
+        self.leases.insert(place, lease);
+    }
+
+    /// Spends `cost` units of the leases that end first; returns what each of them spent. There must be enough. A
+    /// lease without units is no longer held.
+    pub(super) fn spend(&mut self, now: Micros, cost: u64) -> Vec<Lease> {
+        let (mut parts, mut owed) = (Vec::with_capacity(1), cost);
+        for lease in self.leases.iter_mut().filter(|lease| now < lease.ends) {
+            let units = lease.units.min(owed);
+            if units > 0 {
+                (lease.units, owed) = (lease.units - units, owed - units);
+                parts.push(Lease { units, ..*lease });
+            }
+        }
+        self.leases.retain(|lease| lease.units > 0);
+        parts
+    }
+
+    /// Whether a lease is held.
+    pub(super) fn holds(&self, ticket: u64) -> bool {
+        self.leases.iter().any(|lease| lease.ticket == ticket)
+    }
+
+    /// Puts spent units back into their lease.
+    pub(super) fn put_back(&mut self, part: Lease) {
+        match self.leases.iter_mut().find(|lease| lease.ticket == part.ticket) {
+            Some(lease) => lease.units += part.units,
+            None => self.hold(part),
+        }
+    }
+
+    /// Takes out a lease; `None` if it is not held.
+    pub(super) fn take_out(&mut self, ticket: u64) -> Option<Lease> {
+        let place = self.leases.iter().position(|lease| lease.ticket == ticket)?;
+        Some(self.leases.remove(place))
+    }
+
+    /// Notes that the store refused the lease of this ticket, or did not reply in time.
+    pub(super) fn not_granted(&mut self, now: Micros, ticket: u64) {
+        if self.answered(ticket).is_some() {
+            self.pause(now);
+        }
+    }
+
+    const fn pause(&mut self, now: Micros) {
+        self.not_before = now.plus(self.terms.life());
+    }
+
+    /// Returns the leases that were held.
+    pub(super) fn into_leases(self) -> Vec<Lease> {
+        self.leases
+    }
+
+    /// Whether this limiter can be forgotten: it has nothing, waits for nothing, and nobody asks.
+    pub(super) fn is_idle(&mut self, now: Micros) -> bool {
+        self.leases.is_empty()
+            && self.asked.is_none()
+            && self.demand.is_none(now, self.terms.life())
+    }
+}
+
+/// A reply about a lease that nothing waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotAsked;

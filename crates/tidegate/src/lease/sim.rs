@@ -1,0 +1,84 @@
+//! A simulator of nodes that lease from one store: virtual time, a network that delays, loses, repeats and reorders, and
+//! nodes and a store that fail. It runs the book itself over the algorithms themselves, and checks what happened.
+//!
+//! All times are microseconds of the store's clock since the beginning of a run. One seed is one run, and the same run
+//! on every machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first one.
+
+mod check;
+mod clock;
+mod history;
+mod node;
+mod plan;
+mod store;
+mod stored;
+mod world;
+
+use std::env;
+
+use check::Summary;
+use plan::Plan;
+use world::World;
+
+/// The seeds of an ordinary test, and of a long one.
+const SAMPLE: u64 = 100;
+const LONG_SAMPLE: u64 = 2_000;
+
+/// Runs one seed and checks its history.
+fn run(seed: u64) -> Result<Summary, String> {
+    let plan = Plan::of_seed(seed);
+    let history = World::new(&plan).run();
+    check::all(&plan, &history)
+}
+
+fn setting(name: &str, otherwise: u64) -> u64 {
+    env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased() {
+    let from = setting("TIDEGATE_SIM_FROM", 0);
+    let sample = if testkit::threads::long() { LONG_SAMPLE } else { SAMPLE };
+    let seeds = from..from + setting("TIDEGATE_SIM_SEEDS", sample);
+    let mut sum = Summary::default();
+    for seed in seeds {
+        match run(seed) {
+            Ok(one) => sum += one,
+            Err(error) => panic!(
+                "seed {seed}: {error}\nagain: TIDEGATE_SIM_FROM={seed} TIDEGATE_SIM_SEEDS=1\n{:?}",
+                Plan::of_seed(seed)
+            ),
+        }
+    }
+    println!("{sum:#?}");
+}
+
+/// A simulator in which nothing happens would find nothing.
+#[test]
+fn the_seeds_meet_what_they_are_to_check() {
+    let sum =
+        (0..SAMPLE).filter_map(|seed| run(seed).ok()).fold(Summary::default(), |mut sum, one| {
+            sum += one;
+            sum
+        });
+    assert_eq!(sum.runs, SAMPLE, "a seed failed");
+    assert!(sum.leased * 3 > sum.exact, "hardly anything is spent from leases: {sum:?}");
+    let met = [
+        sum.refused,
+        sum.returned,
+        sum.expired,
+        sum.put_back,
+        sum.losses,
+        sum.changes,
+        sum.crashes,
+        sum.late,
+    ];
+    assert!(met.iter().all(|count| *count > 20), "something hardly happens: {sum:?}");
+}
+
+#[test]
+fn a_seed_is_the_same_run_again() {
+    for seed in 0..5 {
+        let plan = Plan::of_seed(seed);
+        assert_eq!(World::new(&plan).run().events, World::new(&plan).run().events, "seed {seed}");
+    }
+}

@@ -1,0 +1,251 @@
+//! The judge of a history. It knows the bound of each algorithm, and what leases may cost.
+//!
+//! - No interval of length W admits more than the bound of the rule, plus one limit for each loss of data, or after a
+//!   change the bounds of both rules.
+//! - The store never counts less than the spent units alone would, and what can still be spent; nor more than they and
+//!   what was leased and neither spent nor returned. So nobody is admitted for whom the algorithm has no room, and
+//!   nobody is refused for more than the leased units.
+//! - Each unit of a lease is spent or returned once at most, before the end of the lease, and under the rule that it was
+//!   taken by. What the books say was spent, was.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::AddAssign;
+
+use tidegate_core::{Anchor, Limit, Rule, Timestamp};
+
+use super::history::{Account, Event, GrantId, History, What};
+use super::plan::{Key, Plan};
+use super::stored::limiter;
+
+/// What happened in runs that passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) runs: u64,
+    pub(super) exact: u64,
+    pub(super) leased: u64,
+    pub(super) refused: u64,
+    pub(super) returned: u64,
+    pub(super) expired: u64,
+    pub(super) put_back: u64,
+    pub(super) losses: u64,
+    pub(super) changes: u64,
+    pub(super) crashes: u64,
+    pub(super) late: u64,
+}
+
+impl AddAssign for Summary {
+    fn add_assign(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.exact += other.exact;
+        self.leased += other.leased;
+        self.refused += other.refused;
+        self.returned += other.returned;
+        self.expired += other.expired;
+        self.put_back += other.put_back;
+        self.losses += other.losses;
+        self.changes += other.changes;
+        self.crashes += other.crashes;
+        self.late += other.late;
+    }
+}
+
+/// Checks everything that happened.
+pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
+    let mut summary = Summary { runs: 1, ..Summary::default() };
+    for (number, key) in plan.keys.iter().enumerate() {
+        let mut events: Vec<_> =
+            history.events.iter().filter(|event| event.key == number).collect();
+        events.sort_by_key(|event| event.time);
+        let of_key = |error| format!("key {number}: {error}");
+        within_bound(plan, key, &events).map_err(of_key)?;
+        each_lease_once(&events).map_err(of_key)?;
+        as_counted(plan, key, &events, history.ended, &mut summary).map_err(of_key)?;
+    }
+    for account in &history.accounts {
+        is_true(account)?;
+        summary.expired += account.expired;
+    }
+    summary.put_back += history.put_back;
+    summary.crashes += history.crashes;
+    summary.late += history.late;
+    Ok(summary)
+}
+
+fn limit(rule: &Rule) -> u64 {
+    let spec = rule.spec();
+    match spec.limit {
+        Limit::Units(limit) => spec.capacity.unwrap_or(limit).max(limit),
+        Limit::Unlimited => 0,
+    }
+}
+
+/// The bound of SPEC.md. Leases of windows that begin with their first unit can be spent at the end of one and the
+/// beginning of the next, which makes one unit more.
+fn bound(rule: &Rule, largest_cost: u64) -> u64 {
+    let of_first = u64::from(rule.spec().anchor == Some(Anchor::FirstRequest));
+    rule.bound(largest_cost).unwrap_or_default() + of_first
+}
+
+fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String> {
+    let count = |what: &What| events.iter().filter(|event| event.what == *what).count() as u64;
+    let rules = if count(&What::Changed) > 0 { &key.rules[..] } else { &key.rules[..1] };
+    let most_limit = rules.iter().map(limit).max().unwrap_or_default();
+    let most = rules.iter().map(|rule| bound(rule, plan.largest_cost)).sum::<u64>()
+        + count(&What::Lost) * most_limit;
+    let window = key.rules[0].spec().window.unwrap_or_default().as_micros() as u64;
+    let (mut inside, mut sum) = (VecDeque::new(), 0);
+    for event in events {
+        let (What::Taken { units } | What::Spent { units, .. }) = event.what else { continue };
+        inside.push_back((event.time, units));
+        sum += units;
+        while let Some((time, units)) =
+            inside.front().copied().filter(|(time, _)| time + window <= event.time)
+        {
+            debug_assert!(time < event.time);
+            sum -= units;
+            inside.pop_front();
+        }
+        if sum > most {
+            return Err(format!(
+                "{sum} units in the window that ends at {}, of {most}",
+                event.time
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A lease, and how many units of it are spent or returned.
+struct Lease {
+    units: u64,
+    taken: u64,
+    end: u64,
+    revision: usize,
+    gone: u64,
+}
+
+fn each_lease_once(events: &[&Event]) -> Result<(), String> {
+    let (mut ledger, mut dropped) = (BTreeMap::new(), BTreeMap::new());
+    for event in events {
+        let time = event.time;
+        let (id, units, rule) = match event.what {
+            What::Granted { id, units, end, revision } => {
+                ledger.insert(id, Lease { units, taken: time, end, revision, gone: 0 });
+                continue;
+            }
+            What::Dropped { node } => {
+                dropped.insert(node, time);
+                continue;
+            }
+            What::Spent { id, units, revision } => (id, units, Some(revision)),
+            What::Returned { id, units } => (id, units, None),
+            _ => continue,
+        };
+        let Some(lease) = ledger.get_mut(&id) else {
+            return Err(format!("{id:?} is spent at {time} and was never taken"));
+        };
+        lease.gone += units;
+        if lease.gone > lease.units {
+            let Lease { gone, units, .. } = lease;
+            return Err(format!("{gone} units of {id:?} are spent or returned, of {units}"));
+        }
+        if rule.is_none() {
+            continue;
+        }
+        if time >= lease.end {
+            return Err(format!("{id:?} ends at {} and is spent at {time}", lease.end));
+        }
+        if rule.is_some_and(|rule| rule != lease.revision) {
+            return Err(format!("{id:?} is spent at {time} under another rule"));
+        }
+        if dropped.get(&id.0).is_some_and(|at| lease.taken < *at && *at < time) {
+            return Err(format!("{id:?} is spent at {time} and was dropped"));
+        }
+    }
+    Ok(())
+}
+
+/// What of a lease was neither spent nor is known to be back. Units that are given back leave a window with the oldest
+/// units, and what of them has drained from a level does not come back.
+struct Idle {
+    units: u64,
+    taken: u64,
+    end: u64,
+}
+
+/// Compares what the store counts with a limiter that takes each unit when it is spent, until data is lost or the rule
+/// changes.
+fn as_counted(
+    plan: &Plan,
+    key: &Key,
+    events: &[&Event],
+    ended: u64,
+    summary: &mut Summary,
+) -> Result<(), String> {
+    let spec = key.rules[0].spec();
+    let is_level = spec.algorithm.fields().contains(&tidegate_core::Field::Capacity);
+    // A window that begins with its first unit begins earlier in the store than where units are spent.
+    let mut comparable = spec.anchor != Some(Anchor::FirstRequest);
+    let window = spec.window.unwrap_or_default().as_micros() as u64;
+    let Some(mut exact) = limiter(&key.rules[0]) else { return Ok(()) };
+    let mut ledger: BTreeMap<GrantId, Idle> = BTreeMap::new();
+    let raised = match spec.limit {
+        Limit::Units(limit) if is_level => (limit * key.life.as_micros()).div_ceil(window) + 1,
+        _ => 0,
+    };
+    for event in events {
+        let now = Timestamp::from_micros(plan.origin + event.time);
+        match event.what {
+            What::Taken { units } => {
+                summary.exact += if event.time < ended { units } else { 0 };
+                exact.take(now, units);
+            }
+            What::Spent { id, units, .. } => {
+                summary.leased += units;
+                exact.take(now, units);
+                ledger
+                    .entry(id)
+                    .and_modify(|lease| lease.units = lease.units.saturating_sub(units));
+            }
+            What::Granted { id, units, end, .. } => {
+                ledger.insert(id, Idle { units, taken: event.time, end });
+            }
+            What::Returned { id, units } => {
+                summary.returned += units;
+                if let Some(lease) = ledger.get_mut(&id).filter(|_| is_level) {
+                    let drained =
+                        (limit(&key.rules[0]) * (event.time - lease.taken)).div_ceil(window) + 1;
+                    lease.units = lease.units.saturating_sub(units.saturating_sub(drained));
+                }
+            }
+            What::Dropped { .. } => {}
+            What::Lost => (summary.losses, comparable) = (summary.losses + 1, false),
+            What::Changed => (summary.changes, comparable) = (summary.changes + 1, false),
+            What::Stands { used, held, refused } => {
+                summary.refused += u64::from(refused);
+                let spent = exact.used(now);
+                let counts = |end: u64| is_level || end + 2 * window > event.time;
+                let leases = ledger.values().filter(|lease| counts(lease.end));
+                let unspent: u64 = leases.map(|lease| lease.units).sum();
+                let most = spent + unspent + raised;
+                if comparable && (used < spent + held || used > most) {
+                    return Err(format!(
+                        "{used} units are used at {}: {spent} are spent, {held} can be spent, {unspent} were leased",
+                        event.time
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the books of a node say, and what happened there.
+fn is_true(account: &Account) -> Result<(), String> {
+    let Account { taken, spent, unspent, expired, held, truly_spent } = *account;
+    if spent == truly_spent && taken == spent + unspent + expired + held {
+        Ok(())
+    } else {
+        Err(format!("the book of a node does not add up: {account:?}"))
+    }
+}

@@ -1,0 +1,56 @@
+//! The clocks of a node: all of them run a little too fast or too slow.
+
+use tidegate_core::Micros;
+
+/// Three clocks of one machine, of which leases use the first.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    origin: u64,
+    drift_ppm: i64,
+    slept: u64,
+    stepped: i64,
+}
+
+impl Clock {
+    pub(super) const fn new(origin: u64, drift_ppm: i64) -> Self {
+        Self { origin, drift_ppm, slept: 0, stepped: 0 }
+    }
+
+    /// Runs on while the machine sleeps, and is never set.
+    pub(super) fn boot(&self, time: u64) -> Micros {
+        Micros::from_micros(self.origin + self.elapsed(time))
+    }
+
+    /// Stands still while the machine sleeps.
+    pub(super) fn awake(&self, time: u64) -> Micros {
+        Micros::from_micros(self.origin + self.elapsed(time.saturating_sub(self.slept)))
+    }
+
+    /// Is set now and then.
+    pub(super) fn wall(&self, time: u64) -> Micros {
+        Micros::from_micros((self.origin + self.elapsed(time)).saturating_add_signed(self.stepped))
+    }
+
+    pub(super) const fn sleep(&mut self, time: u64) {
+        self.slept += time;
+    }
+
+    pub(super) const fn step(&mut self, by: i64) {
+        self.stepped += by;
+    }
+
+    fn elapsed(&self, time: u64) -> u64 {
+        let rate = 1_000_000_u64.saturating_add_signed(self.drift_ppm);
+        u64::try_from(u128::from(time) * u128::from(rate) / 1_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+#[test]
+fn only_the_clock_of_leases_runs_on_and_is_never_set() {
+    let mut clock = Clock::new(1_000, 500);
+    clock.sleep(1_000_000);
+    clock.step(-7);
+    assert_eq!(clock.boot(2_000_000).as_micros(), 2_002_000);
+    assert_eq!(clock.awake(2_000_000).as_micros(), 1_001_500);
+    assert_eq!(clock.wall(2_000_000).as_micros(), 2_001_993);
+}

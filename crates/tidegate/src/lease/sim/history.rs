@@ -1,0 +1,63 @@
+//! What happened in a run: what the store took and got back, and what was spent by whom.
+
+/// A lease, by the node that asked for it, how often that node had begun, and the ticket.
+pub(super) type GrantId = (usize, u64, u64);
+
+/// Something that happened to one limiter, or to all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The store took units for a request, which is admitted.
+    Taken { units: u64 },
+    /// The store took units for a lease that can be spent before `end`.
+    Granted { id: GrantId, units: u64, end: u64, revision: usize },
+    /// A node spent units of a lease. Its own rule had this revision.
+    Spent { id: GrantId, units: u64, revision: usize },
+    /// The store got units of a lease back.
+    Returned { id: GrantId, units: u64 },
+    /// What the store counts as used, and what all nodes hold of their leases, after a request that was admitted
+    /// there or refused.
+    Stands { used: u64, held: u64, refused: bool },
+    /// The store lost data of all limiters.
+    Lost,
+    /// A node dropped its leases.
+    Dropped { node: usize },
+    /// The limiter got its second rule.
+    Changed,
+}
+
+/// An event: when, of which limiter, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) time: u64,
+    pub(super) key: usize,
+    pub(super) what: What,
+}
+
+/// What a node's book counted, and what the requests of the node spent in truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) taken: u64,
+    pub(super) spent: u64,
+    pub(super) unspent: u64,
+    pub(super) expired: u64,
+    pub(super) held: u64,
+    pub(super) truly_spent: u64,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    pub(super) events: Vec<Event>,
+    pub(super) accounts: Vec<Account>,
+    /// When the last client began to take what was left.
+    pub(super) ended: u64,
+    pub(super) put_back: u64,
+    pub(super) crashes: u64,
+    pub(super) late: u64,
+}
+
+impl History {
+    pub(super) fn add(&mut self, time: u64, key: usize, what: What) {
+        self.events.push(Event { time, key, what });
+    }
+}

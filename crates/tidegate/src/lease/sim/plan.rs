@@ -1,0 +1,161 @@
+//! What one seed decides beforehand: rules, nodes, traffic, the network, and what fails when.
+
+use std::time::Duration;
+
+use testkit::traffic::Rng;
+use tidegate_core::{AlgorithmKind, Anchor, Limit, Micros, Rule, Spec};
+
+use super::super::Terms;
+
+/// Something that happens to a node or the store, at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The node stops and forgets everything, and begins anew after this time.
+    Crash { node: usize, again_after: u64 },
+    /// The node stands still for this time. Its clock runs on; a clock that stops while the machine sleeps does not.
+    Sleep { node: usize, time: u64 },
+    /// The wall clock of the node steps by this many microseconds.
+    Step { node: usize, by: i64 },
+    /// The node drops the leases of a limiter, as after a refund.
+    Drop { node: usize, key: usize },
+    /// The store fails over to a replica: to the last copy of its data, or to none.
+    Loss { to_copy: bool },
+    /// The replica catches up.
+    Copy,
+    /// The rule of a limiter gets its second limit. Nodes hear of it within this time.
+    Change { key: usize, known_within: u64 },
+}
+
+/// One limiter: its rule, the rule after a change, and the terms of leases under both.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) rules: [Rule; 2],
+    pub(super) terms: [Option<Terms>; 2],
+    pub(super) life: Micros,
+}
+
+/// A run, before it begins.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    /// What the store's clock shows at the beginning.
+    pub(super) origin: u64,
+    pub(super) keys: Vec<Key>,
+    /// How much faster than the store's the clock of each node runs, in parts per million.
+    pub(super) drifts: Vec<i64>,
+    /// The time between two looks of a node for units to give back.
+    pub(super) looks: Vec<u64>,
+    /// Mean time between two requests of a node.
+    pub(super) pause: u64,
+    pub(super) length: u64,
+    pub(super) largest_cost: u64,
+    pub(super) faults: Vec<(u64, Fault)>,
+    /// Ordinary and slow messages: the longest time on the way.
+    pub(super) delays: [u64; 2],
+    pub(super) slow_percent: u64,
+    pub(super) lost_percent: u64,
+    pub(super) repeated_percent: u64,
+    pub(super) deadline: u64,
+}
+
+impl Plan {
+    pub(super) fn of_seed(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let nodes = rng.between(1, 5) as usize;
+        let pause = rng.between(300, 4_000);
+        let keys: Vec<_> =
+            (0..rng.between(1, 3)).map(|_| key(rng, nodes as u64 * 1_000_000 / pause)).collect();
+        let drifts = (0..nodes).map(|_| rng.pick([-950, 0, 950, rng_drift(seed)])).collect();
+        let life = keys[0].life.as_micros();
+        let looks = (0..nodes).map(|_| life / rng.pick([1, 4, 8, 8]) + 1).collect();
+        let length = (pause * 900 / nodes as u64).max(4 * life).min(pause * 3_000 / nodes as u64);
+        let calm = rng.chance(40);
+        Self {
+            seed,
+            origin: 1_000_000_000_000 + rng.below(10_000_000),
+            drifts,
+            looks,
+            pause,
+            length,
+            largest_cost: rng.pick([1, 1, 3]),
+            faults: faults(rng, length, nodes, keys.len(), calm),
+            keys,
+            delays: [rng.pick([300, 2_000, 10_000]), rng.pick([20_000, 300_000])],
+            slow_percent: if calm { 0 } else { rng.pick([1, 10]) },
+            lost_percent: if calm { 0 } else { rng.pick([0, 2, 10]) },
+            repeated_percent: rng.pick([0, 20]),
+            deadline: rng.pick([30_000, 100_000, 3_000_000]),
+        }
+    }
+}
+
+const fn rng_drift(seed: u64) -> i64 {
+    (seed % 1_900) as i64 - 950
+}
+
+/// A limiter, of which some part of `per_second` requests ask.
+fn key(rng: &mut Rng, per_second: u64) -> Key {
+    let algorithms = [
+        AlgorithmKind::FixedWindow,
+        AlgorithmKind::SlidingWindow,
+        AlgorithmKind::SlidingCounter,
+        AlgorithmKind::SlidingLog,
+        AlgorithmKind::TokenBucket,
+        AlgorithmKind::TokenBucket,
+        AlgorithmKind::LeakyBucket,
+    ];
+    let algorithm = rng.pick(algorithms);
+    let window_ms = rng.pick([50, 200, 1_000, 2_000]);
+    let limit = 5 + per_second * window_ms / 1_000 * rng.pick([10, 40, 80, 200]) / 100;
+    let life = Micros::from_millis(rng.pick([10, 50, 200, 1_000]).min(window_ms));
+    let mut spec = Spec::new(algorithm, limit, Duration::from_millis(window_ms));
+    match algorithm {
+        AlgorithmKind::FixedWindow => spec.anchor = rng.chance(30).then_some(Anchor::FirstRequest),
+        AlgorithmKind::SlidingWindow => {
+            spec.strict = Some(rng.chance(50));
+            spec.buckets = Some(rng.pick([2, 5, 10]));
+        }
+        AlgorithmKind::SlidingLog => {
+            spec.resolution = Some(Duration::from_millis(window_ms / rng.pick([2, 5, 10])));
+        }
+        AlgorithmKind::TokenBucket => spec.capacity = rng.chance(50).then(|| limit / 2 + 3),
+        _ => {}
+    }
+    let mut changed = spec;
+    changed.limit = Limit::Units(rng.pick([0, limit / 3 + 1, limit * 3]));
+    let rules = [spec, changed].map(|spec| Rule::new(spec).expect("a rule of the plan is valid"));
+    let most = (limit * rng.pick([10, 30, 100]) / 100).max(2);
+    let terms = rules.each_ref().map(|rule| Terms::of(rule, most, life));
+    Key { rules, terms, life }
+}
+
+fn faults(rng: &mut Rng, length: u64, nodes: usize, keys: usize, calm: bool) -> Vec<(u64, Fault)> {
+    let mut all = Vec::new();
+    let times = if calm { 0 } else { rng.between(0, 6) };
+    for _ in 0..times {
+        let node = rng.below(nodes as u64) as usize;
+        let time = rng.between(1, length / 3 + 2);
+        let fault = match rng.below(4) {
+            0 => Fault::Crash { node, again_after: time },
+            1 => Fault::Sleep { node, time },
+            2 => Fault::Step {
+                node,
+                by: rng.pick([-3_600_000_000, -100_000, 100_000, 3_600_000_000]),
+            },
+            _ => Fault::Drop { node, key: rng.below(keys as u64) as usize },
+        };
+        all.push((rng.below(length), fault));
+    }
+    if !calm && rng.chance(25) {
+        let at = rng.below(length);
+        all.push((rng.below(at + 1), Fault::Copy));
+        all.push((at, Fault::Loss { to_copy: rng.chance(50) }));
+    }
+    if rng.chance(30) {
+        let change =
+            Fault::Change { key: rng.below(keys as u64) as usize, known_within: length / 4 + 1 };
+        all.push((rng.below(length), change));
+    }
+    all
+}

@@ -1,0 +1,148 @@
+//! The simulated store: one limiter for each key, steps that are atomic, and a clock that all times are measured by.
+
+use tidegate_core::Timestamp;
+
+use super::history::{GrantId, History, What};
+use super::plan::Plan;
+use super::stored::{Stored, limiter};
+
+/// What a node asks of the store.
+#[derive(Clone, Debug)]
+pub(super) enum Question {
+    /// Decides a request: keys and costs.
+    Step {
+        request: u64,
+        parts: Vec<(usize, u64)>,
+    },
+    Lease {
+        id: GrantId,
+        key: usize,
+        units: u64,
+    },
+    GiveBack {
+        id: GrantId,
+        key: usize,
+        units: u64,
+        since: u64,
+        revision: usize,
+    },
+}
+
+/// What the store replies.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Step { request: u64, admitted: bool, remaining: Vec<(usize, u64)> },
+    Lease { id: GrantId, key: usize, lease: Option<Leased>, remaining: u64, revision: usize },
+}
+
+/// A lease that was taken: when, and before when it can be spent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leased {
+    pub(super) at: u64,
+    pub(super) end: u64,
+    pub(super) units: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Store<'a> {
+    plan: &'a Plan,
+    limiters: Vec<(usize, Box<dyn Stored>)>,
+    replica: Vec<(usize, Box<dyn Stored>)>,
+}
+
+impl<'a> Store<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        Self { plan, limiters: fresh(plan), replica: fresh(plan) }
+    }
+
+    fn clock(&self, time: u64) -> Timestamp {
+        Timestamp::from_micros(self.plan.origin + time)
+    }
+
+    /// Runs one step; `held` returns the units of a key that all nodes hold.
+    pub(super) fn ask(
+        &mut self,
+        time: u64,
+        question: &Question,
+        history: &mut History,
+        held: impl Fn(usize) -> u64,
+    ) -> Option<Reply> {
+        let now = self.clock(time);
+        match question {
+            Question::Step { request, parts } => {
+                let mut fit =
+                    parts.iter().map(|(key, cost)| self.limiters[*key].1.fits(now, *cost));
+                let admitted = fit.by_ref().fold(true, |all, one| all & one);
+                drop(fit);
+                for (key, cost) in parts {
+                    if admitted {
+                        self.limiters[*key].1.take(now, *cost);
+                        history.add(time, *key, What::Taken { units: *cost });
+                    }
+                    let refused = !admitted && !self.limiters[*key].1.fits(now, *cost);
+                    let used = self.limiters[*key].1.used(now);
+                    history.add(time, *key, What::Stands { used, held: held(*key), refused });
+                }
+                let left = |(key, _): &(usize, u64)| (*key, self.limiters[*key].1.remaining(now));
+                let remaining = parts.iter().map(left).collect();
+                Some(Reply::Step { request: *request, admitted, remaining })
+            }
+            Question::Lease { id, key, units } => {
+                let (revision, limiter) = &mut self.limiters[*key];
+                let end = limiter.lease(now, *units, self.plan.keys[*key].life);
+                let end = end.map(|end| end.as_micros() - self.plan.origin);
+                if let Some(end) = end {
+                    let what = What::Granted { id: *id, units: *units, end, revision: *revision };
+                    history.add(time, *key, what);
+                }
+                let lease = end.map(|end| Leased { at: time, end, units: *units });
+                let remaining = limiter.remaining(now);
+                Some(Reply::Lease { id: *id, key: *key, lease, remaining, revision: *revision })
+            }
+            Question::GiveBack { id, key, units, since, revision } => {
+                let since = self.clock(*since);
+                let (own, limiter) = &mut self.limiters[*key];
+                if own == revision && limiter.return_lease(now, *units, since) {
+                    history.add(time, *key, What::Returned { id: *id, units: *units });
+                }
+                None
+            }
+        }
+    }
+
+    pub(super) fn copy(&mut self) {
+        self.replica =
+            self.limiters.iter().map(|(revision, one)| (*revision, one.copy())).collect();
+    }
+
+    /// Loses what the replica does not have, or everything.
+    pub(super) fn lose(&mut self, time: u64, to_copy: bool, history: &mut History) {
+        let now = self.clock(time);
+        for (key, plan) in self.plan.keys.iter().enumerate() {
+            let revision = self.limiters[key].0;
+            let (copied, copy) = &mut self.replica[key];
+            let mut found =
+                if to_copy { Some(copy.copy()) } else { limiter(&plan.rules[revision]) };
+            if *copied != revision && to_copy {
+                found = copy.amended(now, &plan.rules[revision]);
+            }
+            if let Some(found) = found {
+                self.limiters[key].1 = found;
+            }
+            history.add(time, key, What::Lost);
+        }
+    }
+
+    pub(super) fn change(&mut self, time: u64, key: usize, history: &mut History) {
+        let now = self.clock(time);
+        if let Some(new) = self.limiters[key].1.amended(now, &self.plan.keys[key].rules[1]) {
+            self.limiters[key] = (1, new);
+            history.add(time, key, What::Changed);
+        }
+    }
+}
+
+fn fresh(plan: &Plan) -> Vec<(usize, Box<dyn Stored>)> {
+    let limiters = plan.keys.iter().filter_map(|key| limiter(&key.rules[0]));
+    limiters.map(|limiter| (0, limiter)).collect()
+}

@@ -1,0 +1,103 @@
+//! One limiter of the simulated store, whatever its algorithm: the core's own verbs, by virtual time.
+
+use std::any::Any;
+use std::fmt;
+
+use tidegate_core::{Algorithm, Held, Micros, Rule, Timestamp, Verdict, Visitor};
+
+/// The verbs that the store needs of a limiter.
+pub(super) trait Stored: fmt::Debug {
+    /// Whether the cost fits.
+    fn fits(&mut self, now: Timestamp, cost: u64) -> bool;
+    /// Takes units, also beyond the limit.
+    fn take(&mut self, now: Timestamp, units: u64);
+    /// Takes a lease, and returns its end.
+    fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
+    fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool;
+    /// Units in use, rounded up.
+    fn used(&self, now: Timestamp) -> u64;
+    fn remaining(&self, now: Timestamp) -> u64;
+    /// The same limiter under another rule of the same algorithm.
+    fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn Stored>>;
+    fn copy(&self) -> Box<dyn Stored>;
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+/// A new limiter of a rule; `None` if it is unlimited.
+pub(super) fn limiter(rule: &Rule) -> Option<Box<dyn Stored>> {
+    struct New;
+    impl Visitor for New {
+        type Out = Box<dyn Stored>;
+
+        fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Stored> {
+            Box::new(Of { algorithm: algorithm.clone(), slot: None })
+        }
+    }
+    rule.visit(New)
+}
+
+#[derive(Clone, Debug)]
+struct Of<R: Algorithm> {
+    algorithm: R,
+    slot: Option<R::State>,
+}
+
+impl<R: Algorithm> Of<R> {
+    fn held(&mut self, cost: u64) -> Held<'_, R> {
+        Held::new(&self.algorithm, &mut self.slot, cost)
+    }
+
+    /// The state as it stands now.
+    fn state(&self, now: Timestamp) -> (R::State, Timestamp) {
+        let mut state = self.slot.clone().unwrap_or_else(|| self.algorithm.fresh(now));
+        let at = self.algorithm.advance(&mut state, now);
+        (state, at)
+    }
+}
+
+impl<R: Algorithm> Stored for Of<R> {
+    fn fits(&mut self, now: Timestamp, cost: u64) -> bool {
+        let (state, at) = self.state(now);
+        self.algorithm.decide(&state, at, cost) == Verdict::Allow
+    }
+
+    fn take(&mut self, now: Timestamp, units: u64) {
+        self.held(0).settle(now, 0, units);
+    }
+
+    fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp> {
+        self.held(units).lease(now, life)
+    }
+
+    fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool {
+        self.held(units).return_lease(now, since)
+    }
+
+    fn used(&self, now: Timestamp) -> u64 {
+        let (state, at) = self.state(now);
+        self.algorithm.used(&state, at)
+    }
+
+    fn remaining(&self, now: Timestamp) -> u64 {
+        let (state, at) = self.state(now);
+        self.algorithm.remaining(&state, at)
+    }
+
+    fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn Stored>> {
+        let mut new = limiter(rule)?;
+        if let Some(same) = new.as_any().downcast_mut::<Self>() {
+            same.slot = self.slot.clone();
+            let old = self.algorithm.clone();
+            same.held(0).amend(now, &old);
+        }
+        Some(new)
+    }
+
+    fn copy(&self) -> Box<dyn Stored> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,256 @@
+//! A run: events in the order of their time, the messages on their way, and the faults of the plan.
+
+use std::collections::BTreeMap;
+
+use testkit::traffic::Rng;
+
+use super::clock::Clock;
+use super::history::History;
+use super::node::{Node, Sent, Wait};
+use super::plan::{Fault, Plan};
+use super::store::{Question, Reply, Store};
+
+/// Most of the final requests for one unit: what a limit can have left.
+const LAST_REQUESTS: u64 = 4_000;
+
+#[derive(Clone, Debug)]
+enum Next {
+    Request { node: usize },
+    Look { node: usize },
+    ToStore { node: usize, begun: u64, question: Question },
+    ToNode { node: usize, begun: u64, reply: Reply },
+    GiveUp { node: usize, begun: u64, wait: Wait },
+    Fault(Fault),
+    Begin { node: usize },
+    Hear { node: usize, key: usize },
+}
+
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    plan: &'a Plan,
+    rng: Rng,
+    time: u64,
+    events: BTreeMap<(u64, u64), Next>,
+    next_event: u64,
+    nodes: Vec<Node<'a>>,
+    store: Store<'a>,
+    history: History,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        let mut world = Self {
+            plan,
+            rng: Rng::new(!plan.seed),
+            time: 0,
+            events: BTreeMap::new(),
+            next_event: 0,
+            nodes: Vec::new(),
+            store: Store::new(plan),
+            history: History::default(),
+        };
+        for node in 0..plan.drifts.len() {
+            let clock = world.clock(node);
+            world.nodes.push(Node::new(plan, node, 0, clock));
+            world.at(0, Next::Request { node });
+            world.at(0, Next::Look { node });
+        }
+        for (time, fault) in &plan.faults {
+            world.at(*time, Next::Fault(*fault));
+        }
+        world
+    }
+
+    fn clock(&mut self, node: usize) -> Clock {
+        Clock::new(self.rng.below(1 << 40), self.plan.drifts[node])
+    }
+
+    fn at(&mut self, time: u64, next: Next) {
+        self.next_event += 1;
+        self.events.insert((time, self.next_event), next);
+    }
+
+    /// Runs to the end, when no lease is left and no message is on its way.
+    pub(super) fn run(mut self) -> History {
+        while let Some(((time, _), next)) = self.events.pop_first() {
+            self.time = time;
+            self.happen(next);
+        }
+        self.time += self.longest_life();
+        self.history.ended = self.time;
+        self.ask_for_the_rest();
+        let up = self.nodes.iter().filter(|node| node.up);
+        self.history.accounts = up.map(|node| node.account(self.time)).collect();
+        self.history
+    }
+
+    fn longest_life(&self) -> u64 {
+        self.plan.keys.iter().map(|key| key.life.as_micros()).max().unwrap_or_default()
+    }
+
+    /// One client takes what is left, a unit at a time.
+    fn ask_for_the_rest(&mut self) {
+        for key in 0..self.plan.keys.len() {
+            for request in 0..LAST_REQUESTS {
+                let question = Question::Step { request, parts: vec![(key, 1)] };
+                let reply = self.store.ask(self.time, &question, &mut self.history, |_| 0);
+                if !matches!(reply, Some(Reply::Step { admitted: true, .. })) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, next: Next) {
+        if let Some(node) = next.of_node()
+            && self.nodes[node].sleeps_until > self.time
+        {
+            return self.at(self.nodes[node].sleeps_until, next);
+        }
+        match next {
+            Next::Request { node } => self.request(node),
+            Next::Look { node } => {
+                if self.time < self.plan.length + 4 * self.longest_life() {
+                    self.at(self.time + self.plan.looks[node], Next::Look { node });
+                }
+                if self.nodes[node].up {
+                    let sent = self.nodes[node].look(self.time);
+                    self.send(node, sent);
+                }
+            }
+            Next::ToStore { node, begun, question } => self.reach_store(node, begun, &question),
+            Next::ToNode { node, begun, reply } => {
+                if self.is_running(node, begun) {
+                    let sent = self.nodes[node].reply(self.time, reply, &mut self.history);
+                    self.send(node, sent);
+                }
+            }
+            Next::GiveUp { node, begun, wait } => {
+                if self.is_running(node, begun) {
+                    self.nodes[node].give_up(self.time, wait, &mut self.history);
+                }
+            }
+            Next::Fault(fault) => self.fault(fault),
+            Next::Begin { node } => self.begin(node),
+            Next::Hear { node, key } => {
+                self.nodes[node].revisions[key] = 1;
+                if self.nodes[node].up {
+                    let sent = self.nodes[node].drop_leases(self.time, key, &mut self.history);
+                    self.send(node, sent);
+                }
+            }
+        }
+    }
+
+    fn is_running(&self, node: usize, begun: u64) -> bool {
+        self.nodes[node].up && self.nodes[node].begun == begun
+    }
+
+    fn request(&mut self, node: usize) {
+        if self.time >= self.plan.length {
+            return;
+        }
+        let quiet = if self.rng.chance(2) { 20 } else { 1 };
+        let pause = self.rng.below(2 * self.plan.pause * quiet) + 1;
+        self.at(self.time + pause, Next::Request { node });
+        let keys = self.plan.keys.len();
+        let mut parts = vec![];
+        let hot = self.rng.chance(60);
+        for key in 0..keys {
+            let is_of_it = if key == 0 { hot } else { self.rng.chance(30) };
+            if is_of_it || (key + 1 == keys && parts.is_empty()) {
+                parts.push((key, self.rng.between(1, self.plan.largest_cost)));
+            }
+        }
+        if self.nodes[node].up {
+            let sent = self.nodes[node].request(self.time, parts, &mut self.history);
+            self.send(node, sent);
+        }
+    }
+
+    fn send(&mut self, node: usize, sent: Vec<Sent>) {
+        let begun = self.nodes[node].begun;
+        for (question, wait) in sent {
+            if let Some(wait) = wait {
+                self.at(self.time + self.plan.deadline, Next::GiveUp { node, begun, wait });
+            }
+            if let Some(delay) = self.delay() {
+                self.at(self.time + delay, Next::ToStore { node, begun, question });
+            }
+        }
+    }
+
+    /// How long a message is on its way; `None` if it is lost.
+    fn delay(&mut self) -> Option<u64> {
+        let slow = usize::from(self.rng.chance(self.plan.slow_percent));
+        let delay = 20 + self.rng.below(self.plan.delays[slow]);
+        (!self.rng.chance(self.plan.lost_percent)).then_some(delay)
+    }
+
+    fn reach_store(&mut self, node: usize, begun: u64, question: &Question) {
+        let (time, nodes) = (self.time, &self.nodes);
+        let up = || nodes.iter().filter(|node| node.up);
+        let held = |key| up().map(|node| node.held(time, key)).sum();
+        let Some(reply) = self.store.ask(time, question, &mut self.history, held) else { return };
+        let times = if self.rng.chance(self.plan.repeated_percent) { 2 } else { 1 };
+        for _ in 0..times {
+            if let Some(delay) = self.delay() {
+                let reply = reply.clone();
+                self.at(time + delay, Next::ToNode { node, begun, reply });
+            }
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::Crash { node, again_after } if self.nodes[node].up => {
+                self.nodes[node].up = false;
+                self.history.crashes += 1;
+                self.at(self.time + again_after, Next::Begin { node });
+            }
+            Fault::Crash { .. } => {}
+            Fault::Sleep { node, time } => {
+                self.nodes[node].sleeps_until = self.time + time;
+                self.nodes[node].clock.sleep(time);
+            }
+            Fault::Step { node, by } => self.nodes[node].clock.step(by),
+            Fault::Drop { node, key } => {
+                if self.nodes[node].up {
+                    let sent = self.nodes[node].drop_leases(self.time, key, &mut self.history);
+                    self.send(node, sent);
+                }
+            }
+            Fault::Loss { to_copy } => self.store.lose(self.time, to_copy, &mut self.history),
+            Fault::Copy => self.store.copy(),
+            Fault::Change { key, known_within } => {
+                self.store.change(self.time, key, &mut self.history);
+                for node in 0..self.nodes.len() {
+                    let time = self.time + self.rng.below(known_within);
+                    self.at(time, Next::Hear { node, key });
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, node: usize) {
+        let clock = self.clock(node);
+        let old = &self.nodes[node];
+        let mut new = Node::new(self.plan, node, old.begun + 1, clock);
+        new.revisions.clone_from(&old.revisions);
+        self.nodes[node] = new;
+    }
+}
+
+impl Next {
+    /// The node that does this, and does not while it sleeps.
+    const fn of_node(&self) -> Option<usize> {
+        match self {
+            Self::Request { node }
+            | Self::Look { node }
+            | Self::ToNode { node, .. }
+            | Self::GiveUp { node, .. }
+            | Self::Hear { node, .. } => Some(*node),
+            Self::ToStore { .. } | Self::Fault(_) | Self::Begin { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Single steps of the book of leases.
+
+use std::time::Duration;
+
+use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
+
+use super::{Ask, Book, Choice, Counts, Grant, Granted, Spent, Terms, Unspent, Wanted};
+
+/// Of 1,000 units a second, at most 100 for 200 ms.
+fn terms() -> Terms {
+    let rule = Rule::new(Spec::per_second(1_000)).unwrap();
+    Terms::of(&rule, 100, Micros::from_millis(200)).unwrap()
+}
+
+fn at(ms: u64) -> Micros {
+    Micros::from_millis(1_000_000 + ms)
+}
+
+fn ask(key: &u32, cost: u64) -> Ask<'_, u32> {
+    Ask { key, terms: Some(terms()), cost }
+}
+
+fn ask_times(book: &mut Book<u32>, ms: u64, cost: u64, times: usize) {
+    for _ in 0..times {
+        assert_eq!(book.decide(at(ms), &[ask(&7, cost)]), Choice::Store(vec![]));
+    }
+}
+
+/// A book that has asked for a lease of 12 units at 0 ms.
+fn asked() -> (Book<u32>, Wanted) {
+    let mut book = Book::new(2);
+    ask_times(&mut book, 0, 4, 3);
+    book.reported(&7, 500);
+    let wanted = book.wants(at(0), &7, 1).unwrap();
+    assert_eq!(wanted.units, 12);
+    (book, wanted)
+}
+
+/// A book with a lease of 12 units, asked for at 0 ms, that lasts 200 ms less 0.2 ms.
+fn leased() -> (Book<u32>, u64) {
+    let (mut book, Wanted { ticket, .. }) = asked();
+    assert_eq!(book.granted(at(10), &7, &grant(ticket)), Granted::Held);
+    (book, ticket)
+}
+
+const fn grant(ticket: u64) -> Grant {
+    Grant { ticket, length: Micros::from_millis(200), remaining: 480 }
+}
+
+fn spent(choice: Choice) -> Vec<Spent> {
+    match choice {
+        Choice::Here(spent) | Choice::Store(spent) => spent,
+    }
+}
+
+#[test]
+fn a_lease_is_asked_for_when_three_requests_come_in_one_life() {
+    let mut book = Book::new(2);
+    book.reported(&7, 500);
+    ask_times(&mut book, 0, 1, 2);
+    book.reported(&7, 500);
+    assert_eq!(book.wants(at(0), &7, 1), None);
+    ask_times(&mut book, 700, 1, 2);
+    assert_eq!(book.wants(at(700), &7, 1), None, "those of an earlier life do not count");
+    ask_times(&mut book, 710, 1, 1);
+    assert_eq!(book.wants(at(710), &7, 1).map(|wanted| wanted.units), Some(3));
+    assert_eq!(book.wants(at(710), &7, 1), None, "one is on its way");
+}
+
+#[test]
+fn a_lease_is_as_large_as_the_demand_the_terms_and_half_of_a_nodes_part_allow() {
+    for (cost, remaining, nodes, units) in [
+        (10, 900, 1, Some(30)),
+        (60, 900, 1, Some(100)),
+        (10, 40, 1, Some(20)),
+        (10, 40, 4, Some(5)),
+        (10, 3, 1, None),
+        (10, 9, 4, None),
+    ] {
+        let mut book = Book::new(2);
+        ask_times(&mut book, 0, cost, 3);
+        book.reported(&7, remaining);
+        assert_eq!(book.wants(at(0), &7, nodes).map(|wanted| wanted.units), units);
+    }
+}
+
+#[test]
+fn leased_units_are_spent_here_and_the_rest_is_the_stores() {
+    let (mut book, ticket) = leased();
+    assert_eq!(book.remaining(at(10), &7), Some(492));
+    let choice = book.decide(at(20), &[ask(&7, 9)]);
+    assert!(matches!(&choice, Choice::Here(spent) if spent[0].units_of() == (ticket, 9)));
+    assert_eq!(book.decide(at(20), &[ask(&7, 4)]), Choice::Store(vec![]), "3 are left");
+    assert!(matches!(book.decide(at(20), &[ask(&7, 3)]), Choice::Here(_)));
+    assert_eq!((book.held(at(20), &7), book.next_due()), (0, None));
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 12, unspent: 0, expired: 0 });
+}
+
+#[test]
+fn a_cost_of_nothing_and_a_rule_without_leases_are_the_stores() {
+    let (mut book, _) = leased();
+    assert_eq!(book.decide(at(20), &[ask(&7, 0)]), Choice::Store(vec![]));
+    let without = Ask { terms: None, ..ask(&7, 1) };
+    assert_eq!(book.decide(at(20), &[without]), Choice::Store(vec![]));
+    assert_eq!(book.decide(at(20), &[]), Choice::Store(vec![]));
+}
+
+#[test]
+fn a_life_counts_from_the_question_and_less_what_clocks_may_drift() {
+    for (us, held) in [(199_799, 12), (199_800, 0)] {
+        let (book, _) = leased();
+        assert_eq!(book.held(at(0).plus(Micros::from_micros(us)), &7), held);
+    }
+    let (mut book, Wanted { ticket, .. }) = asked();
+    assert_eq!(book.granted(at(200), &7, &grant(ticket)), Granted::Ended);
+    assert_eq!(book.held(at(200), &7), 0);
+}
+
+#[test]
+fn a_reply_is_taken_once_and_none_that_was_given_up() {
+    let (mut book, ticket) = leased();
+    assert_eq!(book.granted(at(11), &7, &grant(ticket)), Granted::NotAsked);
+    assert_eq!(book.held(at(11), &7), 12);
+    let (mut book, Wanted { ticket, .. }) = asked();
+    book.not_granted(at(30), &7, ticket);
+    assert_eq!(book.granted(at(31), &7, &grant(ticket)), Granted::NotAsked);
+    assert_eq!(book.held(at(31), &7), 0);
+}
+
+#[test]
+fn after_a_refusal_no_lease_is_asked_for_during_one_life() {
+    let (mut book, Wanted { ticket, .. }) = asked();
+    book.not_granted(at(10), &7, ticket);
+    for (ms, asks) in [(209, false), (210, true)] {
+        ask_times(&mut book, ms, 1, 3);
+        assert_eq!(book.wants(at(ms), &7, 1).is_some(), asks, "at {ms} ms");
+    }
+}
+
+#[test]
+fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
+    let (mut book, first) = leased();
+    let _ = book.decide(at(20), &[ask(&7, 5)]);
+    assert_eq!(book.wants(at(20), &7, 1), None);
+    let _ = book.decide(at(20), &[ask(&7, 1)]);
+    let Wanted { ticket, units } = book.wants(at(20), &7, 1).unwrap();
+    assert_eq!(book.granted(at(30), &7, &grant(ticket)), Granted::Held);
+    assert_eq!(book.wants(at(30), &7, 1), None, "two are held");
+    let parts = spent(book.decide(at(30), &[ask(&7, 8)]));
+    assert_eq!([parts[0].units_of(), parts[1].units_of()], [(first, 6), (ticket, 2)]);
+    assert_eq!(book.held(at(30), &7), units - 2);
+}
+
+#[test]
+fn what_is_unspent_after_three_quarters_of_a_life_is_given_back_once() {
+    let (mut book, ticket) = leased();
+    let _ = book.decide(at(20), &[ask(&7, 2)]);
+    assert_eq!(book.unspent(at(149)), vec![]);
+    let unspent = vec![Unspent { key: 7, ticket, units: 10 }];
+    assert_eq!((book.unspent(at(150)), book.held(at(150), &7)), (unspent, 0));
+    assert_eq!(book.unspent(at(151)), vec![]);
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10, expired: 0 });
+}
+
+#[test]
+fn a_lease_that_ended_before_anybody_looked_is_worth_nothing() {
+    let (mut book, _) = leased();
+    assert_eq!(book.unspent(at(200)), vec![]);
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 0, expired: 12 });
+}
+
+#[test]
+fn what_a_request_spent_in_vain_is_put_back() {
+    let (mut book, _) = leased();
+    let asks = [ask(&7, 12), ask(&8, 1)];
+    let parts = spent(book.decide(at(20), &asks));
+    assert_eq!((parts.len(), book.held(at(20), &7)), (1, 0));
+    book.put_back(at(30), &asks, &parts);
+    assert_eq!((book.held(at(30), &7), book.unspent(at(150)).len()), (12, 1));
+
+    let (mut book, _) = leased();
+    let parts = spent(book.decide(at(20), &asks));
+    book.put_back(at(200), &asks, &parts);
+    assert_eq!((book.held(at(200), &7), book.counts().expired), (0, 12), "the lease has ended");
+}
+
+#[test]
+fn dropped_leases_are_given_back_and_neither_asked_for_nor_put_back() {
+    let (mut book, ticket) = leased();
+    let asks = [ask(&7, 2), ask(&8, 1)];
+    let parts = spent(book.decide(at(20), &asks));
+    assert_eq!(book.drop_those(at(20), |key| *key == 8), vec![]);
+    let unspent = book.drop_those(at(20), |key| *key == 7);
+    assert_eq!(unspent, vec![Unspent { key: 7, ticket, units: 10 }]);
+    ask_times(&mut book, 21, 1, 1);
+    book.put_back(at(22), &asks, &parts);
+    assert_eq!((book.held(at(22), &7), book.next_due()), (0, None));
+
+    let (mut book, Wanted { ticket, .. }) = asked();
+    assert_eq!(book.drop_those(at(5), |_| true), vec![]);
+    assert_eq!(book.granted(at(10), &7, &grant(ticket)), Granted::NotAsked);
+}
+
+#[test]
+fn limiters_beyond_the_cap_are_the_stores_until_others_are_idle() {
+    let (mut book, _) = leased();
+    let _ = book.decide(at(0), &[ask(&8, 1)]);
+    for ms in [1, 900] {
+        for _ in 0..3 {
+            let _ = book.decide(at(ms), &[ask(&9, 1)]);
+        }
+        book.reported(&9, 500);
+        let _ = book.unspent(at(ms));
+        assert_eq!(book.wants(at(ms), &9, 1).is_some(), ms == 900, "at {ms} ms");
+    }
+}
+
+#[test]
+fn only_rules_whose_units_count_alike_for_a_while_have_leases() {
+    let second = Duration::from_secs(1);
+    let life = Micros::from_millis(200);
+    let of = |spec| {
+        Terms::of(&Rule::new(spec).unwrap(), 100, life).map(|terms| (terms.most(), terms.life()))
+    };
+    let spec = |algorithm| Spec::new(algorithm, 1_000, second);
+    assert_eq!(of(spec(AlgorithmKind::FixedWindow)), Some((100, life)));
+    assert_eq!(of(spec(AlgorithmKind::SlidingWindow)), Some((100, Micros::from_millis(100))));
+    assert_eq!(of(spec(AlgorithmKind::SlidingCounter)), Some((100, life)));
+    assert_eq!(of(spec(AlgorithmKind::TokenBucket)), Some((100, life)));
+    assert_eq!(of(spec(AlgorithmKind::LeakyBucket).burst(250)), Some((50, life)));
+    assert_eq!(of(spec(AlgorithmKind::LeakyBucket).burst(200)), None);
+    assert_eq!(of(spec(AlgorithmKind::SlidingLog)), None);
+    let mut log = spec(AlgorithmKind::SlidingLog);
+    log.resolution = Some(Duration::from_millis(20));
+    assert_eq!(of(log), Some((100, Micros::from_millis(20))));
+    assert_eq!(of(spec(AlgorithmKind::LeakyQueue)), None);
+    assert_eq!(of(Spec::new(AlgorithmKind::FixedWindow, 0, second)), None);
+    assert_eq!(of(Spec::unlimited(AlgorithmKind::FixedWindow)), None);
+}

@@ -1,0 +1,209 @@
+//! The mutants: one mistake each that a protocol of leases must not make.
+
+use anyhow::{Result, bail};
+
+/// A mistake, as replacements in one file.
+pub(crate) struct Mutant {
+    pub(crate) name: &'static str,
+    /// From the root of the workspace.
+    pub(crate) file: &'static str,
+    /// What is written there, once, and what the mutant has in its place.
+    replacements: &'static [(&'static str, &'static str)],
+}
+
+impl Mutant {
+    /// Returns the text with the mistake.
+    ///
+    /// # Errors
+    ///
+    /// A text to replace is not there exactly once.
+    pub(crate) fn of(&self, text: &str) -> Result<String> {
+        let mut text = text.to_owned();
+        for (from, to) in self.replacements {
+            let times = text.matches(from).count();
+            if times != 1 {
+                bail!(
+                    "the mutant \"{}\": `{from}` is in {} {times} times, not once",
+                    self.name,
+                    self.file
+                );
+            }
+            text = text.replace(from, to);
+        }
+        Ok(text)
+    }
+}
+
+const LIMITER: &str = "crates/tidegate/src/lease/limiter.rs";
+const BOOK: &str = "crates/tidegate/src/lease/book.rs";
+const TERMS: &str = "crates/tidegate/src/lease/terms.rs";
+const NODE: &str = "crates/tidegate/src/lease/sim/node.rs";
+const WORLD: &str = "crates/tidegate/src/lease/sim/world.rs";
+const BUCKET: &str = "crates/tidegate-core/src/algorithms/token_bucket/mod.rs";
+const LEVEL: &str = "crates/tidegate-core/src/level.rs";
+const WINDOW: &str = "crates/tidegate-core/src/algorithms/fixed_window/mod.rs";
+const SLIDING: &str = "crates/tidegate-core/src/algorithms/sliding_window/mod.rs";
+const COUNTER: &str = "crates/tidegate-core/src/algorithms/sliding_counter/mod.rs";
+const LOG: &str = "crates/tidegate-core/src/algorithms/sliding_log/mod.rs";
+const CORE: &str = "crates/tidegate-core/src/lease.rs";
+
+/// All mutants.
+pub(crate) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "a lease counts as taken at its start, not at its end",
+        file: BUCKET,
+        replacements: &[("state.raise(self.rate, end);", "let _ = (state, end);")],
+    },
+    Mutant {
+        name: "a lease counts as taken long after its end",
+        file: BUCKET,
+        replacements: &[(
+            "state.raise(self.rate, end);",
+            "state.raise(self.rate, end.plus(Micros::from_micros(self.window.as_micros() / 4)));",
+        )],
+    },
+    Mutant {
+        name: "returned units of a level come back as though nothing had drained",
+        file: LEVEL,
+        replacements: &[(
+            "rate.grains(units).saturating_sub(drained)",
+            "rate.grains(units).max(drained.min(1))",
+        )],
+    },
+    Mutant {
+        name: "a lease is granted beyond what fits",
+        file: CORE,
+        replacements: &[("!= Verdict::Allow {", "== Verdict::Never {")],
+    },
+    Mutant {
+        name: "units of a window are returned to the next one",
+        file: WINDOW,
+        replacements: &[(
+            "at < state.ends && since >= state.ends.minus(self.window)",
+            "since <= at",
+        )],
+    },
+    Mutant {
+        name: "units of a weighted window are returned to the next one",
+        file: COUNTER,
+        replacements: &[(
+            "let counts = self.number(since) == self.number(at);",
+            "let counts = since <= at;",
+        )],
+    },
+    Mutant {
+        name: "a lease outlives its bucket",
+        file: SLIDING,
+        replacements: &[(
+            "let end = (self.bucket(at) + 1).saturating_mul(self.width_us);",
+            "let end = u64::MAX;",
+        )],
+    },
+    Mutant {
+        name: "a lease outlives its tick",
+        file: LOG,
+        replacements: &[("self.end_of_tick(at).plus(Micros::from_micros(1))", "Timestamp::MAX")],
+    },
+    Mutant {
+        name: "the life begins when the reply arrives",
+        file: LIMITER,
+        replacements: &[(
+            "let (ends, due) = (asked.at.plus(length)",
+            "let (ends, due) = (now.plus(length)",
+        )],
+    },
+    Mutant {
+        name: "the life is that of the rule, not that of the reply",
+        file: NODE,
+        replacements: &[(
+            "let length = Micros::from_micros(lease.end - lease.at);",
+            "let length = self.plan.keys[key].life;",
+        )],
+    },
+    Mutant {
+        name: "clocks that drift are forgotten",
+        file: TERMS,
+        replacements: &[(
+            "us.saturating_sub(us.div_ceil(DRIFT_PART))",
+            "us.saturating_sub(us / u64::MAX / DRIFT_PART)",
+        )],
+    },
+    Mutant {
+        name: "the life is measured by the wall clock",
+        file: NODE,
+        replacements: &[("self.clock.boot(time)", "self.clock.wall(time)")],
+    },
+    Mutant {
+        name: "the life is measured by a clock that stops while the machine sleeps",
+        file: NODE,
+        replacements: &[("self.clock.boot(time)", "self.clock.awake(time)")],
+    },
+    Mutant {
+        name: "units are spent after the end",
+        file: LIMITER,
+        replacements: &[
+            (
+                "self.leases.iter().filter(|lease| now < lease.ends).map(|lease| lease.units).sum()",
+                "self.leases.iter().filter(|_| now >= Micros::ZERO).map(|lease| lease.units).sum()",
+            ),
+            ("self.leases.iter_mut().filter(|lease| now < lease.ends)", "self.leases.iter_mut()"),
+        ],
+    },
+    Mutant {
+        name: "a reply is taken twice",
+        file: LIMITER,
+        replacements: &[("        self.asked = None;\n        Some(asked)", "        Some(asked)")],
+    },
+    Mutant {
+        name: "a unit is spent twice",
+        file: LIMITER,
+        replacements: &[(
+            "(lease.units - units, owed - units)",
+            "(lease.units - units / 2, owed - units)",
+        )],
+    },
+    Mutant {
+        name: "returned units can still be spent",
+        file: LIMITER,
+        replacements: &[("Some(self.leases.remove(place))", "Some(self.leases[place])")],
+    },
+    Mutant {
+        name: "a reply that is repeated returns units that are held",
+        file: NODE,
+        replacements: &[(
+            "granted == Granted::NotAsked && first",
+            "granted == Granted::NotAsked || !first",
+        )],
+    },
+    Mutant {
+        name: "units of a refused request are not put back",
+        file: NODE,
+        replacements: &[("self.book.put_back(self.now(time), &self.asks(&asked), &spent);", "")],
+    },
+    Mutant {
+        name: "units of a refused request are put back though it was admitted",
+        file: NODE,
+        replacements: &[(
+            "            self.admitted(since, &asked, &spent, &revisions, history);\n        } else {",
+            "            self.admitted(since, &asked, &spent, &revisions, history);\n        }\n        {",
+        )],
+    },
+    Mutant {
+        name: "units are put back into leases that were dropped",
+        file: BOOK,
+        replacements: &[("part.ticket >= self.first_valid && now < part.ends", "now < part.ends")],
+    },
+    Mutant {
+        name: "a lease is kept when its rule changes",
+        file: WORLD,
+        replacements: &[(
+            "                self.nodes[node].revisions[key] = 1;\n                if self.nodes[node].up {",
+            "                self.nodes[node].revisions[key] = 1;\n                if self.nodes.is_empty() {",
+        )],
+    },
+    Mutant {
+        name: "a lease of another node's rule is held",
+        file: NODE,
+        replacements: &[("revision != self.revisions[key];", "revision > self.plan.keys.len();")],
+    },
+];
