@@ -40,7 +40,8 @@ fn a_decision_allocates_its_message_and_its_answer() {
             assert!(matches!(decided, Poll::Ready(Ok(_))));
         })
     };
-    // Until the key is among the most frequent ones, for which one in sixteen decisions is looked at.
-    (0..1_000).for_each(|_| _ = decide());
-    assert_eq!(decide().count_total, OF_A_DECISION);
+    // One in sixteen decisions is looked at for the most frequent keys, and allocates more if the key is not among them,
+    // as when their minute has just begun.
+    let least = (0..100).map(|_| decide().count_total).min();
+    assert_eq!(least, Some(OF_A_DECISION));
 }

@@ -102,7 +102,8 @@ impl Fallback {
             if let Some(slot @ None) = decisions.get_mut(*place) {
                 let bar = bar.filter(|_| !done.repeated);
                 let decision = self.local_decision(policy, met, decided.decision, bar, lack);
-                *slot = Some(Decided::of(decision, false, decided.elsewhere));
+                let decided = Decided::of(decision, false, decided.elsewhere);
+                *slot = Some(Decided { figures: self.parts.of(policy, met), ..decided });
             }
         }
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };

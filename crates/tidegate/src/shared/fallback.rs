@@ -29,7 +29,7 @@ use crate::store::memory::{Generation, MemoryStore, PerKey};
 #[derive(Debug)]
 pub(super) struct Fallback {
     pub(super) memory: MemoryStore,
-    parts: Arc<Parts>,
+    pub(super) parts: Arc<Parts>,
     pub(super) denials: Denials,
     /// The units left of limiters, as the store has just reported them.
     pub(super) left: Lefts,

@@ -222,6 +222,8 @@ async fn a_local_rule_goes_on_from_what_this_node_has_admitted() {
     assert_eq!(told, [(true, 10), (true, 10), (true, 10), (false, 10), (false, 10)]);
     let stranger = check(&gate, "bob", 1).await;
     assert!(stranger.is_allowed());
+    let fields = tidegate::headers::of(&stranger);
+    assert!(fields.iter().any(|(_, value)| value.ends_with(";q=10;w=86400")), "{fields:?}");
 }
 
 #[tokio::test]
