@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 /// An answer as the server gives it to a check over HTTP, always the same.
 const CHECK: &str = concat!(
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-store\r\n",
-    "x-ratelimit-limit: 10000000\r\nx-ratelimit-remaining: 9999999\r\nx-ratelimit-reset: 1795352611\r\n",
+    "x-ratelimit-limit: 10000000\r\nx-ratelimit-remaining: 9999999\r\nx-ratelimit-reset: 1\r\n",
     "ratelimit-policy: \"per-user\";q=10000000;w=3600\r\nratelimit: \"per-user\";r=9999999;t=1\r\n",
     "content-length: 220\r\ndate: Sun, 22 Nov 2026 13:03:29 GMT\r\n\r\n",
     "{\"at_us\":1795352609610112,\"allowed\":true,\"rule\":\"per-user\",\"limit\":10000000,\"remaining\":9999999,",

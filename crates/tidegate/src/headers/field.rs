@@ -54,11 +54,13 @@ impl FieldSet {
     }
 
     /// The set without those of another.
+    #[cfg(feature = "tower")]
     pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
     /// A bit for each of its fields.
+    #[cfg(feature = "tower")]
     pub(crate) const fn bits(self) -> usize {
         self.0 as usize
     }
