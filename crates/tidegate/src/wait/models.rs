@@ -132,7 +132,7 @@ fn a_refund_wakes_who_just_found_nothing() {
         let gives = thread::spawn(move || gives.refund(1));
         let mut waits = turn(&limiter);
         assert!(block(|waker| waits.poll(NOW, waker)).allowed);
-        gives.join().expect("it gave");
+        let _ = gives.join().expect("it gave");
         assert!(limiter.queues.are_idle() && !limiter.admits(1));
     });
 }
@@ -145,7 +145,7 @@ fn who_comes_while_somebody_waits_does_not_get_the_unit_that_comes_back() {
         assert!(matches!(waits.poll(NOW, Waker::noop()), Progress::AskAgainAt(_)));
         let (gives, comes) = (Arc::clone(&limiter), Arc::clone(&limiter));
         let comes = thread::spawn(move || comes.admits(1));
-        gives.refund(1);
+        let _ = gives.refund(1);
         assert!(block(|waker| waits.poll(NOW, waker)).allowed);
         assert!(!comes.join().expect("it asked"));
         drop(waits);
