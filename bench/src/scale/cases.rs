@@ -1,4 +1,4 @@
-//! What is measured: cases, each with subjects that are compared with its first one. A way to decide that is added to
+//! The cases that are measured, each with subjects that are compared with its first one. A way to decide that is added to
 //! the engine gets a subject here for each case that it changes.
 
 use super::Subject;
@@ -20,7 +20,7 @@ pub struct Named {
     pub kind: Kind,
 }
 
-/// Who is asked, and how.
+/// The subject of a measurement: a store or listener, and the way it is asked.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// Gates in this process.

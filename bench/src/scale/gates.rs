@@ -18,7 +18,7 @@ const SAMPLED: usize = 16;
 /// After so many decisions a task lets the others run: one that is refused here never waits.
 const TURN: usize = 64;
 
-/// Who asks for what.
+/// The callers of a gate, and the keys they ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     /// Gates, each with its own connection.
@@ -87,7 +87,7 @@ pub struct Gates {
     store: Store,
 }
 
-/// What one task saw.
+/// The answers that one task got.
 #[derive(Default)]
 struct Seen {
     asked: u64,

@@ -9,7 +9,7 @@ use crate::server::running;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Where the limiters are kept.
+/// The place of the limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     Memory,

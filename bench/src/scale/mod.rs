@@ -38,7 +38,7 @@ pub struct Scale {
     list: bool,
 }
 
-/// What one round gave of one subject; of a decision, where nothing else is said.
+/// The figures of one subject in one round; each is of one decision unless its name says otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     pub per_s: f64,

@@ -14,7 +14,7 @@ const DEPTH: usize = Each::MOST;
 /// How many keys there are.
 const KEYS: usize = 32_000;
 
-/// What redis-cell does for a throttle, as a script: one read, the arithmetic of GCRA in whole microseconds, one write
+/// The work of redis-cell for a throttle, as a script: one read, the arithmetic of GCRA in whole microseconds, one write
 /// with an expiry, and five numbers back.
 const CELL: &str = "\
 local time = redis.call('TIME')
@@ -27,7 +27,7 @@ if over > 0 then return {1, burst, 0, math.ceil(over / 1000000), math.ceil((tat 
 redis.call('SET', KEYS[1], string.format('%d', new), 'PX', string.format('%d', math.ceil((new - now) / 1000)))
 return {0, burst, math.floor(-over / interval), -1, math.ceil((new - now) / 1000000)}";
 
-/// What is sent.
+/// The command that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     Incr,

@@ -1,4 +1,4 @@
-//! What was measured: a table for people, one JSON object a line for scripts, and a table for a page.
+//! The output: a table for people, one JSON object a line for scripts, and a table for a page.
 
 use super::Sample;
 use crate::measure::median;
@@ -83,7 +83,7 @@ impl Row {
 /// Prints a case to standard output.
 ///
 /// # Errors
-/// When that can not be written to.
+/// When that cannot be written to.
 pub fn print(case: &str, rows: &[Row], form: Form) -> Result<(), String> {
     let Some(base) = rows.first() else { return Ok(()) };
     let mut out = io::stdout().lock();
@@ -95,7 +95,7 @@ pub fn print(case: &str, rows: &[Row], form: Form) -> Result<(), String> {
         let words = rows.iter().map(|row| row.words(base));
         writeln!(out, "\n{case}\n{}", report::ruled(HEADINGS.map(str::to_owned).to_vec(), words))
     };
-    printed.map_err(|error| format!("can not print: {error}"))
+    printed.map_err(|error| format!("cannot print: {error}"))
 }
 
 fn json(out: &mut impl Write, case: &str, row: &Row) -> io::Result<()> {

@@ -32,7 +32,7 @@ impl Spent {
     }
 }
 
-/// Who decides a request.
+/// The decider of a request: this process or the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// It is admitted: all limiters spend leased units.
@@ -56,11 +56,11 @@ pub(crate) struct Grant {
     pub(crate) ticket: u64,
     /// How long the lease lasts by the store's clock, from the step that took it.
     pub(crate) length: Micros,
-    /// What the store had left after that step.
+    /// The units that the store had left after that step.
     pub(crate) remaining: u64,
 }
 
-/// What becomes of a granted lease.
+/// The use of a granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granted {
     /// It can be spent.
@@ -79,7 +79,7 @@ pub(crate) struct Unspent<K> {
     pub(crate) units: u64,
 }
 
-/// What became of the units of all leases so far.
+/// The units of all leases so far, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Units of leases that were held.

@@ -12,7 +12,7 @@ struct Sum {
     units: u64,
 }
 
-/// What was asked for in the current life and in the one before it. Lives follow one another from the first request.
+/// The units asked for in the current life and in the one before it. Lives follow one another from the first request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
     since: Micros,

@@ -40,7 +40,7 @@ pub(super) struct Limiter {
     asked: Option<Asked>,
     /// Units of the last lease.
     last_size: u64,
-    /// What the store last reported as remaining.
+    /// The units that the store last reported as remaining.
     remaining: u64,
     /// No lease is asked for before this time, because the last question was refused or lost.
     not_before: Micros,

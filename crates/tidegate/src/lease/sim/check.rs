@@ -17,7 +17,7 @@ use super::history::{Account, Event, GrantId, History, What};
 use super::plan::{Key, Plan};
 use super::stored::limiter;
 
-/// What happened in runs that passed.
+/// The totals of all runs that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) runs: u64,
@@ -240,7 +240,7 @@ fn as_counted(
     Ok(())
 }
 
-/// What the books of a node say, and what happened there.
+/// The counts of a node's books, beside those of its history.
 fn is_true(account: &Account) -> Result<(), String> {
     let Account { taken, spent, unspent, expired, held, truly_spent } = *account;
     if spent == truly_spent && taken == spent + unspent + expired + held {

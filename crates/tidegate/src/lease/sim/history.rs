@@ -1,4 +1,4 @@
-//! What happened in a run: what the store took and got back, and what was spent by whom.
+//! The history of a run: units that the store took and got back, and units that each node spent.
 
 /// A lease, by the node that asked for it, how often that node had begun, and the ticket.
 pub(super) type GrantId = (usize, u64, u64);
@@ -33,7 +33,7 @@ pub(super) struct Event {
     pub(super) what: What,
 }
 
-/// What a node's book counted, and what the requests of the node spent in truth.
+/// The counts of a node's book, and the units that the node's requests really spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) taken: u64,

@@ -1,4 +1,4 @@
-//! What one seed decides beforehand: rules, nodes, traffic, the network, and what fails when.
+//! The plan of one seed: rules, nodes, traffic, the network, and what fails when.
 
 use std::time::Duration;
 

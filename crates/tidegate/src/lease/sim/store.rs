@@ -6,7 +6,7 @@ use super::history::{GrantId, History, What};
 use super::plan::Plan;
 use super::stored::{Stored, limiter};
 
-/// What a node asks of the store.
+/// A question of a node to the store.
 #[derive(Clone, Debug)]
 pub(super) enum Question {
     /// Decides a request: keys and costs.
@@ -28,7 +28,7 @@ pub(super) enum Question {
     },
 }
 
-/// What the store replies.
+/// A reply of the store.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Step { request: u64, admitted: bool, remaining: Vec<(usize, u64)> },
