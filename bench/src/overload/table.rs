@@ -185,7 +185,7 @@ mod tests {
             ..closed_loop::Told::default()
         };
         let polite = polite::Told { asked: 10, exact: 9, ..polite::Told::default() };
-        let did = Did { scripts: 20, cpu_us: 600 };
+        let did = Did { scripts: 20, cpu_us: 600, network_bytes: 0 };
         let line = Line::of(&case.unwrap(), Duration::from_secs(10), told, polite, did);
         assert_eq!((line.over, line.exact_per_s, line.local_per_s), (5, 30.0, 10.0));
         assert_eq!((line.shed_per_s, line.scripts_per_s, line.store_cpu_us), (0.0, 2.0, 2.0));
