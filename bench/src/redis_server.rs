@@ -69,7 +69,7 @@ impl RedisServer {
     }
 }
 
-/// What a store has done so far.
+/// The work of a store so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Did {
     pub scripts: u64,
@@ -79,7 +79,7 @@ pub struct Did {
 }
 
 impl Did {
-    /// What it has done since then.
+    /// Returns the work of the store since then.
     pub fn since(self, before: Self) -> Self {
         Self {
             scripts: self.scripts - before.scripts,
@@ -88,7 +88,7 @@ impl Did {
         }
     }
 
-    /// What two stores have done.
+    /// Returns the work of two stores together.
     pub fn and(self, other: Self) -> Self {
         Self {
             scripts: self.scripts + other.scripts,

@@ -26,7 +26,7 @@ pub struct Ask {
     /// Requests on their way at once, of all gates.
     pub tasks: usize,
     pub keys: usize,
-    /// Whether all is refused: one unit a day, and that is used up. Else a million a second.
+    /// The limit is one unit a day, which is used up, so that all is refused; otherwise it is a million a second.
     pub refused: bool,
     pub denial_memory: bool,
     /// Primaries of a cluster; 0 for a single server.

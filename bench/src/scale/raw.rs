@@ -128,7 +128,7 @@ impl Shape {
         Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// Whether all was admitted.
+    /// Returns whether all requests were admitted.
     fn check(self, reply: &Reply) -> Result<(), String> {
         let admits = |reply: &Reply| match reply {
             Reply::Bytes(_) => true,

@@ -265,16 +265,14 @@ impl Seen {
     }
 }
 
-#[test]
-fn a_batch_is_its_requests_one_after_the_other() {
+/// Walks of so many turns, each with a policy of its own of at most so many rules.
+fn walks(rng: &mut Rng, (walks, turns): (usize, usize), most_rules: u64, simple: bool) -> Seen {
     let server = Server::start();
     let client = server.client();
-    let rng = &mut Rng::new(20_261_123);
-    let (walks, turns) = if long() { (400, 60) } else { (16, 25) };
     let mut seen = Seen::default();
     for number in 0..walks {
-        let rules = (0..rng.between(2, 6)).map(|_| rule(rng)).collect();
-        let mut walk = Walk { client: &client, number, rules, known: Vec::new(), simple: false };
+        let rules = (0..rng.between(2, most_rules)).map(|_| rule(rng)).collect();
+        let mut walk = Walk { client: &client, number, rules, known: Vec::new(), simple };
         let mut at_us = 1_763_700_000_000_000;
         for _ in 0..turns {
             at_us += rng.pick([0, 1, 1_000, 10_000, 100_000, 3_000_000]);
@@ -287,6 +285,13 @@ fn a_batch_is_its_requests_one_after_the_other() {
             walk.turn(rng, Timestamp::from_micros(at_us), &mut seen);
         }
     }
+    seen
+}
+
+#[test]
+fn a_batch_is_its_requests_one_after_the_other() {
+    let sizes = if long() { (400, 60) } else { (16, 25) };
+    let seen = walks(&mut Rng::new(20_261_123), sizes, 6, false);
     let Seen { taken, refused, repeated, changed, wrong } = seen;
     let enough = taken > 300 && refused > 300 && repeated > 50 && changed > 50 && wrong > 10;
     assert!(enough, "{seen:?}");
@@ -294,26 +299,8 @@ fn a_batch_is_its_requests_one_after_the_other() {
 
 #[test]
 fn requests_of_one_limiter_each_in_one_call_are_those_requests_one_after_the_other() {
-    let server = Server::start();
-    let client = server.client();
-    let rng = &mut Rng::new(20_261_125);
-    let (walks, turns) = if long() { (400, 60) } else { (24, 40) };
-    let mut seen = Seen::default();
-    for number in 0..walks {
-        let rules = (0..rng.between(2, 9)).map(|_| rule(rng)).collect();
-        let mut walk = Walk { client: &client, number, rules, known: Vec::new(), simple: true };
-        let mut at_us = 1_763_700_000_000_000;
-        for _ in 0..turns {
-            at_us += rng.pick([0, 1, 1_000, 10_000, 100_000, 3_000_000]);
-            if rng.chance(5) {
-                at_us -= rng.pick([1, 5_000, 400_000, 90_000_000]);
-            }
-            if rng.chance(5) {
-                walk.disturb(rng);
-            }
-            walk.turn(rng, Timestamp::from_micros(at_us), &mut seen);
-        }
-    }
+    let sizes = if long() { (400, 60) } else { (24, 40) };
+    let seen = walks(&mut Rng::new(20_261_125), sizes, 9, true);
     let Seen { taken, refused, changed, wrong, .. } = seen;
     assert!(taken > 300 && refused > 300 && changed > 50 && wrong > 10, "{seen:?}");
 }

@@ -28,8 +28,8 @@ use word::Word;
 /// The bit that packed states leave free.
 const LOCKED: u64 = 1 << 63;
 
-/// The largest state that is packed. To pack and unpack a larger one, such as the counters of a sliding window, takes
-/// longer than to lock it (66 ns instead of 28: `cargo xtask bench in-process --filter windows/`).
+/// The largest state that is packed, in bytes. To pack and unpack a larger one, such as the counters of a sliding window,
+/// takes longer than to lock it.
 const MOST_PACKED_BYTES: usize = 32;
 
 /// A limiter without a key, with any algorithm and any way to keep its state.
