@@ -134,21 +134,20 @@ local function admitted(key, v, how, arg, now)
 end
 
 -- Returns a stored state as though the values in `arg` had been in force since its last unit was taken: all usage
--- counts as of then. It counts up to their limit plus the former debt, so nobody waits longer than these values ever
--- require, although a refusal does not put them in force.
+-- counts as of then. A level counts up to its capacity and one limit plus the former debt, so nobody waits more than
+-- one window because of values that a refusal does not put in force. Less would be a credit when the limit rises again.
 local function dated(key, v, arg)
   local kind, N, W, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2, a2 = unpack('<BI4I6I6', arg, 2)
-  local function most_of(kind, N, a)
-    local most = algorithms[kind].most
-    return most and most(N, a) or N
-  end
+  local its, most_of = algorithms[kind], algorithms[kind2].most
   local _, _, last = used_of(key, v, false, 9007199254740992)
   local at, used = used_of(key, v, false, last)
   if N == 0 and used == 0 then return false end
-  local most, debt = most_of(kind2, N2, a2), used - most_of(kind, N, a)
-  if debt > 0 then most = most + debt end
-  if used > most then used = most end
+  if most_of then
+    local most, debt = most_of(N2, a2) + N2, used - (its.most and its.most(N, a) or N)
+    if debt > 0 then most = most + debt end
+    if used > most then used = most end
+  end
   return charged(key, arg, at, used)
 end
 
