@@ -119,7 +119,7 @@ fn a_quantity_is_a_cost() {
 }
 
 #[test]
-fn a_negative_burst_or_quantity_is_taken_there() {
+fn a_negative_quantity_gives_units_back_there() {
     let cell = Cell::start();
     let _ = cell.throttle("user123 15 30 86400 2");
     assert_eq!(cell.throttle("user123 15 30 86400 -1")[..3], [0, 16, 15]);

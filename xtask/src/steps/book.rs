@@ -28,7 +28,6 @@ const STYLE: &str = ":root { --content-max-width: 900px; }\n\
                      .content pre > code { font-size: 1.28rem; }\n\
                      .table-wrapper { margin: 1em 0; }\n\
                      .content th, .content td { text-align: start; }\n\
-                     .content td:not(:last-child) code { white-space: nowrap; }\n\
                      .content td:last-child code { overflow-wrap: anywhere; }\n\
                      .content td:last-child:has(code) { min-width: 11em; }\n";
 
