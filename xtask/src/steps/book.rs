@@ -30,7 +30,7 @@ const STYLE: &str = ":root { --content-max-width: 900px; }\n\
                      .table-wrapper { margin: 1em 0; }\n\
                      .content th, .content td { text-align: start; }\n\
                      .content td:not(:first-child) code { overflow-wrap: anywhere; }\n\
-                     .content td:not(:first-child):has(code) { min-width: 11em; }\n";
+                     .content td:not(:first-child):has(code) { min-width: 9em; }\n";
 
 /// Files that pages link to, beside pages.
 const LINKED: [&str; 11] = [
