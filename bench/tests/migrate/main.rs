@@ -9,4 +9,5 @@
 mod governor;
 mod limitador;
 mod nginx;
+mod redis_cell;
 mod tower_governor;

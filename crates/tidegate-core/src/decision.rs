@@ -72,7 +72,7 @@ pub enum Outcome {
 ///     }
 /// }
 /// ```
-#[must_use = "a request goes on even if it was refused, unless the decision is looked at"]
+#[must_use = "a decision that is not looked at refuses nothing; `let _ =` drops the state that a refund returns"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// Whether the request may go on, with its delay or wait.

@@ -13,6 +13,24 @@ use crate::text::ValueError;
 use crate::time::Shown;
 
 /// One error in the fields of a rule. Its text says what was expected and how to correct it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::{AlgorithmKind, Field, Rule, RuleError, Spec};
+///
+/// let mut spec = Spec::new(AlgorithmKind::SlidingCounter, 10, Duration::from_millis(1));
+/// spec.buckets = Some(3);
+/// spec.capacity = Some(5);
+/// let errors = Rule::new(spec).unwrap_err();
+/// for error in errors.iter() {
+///     match error {
+///         RuleError::Meaningless { field, algorithm } => println!("no {field} for {algorithm}"),
+///         RuleError::Indivisible { nearest, .. } => println!("{nearest} buckets would do"),
+///         other => println!("{other}"), // what was expected, and how to correct it
+///     }
+/// }
+/// assert!(errors.iter().any(|error| error.field() == Field::Capacity));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleError {

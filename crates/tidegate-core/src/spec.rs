@@ -42,6 +42,15 @@ pub enum Limit {
 }
 
 /// Where a fixed window begins.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::{AlgorithmKind, Anchor, Spec};
+///
+/// // A day of each caller's own, which begins with its first request.
+/// let mut spec = Spec::new(AlgorithmKind::FixedWindow, 1_000, Duration::from_secs(86_400));
+/// spec.anchor = Some(Anchor::FirstRequest);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Anchor {
     /// At multiples of the window since the Unix epoch.
@@ -52,6 +61,13 @@ pub enum Anchor {
 }
 
 /// How a store that runs scripts keeps a log. It has no effect in memory.
+///
+/// ```
+/// use tidegate_core::{AlgorithmKind, Layout, Spec};
+///
+/// let mut spec = Spec::per_minute(5).algorithm(AlgorithmKind::SlidingLog);
+/// spec.layout = Some(Layout::SortedSet); // ZRANGE shows it
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// A ring of times in one string: ten bytes an entry.

@@ -14,6 +14,8 @@ use tidegate::{Answer, Clock, Decision, Durations, Histogram, Striped, SystemClo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Allowed,
+    /// Allowed, for no limit holds for it: it matches no rule, or rules without a limit for its keys.
+    Unlimited,
     Refused,
     /// Refused, and the cost can never fit.
     Never,
@@ -24,8 +26,9 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) const ALL: [(Self, &str); 5] = [
+    pub(crate) const ALL: [(Self, &str); 6] = [
         (Self::Allowed, "allowed"),
+        (Self::Unlimited, "unlimited"),
         (Self::Refused, "refused"),
         (Self::Never, "never"),
         (Self::Unavailable, "unavailable"),
@@ -36,7 +39,11 @@ impl Outcome {
     #[inline]
     pub(crate) fn of(answer: &Answer<'_>) -> Self {
         match answer {
-            answer if answer.is_allowed() => Self::Allowed,
+            answer if answer.is_allowed() => {
+                // Of a rule that is open without the store nothing is in the answer.
+                let is_unlimited = answer.is_unlimited() && !answer.is_degraded();
+                if is_unlimited { Self::Unlimited } else { Self::Allowed }
+            }
             answer if answer.is_unavailable() => Self::Unavailable,
             answer if answer.is_never() => Self::Never,
             _ => Self::Refused,

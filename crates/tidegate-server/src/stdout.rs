@@ -2,6 +2,8 @@
 
 use std::io::{ErrorKind, Write};
 
+use comfy_table::Table;
+
 use crate::failure::Failure;
 use crate::printable;
 
@@ -10,6 +12,15 @@ use crate::printable;
 pub(crate) fn width() -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(size.ws_col).filter(|columns| *columns > 0)
+}
+
+/// The columns that a table without lines between its columns takes on a terminal.
+pub(crate) fn columns(table: &Table) -> usize {
+    let shown = table.column_iter().zip(table.column_max_content_widths());
+    let shown = shown.filter(|(column, _)| !column.is_hidden());
+    let columns: usize =
+        shown.map(|(column, content)| usize::from(content + column.padding_width())).sum();
+    columns.saturating_sub(1)
 }
 
 /// Prints a text immediately, without control characters. If the reader went away, that is not a

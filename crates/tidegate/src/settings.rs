@@ -130,6 +130,17 @@ fn is_nodes(nodes: u64) -> bool {
 }
 
 /// An invalid setting of the store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::StoreSettings;
+///
+/// let mut settings = StoreSettings::new("redis://127.0.0.1".parse()?);
+/// settings.timeout = Duration::ZERO;
+/// let mistakes = settings.mistakes();
+/// assert_eq!(mistakes.iter().map(|error| error.field()).collect::<Vec<_>>(), ["timeout"]);
+/// # Ok::<(), tidegate::StoreUrlError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingsError {
     field: &'static str,

@@ -73,6 +73,7 @@ mod retry_after;
 mod service;
 #[cfg(feature = "redis")]
 mod store_decider;
+mod unmatched;
 
 pub use any_gate::AnyGate;
 pub use any_limiter::AnyLimiter;

@@ -17,7 +17,7 @@ const LOG: &str = "crates/tidegate-lab/data/example-access.log";
 /// An attempt to log in.
 const BODY: &str = r#"{"descriptor": {"ip": "203.0.113.7", "path": "/login"}}"#;
 /// The first lines of the report, which are shown.
-const REPORT_LINES: usize = 17;
+const REPORT_LINES: usize = 18;
 /// The address by default; while it records, the server has any free port.
 const USUAL: &str = "127.0.0.1:8080";
 
@@ -49,7 +49,10 @@ pub(super) fn record(root: &Path, binary: &Path, scratch: &Path) -> Result<Strin
     let runs = [
         ("tidegate check wrong.toml".to_owned(), check),
         (format!("tidegate serve -c {RULES} --grpc off --resp off --admin off &"), banner),
-        (format!("curl -si http://{USUAL}/v1/check --json '{BODY}'   # the sixth time"), answer),
+        (
+            format!("curl -si http://{USUAL}/v1/check \\\n    --json '{BODY}'   # the sixth time"),
+            answer,
+        ),
         (
             format!("tidegate replay -c {RULES} --trace {log} | head -{REPORT_LINES}"),
             replay.join("\n"),

@@ -2,23 +2,22 @@
 
 use std::fmt::Write;
 
-/// The columns of the terminal; a longer line goes on in the next.
-const COLUMNS: usize = 108;
+/// The columns of the terminal; a longer line goes on in the next, after a space or a comma.
+const COLUMNS: usize = 110;
 /// The height of a line, in pixels.
 const LINE: usize = 17;
 /// The width of a character at 12 pixels, in tenths of a pixel.
 const TENTHS: usize = 73;
 
-/// Returns the picture of a terminal with these commands and outputs.
+/// Returns the picture of a terminal with these commands and outputs. A command may have several lines.
 pub(super) fn svg(title: &str, runs: &[(String, String)]) -> String {
     let mut lines = Vec::new();
     for (command, output) in runs {
         lines.extend((!lines.is_empty()).then(|| ("out", String::new())));
-        let output = output.trim_end().lines().map(|line| ("out", line.to_owned()));
-        for (class, line) in [("command", format!("$ {command}"))].into_iter().chain(output) {
-            let characters: Vec<_> = line.chars().collect();
-            let parts = characters.chunks(COLUMNS).map(|part| (class, part.iter().collect()));
-            lines.extend(parts.chain(line.is_empty().then(|| (class, String::new()))));
+        let command = format!("$ {command}");
+        let command = command.lines().map(|line| ("command", line));
+        for (class, line) in command.chain(output.trim_end().lines().map(|line| ("out", line))) {
+            lines.extend(parts(line).into_iter().map(|part| (class, part)));
         }
     }
     let (width, height) = (COLUMNS * TENTHS / 10 + 32, lines.len() * LINE + 30);
@@ -50,6 +49,20 @@ pub(super) fn svg(title: &str, runs: &[(String, String)]) -> String {
     svg + "</svg>\n"
 }
 
+/// The lines that a line takes, one if it is empty.
+fn parts(line: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut rest: Vec<_> = line.chars().collect();
+    while let Some(columns) = rest.get(..COLUMNS).filter(|_| rest.len() > COLUMNS) {
+        let end = columns.iter().rposition(|c| matches!(c, ' ' | ',')).map_or(COLUMNS, |at| at + 1);
+        let next = rest.split_off(end);
+        parts.push(rest.into_iter().collect());
+        rest = next;
+    }
+    parts.push(rest.into_iter().collect());
+    parts
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -59,18 +72,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_escaped_and_go_on_in_the_next_and_empty_ones_take_room() {
-        let long = "é".repeat(COLUMNS + 1);
-        let runs =
-            [("a < b".to_owned(), format!("one\n\n{long}\n")), ("c".to_owned(), String::new())];
+    fn lines_are_escaped_and_empty_ones_take_room() {
+        let runs = [
+            ("a < b \\\n  d".to_owned(), "one\n\ntwo\n".to_owned()),
+            ("c".to_owned(), String::new()),
+        ];
         let svg = svg("T & U", &runs);
         assert!(
-            svg.contains("<title>T &amp; U</title>") && svg.contains(">$ a &lt; b</text>"),
+            svg.contains("<title>T &amp; U</title>") && svg.contains(">$ a &lt; b \\</text>"),
             "{svg}"
         );
-        assert!(svg.contains(&format!(">{}</text>", "é".repeat(COLUMNS))), "{svg}");
-        assert!(svg.contains(">é</text>"), "{svg}");
         assert_eq!(svg.matches("<text").count(), 5, "{svg}");
         assert!(svg.contains(&format!("height=\"{}\"", 7 * LINE + 30)), "{svg}");
+    }
+
+    #[test]
+    fn a_long_line_goes_on_in_the_next_after_a_space_or_a_comma() {
+        let (word, full) = ("é".repeat(COLUMNS - 1), "é".repeat(COLUMNS));
+        assert_eq!(parts(""), [""]);
+        assert_eq!(parts(&full), [full.as_str()]);
+        assert_eq!(parts(&format!("{full}é")), [full.as_str(), "é"]);
+        assert_eq!(parts(&format!("a {word}")), ["a ", word.as_str()]);
+        assert_eq!(parts(&format!("a,b,{word}")), ["a,b,", word.as_str()]);
     }
 }

@@ -21,12 +21,16 @@ const MDBOOK: Tool = Tool {
 const SETTINGS: &str = "[book]\ntitle = \"Tidegate\"\nsrc = \"src\"\n\n[build]\nbuild-dir = \"html\"\n\
                         create-missing = false\n\n[output.html]\nadditional-css = [\"book.css\"]\n";
 
-/// Lines of code fit the width, tables too, and characters have their Chinese form.
+/// Lines of code fit the width, tables too, in which only long names break; characters have their Chinese form;
+/// links can be read on dark pages.
 const STYLE: &str = ":root { --content-max-width: 900px; }\n\
                      html { font-family: \"Open Sans\", \"PingFang SC\", \"Microsoft YaHei\", \"Noto Sans CJK SC\", sans-serif; }\n\
+                     .ayu, .coal, .navy { --links: #6cb0f5; }\n\
+                     .content pre > code { font-size: 1.28rem; }\n\
                      .table-wrapper { margin: 1em 0; }\n\
                      .content th, .content td { text-align: start; }\n\
-                     .content td:not(:first-child) code { overflow-wrap: anywhere; }\n";
+                     .content td:not(:first-child) code { overflow-wrap: anywhere; }\n\
+                     .content td:not(:first-child):has(code) { min-width: 9em; }\n";
 
 /// Files that pages link to, beside pages.
 const LINKED: [&str; 11] = [

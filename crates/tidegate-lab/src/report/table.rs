@@ -36,7 +36,7 @@ fn totals(report: &Report) -> String {
     if report.requests > 0 {
         let _ = write!(
             text,
-            ": {} admitted, {} refused ({})",
+            ":\n{} admitted, {} refused ({})",
             grouped(report.requests - report.refused),
             grouped(report.refused),
             percent(report.refused, report.requests),

@@ -4,6 +4,9 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets::NOTHING}
 use tidegate::{Limit, Micros, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
 
 use tidegate_lab::labels;
+use tidegate_lab::trace::DEFAULT_DOMAIN;
+
+use crate::stdout;
 
 const HEADINGS: [&str; 8] =
     ["DOMAIN", "RULE", "ALGORITHM", "LIMIT", "WHEN", "KEY", "MODE", "OPTIONS"];
@@ -11,39 +14,64 @@ const HEADINGS: [&str; 8] =
 /// The space before each line.
 const INDENT: &str = " ";
 
-/// One line for each rule, in the order they were written; on a terminal of a `width` as many as its
-/// columns need.
+/// A line for each rule, in the order they were written. On a terminal that is too narrow for it each item of a value
+/// has a line, and the domain is left out if no rule has one; on one that is too narrow for that, each value.
 pub(crate) fn of(policy: &Policy, width: Option<u16>) -> String {
-    let mut table = Table::new();
-    if let Some(width) = width {
-        let width = width.saturating_sub(INDENT.len() as u16);
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    }
-    table.load_style(NOTHING).set_header(HEADINGS);
-    for rule in policy.rules() {
-        table.add_row(row(rule, policy.store().is_some()));
-    }
-    // An algorithm and a mode are one word each.
-    for column in [2, 6] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    let lines = table.lines().map(|line| format!("{INDENT}{}", line.trim_end()));
+    let width = width.map(|width| usize::from(width).saturating_sub(INDENT.len()));
+    let fits = |table: &Table| width.is_none_or(|width| stdout::columns(table) <= width);
+    let table = [table(policy, ", "), table(policy, ",\n")].into_iter().find(fits);
+    let table = table.unwrap_or_else(|| lists(policy, width.unwrap_or_default()));
+    let lines = table.lines().map(|line| format!("{INDENT}{line}").trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn row(rule: &PolicyRule, is_shared: bool) -> [String; 8] {
+/// The rules below each other; the items of a value are joined by `separator`.
+fn table(policy: &Policy, separator: &str) -> Table {
+    let rows = policy.rules().iter().map(|rule| row(rule, policy.store().is_some(), separator));
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(HEADINGS).add_rows(rows);
+    let is_narrow = separator.contains('\n');
+    let has_domains = policy.rules().iter().any(|rule| rule.spec().domain != DEFAULT_DOMAIN);
+    if let Some(domains) = table.column_mut(0).filter(|_| is_narrow && !has_domains) {
+        domains.set_constraint(ColumnConstraint::Hidden);
+    }
+    table
+}
+
+/// The values of each rule below each other.
+fn lists(policy: &Policy, width: usize) -> Table {
+    let mut table = Table::new();
+    let width = width.try_into().unwrap_or(u16::MAX);
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    for rule in policy.rules() {
+        if !table.is_empty() {
+            table.add_row([""]);
+        }
+        let values = HEADINGS.into_iter().zip(row(rule, policy.store().is_some(), ", "));
+        let values = values.filter(|(_, value)| value != "-");
+        table.add_rows(values.map(|(heading, value)| [heading.to_owned(), value]));
+    }
+    if let Some(headings) = table.column_mut(0) {
+        headings.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    table
+}
+
+fn row(rule: &PolicyRule, is_shared: bool, separator: &str) -> [String; 8] {
     let spec = rule.spec();
+    let list = |items: Vec<String>| match items.is_empty() {
+        true => "-".to_owned(),
+        false => items.join(separator),
+    };
     [
         spec.domain.clone(),
         spec.name.clone(),
         spec.spec.algorithm.to_string(),
-        limit(&spec.spec),
-        list(spec.when.iter().map(|(name, value)| format!("{name}={value}"))),
-        list(spec.key.iter().cloned()),
+        list(limit(&spec.spec)),
+        list(spec.when.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        list(spec.key.clone()),
         labels::mode(rule.mode()).to_owned(),
-        list(options(spec, is_shared).into_iter()),
+        list(options(spec, is_shared)),
     ]
 }
 
@@ -78,22 +106,17 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
 }
 
 /// The limit, such as `100 per 1s`, and the capacity of a bucket or queue if it differs.
-fn limit(spec: &Spec) -> String {
+fn limit(spec: &Spec) -> Vec<String> {
     let window = spec.window.map(|window| format!(" per {}", Micros::from(window)));
-    let capacity = spec.capacity.map(|units| format!(", capacity {units}"));
+    let capacity = spec.capacity.map(|units| format!("capacity {units}"));
     match spec.limit {
-        Limit::Unlimited => "unlimited".to_owned(),
-        Limit::Units(0) => "0, denies all".to_owned(),
+        Limit::Unlimited => vec!["unlimited".to_owned()],
+        Limit::Units(0) => vec!["0".to_owned(), "denies all".to_owned()],
         Limit::Units(units) => {
-            let (window, capacity) = (window.unwrap_or_default(), capacity.unwrap_or_default());
-            format!("{units}{window}{capacity}")
+            let limit = format!("{units}{}", window.unwrap_or_default());
+            [limit].into_iter().chain(capacity).collect()
         }
     }
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    let joined = items.collect::<Vec<_>>().join(", ");
-    if joined.is_empty() { "-".to_owned() } else { joined }
 }
 
 #[cfg(test)]
@@ -156,18 +179,53 @@ mod tests {
         assert_eq!(options_of(store), ["on_store_error local"]);
     }
 
+    /// The widest line of a text; a character that is not ASCII takes two columns.
+    fn widest(text: &str) -> usize {
+        let columns = |line: &str| line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+        text.lines().map(columns).max().unwrap_or(0)
+    }
+
     #[test]
-    fn the_table_fits_its_terminal_and_loses_nothing() {
+    fn the_rules_of_the_example_fit_eighty_columns_and_break_no_value() {
+        let rules = include_str!("../../../../examples/rules.toml");
+        let policy = config::parse("test", rules).unwrap();
+        let whole = of(&policy, None);
+        assert_eq!((whole.lines().count(), widest(&whole)), (4, 96), "{whole}");
+        for width in [96, 100, 120, u16::MAX] {
+            assert_eq!(of(&policy, Some(width)), whole);
+        }
+        let lines = [
+            "  RULE    ALGORITHM       LIMIT        WHEN         KEY  MODE     OPTIONS",
+            "  per-ip  token_bucket    60 per 1m,   -            ip   enforce  1 override",
+            "                          capacity 20",
+            "  login   sliding_log     5 per 1m     path=/login  ip   enforce  -",
+            "  sale    sliding_window  50 per 10s   path=/sale*  -    shadow   -",
+        ];
+        assert_eq!(of(&policy, Some(80)).lines().collect::<Vec<_>>(), lines);
+        assert_eq!(of(&policy, Some(95)), of(&policy, Some(77)));
+    }
+
+    #[test]
+    fn values_that_are_too_wide_for_a_table_are_listed_and_none_is_lost() {
         let when =
             "when = { biz = \"轉帳\", channel = \"支付寶支付寶支付寶支付寶支付寶支付寶\" }\n";
         let policy = config::parse("test", &format!("{RULE}{when}")).unwrap();
-        let (whole, fitted) = (of(&policy, None), of(&policy, Some(80)));
-        assert_eq!(whole.lines().count(), 2, "{whole}");
-        // Characters of these keys take two columns each.
-        let columns = |line: &str| line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
-        let widest = |text: &str| text.lines().map(columns).max().unwrap_or(0);
-        assert!(widest(&fitted) <= 80 && widest(&whole) > 80, "{fitted}");
+        let (whole, listed) = (of(&policy, None), of(&policy, Some(80)));
+        let lines = [
+            "  DOMAIN     default",
+            "  RULE       plans",
+            "  ALGORITHM  sliding_window",
+            "  LIMIT      10 per 1m",
+            "  WHEN       biz=轉帳, channel=支付寶支付寶支付寶支付寶支付寶支付寶",
+            "  KEY        user",
+            "  MODE       enforce",
+        ];
+        assert_eq!(listed.lines().collect::<Vec<_>>(), lines);
         let keys = |text: &str| text.chars().filter(|c| !c.is_ascii()).count();
-        assert_eq!(keys(&fitted), keys(&whole), "{fitted}");
+        for width in 1..80 {
+            let narrow = of(&policy, Some(width));
+            assert_eq!(keys(&narrow), keys(&whole), "{narrow}");
+            assert!(width < 20 || widest(&narrow) <= usize::from(width), "{narrow}");
+        }
     }
 }

@@ -160,7 +160,11 @@ impl Listener {
     }
 
     fn expected(&self) -> String {
-        format!("expected {} of `tidegate serve`, which {} names", self.kind, self.flag)
+        format!(
+            "expected {} of `tidegate serve`, which {} names; the server prints its address, or that it is off, when it \
+             starts",
+            self.kind, self.flag
+        )
     }
 }
 

@@ -43,12 +43,18 @@ fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
     rests.into_iter().filter_map(|rest| rest.split("\n```").next()).collect()
 }
 
-/// The command lines of this program in a page's blocks of shell lines, without comments.
-fn commands(text: &str) -> Vec<&str> {
-    let lines = blocks(text, "sh").into_iter().flat_map(str::lines);
-    let lines = lines.filter_map(|line| line.split(" #").next());
-    let parts = lines.flat_map(|line| line.split(['|', '&', ';'])).map(str::trim);
-    parts.filter_map(|part| STARTS.iter().find_map(|start| part.strip_prefix(start))).collect()
+/// The command lines of this program in a page's blocks of shell lines, without comments; a `\` at the end of a line
+/// continues it.
+fn commands(text: &str) -> Vec<String> {
+    let blocks = blocks(text, "sh").into_iter().map(|block| block.replace("\\\n", ""));
+    let lines = |block: String| block.lines().map(str::to_owned).collect::<Vec<_>>();
+    let command = |line: String| {
+        let line = line.split(" #").next().unwrap_or_default();
+        let parts = line.split(['|', '&', ';']).map(str::trim);
+        let own = parts.filter_map(|part| STARTS.iter().find_map(|start| part.strip_prefix(start)));
+        own.map(str::to_owned).collect::<Vec<_>>()
+    };
+    blocks.flat_map(lines).flat_map(command).collect()
 }
 
 #[test]
@@ -85,7 +91,7 @@ fn servers_of_one_section_share_no_port() {
     let mut several = 0;
     for (path, text) in texts() {
         for section in text.split("\n## ") {
-            let servers: Vec<_> = commands(section).into_iter().filter_map(ports).collect();
+            let servers: Vec<_> = commands(section).iter().filter_map(|line| ports(line)).collect();
             let mut ports = servers.concat();
             ports.sort_unstable();
             let taken: Vec<_> = ports.windows(2).filter(|two| two[0] == two[1]).collect();

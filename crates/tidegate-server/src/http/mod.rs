@@ -60,6 +60,7 @@ struct App {
     probe: Probe,
     bounds: Bounds,
     streams: Streams,
+    latest: Arc<stats::Latest>,
 }
 
 impl App {
@@ -76,7 +77,8 @@ impl Service {
     /// Serves `limiters`, which other listeners may share.
     pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
         let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
-        Self(Arc::new(App { limiters, probe, bounds, streams: Streams::default() }))
+        let (streams, latest) = Default::default();
+        Self(Arc::new(App { limiters, probe, bounds, streams, latest }))
     }
 
     /// The endpoint for clients that ask for decisions.

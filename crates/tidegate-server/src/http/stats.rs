@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use serde::Serialize;
 use tidegate::{
     Clock, OutcomeCounts, PolicyRule, RuleOutcome, Snapshot, Statistics, StatisticsOfRule,
-    SystemClock,
+    SystemClock, Timestamp,
 };
 use tidegate_lab::labels;
+use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -19,6 +21,8 @@ use crate::limiters::{Limiters, Subject};
 
 /// The time between two events.
 const EACH: Duration = Duration::from_secs(1);
+/// Statistics of this age are still sent: less than the time between two events, so that no stream sends any twice.
+const NEW: Duration = Duration::from_millis(500);
 
 #[derive(Serialize)]
 struct Stats {
@@ -93,6 +97,10 @@ impl Filter {
         Ok(Self { rule: take("rule"), resource: take("resource") })
     }
 
+    const fn admits_all(&self) -> bool {
+        self.rule.is_none() && self.resource.is_none()
+    }
+
     /// With a filter of one kind the other kind is left out.
     fn admits_rule(&self, name: &str) -> bool {
         self.rule.as_deref().map_or(self.resource.is_none(), |rule| rule == name)
@@ -100,6 +108,29 @@ impl Filter {
 
     fn admits_resource(&self, name: &str) -> bool {
         self.resource.as_deref().map_or(self.rule.is_none(), |resource| resource == name)
+    }
+}
+
+/// The statistics that streams without a filter send: made by one of them, and sent by all while they are new.
+#[derive(Debug, Default)]
+pub(super) struct Latest(Mutex<Option<(Timestamp, Bytes)>>);
+
+impl Latest {
+    /// Returns those made within [`NEW`] of `now`, else makes others; `None` if they cannot be made.
+    async fn get(
+        &self,
+        now: Timestamp,
+        make: impl AsyncFnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        let mut latest = self.0.lock().await;
+        if let Some((made, json)) = &*latest
+            && now.as_micros().abs_diff(made.as_micros()) < NEW.as_micros() as u64
+        {
+            return Some(json.clone());
+        }
+        let json = make().await?;
+        *latest = Some((now, json.clone()));
+        Some(json)
     }
 }
 
@@ -151,15 +182,23 @@ pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<Response
 /// Answers with the statistics of each second, until the client leaves or the server stops.
 pub(super) fn events(app: &App, query: Option<&str>) -> Result<Response, Problem> {
     let (filter, limiters) = (Arc::new(Filter::parse(query)?), Arc::clone(&app.limiters));
+    let latest = filter.admits_all().then(|| Arc::clone(&app.latest));
     app.streams.open(async move |sink| {
         let mut ticks = interval(EACH);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let writes = async {
             while sink.alive(ticks.tick()).await.is_some() {
-                let (limiters, filter) = (Arc::clone(&limiters), Arc::clone(&filter));
-                let json = move || serde_json::to_vec(&Stats::of(&limiters, &filter));
-                // Many rules take milliseconds, and the thread of the connection decides.
-                let Ok(Ok(json)) = spawn_blocking(json).await else { return };
+                let json = async || {
+                    let (limiters, filter) = (Arc::clone(&limiters), Arc::clone(&filter));
+                    let json = move || serde_json::to_vec(&Stats::of(&limiters, &filter));
+                    // Many rules take milliseconds, and the thread of the connection decides.
+                    Some(Bytes::from(spawn_blocking(json).await.ok()?.ok()?))
+                };
+                let json = match &latest {
+                    Some(latest) => latest.get(SystemClock::new().now(), json).await,
+                    None => json().await,
+                };
+                let Some(json) = json else { return };
                 if sink.send([json]).await.is_err() {
                     return;
                 }
@@ -170,4 +209,27 @@ pub(super) fn events(app: &App, query: Option<&str>) -> Result<Response, Problem
             () = limiters.draining() => {}
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    #[tokio::test]
+    async fn all_streams_send_what_one_has_made() {
+        let (latest, made) = (Latest::default(), AtomicU64::new(0));
+        let make = async || Some(Bytes::from(made.fetch_add(1, Relaxed).to_string()));
+        let second = |second: u64| Timestamp::from_micros(second * 1_000_000);
+        for each in 1..=5 {
+            for _ in 0..32 {
+                let json = latest.get(second(each), make).await.unwrap();
+                assert_eq!(json, (each - 1).to_string());
+            }
+        }
+        // A clock that steps back makes others as well.
+        assert_eq!(latest.get(second(2), make).await.unwrap(), "5");
+        assert_eq!(latest.get(second(9), async || None).await, None);
+        assert_eq!(made.load(Relaxed), 6);
+    }
 }

@@ -68,6 +68,8 @@ struct Line {
     limit: u64,
     remaining: u64,
     retry_after_us: Option<u64>,
+    /// Whether the store did not decide it.
+    degraded: bool,
     /// Decisions that match the query and were left out since the line before.
     skipped: u64,
 }
@@ -115,7 +117,7 @@ impl Tail {
             let outcome = RuleOutcome::of(answer, &matched);
             for reader in readers {
                 if reader.filter.admits(request, &matched, outcome) {
-                    reader.give(now, request, &matched, outcome);
+                    reader.give(now, request, &matched, (outcome, answer.is_degraded()));
                 }
             }
         }
@@ -151,7 +153,13 @@ impl Filter {
 }
 
 impl Reader {
-    fn give(&self, now: u64, request: &Request<'_>, matched: &Matched<'_>, outcome: RuleOutcome) {
+    fn give(
+        &self,
+        now: u64,
+        request: &Request<'_>,
+        matched: &Matched<'_>,
+        (outcome, degraded): (RuleOutcome, bool),
+    ) {
         let place = if self.pace.admits(1) { self.lines.try_reserve().ok() } else { None };
         let Some(place) = place else {
             self.skipped.fetch_add(1, Relaxed);
@@ -170,6 +178,7 @@ impl Reader {
             limit: decision.limit,
             remaining: decision.remaining,
             retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
+            degraded,
             skipped: self.skipped.swap(0, Relaxed),
         };
         if let Ok(line) = serde_json::to_vec(&line) {
@@ -214,6 +223,7 @@ mod tests {
         let refused = taken(&mut refused);
         assert_eq!((refused.len(), &refused[0]["key"]["user"]), (1, &Value::from("ada")));
         assert!(refused[0]["retry_after_us"].is_u64(), "{refused:?}");
+        assert_eq!(refused[0]["degraded"], false);
         assert_eq!(taken(&mut ada).len(), 2);
         assert_eq!(taken(&mut card).len(), 0, "a hidden key can not be asked for");
         drop(all);

@@ -65,6 +65,10 @@ async fn each_way_over_http_counts_once() {
     let batch = format!("[{ask},{never}]");
     assert_eq!(client.check(&batch).await.status, 200);
     assert_eq!(counted(&server, "http").await, [2, 2, 1, 1, 4]);
+    let nobody = json!({"descriptor": {"User": "ada"}}).to_string();
+    assert_eq!(client.check(&nobody).await.status, 200);
+    let unlimited = r#"tidegate_requests_total{listener="http",outcome="unlimited"}"#;
+    assert_eq!(value(&metrics(&server).await, unlimited), Some(1));
 }
 
 /// A check, a reply and a count; a rule without `near` has none of them.

@@ -50,6 +50,25 @@ async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
     assert_eq!(admin.put_rules("", "*", &rules(70)).await.status, 200);
 }
 
+/// A signal reads the file of before or of after, and never puts the one of before in force again.
+#[tokio::test]
+async fn signals_beside_puts_leave_in_force_what_was_put_and_is_in_the_file() {
+    let (_folder, file) = folder(&rules(100));
+    let server = serve(&file, &[]);
+    let admin = Client::new(server.admin);
+    for limit in (1..=20).map(|round| 100 + round) {
+        server.signal("HUP");
+        let text_of = rules(limit);
+        let (put, ()) = tokio::join!(admin.put_rules("", "*", &text_of), async {
+            server.signal("HUP");
+        });
+        assert_eq!(put.status, 200, "{}", put.text);
+        server.signal("HUP");
+        assert_eq!((remaining(&server).await, text(&file)), (limit, text_of));
+        assert_eq!(put.header("etag"), Some(&*etag(&admin).await));
+    }
+}
+
 #[tokio::test]
 async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
     let (_folder, file) = folder(&rules(100));

@@ -6,6 +6,14 @@ use std::ops::Range;
 use tidegate_core::text::HIDDEN;
 
 /// One error in a file of rules.
+///
+/// ```
+/// let text = "[[rule]]\nname = \"all\"\nlimt = 5\n";
+/// let errors = tidegate::config::parse("rules.toml", text).unwrap_err();
+/// let error = errors.iter().find(|error| error.line == 3).unwrap();
+/// assert_eq!((error.file.as_str(), error.column), ("rules.toml", 1));
+/// assert!(error.message.contains("did you mean `limit`?"), "{error}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigError {

@@ -1,6 +1,13 @@
 //! The header fields of an answer, and the choice of some of them.
 
 /// A header field of an answer, in the order in which they are written.
+///
+/// ```
+/// use tidegate::headers::{Field, FieldSet};
+///
+/// let fields = FieldSet::from([Field::Limits, Field::RetryAfter]);
+/// assert!(fields.has(Field::RetryAfter));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// `X-RateLimit-Limit`: the limit of the reported rule.

@@ -11,6 +11,22 @@ const NEAR: usize = OUTCOMES + 1;
 const COUNTS: usize = OUTCOMES + 2;
 
 /// The decisions of one rule by outcome.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate::{Gate, Policy, RuleOutcome, RuleSpec, RuleStatistics};
+///
+/// let statistics = Arc::new(RuleStatistics::new());
+/// let policy = Policy::new(vec![RuleSpec::new("all", "2/h").near("0.5".parse()?)])?;
+/// let gate = Gate::new(policy).with_observer(statistics.clone());
+/// while gate.admits(&[]) {}
+///
+/// let counts = statistics.of(gate.policy().rules())[0].counts();
+/// assert_eq!(counts.decisions(RuleOutcome::Allowed), 2);
+/// assert_eq!(counts.decisions(RuleOutcome::Refused), 1);
+/// assert_eq!((counts.near(), counts.overflow()), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeCounts([u64; COUNTS]);
 

@@ -45,6 +45,20 @@ use crate::stats::{Snapshot, Statistics};
 pub struct RuleStatistics<C = SystemClock>(ByRule<OfRule<C>>);
 
 /// The statistics of one rule, which go on counting.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate::{Gate, Policy, RuleSpec, RuleStatistics};
+///
+/// let statistics = Arc::new(RuleStatistics::new());
+/// let policy = Policy::new(vec![RuleSpec::new("all", "10/h")])?;
+/// let gate = Gate::new(policy).with_observer(statistics.clone());
+/// let of_rule = &statistics.of(gate.policy().rules())[0];
+/// assert_eq!(of_rule.minute().pass, 0);
+/// assert!(gate.admits(&[]));
+/// assert_eq!(of_rule.minute().pass, 1);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StatisticsOfRule<C = SystemClock>(Arc<OfRule<C>>);
 

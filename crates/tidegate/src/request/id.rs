@@ -60,6 +60,15 @@ impl<'a> Request<'a> {
 }
 
 /// Why a text cannot be the id of a request.
+///
+/// ```
+/// use tidegate::{Descriptor, Request, RequestIdError};
+///
+/// let descriptors = [Descriptor::new(&[])];
+/// let request = Request::new("default", &descriptors);
+/// assert_eq!(request.with_id("").unwrap_err(), RequestIdError::Empty);
+/// assert_eq!(request.with_id(&"x".repeat(300)).unwrap_err(), RequestIdError::TooLong(300));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestIdError {
     /// The text is empty: all requests with it would be the same.

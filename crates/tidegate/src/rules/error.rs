@@ -8,6 +8,15 @@ use tidegate_core::{RuleError, Shown};
 use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
 /// The place of a mistake in a rule.
+///
+/// ```
+/// use tidegate::{OverrideSpec, Place, Policy, RuleSpec};
+///
+/// let guests = OverrideSpec::new("role", "guest");
+/// let rule = RuleSpec::new("per-user", "10/s").key(["user"]).with_override(guests);
+/// let errors = Policy::new(vec![rule]).unwrap_err();
+/// assert_eq!(errors.iter().next().map(|error| error.place), Some(Place::Override(0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the rule's own fields.
@@ -17,6 +26,18 @@ pub enum Place {
 }
 
 /// The kind of a mistake.
+///
+/// ```
+/// use tidegate::{Policy, Problem, RuleSpec};
+///
+/// let errors = Policy::new(vec![RuleSpec::new("per user", "10/s")]).unwrap_err();
+/// for error in errors.iter() {
+///     match &error.problem {
+///         Problem::Name(name) => assert_eq!(name, "per user"), // a space
+///         other => println!("{other}"), // what is wrong, and what was expected
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -203,6 +224,16 @@ impl fmt::Display for Problem {
 }
 
 /// One mistake of a policy.
+///
+/// ```
+/// use tidegate::{Policy, RuleSpec};
+///
+/// let rules = vec![RuleSpec::new("all", "10/s"), RuleSpec::new("all", "5/s")];
+/// let errors = Policy::new(rules).unwrap_err();
+/// let error = errors.iter().next().expect("there is one at least");
+/// assert_eq!((error.rule, error.name.as_str()), (1, "all"));
+/// assert!(error.to_string().starts_with("rule 2 (`all`): an earlier rule"), "{error}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     /// The number of the rule, counted from 0.

@@ -5,6 +5,15 @@ use std::fmt;
 use super::rule::PolicyRule;
 
 /// The policy has no rule of the given name.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?);
+/// let error = gate.in_force("default", "per-users").unwrap_err();
+/// assert!(error.to_string().ends_with("such as (\"default\", \"per-user\")"), "{error}");
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSuchRule {
     domain: String,

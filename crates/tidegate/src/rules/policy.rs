@@ -13,6 +13,14 @@ use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
 /// What the header field `X-RateLimit-Reset` contains.
+///
+/// ```
+/// use tidegate::{Policy, ResetField, RuleSpec};
+///
+/// let policy = Policy::new(vec![RuleSpec::new("all", "10/s")])?.with_reset_field(ResetField::Unix);
+/// assert_eq!(policy.reset_field(), ResetField::Unix);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResetField {
     /// The seconds until the limiter is idle, rounded up, as Envoy writes it.

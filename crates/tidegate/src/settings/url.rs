@@ -198,6 +198,13 @@ fn shown((host, port): &(String, u16)) -> String {
 
 /// Why a text is not the address of a store. The error never shows the text, which may contain a
 /// password.
+///
+/// ```
+/// use tidegate::StoreUrl;
+///
+/// let error = "http://app:s3cret@10.0.0.7".parse::<StoreUrl>().unwrap_err().to_string();
+/// assert!(error.starts_with("not the URL of a store") && !error.contains("s3cret"), "{error}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreUrlError {
     problem: &'static str,

@@ -92,6 +92,13 @@ impl Pace {
 }
 
 /// Why a rule cannot pace a queue.
+///
+/// ```
+/// use tidegate::{AlgorithmKind, ShaperError, ShapingQueue, Spec};
+///
+/// let error = ShapingQueue::<()>::new(Spec::per_second(5)).unwrap_err();
+/// assert_eq!(error, ShaperError::NotAQueue(AlgorithmKind::TokenBucket));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShaperError {

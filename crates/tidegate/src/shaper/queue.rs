@@ -53,6 +53,18 @@ pub struct ShapingQueue<T> {
 }
 
 /// An item that leaves, and its slot.
+///
+/// ```
+/// use tidegate::{AlgorithmKind, Next, ShapingQueue, Spec, Timestamp};
+///
+/// let mut mails = ShapingQueue::new(Spec::per_second(5).algorithm(AlgorithmKind::LeakyQueue))?;
+/// let now = Timestamp::from_micros(1_000_000);
+/// let _ = mails.push(now, "welcome", 1);
+/// if let Next::Item(departure) = mails.poll(now) {
+///     assert_eq!((departure.item, departure.slot), ("welcome", now));
+/// }
+/// # Ok::<(), tidegate::ShaperError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure<T> {
     /// The item that was pushed.
@@ -63,6 +75,28 @@ pub struct Departure<T> {
 }
 
 /// The result of a look at a [`ShapingQueue`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{AlgorithmKind, Next, ShapingQueue, Spec, Timestamp};
+///
+/// let mut mails = ShapingQueue::new(Spec::per_second(5).algorithm(AlgorithmKind::LeakyQueue))?;
+/// let mut now = Timestamp::from_micros(1_000_000);
+/// for mail in ["one", "two"] {
+///     let _ = mails.push(now, mail, 1);
+/// }
+/// mails.close();
+/// let mut sent = Vec::new();
+/// loop {
+///     match mails.poll(now) {
+///         Next::Item(departure) => sent.push(departure.item),
+///         Next::At(later) => now = later, // a program sleeps until then
+///         Next::Empty | Next::Ended => break,
+///     }
+/// }
+/// assert_eq!((sent, now), (vec!["one", "two"], Timestamp::from_micros(1_200_000)));
+/// # Ok::<(), tidegate::ShaperError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {
     /// This item is due, and has left the queue.

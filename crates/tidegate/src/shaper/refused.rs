@@ -6,6 +6,16 @@ use std::time::Duration;
 use tidegate_core::Shown;
 
 /// An item that was refused, with the reason.
+///
+/// ```
+/// use tidegate::{AlgorithmKind, Refusal, ShapingQueue, Spec, Timestamp};
+///
+/// let spec = Spec::per_second(5).algorithm(AlgorithmKind::LeakyQueue);
+/// let mut mails = ShapingQueue::new(spec)?;
+/// let refused = mails.push(Timestamp::from_micros(0), "newsletter", 1_000).unwrap_err();
+/// assert_eq!((refused.item, refused.refusal), ("newsletter", Refusal::Never));
+/// # Ok::<(), tidegate::ShaperError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<T> {
     /// The item.
@@ -15,6 +25,21 @@ pub struct Refused<T> {
 }
 
 /// Why an item is not taken in.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::Refusal;
+///
+/// /// The pause before the next attempt; `None` if there is no use in one.
+/// fn pause(refusal: Refusal) -> Option<Duration> {
+///     match refusal {
+///         Refusal::Full { retry_after } => Some(retry_after),
+///         Refusal::Behind => Some(Duration::from_secs(1)),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(pause(Refusal::Closed), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {

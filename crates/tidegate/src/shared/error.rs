@@ -7,6 +7,20 @@ use crate::settings::SettingsError;
 use crate::store::redis::StoreError;
 
 /// An error of making a gate over a store.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Policy, RuleSpec, SharedGate, SharedGateError, StoreSettings};
+///
+/// let policy = Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?;
+/// let mut settings = StoreSettings::new("redis://127.0.0.1".parse()?);
+/// settings.timeout = Duration::ZERO;
+/// match SharedGate::new(policy, settings, |_| {}) {
+///     Err(SharedGateError::Settings(mistakes)) => assert_eq!(mistakes[0].field(), "timeout"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SharedGateError {

@@ -3,6 +3,21 @@
 use std::{error, fmt, io};
 
 /// The reason for which a snapshot was refused.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec, SnapshotError};
+///
+/// let policy = Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?;
+/// let gate = match Gate::new(policy.clone()).with_snapshot(&b"a file of another program"[..]) {
+///     Ok((gate, _)) => gate,
+///     Err(error) => {
+///         assert!(matches!(error, SnapshotError::NotASnapshot), "{error}");
+///         Gate::new(policy) // starts fresh
+///     }
+/// };
+/// assert!(gate.admits(&[("user", "ada")]));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SnapshotError {

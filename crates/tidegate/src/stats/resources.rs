@@ -112,6 +112,16 @@ impl<C> Resources<C> {
 }
 
 /// A new entry point was named, and no more are allowed.
+///
+/// ```
+/// use tidegate::Resources;
+///
+/// let resources = Resources::new(1);
+/// resources.named("search")?;
+/// let error = resources.named("orders").unwrap_err();
+/// assert!(error.to_string().contains("orders"), "{error}");
+/// # Ok::<(), tidegate::TooManyResources>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyResources {
     name: Box<str>,

@@ -7,6 +7,16 @@ use super::totals::{Count, Counts};
 ///
 /// The counts are units (a request of cost 3 passes 3), response times are microseconds. A time is
 /// recorded for each success, so there are `success` of them.
+///
+/// ```
+/// use tidegate::Statistics;
+///
+/// let search = Statistics::new();
+/// search.block(3);
+/// drop(search.entry());
+/// let minute = search.minute();
+/// assert_eq!((minute.pass, minute.block, minute.success), (1, 3, 1));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {

@@ -17,6 +17,7 @@ use crate::clock::Timer;
 use crate::frontend::Taken;
 use crate::gate::Gate;
 use crate::request::Request;
+use crate::rules::Policy;
 use crate::wait::{Permit, wait_until};
 
 /// An answer that outlives the gate.
@@ -122,6 +123,11 @@ pub(super) trait Decider: Send + Sync {
 
     fn now(&self) -> Timestamp;
 
+    /// The policy in force, if rules decide.
+    fn policy(&self) -> Option<Arc<Policy>> {
+        None
+    }
+
     /// Resolves after `wait`.
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()>;
 }
@@ -200,6 +206,10 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
 
     fn now(&self) -> Timestamp {
         self.gate.now()
+    }
+
+    fn policy(&self) -> Option<Arc<Policy>> {
+        Some(self.gate.policy())
     }
 
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {

@@ -62,6 +62,11 @@ impl Entries {
         self
     }
 
+    /// The names of the entries.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.entries.iter().map(|(name, _)| &**name).collect()
+    }
+
     /// The entries of an access log, so that the same rules serve and replay.
     pub(super) fn of_a_server() -> Self {
         let entries = Self::new().entry("ip", ClientIp::peer());

@@ -144,6 +144,27 @@ impl RateLimitLayer {
         self
     }
 
+    /// Returns a sentence for each rule of the domain that no request of this layer can match, because the layer never
+    /// adds an entry that the rule needs. They are also printed on standard error, once, when the layer makes its first
+    /// service. Rules of another layer over the same gate belong in another [domain](Self::domain).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::tower::{Entries, RateLimitLayer, header};
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?);
+    /// let layer = RateLimitLayer::new(Arc::new(gate));
+    /// assert!(layer.unmatched_rules()[0].contains("it needs the entry `user`"));
+    /// let layer = layer.descriptor(Entries::new().entry("user", header("x-user")?));
+    /// assert!(layer.unmatched_rules().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn unmatched_rules(&self) -> Vec<String> {
+        self.plan.unmatched()
+    }
+
     /// Sets which header fields about the limits responses have: all (`true`, the default), none (`false`), or some.
     /// A refusal has `Retry-After` in any case.
     ///
@@ -263,6 +284,7 @@ impl<S> Layer<S> for RateLimitLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> RateLimit<S> {
+        self.plan.report_unmatched();
         RateLimit::new(inner, self.plan.clone())
     }
 }

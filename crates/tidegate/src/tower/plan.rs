@@ -1,7 +1,7 @@
 //! The state that a layer and its services share, and the path of one request through it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use http::Response;
 use http::request::Parts;
@@ -17,6 +17,7 @@ use super::held::{Held, Recorder};
 use super::in_flight::{InFlight, PermitFuture};
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
+use super::unmatched;
 use crate::headers::FieldSet;
 use crate::jitter::Jitter;
 use crate::request::Request;
@@ -39,6 +40,8 @@ pub(super) struct Plan {
     pub(super) jitter: Option<Jitter>,
     /// Whether a response counts; all do by default.
     pub(super) counts: Option<Arc<Counts>>,
+    /// Done when rules that cannot match were reported.
+    reported: Arc<Once>,
 }
 
 impl Plan {
@@ -55,15 +58,31 @@ impl Plan {
             in_flight: None,
             jitter: None,
             counts: None,
+            reported: Arc::new(Once::new()),
         }
     }
 
     pub(super) fn descriptor(&mut self, entries: Entries) {
         self.descriptors.push(entries);
+        self.reported = Arc::new(Once::new());
     }
 
     fn asked_about(&self) -> &[Entries] {
         if self.descriptors.is_empty() { &self.usual } else { &self.descriptors }
+    }
+
+    /// A sentence for each rule that no request can match.
+    pub(super) fn unmatched(&self) -> Vec<String> {
+        let Some(policy) = self.decider.policy() else { return Vec::new() };
+        let added: Vec<_> = self.asked_about().iter().map(Entries::names).collect();
+        unmatched::unmatched(&policy, &self.domain, &added)
+    }
+
+    /// Prints these sentences on standard error, once for a layer and its clones.
+    pub(super) fn report_unmatched(&self) {
+        self.reported.call_once(|| {
+            self.unmatched().iter().for_each(|sentence| eprintln!("tidegate: {sentence}"));
+        });
     }
 
     /// Requests a permit, waits while the host is held, then asks the gate; all of it now, if nothing takes its time.

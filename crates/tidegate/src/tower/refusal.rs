@@ -12,6 +12,20 @@ use crate::headers::{self, Field, FieldSet};
 use crate::jitter::Jitter;
 
 /// Why a request was refused.
+///
+/// ```
+/// use tidegate::tower::{Reason, RateLimitLayer};
+///
+/// let layer = RateLimitLayer::per_ip("60/m")?.on_refused(|refusal, _| {
+///     if refusal.reason() == Reason::NoAddress {
+///         eprintln!("serve the program with `into_make_service_with_connect_info`");
+///     }
+///     let mut response = http::Response::new("".into());
+///     *response.status_mut() = refusal.status();
+///     response
+/// });
+/// # Ok::<(), tidegate::RuleErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {

@@ -12,6 +12,7 @@ use super::entries::Question;
 use super::fields::Fields;
 use crate::frontend::Taken;
 use crate::request::Request;
+use crate::rules::Policy;
 use crate::shared::SharedGate;
 
 /// Uses a gate over a store.
@@ -79,6 +80,10 @@ impl Decider for StoreDecider {
 
     fn now(&self) -> Timestamp {
         self.gate.now()
+    }
+
+    fn policy(&self) -> Option<Arc<Policy>> {
+        Some(self.gate.policy())
     }
 
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {

@@ -92,6 +92,27 @@ fn a_rule_keeps_its_counts_through_policies_and_a_removed_one_loses_them() {
     assert_eq!(of("new"), Some(vec![(RuleOutcome::Allowed, 1)]));
 }
 
+/// For a reader of counters both are what may happen: they go on, or begin at zero.
+#[test]
+fn a_rule_that_comes_back_goes_on_from_its_counts_or_begins_at_zero() {
+    let both = || policy([window("stays", 9), window("goes", 9)]);
+    for meanwhile in [None, Some("new")] {
+        let (gate, counts) = gate([window("stays", 9), window("goes", 9)]);
+        assert!(ask(&gate, "ada", 1));
+        let others = meanwhile.map(|name| window(name, 9));
+        gate.replace(policy([window("stays", 9)].into_iter().chain(others))).unwrap();
+        assert!(ask(&gate, "ada", 1));
+        gate.replace(both()).unwrap();
+        assert!(ask(&gate, "ada", 1));
+        let expected = |goes| {
+            [("stays", 3), ("goes", goes)]
+                .map(|(name, count)| (name.to_owned(), vec![(RuleOutcome::Allowed, count)]))
+        };
+        let found = counted(&gate, &counts);
+        assert!(found == expected(2) || found == expected(1), "{meanwhile:?}: {found:?}");
+    }
+}
+
 /// Answers of both policies are counted at the same time as new rules are found.
 #[test]
 fn no_count_is_lost_while_policies_are_replaced() {

@@ -43,7 +43,10 @@ fn judge(files: &[SourceFile], packages: &[&str]) -> Vec<String> {
 /// The words of each command, with the number of its line; comments, values of the environment and continuations of
 /// lines are left out.
 fn commands<'a>(lines: &[&'a str]) -> Vec<(usize, Vec<&'a str>)> {
-    let continues = |at: usize| at > 0 && lines[at - 1].trim_end().ends_with('\\');
+    // An indented line is the rest of a word in quotes.
+    let continues = |at: usize| {
+        at > 0 && (lines[at - 1].trim_end().ends_with('\\') || lines[at].starts_with(' '))
+    };
     let own = lines.iter().enumerate().filter(|(at, _)| !continues(*at));
     let words = own.map(|(at, line)| {
         let line =
@@ -91,7 +94,7 @@ mod tests {
     #[test]
     fn lines_that_exist_pass() {
         let lines = "# first\nA_B=1 cargo xtask test --only house | grep x  # now\ncargo run -p tidegate --example axum\n\
-                     curl -i \\\n  http://x/\nredis-cli -p 6380 PING\n\ncargo xtask bench in-process --filter a";
+                     curl -i \\\n  -d '{\n   }'\nredis-cli -p 6380 PING\n\ncargo xtask bench in-process --filter a";
         assert_eq!(complaints(lines), [""; 0]);
     }
 

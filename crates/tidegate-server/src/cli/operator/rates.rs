@@ -1,5 +1,7 @@
 //! The decisions of each rule in `GET /metrics`, and their rates between two readings.
 
+use std::collections::HashMap;
+
 /// The decisions of a rule since the start of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Decisions {
@@ -8,6 +10,13 @@ pub(super) struct Decisions {
     pub(super) all: u64,
     /// Denied by this rule, also in shadow mode.
     pub(super) refused: u64,
+}
+
+impl Decisions {
+    /// The domain and the name of the rule.
+    fn name(&self) -> (&str, &str) {
+        (&self.domain, &self.rule)
+    }
 }
 
 /// A rule with its decisions since the start, and those of one second.
@@ -21,6 +30,7 @@ pub(super) struct Rate {
 /// Reads the rules of an answer, in its order.
 pub(super) fn read(metrics: &str) -> Vec<Decisions> {
     let mut rules: Vec<Decisions> = Vec::new();
+    let mut places = HashMap::new();
     for line in metrics.lines() {
         let Some((labels, count)) = line
             .strip_prefix("tidegate_rule_decisions_total{")
@@ -35,8 +45,8 @@ pub(super) fn read(metrics: &str) -> Vec<Decisions> {
         };
         let (domain, rule, outcome) = (value("domain"), value("rule"), value("outcome"));
         let count = count.trim().parse().unwrap_or(0);
-        let place = rules.iter().position(|one| one.domain == domain && one.rule == rule);
-        let place = place.unwrap_or_else(|| {
+        let place = *places.entry((domain, rule)).or_insert_with_key(|(domain, rule)| {
+            let (domain, rule) = (domain.clone(), rule.clone());
             rules.push(Decisions { domain, rule, ..Decisions::default() });
             rules.len() - 1
         });
@@ -52,9 +62,9 @@ pub(super) fn read(metrics: &str) -> Vec<Decisions> {
 
 /// The rates of the rules of the later reading; a rule that is new has none yet.
 pub(super) fn between(before: &[Decisions], after: Vec<Decisions>, seconds: f64) -> Vec<Rate> {
+    let before: HashMap<_, _> = before.iter().map(|one| (one.name(), one)).collect();
     let rate = |total: Decisions| {
-        let same = |one: &&Decisions| one.domain == total.domain && one.rule == total.rule;
-        let old = before.iter().find(same).unwrap_or(&total);
+        let old = before.get(&total.name()).copied().unwrap_or(&total);
         let per_second = |after: u64, before: u64| after.saturating_sub(before) as f64 / seconds;
         let (all, refused) =
             (per_second(total.all, old.all), per_second(total.refused, old.refused));

@@ -76,7 +76,7 @@ async fn watch(args: &Args, listener: &Listener) -> Result<(), Failure> {
     let shows = async {
         loop {
             let event = events.next().await?;
-            screen.show(&format!("{url}\n\n{}", tables(&event.json)))?;
+            screen.show(&format!("{url}\n\n{}", tables(&event.json, stdout::width())))?;
         }
     };
     screen.until_quit(shows).await
@@ -95,7 +95,7 @@ fn path(args: &Args, path: &str) -> String {
 fn shown(args: &Args, text: &str, json: &Value) -> String {
     match args.format {
         Format::Json => format!("{text}\n"),
-        Format::Text => tables(json),
+        Format::Text => tables(json, stdout::width()),
     }
 }
 
@@ -103,7 +103,7 @@ const NUMBERS: [&str; 8] =
     ["PASS 1S", "BLOCK 1S", "PASS 1M", "BLOCK 1M", "OK 1M", "FAIL 1M", "MEAN", "IN FLIGHT"];
 
 /// A table of the rules and one of the resources, if there are any.
-fn tables(stats: &Value) -> String {
+fn tables(stats: &Value, width: Option<u16>) -> String {
     let of = |name: &str| stats.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let (rules, resources) = (of("rules"), of("resources"));
     let mut text = String::new();
@@ -114,13 +114,13 @@ fn tables(stats: &Value) -> String {
     if !rules.is_empty() {
         let headings: Vec<_> = ["DOMAIN", "RULE", "MODE"].into_iter().chain(NUMBERS).collect();
         let rows = rules.iter().map(|rule| row(rule, &["domain", "rule", "mode"]));
-        text.push_str(&table(&headings, rows, 3..11));
+        text.push_str(&table(width, &headings, rows, 3..11));
     }
     if !resources.is_empty() {
         let headings: Vec<_> = ["RESOURCE"].into_iter().chain(NUMBERS).collect();
         let rows = resources.iter().map(|resource| row(resource, &["resource"]));
         let between = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{between}{}", table(&headings, rows, 1..9)));
+        text.push_str(&format!("{between}{}", table(width, &headings, rows, 1..9)));
     }
     if text.is_empty() { "no rule or resource has this name\n".to_owned() } else { text }
 }
@@ -157,11 +157,11 @@ mod tests {
         let rule = json!({"domain": "d", "rule": "r", "mode": "enforce", "second": window, "minute": window});
         let resource =
             json!({"resource": "GET /orders", "second": window, "minute": window, "in_flight": 7});
-        let both = tables(&json!({"rules": [rule], "resources": [resource]}));
+        let both = tables(&json!({"rules": [rule], "resources": [resource]}), None);
         let lines: Vec<_> =
             both.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
         assert_eq!(lines[1], ["d", "r", "enforce", "40", "2", "40", "2", "3", "1", "1.50ms", "0"]);
         assert_eq!(lines[4], ["GET", "/orders", "40", "2", "40", "2", "3", "1", "1.50ms", "7"]);
-        assert_eq!(tables(&json!({"rules": []})), "no rule or resource has this name\n");
+        assert_eq!(tables(&json!({"rules": []}), None), "no rule or resource has this name\n");
     }
 }

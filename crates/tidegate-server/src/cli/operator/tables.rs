@@ -5,8 +5,12 @@ use std::ops::Range;
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use serde_json::Value;
 
-/// A line for each row; columns of numbers are aligned at their ends.
+use crate::stdout;
+
+/// A line for each row; columns of numbers are aligned at their ends. On a terminal of a `width` that is too narrow for
+/// it each word of a heading has a line.
 pub(super) fn table(
+    width: Option<u16>,
     headings: &[&str],
     rows: impl IntoIterator<Item = Vec<String>>,
     numbers: Range<usize>,
@@ -20,6 +24,9 @@ pub(super) fn table(
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
+    }
+    if width.is_some_and(|width| stdout::columns(&table) > usize::from(width)) {
+        table.set_header(headings.iter().map(|heading| heading.replace(' ', "\n")));
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -94,12 +94,13 @@ fn line(decision: &Value) -> String {
     let (cost, remaining, limit) = (number("cost"), number("remaining"), number("limit"));
     let fits = decision["retry_after_us"].as_u64().filter(|us| *us > 0);
     let fits = fits.map(|us| format!(", fits in {}", seconds(us))).unwrap_or_default();
+    let degraded = if decision["degraded"] == true { ", degraded" } else { "" };
     let skipped = match number("skipped") {
         0 => String::new(),
         skipped => format!(" ({skipped} left out before)"),
     };
     format!(
-        "{at} {outcome} {domain}/{rule}{key}: cost {cost}, {remaining} of {limit} remaining{fits}{skipped}"
+        "{at} {outcome} {domain}/{rule}{key}: cost {cost}, {remaining} of {limit} remaining{fits}{degraded}{skipped}"
     )
 }
 
@@ -120,7 +121,8 @@ mod tests {
         decision["retry_after_us"] = Value::Null;
         decision["key"] = json!({});
         decision["skipped"] = json!(0);
-        let told = "22:13:21.250 refused default/login: cost 1, 0 of 5 remaining";
+        decision["degraded"] = json!(true);
+        let told = "22:13:21.250 refused default/login: cost 1, 0 of 5 remaining, degraded";
         assert_eq!(line(&decision), told);
     }
 }

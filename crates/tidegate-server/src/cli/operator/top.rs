@@ -119,10 +119,12 @@ async fn view(args: &Args, listener: &Listener, before: &mut Reading) -> Result<
     let rates = rates::between(&before.rules, after.rules.clone(), us.max(1) as f64 / 1e6);
     *before = after;
     let policy = listener.ask(Method::GET, "/v1/rules", "").await?;
-    let mut text = format!("{}\n\n{}", listener.connection.url(), of_rules(rates, &policy.json));
+    let width = stdout::width();
+    let mut text =
+        format!("{}\n\n{}", listener.connection.url(), of_rules(rates, &policy.json, width));
     for (by, title) in [("refused", "Refused most"), ("requests", "Asking most")] {
         let keys = match listener.ask(Method::GET, &path(args, by), "").await {
-            Ok(answer) => of_keys(title, &answer.json, before.at),
+            Ok(answer) => of_keys(title, &answer.json, before.at, width),
             Err(failure) => format!("{title}: {}\n", failure.message()),
         };
         text.push_str(&format!("\n{keys}"));
@@ -137,7 +139,7 @@ fn path(args: &Args, by: &str) -> String {
 
 /// The rules in the order of the policy; of many, those that refuse and are asked most, so that the keys below are on
 /// the screen.
-fn of_rules(mut rates: Vec<Rate>, policy: &Value) -> String {
+fn of_rules(mut rates: Vec<Rate>, policy: &Value, width: Option<u16>) -> String {
     let more = rates.len().saturating_sub(MOST_RULES);
     if more > 0 {
         let busy =
@@ -165,11 +167,11 @@ fn of_rules(mut rates: Vec<Rate>, policy: &Value) -> String {
         ]
     });
     let headings = ["DOMAIN", "RULE", "MODE", "ASKED/S", "REFUSED/S", "ASKED", "REFUSED"];
-    let shown = table(&headings, rows, 3..7);
+    let shown = table(width, &headings, rows, 3..7);
     if more > 0 { format!("{shown} and {more} more rules\n") } else { shown }
 }
 
-fn of_keys(title: &str, answer: &Value, now: Timestamp) -> String {
+fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> String {
     let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or_default();
     let one_in = number(answer, "sampled_one_in").max(1);
     let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
@@ -189,7 +191,7 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp) -> String {
         return format!("{title}: nobody\n");
     }
     let headings = ["COUNT", "TOO MANY BY", "DOMAIN", "RULE", "KEY"];
-    format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(&headings, rows, 0..2))
+    format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(width, &headings, rows, 0..2))
 }
 
 #[cfg(test)]
@@ -203,12 +205,12 @@ mod tests {
             let total = Decisions { rule: format!("rule-{number}"), ..Decisions::default() };
             Rate { total, all: f64::from(number), refused: f64::from(u32::from(number == 3)) }
         };
-        let shown = of_rules((0..41).map(rate).collect(), &json!({}));
+        let shown = of_rules((0..41).map(rate).collect(), &json!({}), None);
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines.len(), 12, "{shown}");
         assert!(lines[1].contains("rule-3 ") && lines[2].contains("rule-40 "), "{shown}");
         assert_eq!(lines[11], " and 31 more rules");
-        let few = of_rules((0..10).map(rate).collect(), &json!({}));
+        let few = of_rules((0..10).map(rate).collect(), &json!({}), None);
         assert!(few.lines().nth(1).is_some_and(|line| line.contains("rule-0 ")), "{few}");
     }
 }

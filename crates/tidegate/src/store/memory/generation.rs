@@ -33,6 +33,19 @@ pub(super) struct TablesOfRule {
 }
 
 /// The limiters that a gate keeps in memory for one rule ([`Gate::kept`](crate::Gate::kept)).
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?);
+/// for user in ["ada", "bob", "ada"] {
+///     let _ = gate.admits(&[("user", user)]);
+/// }
+/// for (rule, kept) in gate.kept() {
+///     assert_eq!((rule.name(), kept.keys, kept.dropped), ("per-user", 2, 0));
+/// }
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptOfRule {

@@ -17,6 +17,19 @@ const LEAST_VERSION: (u32, u32) = (6, 2);
 const MOST_APART: Duration = Duration::from_millis(50);
 
 /// A property of the store that can make limits fail.
+///
+/// ```
+/// use tidegate::{Finding, StoreEvent};
+///
+/// /// An observer of a `SharedGate`: limits that can vanish are worth a page at night.
+/// fn observe(event: StoreEvent<'_>) {
+///     match event {
+///         StoreEvent::Finding(Finding::Evicts { policy }) => eprintln!("limits may vanish: {policy}"),
+///         StoreEvent::Finding(finding) => eprintln!("{finding}"),
+///         _ => {}
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {

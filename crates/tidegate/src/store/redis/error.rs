@@ -7,6 +7,16 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use super::script::NotAnAnswer;
 
 /// Why the store took no decision.
+///
+/// ```
+/// use tidegate::StoreError;
+///
+/// /// Whether somebody has to mend something before the store decides again.
+/// fn needs_somebody(error: &StoreError) -> bool {
+///     matches!(error, StoreError::Denied(_) | StoreError::ReadOnly | StoreError::OutOfMemory)
+/// }
+/// assert!(needs_somebody(&StoreError::ReadOnly) && !needs_somebody(&StoreError::Timeout));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -1,0 +1,70 @@
+//! Rules that no request of a layer can match, because the layer never adds an entry that they need.
+
+use crate::rules::{Mode, Policy};
+
+/// Returns a sentence for each rule of the domain that matches no descriptor of these entries, whatever their values.
+pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]) -> Vec<String> {
+    let of_domain = policy.rules().iter().filter(|rule| rule.domain() == domain);
+    let counting = of_domain.filter(|rule| rule.mode() != Mode::Off);
+    let sentences = counting.filter_map(|rule| {
+        let spec = rule.spec();
+        let needed = || spec.key.iter().chain(spec.when.iter().map(|(name, _)| name));
+        let missing = |added: &Vec<&str>| needed().find(|name| !added.contains(&name.as_str()));
+        let missing: Option<Vec<_>> = descriptors.iter().map(missing).collect();
+        let entry = missing?.into_iter().next()?;
+        let added: Vec<_> =
+            descriptors.iter().map(|added| format!("({})", added.join(", "))).collect();
+        Some(format!(
+            "no request of this RateLimitLayer can match the rule `{}`: it needs the entry `{entry}`, and the layer \
+             adds {}; expected an `Entries` with `{entry}` in `RateLimitLayer::descriptor`, or a domain of its own \
+             for a rule of another layer",
+            rule.name(),
+            added.join(" and "),
+        ))
+    });
+    sentences.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::RuleSpec;
+
+    fn found(rules: Vec<RuleSpec>, descriptors: &[Vec<&str>]) -> Vec<String> {
+        unmatched(&Policy::new(rules).unwrap(), "default", descriptors)
+    }
+
+    fn rule(name: &str) -> RuleSpec {
+        RuleSpec::new(name, "1/s")
+    }
+
+    #[test]
+    fn a_rule_is_found_if_no_descriptor_has_all_that_it_needs() {
+        let usual = [vec!["ip", "method", "path"]];
+        let rules = vec![
+            rule("all"),
+            rule("address").key(["ip"]).when("path", "/login"),
+            rule("user").key(["ip", "user"]),
+            rule("tenant").when("tenant", "a"),
+            rule("off").key(["user"]).mode(Mode::Off),
+            rule("elsewhere").key(["user"]).in_domain("other"),
+        ];
+        let sentences = found(rules, &usual);
+        assert_eq!(sentences.len(), 2, "{sentences:?}");
+        let begin = "no request of this RateLimitLayer can match the rule `user`: it needs the entry `user`, and the \
+                     layer adds (ip, method, path); expected an `Entries` with `user` in";
+        assert!(sentences[0].starts_with(begin), "{sentences:?}");
+        assert!(sentences[1].contains("`tenant`: it needs the entry `tenant`"), "{sentences:?}");
+    }
+
+    #[test]
+    fn entries_of_two_descriptors_do_not_add_up() {
+        let two = [vec!["ip"], vec!["user"]];
+        assert_eq!(found(vec![rule("user").key(["user"])], &two), [""; 0]);
+        let both = found(vec![rule("both").key(["ip", "user"])], &two);
+        assert!(
+            both[0].contains("the entry `user`, and the layer adds (ip) and (user)"),
+            "{both:?}"
+        );
+    }
+}
