@@ -3,7 +3,7 @@
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
-use super::Request;
+use super::message::Request;
 use super::problem::{Kind, Problem};
 use crate::listener::{Access, Peer, Role, Secret, Who, bearer};
 

@@ -9,13 +9,15 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 use smallvec::SmallVec;
 
 use super::answer::made_apart;
+use super::app::App;
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
+use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
 use super::table::{Action, ROWS, Row};
 use super::{
-    App, Request, Response, admin, authorize, body, browser, check, decisions, head, health,
-    metrics, put_rules, report, reserve, rules, stats, top,
+    admin, authorize, body, browser, check, decisions, head, health, metrics, put_rules, report,
+    reserve, rules, stats, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
@@ -263,7 +265,8 @@ fn nothing(request: &Request, is_here: impl Fn(&Row) -> bool) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Bounds, testing};
+    use crate::http::testing;
+    use crate::listener::Bounds;
 
     #[tokio::test]
     async fn a_panic_is_that_requests_500_and_the_next_one_is_answered() {

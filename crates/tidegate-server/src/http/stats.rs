@@ -13,8 +13,10 @@ use tidegate_lab::labels;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::app::App;
+use super::message::Response;
 use super::problem::Problem;
-use super::{App, Response, answer, query};
+use super::{answer, query};
 use crate::limiters::{Limiters, Subject};
 
 /// The time between two events.

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use super::app::App;
+use super::message::Response;
 use super::problem::{Kind, Problem};
-use super::{App, Response, answer, query};
+use super::{answer, query};
 use crate::limiters::{By, ONE_IN, Top};
 
 /// The number of keys by default, and the largest.

@@ -9,9 +9,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::Response;
-use super::content::{Content, Events};
 use super::held::{Claims, Held};
+use super::message::Response;
+use super::message::{Content, Events};
 use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
@@ -126,9 +126,11 @@ impl Body for Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::body;
     use crate::http::held::LARGE_AT_ONCE;
+    use crate::http::message::Request;
     use crate::http::testing::{self, Server};
-    use crate::http::{Bounds, Request, body};
+    use crate::listener::Bounds;
     use crate::listener::Budget;
     use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};
