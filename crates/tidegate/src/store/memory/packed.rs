@@ -353,8 +353,9 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         self.hold_chains(parts, clock.now())
     }
 
-    fn touch(&self, fingerprint: Fingerprint) -> u64 {
-        self.chains.touch(fingerprint)
+    /// The loop is so short that the processor has all reads under way together.
+    fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {
+        fingerprints.iter().fold(0, |all, one| all ^ self.chains.touch(*one))
     }
 
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {

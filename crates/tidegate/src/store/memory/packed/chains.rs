@@ -170,6 +170,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     }
 
     /// Prefetches a little of the home line of a fingerprint's chain.
+    #[inline]
     pub(super) fn touch(&self, fingerprint: Fingerprint) -> u64 {
         self.homes.get(self.number_of(fingerprint)).map_or(0, |home| home.next().into())
     }
@@ -238,7 +239,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     }
 
     /// The place of a fingerprint's limiter.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a, PLACES, WORDS>> {
         self.place(|place| place.fingerprint() == Some(fingerprint))
     }
@@ -274,7 +275,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     }
 
     /// Returns the first place for which `wanted` is true.
-    #[inline]
+    #[inline(always)]
     fn place(
         &self,
         mut wanted: impl FnMut(Place<'a, PLACES, WORDS>) -> bool,
