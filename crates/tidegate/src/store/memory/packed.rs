@@ -353,9 +353,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         self.hold_chains(parts, clock.now())
     }
 
-    /// The loop is so short that the processor has all reads under way together.
     fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {
-        fingerprints.iter().fold(0, |all, one| all ^ self.chains.touch(*one))
+        self.chains.touch(fingerprints)
     }
 
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
