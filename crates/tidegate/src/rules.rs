@@ -14,8 +14,8 @@ mod rule;
 mod spec;
 mod stored;
 
-pub use amend::AmendError;
-pub(crate) use amend::{override_values, own_values, refused};
+pub(crate) use amend::refused;
+pub use amend::{AmendError, Amendment};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use near::Near;
 pub use no_such_rule::NoSuchRule;
