@@ -32,7 +32,7 @@ struct Settle {
     actual: Actual,
 }
 
-/// What the work did cost: for each descriptor, or one for all.
+/// The final cost of the work: for each descriptor, or one for all.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -40,7 +40,7 @@ pub(super) struct Admin {
     pub(super) configuration: Arc<Configuration>,
 }
 
-/// What is done for a request, and the operator that asks, at the admin listener.
+/// The action for a request at the admin listener, and the operator that asks.
 type Route<'a> = (Action, Option<(Who, &'a Arc<Configuration>)>);
 
 impl Endpoint for Public {
@@ -80,7 +80,7 @@ impl Public {
             return Err(Problem::new(Kind::VerbForbidden, verb.refusal()));
         }
         if matches!(row.action, Action::Refund | Action::Reset) {
-            // What undoes limits is guarded as at the admin listener.
+            // Verbs that undo limits are guarded as at the admin listener.
             browser::check_host(self.secret.is_some(), request)?;
             body::check_declared(request)?;
         }

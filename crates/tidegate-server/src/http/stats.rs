@@ -80,7 +80,7 @@ impl Windows {
     }
 }
 
-/// Which statistics are asked for.
+/// The statistics that are asked for.
 #[derive(Default)]
 struct Filter {
     rule: Option<String>,

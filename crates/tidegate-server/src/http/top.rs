@@ -23,7 +23,7 @@ struct Keys {
     keys: Vec<Top>,
 }
 
-/// What is asked by a query such as `rule=login&by=requests&n=5`.
+/// The fields of a query such as `rule=login&by=requests&n=5`.
 #[derive(Debug)]
 struct Asked<'a> {
     rule: Option<Cow<'a, str>>,

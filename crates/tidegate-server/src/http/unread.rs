@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// An answer that is taken in pieces, as the client reads it, with its claims.
 pub(super) struct Unread {
     rest: Bytes,
-    /// What follows, of a stream.
+    /// The rest of a stream.
     events: Option<Events>,
     claims: Claims,
     /// The last piece of a long answer.

@@ -12,7 +12,7 @@ use super::spec::RuleSpec;
 use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
-/// What the header field `X-RateLimit-Reset` contains.
+/// The content of the header field `X-RateLimit-Reset`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResetField {
     /// The seconds until the limiter is idle, rounded up, as Envoy writes it.
@@ -143,7 +143,7 @@ impl Policy {
         self
     }
 
-    /// What `X-RateLimit-Reset` contains: seconds, unless it was chosen.
+    /// The content of `X-RateLimit-Reset`: seconds, unless it was chosen.
     #[must_use]
     pub const fn reset_field(&self) -> ResetField {
         self.reset_field

@@ -225,7 +225,7 @@ pub(crate) trait Save {
     ) -> Restored;
 }
 
-/// What became of a limiter of a snapshot.
+/// The result of a limiter's restoration from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restored {
     Kept,
