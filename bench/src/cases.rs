@@ -27,7 +27,7 @@ impl Rule {
     }
 }
 
-/// Which kind of limiter a case asks of its subjects.
+/// The kind of limiter that a case asks of its subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One limiter, without any key.
@@ -41,7 +41,7 @@ pub enum Shape {
     /// The same by a clock that moves on by [`Rule::every`] at each decision: one unit leaves the
     /// window and one is admitted, each time.
     Sliding,
-    /// What is counted of a decision, beside the decision.
+    /// The cost of counting a decision, beside the decision.
     Counted,
     /// A gate whose rules have a limiter per key.
     Gate,
@@ -53,7 +53,7 @@ pub enum Shape {
     Layer,
 }
 
-/// What the decisions of a case have to be; anything else ends the run with an error.
+/// The decisions that a case expects; anything else ends the run with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Every one allowed.
@@ -83,7 +83,7 @@ pub struct Case {
     pub order: Order,
     /// How many threads ask at once.
     pub threads: usize,
-    /// What has to come out.
+    /// The expected decisions.
     pub expect: Expect,
 }
 

@@ -10,7 +10,7 @@ pub struct Reading {
     wall: Instant,
 }
 
-/// What passed on one thread, or on several together.
+/// The time that passed on one thread, or on several together.
 #[derive(Clone, Copy)]
 pub struct Span {
     /// CPU time, summed over the threads.
@@ -27,7 +27,7 @@ impl Reading {
         Self { cpu: thread_cpu(), wall: Instant::now() }
     }
 
-    /// What passed since this reading; to be asked on the same thread.
+    /// The time since this reading; to be asked on the same thread.
     pub fn until_now(self) -> Span {
         let ended = Instant::now();
         Span { cpu: thread_cpu().saturating_sub(self.cpu), began: self.wall, ended }

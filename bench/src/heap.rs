@@ -42,7 +42,7 @@ pub fn growth() -> i64 {
     LIVE_BYTES.load(Relaxed)
 }
 
-/// What malloc spends on a block of `size` bytes.
+/// The bytes that malloc spends on a block of `size` bytes.
 fn spent(size: usize) -> i64 {
     let chunk = (size + 8).next_multiple_of(16).max(32);
     i64::try_from(chunk).unwrap_or(i64::MAX)

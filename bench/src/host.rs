@@ -1,10 +1,10 @@
-//! What the host of a virtual machine takes away: time in which a core had something to do and was not given to it.
+//! The time that the host of a virtual machine takes away, in which a core had something to do and was not given to it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What a host took from all cores until a moment, and the moment.
+/// The time that a host took from all cores until a moment, and the moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Stolen {
     at: Instant,
@@ -34,7 +34,7 @@ impl Stolen {
     }
 }
 
-/// What was stolen of each core since the system began, by the core's number: `steal` of `/proc/stat`, in steps of a
+/// The time that was stolen of each core since the system began, by the core's number: `steal` of `/proc/stat`, in steps of a
 /// clock tick, which is 10 ms; 0 where no host tells it.
 ///
 /// # Errors

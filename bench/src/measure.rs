@@ -17,7 +17,7 @@ const PROBE: Duration = Duration::from_millis(3);
 /// A tenth of a batch is decided before it is timed: the caches still hold the previous subject.
 const WARM_UP_SHARE: u64 = 10;
 
-/// What was measured of one subject in one case.
+/// The figures of one subject in one case.
 pub struct Figures {
     /// The subject's name.
     pub subject: &'static str,

@@ -7,7 +7,7 @@
 use crate::workload::Ask;
 use std::hint::black_box;
 
-/// What may happen between two decisions of a batch.
+/// The separation of two decisions of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// Each decision ends before the next begins: the time until its answer is there.

@@ -16,7 +16,7 @@ use clap::Args;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Who is watched while it grows; the flat array does not grow, so its pauses are the system's.
+/// The tables that are watched while they grow; the flat array does not grow, so its pauses are the system's.
 const SUBJECTS: [&str; 4] =
     ["floor/flat array", "tidegate/token_bucket", "tidegate/sliding_window", "governor/String"];
 const HEADINGS: [&str; 6] = [
@@ -36,7 +36,7 @@ pub struct Pauses {
     rounds: u32,
 }
 
-/// What one filling of one table took, in nanoseconds per decision.
+/// The time that one filling of one table took, in nanoseconds per decision.
 #[derive(Clone, Copy)]
 struct Filling {
     median: u32,

@@ -1,4 +1,4 @@
-//! What the system says of another process: the CPU time it took, the memory it had.
+//! The CPU time and the memory of another process, as the system counts them.
 
 use std::fs;
 use std::time::Duration;

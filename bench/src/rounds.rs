@@ -1,4 +1,4 @@
-//! What the rounds over programs gave, and the three forms in which it is told: a table for people, one
+//! The results of the rounds over programs, in three forms: a table for people, one
 //! JSON object a line for scripts, and a table for a page.
 
 use crate::measure::median;
@@ -42,7 +42,7 @@ impl Form {
     }
 }
 
-/// What one round gave of one subject.
+/// The result of one round for one subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Decisions per second of wall time.
@@ -57,7 +57,7 @@ pub struct Sample {
     pub stolen: f64,
 }
 
-/// What all rounds gave of one subject.
+/// The results of all rounds for one subject.
 pub struct Subject {
     /// Its name.
     pub name: &'static str,
@@ -73,13 +73,13 @@ pub struct Case {
     pub name: String,
     /// With whom the others are compared.
     pub base: &'static str,
-    /// What is compared.
+    /// The figure that is compared.
     pub by: By,
-    /// Who was measured.
+    /// The subjects.
     pub subjects: Vec<Subject>,
 }
 
-/// What counts when subjects are compared.
+/// The figure by which subjects are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// CPU time per decision; less is better.

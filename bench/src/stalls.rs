@@ -37,7 +37,7 @@ pub struct Stalls {
 /// A core, and what was missing on it.
 type Watched = (usize, Missing);
 
-/// What was missing on a core.
+/// The time that was missing on a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Missing {
     stalls: u32,
@@ -85,7 +85,7 @@ fn watch(number: usize, length: Duration) -> Option<Watched> {
     Some((core, missing(Instant::now(), length, Instant::now)))
 }
 
-/// What is missing between readings, to the first that lies `length` or more behind the beginning.
+/// The time that is missing between readings, to the first that lies `length` or more behind the beginning.
 fn missing(begins: Instant, length: Duration, mut read: impl FnMut() -> Instant) -> Missing {
     let mut missing = Missing::default();
     let mut last = begins;

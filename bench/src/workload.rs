@@ -1,4 +1,4 @@
-//! What is asked, in which order: keys and their precomputed sequences.
+//! The order of the questions: keys and their precomputed sequences.
 //!
 //! A sequence holds each key as it would come from a parsed request: its own `String`, laid out
 //! in the order of asking. So reading the *key* is cheap for every subject alike, and what is

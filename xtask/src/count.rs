@@ -13,6 +13,8 @@ use crate::tree::{self, SourceFile};
 
 /// The types that decide, whose public methods are counted.
 const DECIDERS: &[&str] = &["Limiter", "KeyedLimiter", "Under", "Gate", "SharedGate"];
+/// The folder of stores, in which a type of one of these names is no decider.
+const STORES: &str = "store";
 
 /// Prints all measures.
 ///
@@ -103,7 +105,9 @@ impl Finder<'_> {
     }
 
     fn add_methods(&mut self, block: &ItemImpl) {
-        let of_decider = matches!(&*block.self_ty, Type::Path(path)
+        let in_store = self.file.iter().any(|part| part == STORES);
+        let of_decider = !in_store
+            && matches!(&*block.self_ty, Type::Path(path)
             if path.path.segments.last().is_some_and(|last| DECIDERS.iter().any(|name| last.ident == name)));
         if of_decider && block.trait_.is_none() {
             let is_public = |item: &&ImplItem| matches!(item, ImplItem::Fn(method) if matches!(method.vis, Visibility::Public(_)));
@@ -170,6 +174,8 @@ mod tests {
             "enum Place {} impl Place { pub fn first(&self) {} } #[cfg(test)] struct Tested;";
         let found =
             found_in(&[file("crates/a/src/gate.rs", gate), file("crates/a/src/queue.rs", queue)]);
+        let in_store = found_in(&[file("crates/a/src/store/gate.rs", gate)]);
+        assert_eq!(in_store.methods, 0);
         assert_eq!(found.types.keys().collect::<Vec<_>>(), ["Gate", "Place"]);
         assert_eq!((found.types["Place"].len(), found.methods), (2, 1));
     }

@@ -18,7 +18,7 @@ use tower_governor::GovernorLayer;
 /// The name of the case.
 pub const CASE: &str = "axum";
 
-/// Which program, and where.
+/// A program, and its address.
 #[derive(Args)]
 pub struct LayerHello {
     /// The name of the service.

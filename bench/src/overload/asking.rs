@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 /// Stands for the number of a caller.
 const CALLER: &str = "u000000";
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub allowed: bool,
@@ -103,7 +103,7 @@ pub fn open(listener: Listener, at: SocketAddr) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// What reads the answers of one connection.
+/// The reader of one connection's answers.
 pub struct Answers {
     listener: Listener,
     /// Verdicts of calls that have not ended, each with its stream.

@@ -7,7 +7,7 @@ pub const HOT_LIMIT: u32 = 500;
 /// Units an hour that a rule of each caller admits.
 pub const OWN_LIMIT: u32 = 5;
 
-/// Which keys are asked for.
+/// The keys that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
     /// The same one by everybody.

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What those who asked were told.
+/// The answers that the callers got.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Units admitted, for each caller.
@@ -76,7 +76,7 @@ pub fn run(case: &Case, at: &[SocketAddr], length: Duration) -> Result<Told, Str
     }
 }
 
-/// Who asks.
+/// The callers.
 struct Asker {
     template: Template,
     callers: usize,

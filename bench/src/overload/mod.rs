@@ -87,7 +87,7 @@ fn measure(case: &Case, tidegate: &Path, length: Duration) -> Result<Line, Strin
 }
 
 impl Setting {
-    /// What a decision that the store did not take is called.
+    /// The name of a decision that the store did not take.
     const fn other(self) -> &'static str {
         match self {
             Self::Closed => "shed",

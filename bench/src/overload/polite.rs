@@ -17,7 +17,7 @@ const APART: Duration = Duration::from_millis(100);
 const APART_AFTER: Duration = Duration::from_millis(2);
 const AFTER: Duration = Duration::from_secs(1);
 
-/// What they were told.
+/// The answers that they got.
 #[derive(Debug, Default)]
 pub struct Told {
     pub asked: u64,

@@ -1,4 +1,4 @@
-//! What was measured: a table for people, one JSON object a line for scripts, and a table for a page.
+//! The results: a table for people, one JSON object a line for scripts, and a table for a page.
 
 use super::cases::Case;
 use super::{closed_loop, polite};

@@ -1,4 +1,4 @@
-//! What is asked of the store: each algorithm, and the log at several lengths.
+//! The cases of the store: each algorithm, and the log at several lengths.
 
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Layout, Rule, Spec};
@@ -19,19 +19,19 @@ const KEPT_FULL: f64 = 0.8;
 /// One algorithm at one length and one depth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
-    /// Who decides.
+    /// The script that decides.
     pub algorithm: AlgorithmKind,
     /// Units per window.
     pub limit: u64,
     /// Requests on their way at once, on each connection.
     pub depth: usize,
-    /// What the limiters are made to do.
+    /// The state of the limiters.
     pub state: State,
     /// How many limiters there are, asked in turn.
     pub keys: usize,
 }
 
-/// What the limiters of a case are made to do.
+/// The state in which the limiters of a case are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// All is admitted, for the limit is never reached; what is stored lives on.

@@ -23,7 +23,7 @@ pub struct Load<'a> {
     connections: Vec<Connection>,
 }
 
-/// What came of a stretch of asking.
+/// The result of a stretch of asking.
 struct Stretch {
     asked: u64,
     expected: u64,

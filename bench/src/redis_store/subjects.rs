@@ -1,4 +1,4 @@
-//! Who is asked: Tidegate's scripts, and the floors below them.
+//! The subjects: Tidegate's scripts, and the floors below them.
 
 use super::cases::{Case, State};
 use crate::resp::{self, Connection};
@@ -64,7 +64,7 @@ impl Subject {
         }
     }
 
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tidegate => "tidegate",

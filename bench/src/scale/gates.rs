@@ -3,7 +3,6 @@
 use super::cluster::Cluster;
 use super::{Sample, Subject};
 use crate::clock::process_cpu;
-use crate::pauses::least_above;
 use crate::redis_server::{Did, RedisServer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -178,15 +177,6 @@ impl Subject for Gates {
         if all.otherwise > 0 {
             return Err(format!("{} of {} were decided otherwise", all.otherwise, all.asked));
         }
-        all.us.sort_unstable();
-        let asked = all.asked.max(1) as f64;
-        Ok(Sample {
-            per_s: asked / wall.as_secs_f64(),
-            round_trips: did.scripts as f64 / asked,
-            redis_cpu_us: did.cpu_us as f64 / asked,
-            network_bytes: did.network_bytes as f64 / asked,
-            client_cpu_us: cpu.as_secs_f64() * 1e6 / asked,
-            p99_us: f64::from(least_above(&all.us, 0.99)),
-        })
+        Ok(Sample::of(all.asked, wall, cpu, did, &mut all.us))
     }
 }

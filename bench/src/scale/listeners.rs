@@ -4,7 +4,6 @@ use super::{Sample, Subject};
 use crate::overload::cases::{Case, Load, Scenario, Setting};
 use crate::overload::closed_loop;
 use crate::overload::servers::Servers;
-use crate::pauses::least_above;
 use crate::server::running;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -81,15 +80,7 @@ impl Subject for Server {
                 "{without} without the store, {unanswered} not answered, {admitted} admitted"
             ));
         }
-        told.exact_us.sort_unstable();
-        let asked = told.exact_us.len().max(1) as f64;
-        Ok(Sample {
-            per_s: asked / wall.as_secs_f64(),
-            round_trips: did.scripts as f64 / asked,
-            redis_cpu_us: did.cpu_us as f64 / asked,
-            network_bytes: did.network_bytes as f64 / asked,
-            client_cpu_us: cpu.as_secs_f64() * 1e6 / asked,
-            p99_us: f64::from(least_above(&told.exact_us, 0.99)),
-        })
+        let asked = told.exact_us.len() as u64;
+        Ok(Sample::of(asked, wall, cpu, did, &mut told.exact_us))
     }
 }

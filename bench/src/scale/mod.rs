@@ -8,6 +8,8 @@ mod listeners;
 mod raw;
 mod table;
 
+use crate::pauses::least_above;
+use crate::redis_server::Did;
 use crate::rounds::Form;
 use clap::Args;
 use std::path::PathBuf;
@@ -52,6 +54,23 @@ pub struct Sample {
     pub network_bytes: f64,
     /// 99 of 100 answers came sooner, in microseconds.
     pub p99_us: f64,
+}
+
+impl Sample {
+    /// The figures of some decisions: in how much wall time and CPU time they were made, by which work of the store, and
+    /// the times of some of them in microseconds.
+    fn of(asked: u64, wall: Duration, cpu: Duration, did: Did, us: &mut [u32]) -> Self {
+        us.sort_unstable();
+        let asked = asked.max(1) as f64;
+        Self {
+            per_s: asked / wall.as_secs_f64(),
+            round_trips: did.scripts as f64 / asked,
+            redis_cpu_us: did.cpu_us as f64 / asked,
+            client_cpu_us: cpu.as_secs_f64() * 1e6 / asked,
+            network_bytes: did.network_bytes as f64 / asked,
+            p99_us: f64::from(least_above(us, 0.99)),
+        }
+    }
 }
 
 /// One who is asked.

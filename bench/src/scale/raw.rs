@@ -2,7 +2,6 @@
 
 use super::{Sample, Subject};
 use crate::clock::process_cpu;
-use crate::pauses::least_above;
 use crate::redis_server::RedisServer;
 use crate::resp::{self, Connection};
 use std::time::{Duration, Instant};
@@ -84,15 +83,8 @@ impl Subject for Raw {
         }
         let (wall, cpu) = (begun.elapsed(), process_cpu().saturating_sub(cpu_before));
         let did = self.server.did()?.since(before);
-        us.sort_unstable();
-        Ok(Sample {
-            per_s: asked as f64 / wall.as_secs_f64(),
-            round_trips: replies as f64 / DEPTH as f64,
-            redis_cpu_us: did.cpu_us as f64 / asked as f64,
-            network_bytes: did.network_bytes as f64 / asked as f64,
-            client_cpu_us: cpu.as_secs_f64() * 1e6 / asked as f64,
-            p99_us: f64::from(least_above(&us, 0.99)),
-        })
+        let sample = Sample::of(asked, wall, cpu, did, &mut us);
+        Ok(Sample { round_trips: replies as f64 / DEPTH as f64, ..sample })
     }
 }
 

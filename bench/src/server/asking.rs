@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 /// How many keys are asked for.
 const KEYS: usize = 100_000;
 
-/// What is asked, at which listener.
+/// A question, and the listener that it is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Asking {
     /// A command of RESP, in which `__rand_int__` is a number.

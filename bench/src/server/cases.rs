@@ -1,4 +1,4 @@
-//! What is asked of the listeners, by whom, and who else is asked the same.
+//! The cases: a listener, its generator, and the programs that are asked the same.
 
 use super::generators::Pipeline;
 
@@ -16,7 +16,7 @@ pub enum Listener {
     },
 }
 
-/// Who answers.
+/// A program that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The server, its limiters in memory; over RESP it is asked `CL.THROTTLE`.
@@ -59,7 +59,7 @@ pub struct Case {
     pub listener: Listener,
     /// How fast they come.
     pub pace: Pace,
-    /// Who answers; the last one is who the others are compared with.
+    /// The programs that answer; the others are compared with the last one.
     pub subjects: &'static [Subject],
 }
 
@@ -163,7 +163,7 @@ pub const ALL: &[Case] = &[
 ];
 
 impl Case {
-    /// What a subject is called in it.
+    /// The name of a subject in it.
     pub fn subject_name(&self, subject: Subject) -> &'static str {
         match subject {
             Tidegate if self.subjects.contains(&TidegateOnRedis) => "tidegate, in memory",
@@ -183,7 +183,7 @@ impl Case {
         format!("{}/{}: {problem}", self.name, self.subject_name(subject))
     }
 
-    /// Who the others are compared with.
+    /// The subject that the others are compared with.
     pub fn base(&self) -> &'static str {
         self.subjects.last().map_or("", |subject| self.subject_name(*subject))
     }

@@ -51,7 +51,7 @@ impl Imitated {
         }
     }
 
-    /// What an answer has in it that lets a request pass.
+    /// The text of an answer that lets a request pass.
     const fn sign(self) -> &'static str {
         match self {
             Self::Check => "\"rule\":\"per-user\"",

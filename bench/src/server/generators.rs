@@ -15,7 +15,7 @@ const KEYS: &str = "100000";
 const WRK: &str = include_str!("wrk.lua");
 const MEASURED: &str = include_str!("measured.lua");
 
-/// What was asked, and how it went.
+/// The requests that were sent, and their answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Answers.
@@ -45,7 +45,7 @@ pub struct Request<'a> {
     pub path: &'a str,
     /// `NAME: VALUE`.
     pub headers: &'a [&'a str],
-    /// What is sent.
+    /// The body that is sent.
     pub body: &'a [u8],
 }
 
@@ -187,7 +187,7 @@ const APART: Duration = Duration::from_millis(3);
 /// More requests than become due on a connection before the first of them is answered.
 const NONE_WAITS: &str = "1000";
 
-/// What tells h2load to ask so many times a second, all connections together.
+/// The flags by which h2load asks so many times a second, all connections together.
 fn paced(per_s: f64, length: Duration) -> [String; 7] {
     let each = (per_s / f64::from(CONNECTIONS)).round().max(1.0);
     let asked = each * f64::from(CONNECTIONS) * length.as_secs_f64();

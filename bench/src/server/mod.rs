@@ -113,7 +113,7 @@ impl Server {
             }
         }
         let told = ready.iter().zip(samples).map(|(one, samples)| {
-            // Who refuses in the end has done less than it was asked, and generators do not see it.
+            // A program that refuses in the end has done less than it was asked, and generators do not see it.
             let decides = check(&one.running, case.listener, one.subject);
             decides.map_err(|problem| case.told(one.subject, &problem))?;
             let name = case.subject_name(one.subject);
@@ -199,7 +199,7 @@ impl Ready {
 }
 
 impl Subject {
-    /// What it is asked over RESP.
+    /// The command that it is asked over RESP.
     const fn command(self) -> &'static [&'static str] {
         match self {
             Self::RedisSet => &["SET", "user:__rand_int__", "xxx"],

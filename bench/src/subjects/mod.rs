@@ -1,4 +1,4 @@
-//! Who is measured: one file per peer, each with a small list of what it can do.
+//! The subjects: one file per peer, each with a small list of what it can do.
 //!
 //! To add a subject: a file here with `pub fn offers(case: &Case) -> Vec<Candidate>`, and one
 //! line in [`PEERS`]. A subject that can not do a case offers nothing for it.

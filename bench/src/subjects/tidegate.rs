@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What each kind of limiter is called.
+/// The name of each kind of limiter.
 const NAMES: [(AlgorithmKind, &str); 7] = [
     (AlgorithmKind::FixedWindow, "tidegate/fixed_window"),
     (AlgorithmKind::SlidingWindow, "tidegate/sliding_window"),

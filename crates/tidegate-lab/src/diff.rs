@@ -50,7 +50,7 @@ pub struct RuleDiff {
     pub fields: Vec<FieldDiff>,
 }
 
-/// What happened to a rule.
+/// A change of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {

@@ -69,7 +69,7 @@ pub(crate) struct Configuration {
     loaded: Mutex<Arc<Loaded>>,
 }
 
-/// What is in force.
+/// The configuration in force.
 #[derive(Debug)]
 struct Loaded {
     text: String,

@@ -52,12 +52,12 @@ pub(crate) struct Limiters {
     lets_wait: AtomicBool,
     /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,
-    /// What they decided, by rule.
+    /// Their decisions, by rule.
     statistics: Arc<RuleStatistics>,
-    /// What the listeners did that ask them.
+    /// The counts of the listeners that ask them.
     counts: Counts,
     reservations: Reservations,
-    /// What callers report.
+    /// The reports of callers.
     reports: Reports,
     /// Gives decisions to those who watch.
     tail: Arc<Tail>,

@@ -30,7 +30,7 @@ impl SnapshotFile {
     /// Returns why it cannot be used: another server has it, it is no file, or its folder is not there or not
     /// writable.
     pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
-        // What a link leads to is replaced, not the link.
+        // The target of a link is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let failed = |why: &str| unusable(&path, why);
         if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {

@@ -130,14 +130,6 @@ impl<C: Clock> Gate<C> {
         self.peek(request.without_id()).least(|decision| decision.remaining)
     }
 
-    /// Returns the smallest `limit` of the request's limiters (a limit, the capacity of a bucket or queue);
-    /// [`u64::MAX`] if no rule limits the request.
-    #[must_use]
-    pub fn capacity<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
-        let request = &request.into();
-        self.peek(request.without_id()).least(|decision| decision.limit)
-    }
-
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
     /// limiters' values after that.
     pub fn refund<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {

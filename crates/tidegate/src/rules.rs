@@ -13,9 +13,10 @@ mod policy;
 mod rule;
 mod spec;
 mod stored;
+mod token;
 
-pub use amend::AmendError;
-pub(crate) use amend::{override_values, own_values, refused};
+pub(crate) use amend::refused;
+pub use amend::{AmendError, Amendment};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use near::Near;
 pub use no_such_rule::NoSuchRule;
@@ -23,9 +24,9 @@ pub use on_full::OnFull;
 pub use on_store_error::OnStoreError;
 pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
-pub(crate) use rule::Token;
 #[cfg(feature = "config")]
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
 };
 pub use spec::{Mode, OnExcess, OverrideSpec, RuleSpec, Usage};
+pub(crate) use token::Token;

@@ -39,7 +39,7 @@ pub(crate) use records::{
     Parameters, Records, put_fingerprint, put_values, read_fingerprint, read_limiter, read_values,
 };
 
-/// What a snapshot holds ([`Gate::write_snapshot`](crate::Gate::write_snapshot)).
+/// The content of a snapshot ([`Gate::write_snapshot`](crate::Gate::write_snapshot)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotWritten {
@@ -51,7 +51,7 @@ pub struct SnapshotWritten {
     pub bytes: u64,
 }
 
-/// What a gate took over from a snapshot ([`Gate::with_snapshot`](crate::Gate::with_snapshot)).
+/// The limiters that a gate took over from a snapshot ([`Gate::with_snapshot`](crate::Gate::with_snapshot)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotLoaded {

@@ -64,7 +64,7 @@ pub(super) fn record(root: &Path, binary: &Path, scratch: &Path) -> Result<Strin
     ))
 }
 
-/// What a command printed, on both streams.
+/// The output of a command, on both streams.
 fn output(command: &mut Command) -> Result<String> {
     let ended = command.output().context("can not start the program that is recorded")?;
     let streams =
@@ -72,7 +72,7 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(streams.concat())
 }
 
-/// What the server printed at its start, and its answer to the sixth attempt to log in.
+/// The output of the server at its start, and its answer to the sixth attempt to log in.
 fn served(root: &Path, mut tidegate: Command) -> Result<(String, String)> {
     let any = ["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
     let child = tidegate.args(["serve", "-c", RULES, "--log-level", "off"]).args(any);

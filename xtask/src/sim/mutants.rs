@@ -7,7 +7,7 @@ pub(crate) struct Mutant {
     pub(crate) name: &'static str,
     /// From the root of the workspace.
     pub(crate) file: &'static str,
-    /// What is written there, once, and what the mutant has in its place.
+    /// The text that is there, once, and the mutant's text in its place.
     replacements: &'static [(&'static str, &'static str)],
 }
 

@@ -70,7 +70,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     Ok(if failed.is_empty() { Outcome::Passed(remark) } else { Outcome::from_failures(&failed) })
 }
 
-/// What systemd says against the service, but that the program is not installed here; nothing where there is no systemd.
+/// The complaints of systemd about the service, but that the program is not installed here; nothing where there is no systemd.
 fn service(root: &Path) -> Result<Option<String>> {
     let analyze = || Command::new("systemd-analyze");
     if !answers(analyze().arg("--version")) {

@@ -91,7 +91,7 @@ pub fn answer(read: &[u8], messages: &mut u64) -> Result<Begins, String> {
     Ok(Begins::Other(bytes))
 }
 
-/// What a frame says of itself.
+/// The head of a frame.
 #[derive(Debug)]
 pub struct Frame {
     kind: u8,

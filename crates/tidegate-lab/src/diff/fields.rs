@@ -147,7 +147,7 @@ fn fields(rule: &RuleSpec) -> Vec<Field> {
     ]
 }
 
-/// What a change of a field does to those who have used the rule.
+/// The effect of a change of a field on callers who have used the rule.
 fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
     match field {
         "key" => Some("its limiters start fresh"),

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What there is to say of a sound file.
+/// The report of a sound file.
 struct Sound {
     /// The number of its rules.
     rules: usize,

@@ -90,7 +90,7 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
 pub(super) struct ListenerOptions {
     pub(super) public: Options,
     pub(super) admin: Options,
-    /// Who may do what at the listener for operators.
+    /// The roles of operators at the admin listener.
     pub(super) access: Access,
     /// The files of tokens, which may get other contents.
     pub(super) token_files: Vec<TokenFile>,

@@ -77,11 +77,11 @@ pub(super) enum Format {
 struct Listener {
     connection: Connection,
     token: Option<HeaderValue>,
-    /// What it is expected to be.
+    /// The expected value.
     kind: &'static str,
-    /// What names it.
+    /// The flag or variable that names it.
     flag: &'static str,
-    /// What may hold its token.
+    /// The places where its token may be.
     variable: &'static str,
 }
 

@@ -213,7 +213,7 @@ fn limiters(args: &Args, policy: Policy) -> Result<(Limiters, Option<SnapshotFil
     Ok((Limiters::here(file.load(policy)?), Some(file)))
 }
 
-/// What is read again on SIGHUP.
+/// The files that are read again on SIGHUP.
 fn read_again(configuration: &Arc<Configuration>, options: &ListenerOptions) -> Vec<Again> {
     let configuration = Arc::clone(configuration);
     let mut files: Vec<Again> = vec![Arc::new(move || configuration.reload(Cause::Signal))];

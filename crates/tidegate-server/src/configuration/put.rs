@@ -14,18 +14,18 @@ use crate::policy::Wrong;
 /// The name of the text in messages.
 const NAME: &str = "the body";
 
-/// What a client asks for.
+/// A client's request for a change.
 pub(crate) struct Proposal {
     pub(crate) text: String,
     /// The tags of `If-Match`: the change is made only if the configuration in force has one of them.
     pub(crate) expected: Option<String>,
     /// Whether only the difference is asked for.
     pub(crate) is_dry_run: bool,
-    /// Who asks, for the log.
+    /// The operator that asks, for the log.
     pub(crate) who: String,
 }
 
-/// What changed, or would change.
+/// The changes that were made, or would be.
 #[derive(Debug)]
 pub(crate) struct Proposed {
     /// The tag of the configuration in force now.

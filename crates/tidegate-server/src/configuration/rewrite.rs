@@ -32,7 +32,7 @@ impl Rewrite {
             // Reading a pipe would wait for its writer.
             return Err("is no regular file, so that no other can take its place".to_owned());
         }
-        // Who is behind holds up nobody.
+        // A late reader holds up no other.
         check(&path, loaded)?;
         let lock = File::open(&path).map_err(because)?;
         match lock.try_lock() {

@@ -17,7 +17,7 @@ use super::{Cause, Configuration};
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What a look finds at a path; `None` if there is nothing that can be looked at.
+/// The result of a look at a path; `None` if there is nothing that can be looked at.
 type Look = Option<(u64, Option<SystemTime>, [u64; 4])>;
 
 /// Reads the file again whenever it has changed. Returns immediately if there is no regular file: a

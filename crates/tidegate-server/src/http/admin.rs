@@ -5,11 +5,12 @@ use serde::Serialize;
 use tidegate::StoreError;
 
 use super::answer;
+use super::app::App;
 use super::audit::Audit;
 use super::body;
+use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
 use super::question::Question;
-use super::{App, Request, Response};
 use crate::listener::Who;
 
 /// The number of limiters that were reset.

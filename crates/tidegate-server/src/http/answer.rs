@@ -8,7 +8,7 @@ use tidegate::json::{DecisionLine, JsonObject};
 use tidegate::{Answer, Matched, Micros, headers};
 use tokio::task::spawn_blocking;
 
-use super::Response;
+use super::message::Response;
 use super::problem::{Kind, Problem};
 use crate::flags;
 use crate::limiters::{Reserved, Settled};

@@ -4,7 +4,7 @@
 
 use tidegate::{Answer, Request, StoreError};
 
-use super::App;
+use super::app::App;
 use crate::limiters::Settling;
 use crate::listener::Who;
 use crate::logging::AUDIT;

@@ -3,7 +3,7 @@
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
-use super::Request;
+use super::message::Request;
 use super::problem::{Kind, Problem};
 use crate::listener::{Access, Peer, Role, Secret, Who, bearer};
 
@@ -28,7 +28,7 @@ fn refused(said: Option<&[u8]>) -> Problem {
     Problem::new(Kind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE)
 }
 
-/// Who asks at the listener for operators.
+/// The operator that asks at the admin listener.
 pub(super) fn admit(access: &Access, request: &Request) -> Result<Who, Problem> {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
     let said = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);

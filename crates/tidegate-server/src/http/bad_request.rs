@@ -7,9 +7,10 @@ use hyper::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::head;
 use super::hyper_io::{Bare, Refused};
 use super::problem::{Kind, Problem};
-use super::{Bounds, head};
+use crate::listener::Bounds;
 use crate::listener::Stream;
 
 /// Most bytes that are read and dropped after the answer. Closing a connection with bytes unread

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use super::held::{Held, too_much};
 use super::media_type::is_json;
+use super::message::Request;
 use super::problem::{Kind, Problem};
-use super::{Bounds, Request};
+use crate::listener::Bounds;
 use crate::listener::{BadBody, read_body};
 
 /// Factor by which a body may exceed its limit and still be read to the end, so that its sender,
@@ -184,7 +185,8 @@ fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'stat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Response, testing};
+    use crate::http::message::Response;
+    use crate::http::testing;
 
     /// The answer of a server with these bounds to these bytes.
     async fn answer(bounds: Bounds, sent: &str) -> String {

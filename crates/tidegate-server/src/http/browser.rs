@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use hyper::header::{HOST, HeaderValue, ORIGIN};
 
-use super::Request;
+use super::message::Request;
 use super::problem::{Kind, Problem};
 
 /// Refuses requests of a page of another origin.

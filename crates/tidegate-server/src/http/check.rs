@@ -4,10 +4,11 @@ use futures_util::stream::{FuturesOrdered, StreamExt};
 use tidegate::Answer;
 
 use super::answer;
+use super::app::App;
 use super::body;
+use super::message::{Request, Response};
 use super::problem::Problem;
 use super::question::{Asked, Question};
-use super::{App, Request, Response};
 use crate::counts::Outcome;
 use crate::limiters::Verb;
 use crate::otlp::Span;

@@ -16,8 +16,10 @@ use hyper_util::server::conn::auto::Builder;
 use super::fast_path::FastPath;
 use super::held::ConnectionState;
 use super::hyper_io::HyperIo;
+use super::message::{Request, Response};
 use super::unread::Unread;
-use super::{Bounds, Request, Response, bad_request, head};
+use super::{bad_request, head};
+use crate::listener::Bounds;
 use crate::listener::{
     Activity, Handler, Heads, Peer, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES, WatchedTasks,
     answer_begins,

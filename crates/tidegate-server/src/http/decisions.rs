@@ -6,8 +6,10 @@ use std::time::Duration;
 use tidegate::RuleOutcome;
 use tokio::time::sleep;
 
+use super::app::App;
+use super::message::Response;
 use super::problem::{Kind, Problem};
-use super::{App, Response, query};
+use super::query;
 use crate::limiters::Filter;
 
 /// Decisions a second by default, and the most.

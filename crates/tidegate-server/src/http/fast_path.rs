@@ -23,9 +23,10 @@ use hyper::body::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::app::App;
+use super::body;
 use super::problem::Problem;
 use super::question::Question;
-use super::{App, body};
 use crate::counts::Outcome;
 use crate::listener::{Account, Patience, Remainder, Secret, Seen, Shell, Stream};
 use date::Date;

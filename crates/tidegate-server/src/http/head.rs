@@ -5,7 +5,7 @@ use hyper::Version;
 use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;
 
-use super::Request;
+use super::message::Request;
 use super::problem::{Kind, Problem};
 
 /// Most bytes of the head of a request.

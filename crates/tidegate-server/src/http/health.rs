@@ -3,8 +3,10 @@
 use serde::Serialize;
 use tidegate::StoreCounts;
 
+use super::answer;
+use super::app::App;
+use super::message::Response;
 use super::problem::{Kind, Problem};
-use super::{App, Response, answer};
 use crate::limiters::Standing;
 
 #[derive(Serialize)]
@@ -53,8 +55,9 @@ fn unwell(why: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Bounds, Service};
+    use crate::http::Service;
     use crate::limiters::Limiters;
+    use crate::listener::Bounds;
     use std::sync::Arc;
     use std::time::Duration;
     use tidegate::Policy;

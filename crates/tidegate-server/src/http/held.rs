@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
-use super::{Request, Response};
 use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
 
 /// Most large requests of one connection that are answered at a time.

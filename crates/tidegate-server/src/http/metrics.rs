@@ -11,7 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::Response;
+use super::message::Response;
 use super::problem::{Kind, Problem};
 use crate::limiters::Limiters;
 use writer::Writer;

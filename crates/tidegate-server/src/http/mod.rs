@@ -6,6 +6,7 @@
 
 mod admin;
 mod answer;
+mod app;
 mod audit;
 mod authorize;
 mod bad_request;
@@ -13,8 +14,8 @@ mod body;
 mod browser;
 mod check;
 mod connection;
-mod content;
 mod decisions;
+mod events;
 mod fast_path;
 mod head;
 mod health;
@@ -22,7 +23,9 @@ mod held;
 mod hyper_io;
 #[cfg(test)]
 mod invariants;
+mod latest;
 mod media_type;
+mod message;
 mod metrics;
 mod paths;
 mod problem;
@@ -43,32 +46,11 @@ mod unread;
 use std::sync::Arc;
 
 use crate::configuration::Configuration;
-use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
 use crate::listener::{Access, Bounds, Handler, Secret};
-use crate::probe::Probe;
 use crate::verbs::PublicVerbs;
+use app::App;
 use connection::Http;
-use content::{Content, Streams};
-
-type Request = hyper::Request<hyper::body::Incoming>;
-type Response = hyper::Response<Content>;
-
-/// The state that every answer uses.
-struct App {
-    limiters: Arc<Limiters>,
-    probe: Probe,
-    bounds: Bounds,
-    streams: Streams,
-    latest: Arc<stats::Latest>,
-}
-
-impl App {
-    /// The counts of the listener for clients.
-    fn counts(&self) -> &ListenerCounts {
-        &self.limiters.counts().http
-    }
-}
 
 /// The HTTP service of some limiters.
 pub(crate) struct Service(Arc<App>);
@@ -76,9 +58,7 @@ pub(crate) struct Service(Arc<App>);
 impl Service {
     /// Serves `limiters`, which other listeners may share.
     pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
-        let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
-        let (streams, latest) = Default::default();
-        Self(Arc::new(App { limiters, probe, bounds, streams, latest }))
+        Self(Arc::new(App::new(limiters, bounds)))
     }
 
     /// The endpoint for clients that ask for decisions.

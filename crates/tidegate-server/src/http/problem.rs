@@ -5,7 +5,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
 use tidegate::config::{ConfigError, ConfigErrors};
 
-use super::Response;
+use super::message::Response;
 
 /// The types of problems; a client may rely on their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,12 @@ use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
 use serde::Serialize;
 use tidegate_lab::diff::{Change, PolicyDiff};
 
+use super::app::App;
+use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
-use super::{App, Bounds, Request, Response, answer, body};
+use super::{answer, body};
 use crate::configuration::{Configuration, Proposal, Proposed, Refused};
+use crate::listener::Bounds;
 use crate::listener::Who;
 use crate::policy::Wrong;
 

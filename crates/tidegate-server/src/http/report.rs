@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::app::App;
+use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
-use super::{App, Request, Response, answer, body};
+use super::{answer, body};
 use crate::limiters::{Report, Subject, Unreported};
 
 /// The most characters of a name.

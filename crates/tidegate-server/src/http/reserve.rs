@@ -11,11 +11,12 @@ use smallvec::{SmallVec, smallvec};
 use tidegate::MAX_COST;
 
 use super::answer;
+use super::app::App;
 use super::audit;
 use super::body;
+use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
 use super::question::Question;
-use super::{App, Request, Response};
 use crate::counts::Outcome;
 use crate::limiters::{Full, Unsettled};
 use crate::listener::Who;
@@ -31,7 +32,7 @@ struct Settle {
     actual: Actual,
 }
 
-/// What the work did cost: for each descriptor, or one for all.
+/// The final cost of the work: for each descriptor, or one for all.
 #[derive(Deserialize)]
 #[serde(
     untagged,

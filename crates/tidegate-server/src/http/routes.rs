@@ -9,13 +9,15 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 use smallvec::SmallVec;
 
 use super::answer::made_apart;
+use super::app::App;
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
+use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
 use super::table::{Action, ROWS, Row};
 use super::{
-    App, Request, Response, admin, authorize, body, browser, check, decisions, head, health,
-    metrics, put_rules, report, reserve, rules, stats, top,
+    admin, authorize, body, browser, check, decisions, head, health, metrics, put_rules, report,
+    reserve, rules, stats, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
@@ -38,7 +40,7 @@ pub(super) struct Admin {
     pub(super) configuration: Arc<Configuration>,
 }
 
-/// What is done for a request, and the operator that asks, at the admin listener.
+/// The action for a request at the admin listener, and the operator that asks.
 type Route<'a> = (Action, Option<(Who, &'a Arc<Configuration>)>);
 
 impl Endpoint for Public {
@@ -78,7 +80,7 @@ impl Public {
             return Err(Problem::new(Kind::VerbForbidden, verb.refusal()));
         }
         if matches!(row.action, Action::Refund | Action::Reset) {
-            // What undoes limits is guarded as at the admin listener.
+            // Verbs that undo limits are guarded as at the admin listener.
             browser::check_host(self.secret.is_some(), request)?;
             body::check_declared(request)?;
         }
@@ -263,7 +265,8 @@ fn nothing(request: &Request, is_here: impl Fn(&Row) -> bool) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Bounds, testing};
+    use crate::http::testing;
+    use crate::listener::Bounds;
 
     #[tokio::test]
     async fn a_panic_is_that_requests_500_and_the_next_one_is_answered() {

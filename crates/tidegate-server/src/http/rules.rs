@@ -9,8 +9,9 @@ use hyper::header::{ETAG, HeaderValue};
 use serde::Serialize;
 use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
+use super::answer;
+use super::message::Response;
 use super::problem::Problem;
-use super::{Response, answer};
 use crate::configuration::Configuration;
 use crate::limiters::Limiters;
 use crate::ordered_map::OrderedMap;

@@ -8,21 +8,20 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use tidegate::{
     Clock, OutcomeCounts, PolicyRule, RuleOutcome, Snapshot, Statistics, StatisticsOfRule,
-    SystemClock, Timestamp,
+    SystemClock,
 };
 use tidegate_lab::labels;
-use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::app::App;
+use super::message::Response;
 use super::problem::Problem;
-use super::{App, Response, answer, query};
+use super::{answer, query};
 use crate::limiters::{Limiters, Subject};
 
 /// The time between two events.
 const EACH: Duration = Duration::from_secs(1);
-/// Statistics of this age are still sent: less than the time between two events, so that no stream sends any twice.
-const NEW: Duration = Duration::from_millis(500);
 
 #[derive(Serialize)]
 struct Stats {
@@ -82,7 +81,7 @@ impl Windows {
     }
 }
 
-/// Which statistics are asked for.
+/// The statistics that are asked for.
 #[derive(Default)]
 struct Filter {
     rule: Option<String>,
@@ -108,29 +107,6 @@ impl Filter {
 
     fn admits_resource(&self, name: &str) -> bool {
         self.resource.as_deref().map_or(self.rule.is_none(), |resource| resource == name)
-    }
-}
-
-/// The statistics that streams without a filter send: made by one of them, and sent by all while they are new.
-#[derive(Debug, Default)]
-pub(super) struct Latest(Mutex<Option<(Timestamp, Bytes)>>);
-
-impl Latest {
-    /// Returns those made within [`NEW`] of `now`, else makes others; `None` if they cannot be made.
-    async fn get(
-        &self,
-        now: Timestamp,
-        make: impl AsyncFnOnce() -> Option<Bytes>,
-    ) -> Option<Bytes> {
-        let mut latest = self.0.lock().await;
-        if let Some((made, json)) = &*latest
-            && now.as_micros().abs_diff(made.as_micros()) < NEW.as_micros() as u64
-        {
-            return Some(json.clone());
-        }
-        let json = make().await?;
-        *latest = Some((now, json.clone()));
-        Some(json)
     }
 }
 
@@ -209,27 +185,4 @@ pub(super) fn events(app: &App, query: Option<&str>) -> Result<Response, Problem
             () = limiters.draining() => {}
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-    #[tokio::test]
-    async fn all_streams_send_what_one_has_made() {
-        let (latest, made) = (Latest::default(), AtomicU64::new(0));
-        let make = async || Some(Bytes::from(made.fetch_add(1, Relaxed).to_string()));
-        let second = |second: u64| Timestamp::from_micros(second * 1_000_000);
-        for each in 1..=5 {
-            for _ in 0..32 {
-                let json = latest.get(second(each), make).await.unwrap();
-                assert_eq!(json, (each - 1).to_string());
-            }
-        }
-        // A clock that steps back makes others as well.
-        assert_eq!(latest.get(second(2), make).await.unwrap(), "5");
-        assert_eq!(latest.get(second(9), async || None).await, None);
-        assert_eq!(made.load(Relaxed), 6);
-    }
 }

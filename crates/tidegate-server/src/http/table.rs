@@ -11,7 +11,7 @@ use super::paths::{
 use crate::listener::Role;
 use crate::verbs::PublicVerb;
 
-/// What is done for a request.
+/// The action for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Health,

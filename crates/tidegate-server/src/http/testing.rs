@@ -6,7 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connection::{Endpoint, Http};
-use super::{Bounds, Request, Response};
+use super::message::{Request, Response};
+use crate::listener::Bounds;
 pub(super) use crate::listener::testing::Server;
 use crate::listener::{Budget, Options};
 

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use super::app::App;
+use super::message::Response;
 use super::problem::{Kind, Problem};
-use super::{App, Response, answer, query};
+use super::{answer, query};
 use crate::limiters::{By, ONE_IN, Top};
 
 /// The number of keys by default, and the largest.
@@ -21,7 +23,7 @@ struct Keys {
     keys: Vec<Top>,
 }
 
-/// What is asked by a query such as `rule=login&by=requests&n=5`.
+/// The fields of a query such as `rule=login&by=requests&n=5`.
 #[derive(Debug)]
 struct Asked<'a> {
     rule: Option<Cow<'a, str>>,

@@ -9,9 +9,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::Response;
-use super::content::{Content, Events};
 use super::held::{Claims, Held};
+use super::message::Response;
+use super::message::{Content, Events};
 use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// An answer that is taken in pieces, as the client reads it, with its claims.
 pub(super) struct Unread {
     rest: Bytes,
-    /// What follows, of a stream.
+    /// The rest of a stream.
     events: Option<Events>,
     claims: Claims,
     /// The last piece of a long answer.
@@ -126,9 +126,11 @@ impl Body for Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::body;
     use crate::http::held::LARGE_AT_ONCE;
+    use crate::http::message::Request;
     use crate::http::testing::{self, Server};
-    use crate::http::{Bounds, Request, body};
+    use crate::listener::Bounds;
     use crate::listener::Budget;
     use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};

@@ -25,7 +25,7 @@ pub(super) struct Events {
     /// Its address, without a password.
     store: String,
     clock: SystemClock,
-    /// What is unavailable, and since when.
+    /// The parts of the store that are unavailable, and since when.
     lost: Mutex<BTreeMap<Part, Timestamp>>,
 }
 

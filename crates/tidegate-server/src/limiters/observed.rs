@@ -1,4 +1,4 @@
-//! What the limiters counted, and what callers reported of them.
+//! The counts of the limiters, and the reports of callers about them.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ impl Limiters {
         Self { store, top_keys: Some(top_keys), ..self }
     }
 
-    /// What each rule decided.
+    /// The decisions of each rule.
     pub(crate) fn statistics(&self) -> &RuleStatistics {
         &self.statistics
     }
 
-    /// What callers reported.
+    /// The reports of callers.
     pub(crate) const fn reports(&self) -> &Reports {
         &self.reports
     }

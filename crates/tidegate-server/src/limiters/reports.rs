@@ -1,4 +1,4 @@
-//! What callers report of the requests that were admitted: outcomes, times, and how many are in flight; of rules, and
+//! Reports of callers about the requests that were admitted: outcomes, times, and how many are in flight; of rules, and
 //! of resources that they name.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ const MOST_IN_FLIGHT: usize = 10_000;
 /// How long a number of requests in flight counts after it was reported, in microseconds.
 const IN_FLIGHT_US: u64 = 60_000_000;
 
-/// What a report is about.
+/// The subject of a report.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Resource(String),
@@ -34,7 +34,7 @@ pub(crate) struct Report {
     /// The time of each request that succeeded.
     pub(crate) took: Vec<Duration>,
     pub(crate) in_flight: Option<u64>,
-    /// Who reports the number in flight.
+    /// The caller that reports the number in flight.
     pub(crate) from: String,
 }
 
@@ -147,7 +147,7 @@ impl Reports {
     }
 }
 
-/// What a report is counted in.
+/// The statistics in which a report is counted.
 enum Found {
     Resource(Arc<Statistics>),
     Rule(StatisticsOfRule),

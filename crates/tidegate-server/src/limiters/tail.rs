@@ -20,7 +20,7 @@ const UNREAD: usize = 256;
 /// Decisions a second that all readers together are given: each takes the thread that decides some microseconds.
 const MOST_OF_ALL: u64 = 2_000;
 
-/// Which decisions a reader wants.
+/// The decisions that a reader wants.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) rule: Option<String>,

@@ -16,7 +16,7 @@ pub(crate) const ONE_IN: u32 = 16;
 /// The length of a period, in microseconds; the counts are those of this period and the one before.
 const PERIOD_US: u64 = 60_000_000;
 
-/// What keys are counted by.
+/// The measure by which keys are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum By {

@@ -1,4 +1,4 @@
-//! Who may do what at the listener for operators: by token, and by the name in a certificate.
+//! The roles of operators at the admin listener: by token, and by the name in a certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::peer::Peer;
 use super::secret::Secret;
 
-/// What an operator may do.
+/// The rights of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     /// Look at rules, metrics and limiters.
@@ -45,7 +45,7 @@ impl Access {
         self.change.clone().or_else(|| self.read.clone())
     }
 
-    /// Who asks with this token; `None` if a token is needed and this is none, which is counted.
+    /// The operator with this token; `None` if a token is needed and this is none, which is counted.
     pub(crate) fn admit(&self, said: Option<&[u8]>, peer: Peer) -> Option<Who> {
         let token = match self.needs_token() {
             true => Some(self.token(said).or_else(|| self.refused())?),

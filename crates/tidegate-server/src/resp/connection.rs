@@ -133,7 +133,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         self.wire.output.count();
         self.session.state.counts().took(read, self.session.decided - decided);
         match next {
-            // What was not answered yet is read again after the waiting replies.
+            // Commands without an answer yet are read again after the waiting replies.
             next if !later.is_empty() => Next::Wait { later, ends: matches!(next, Next::End) },
             next => next,
         }

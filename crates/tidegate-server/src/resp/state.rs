@@ -19,7 +19,7 @@ pub(super) struct ListenerState {
     /// `None` if it is disabled.
     pub(super) throttle: Option<Throttle>,
     pub(super) secret: Option<Secret>,
-    /// What clients may use.
+    /// The verbs that clients may use.
     pub(super) verbs: PublicVerbs,
     /// When the listener started.
     pub(super) since: Instant,

@@ -5,7 +5,7 @@ use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, Descriptors, Lineage};
 
-/// What an admitted request took from each of its limiters, for a cost that is settled later, away from the gate and
+/// The units that an admitted request took from each of its limiters, for a cost that is settled later, away from the gate and
 /// the answer.
 ///
 /// [`Gate::settle_taken`](crate::Gate::settle_taken) and `SharedGate::settle_taken` settle it with the request, as a

@@ -1,13 +1,8 @@
 //! Changing the policy of a gate while it decides.
 
-use tidegate_core::{Spec, Timestamp};
-
 use super::Gate;
 use crate::clock::Clock;
-use crate::rules::{
-    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_values,
-    own_values,
-};
+use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
 
 impl<C: Clock> Gate<C> {
     /// Replaces the policy at one instant: no decision mixes both policies, none is lost between them, and a request
@@ -64,20 +59,16 @@ impl<C: Clock> Gate<C> {
     /// Returns an error if the existing limiters would not fit in the memory that a rule allows. The old policy then
     /// stays in force, and nothing is lost.
     pub fn replace(&self, policy: Policy) -> Result<(), PolicyErrors> {
-        self.replace_by(policy, || self.clock.now())
+        self.change(|before| Ok(policy.known_as(before)))
     }
 
-    fn replace_by(&self, policy: Policy, at: impl Fn() -> Timestamp) -> Result<(), PolicyErrors> {
-        self.change(at, |before| Ok(policy.known_as(before)))
-    }
-
-    /// Replaces the values of the named rule, with any algorithm, at one instant: no decision mixes old and new
-    /// values, none is lost between them, and a request that several rules decide is charged to all of them or to
+    /// Replaces the values of the named rule, or of one of its overrides ([`Amendment`]), with any algorithm, at one
+    /// instant: no decision mixes old and new values, none is lost between them, and a request that several rules decide is charged to all of them or to
     /// none.
     ///
     /// This is [`Gate::replace`] with a policy in which the rule has these values. All its other fields stay: what it
     /// matches, its mode, its caps on keys, how long it remembers answers. Its overrides stay too, and still change
-    /// the same fields of the values, now those of `spec`; [`Gate::amend_override`] changes an override. Limiters
+    /// the same fields of the values, now those of the new spec. Limiters
     /// under an unlimited plan ([`Gate::with_plans`]) stay as they are.
     ///
     /// Each answer reports the values that decided ([`Matched::values`](crate::Matched::values)). A request that is
@@ -105,100 +96,28 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the policy has no such rule, if the values are invalid, or if the existing limiters would
+    /// Returns an error if the policy has no such rule or the rule no such override, if the values are invalid, or if the existing limiters would
     /// not fit in the memory that they allow. The old values then stay in force, and nothing is lost.
-    pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_values(spec), || self.clock.now())
-    }
-
-    /// Replaces the values of one override as [`Gate::amend`] does those of the rule. The override is the one with
-    /// the same entries, in any order. Fields that `other` leaves out are the rule's own. [`Gate::replace`] adds
-    /// overrides and removes them.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tidegate::{
-    ///     AlgorithmKind, Descriptor, Gate, Limit, OverrideSpec, Policy, Request, RuleSpec, Spec,
-    /// };
-    ///
-    /// let vip = |limit| {
-    ///     let mut vip = OverrideSpec::new("user", "vip");
-    ///     vip.limit = Some(Limit::Units(limit));
-    ///     vip
-    /// };
-    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(3_600));
-    /// let rule = RuleSpec::new("per-user", spec).key(["user"]).with_override(vip(50));
-    /// let gate = Gate::new(Policy::new(vec![rule])?);
-    /// gate.amend_override("default", "per-user", vip(70))?;
-    /// let available = |user| {
-    ///     let entries = [("user", user)];
-    ///     gate.available(&Request::new("default", &[Descriptor::new(&entries)]))
-    /// };
-    /// assert_eq!((available("vip"), available("ada")), (70, 10));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Returns the errors of [`Gate::amend`], and an error if the rule has no such override.
-    pub fn amend_override(
+    pub fn amend(
         &self,
         domain: &str,
         rule: &str,
-        other: OverrideSpec,
+        values: impl Into<Amendment>,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), override_values(other), || self.clock.now())
-    }
-
-    /// Returns the spec of the named rule as it is in force.
-    ///
-    /// # Errors
-    /// Returns an error if the policy has no such rule.
-    pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
-        self.memory.newest().policy.named(domain, rule).map(|(_, rule)| rule.spec().clone())
-    }
-
-    fn amend_by(
-        &self,
-        named: (&str, &str),
-        change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
-        at: impl Fn() -> Timestamp,
-    ) -> Result<(), AmendError> {
-        self.change(at, |policy| policy.with_values(named, change))
+        self.change(|policy| policy.with_values((domain, rule), values.into()))
     }
 
     /// Puts in force the policy that `next` makes of the current one.
     fn change<E: From<PolicyErrors>>(
         &self,
-        at: impl Fn() -> Timestamp,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
     ) -> Result<(), E> {
-        self.memory.change(at, next, |changed| {
-            self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
-        })
-    }
-}
-
-/// Changes that come with their own time, as in a recorded trace.
-impl Gate<Timestamp> {
-    /// Replaces the policy like [`Gate::replace`], at the time `at`, as in a recorded trace.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Gate::replace`].
-    pub fn replace_at(&self, policy: Policy, at: Timestamp) -> Result<(), PolicyErrors> {
-        self.replace_by(policy, || at)
-    }
-
-    /// Amends a rule like [`Gate::amend`], at the time `at`, as in a recorded trace.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Gate::amend`].
-    pub fn amend_at(
-        &self,
-        domain: &str,
-        rule: &str,
-        spec: Spec,
-        at: Timestamp,
-    ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_values(spec), || at)
+        self.memory.change(
+            || self.clock.now(),
+            next,
+            |changed| {
+                self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
+            },
+        )
     }
 }

@@ -7,7 +7,7 @@
 
 use super::Gate;
 use crate::answer::Answer;
-use crate::clock::{Clock, Park, SystemClock, Timer};
+use crate::clock::{Clock, SystemClock, Timer};
 use crate::frontend::Taken;
 use crate::request::Request;
 
@@ -120,20 +120,6 @@ impl<C: Timer> Gate<C> {
     ) -> Result<Charge<'a, C>, Answer<'a>> {
         let request = request.into();
         self.charge(request, self.acquire(request).await)
-    }
-}
-
-impl<C: Park> Gate<C> {
-    /// Holds a request like [`Gate::hold_in_turn`], and blocks the thread while it waits.
-    ///
-    /// # Errors
-    /// Returns the answer that refuses; nothing is taken.
-    pub fn hold_in_turn_blocking<'a>(
-        &'a self,
-        request: impl Into<Request<'a>>,
-    ) -> Result<Charge<'a, C>, Answer<'a>> {
-        let request = request.into();
-        self.charge(request, self.acquire_blocking(request))
     }
 }
 

@@ -94,7 +94,7 @@ impl<'a> Encoding<'a> {
     }
 }
 
-/// What bytes mean. Each kind is hashed with a secret of its own.
+/// The meaning of bytes. Each kind is hashed with a secret of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Bytes,

@@ -46,11 +46,6 @@ impl<C: Clock> Limiter<C> {
     pub fn available(&self) -> u64 {
         self.peek(1).remaining
     }
-
-    /// The `limit` of its decisions: the limit, the capacity of a bucket, or the size of a queue.
-    pub fn capacity(&self) -> u64 {
-        self.peek(0).limit
-    }
 }
 
 impl<C: Clock> KeyedLimiter<C> {
@@ -92,10 +87,5 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Units that would be admitted for the key now, one by one.
     pub fn available<'r>(&self, key: impl ByKey<'r>) -> u64 {
         self.peek(key, 1).remaining
-    }
-
-    /// The `limit` of the key's decisions.
-    pub fn capacity<'r>(&self, key: impl ByKey<'r>) -> u64 {
-        self.peek(key, 0).limit
     }
 }

@@ -23,12 +23,12 @@ impl<C: Clock> KeyedLimiter<C> {
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
             let (early, clock) = self.reading(&self.clock).apart();
-            let (mut fingerprints, mut touched) = ([Fingerprint::FIRST; BATCH], 0);
+            let mut fingerprints = [Fingerprint::FIRST; BATCH];
             for (fingerprint, key) in fingerprints.iter_mut().zip(batch) {
                 *fingerprint = self.seed.of(&key);
-                touched ^= self.limiters.touch(*fingerprint);
             }
-            std::hint::black_box(touched);
+            let fingerprints = &fingerprints[..batch.len()];
+            std::hint::black_box(self.limiters.touch(fingerprints));
             let admits = |fingerprint| match self.queues.are_idle() {
                 true => self.limiters.admits(fingerprint, 1, early, clock),
                 false => {
@@ -36,7 +36,7 @@ impl<C: Clock> KeyedLimiter<C> {
                     one.verdict.is_allowed()
                 }
             };
-            verdicts.extend(fingerprints.into_iter().take(batch.len()).map(admits));
+            verdicts.extend(fingerprints.iter().copied().map(admits));
         }
         verdicts
     }

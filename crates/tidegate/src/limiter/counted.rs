@@ -1,6 +1,6 @@
 //! Decisions that are also counted in statistics, at the time of the decision.
 
-use tidegate_core::{Decision, Timestamp};
+use tidegate_core::Timestamp;
 
 use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
@@ -34,13 +34,6 @@ impl<C: Clock> Limiter<C> {
     pub fn admits_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> bool {
         let fast = |clock: &RecordingClock<'_, C>| self.admits_fast(clock, cost);
         counted(statistics, cost, &self.clock, fast, || self.call(cost).step(Step::Decide))
-    }
-
-    /// [`Limiter::check`], counted in `statistics` as by [`Limiter::admits_counted`].
-    pub fn check_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> Decision {
-        let one = self.call(cost).step(Step::Ask);
-        count(statistics, one.verdict.is_allowed(), cost, one.at);
-        one.decision
     }
 }
 
@@ -76,18 +69,6 @@ impl<C: Clock> KeyedLimiter<C> {
     ) -> bool {
         let fast = |clock: &RecordingClock<'_, C>| self.admits_fast(clock, key.key(), cost);
         counted(statistics, cost, &self.clock, fast, || self.one(&key, cost, Step::Decide))
-    }
-
-    /// [`KeyedLimiter::check`], counted in `statistics` as by [`KeyedLimiter::admits_counted`].
-    pub fn check_counted<'r, S>(
-        &self,
-        key: impl ByKey<'r>,
-        cost: u64,
-        statistics: &Statistics<S>,
-    ) -> Decision {
-        let one = self.one(&key, cost, Step::Ask);
-        count(statistics, one.verdict.is_allowed(), cost, one.at);
-        one.decision
     }
 }
 

@@ -11,38 +11,72 @@ use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
 
-/// Replaces the values that a rule has for all keys without an override.
-pub(crate) fn own_values(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
-    move |rule| {
-        rule.spec = spec;
-        Ok(())
+/// Values that take the place of a rule's: a [`Spec`] replaces those of the rule itself, an [`OverrideSpec`] those of the
+/// override with the same entries, in any order.
+///
+/// ```
+/// use tidegate::{Gate, Limit, OverrideSpec, Policy, RuleSpec, Spec};
+///
+/// let mut vip = OverrideSpec::new("user", "vip");
+/// vip.limit = Some(Limit::Units(50));
+/// let rule = RuleSpec::new("per-user", Spec::per_hour(10)).key(["user"]).with_override(vip.clone());
+/// let gate = Gate::new(Policy::new(vec![rule])?);
+/// vip.limit = Some(Limit::Units(70));
+/// gate.amend("default", "per-user", vip)?;
+/// gate.amend("default", "per-user", Spec::per_hour(20))?;
+/// let available = |user| gate.available(&[("user", user)]);
+/// assert_eq!((available("vip"), available("ada")), (70, 20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Amendment {
+    /// The values for all keys without an override.
+    Rule(Spec),
+    /// The values of one override.
+    Override(OverrideSpec),
+}
+
+impl From<Spec> for Amendment {
+    fn from(spec: Spec) -> Self {
+        Self::Rule(spec)
     }
 }
 
-/// Replaces the override with the same entries.
-pub(crate) fn override_values(
-    other: OverrideSpec,
-) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
-    move |spec| {
+impl From<OverrideSpec> for Amendment {
+    fn from(other: OverrideSpec) -> Self {
+        Self::Override(other)
+    }
+}
+
+impl Amendment {
+    /// Puts the values into the spec of a rule.
+    fn apply(self, rule: &mut RuleSpec) -> Result<(), AmendError> {
+        let other = match self {
+            Self::Rule(spec) => {
+                rule.spec = spec;
+                return Ok(());
+            }
+            Self::Override(other) => other,
+        };
         let same = |known: &&mut OverrideSpec| {
             known.entries.len() == other.entries.len()
                 && known.entries.iter().all(|entry| other.entries.contains(entry))
         };
-        match spec.overrides.iter_mut().find(same) {
+        match rule.overrides.iter_mut().find(same) {
             Some(known) => {
                 *known = OverrideSpec { entries: known.entries.clone(), ..other };
                 Ok(())
             }
             None => {
-                let rule = spec.name.clone();
-                Err(AmendError::NoSuchOverride { rule, entries: other.entries })
+                let (rule, entries) = (rule.name.clone(), other.entries);
+                Err(AmendError::NoSuchOverride { rule, entries })
             }
         }
     }
 }
 
 impl Policy {
-    /// Returns this policy with the values of the named rule changed by `change`.
+    /// Returns this policy with other values of the named rule.
     ///
     /// The domain, the name, the key and all conditions of the rule must stay as they are: the index of rules is not
     /// made again, and rules are not checked against each other. The rule keeps its token, and so its limiters.
@@ -52,11 +86,11 @@ impl Policy {
     pub(crate) fn with_values(
         &self,
         (domain, name): (&str, &str),
-        change: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+        values: Amendment,
     ) -> Result<Self, AmendError> {
         let (number, known) = self.named(domain, name)?;
         let mut spec = known.spec().clone();
-        change(&mut spec)?;
+        values.apply(&mut spec)?;
         let mut rule = PolicyRule::checked(number, spec)?;
         rule.token.clone_from(&known.token);
         let mut next = self.clone();

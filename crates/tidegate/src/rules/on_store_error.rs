@@ -1,4 +1,4 @@
-//! What a rule does while a shared store does not decide.
+//! The answer of a rule while a shared store does not decide.
 
 /// The behavior of a rule while a shared store does not decide. In memory it has no effect.
 ///

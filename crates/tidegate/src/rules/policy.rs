@@ -12,7 +12,7 @@ use super::spec::RuleSpec;
 use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
-/// What the header field `X-RateLimit-Reset` contains.
+/// The content of the header field `X-RateLimit-Reset`.
 ///
 /// ```
 /// use tidegate::{Policy, ResetField, RuleSpec};
@@ -151,7 +151,7 @@ impl Policy {
         self
     }
 
-    /// What `X-RateLimit-Reset` contains: seconds, unless it was chosen.
+    /// The content of `X-RateLimit-Reset`: seconds, unless it was chosen.
     #[must_use]
     pub const fn reset_field(&self) -> ResetField {
         self.reset_field

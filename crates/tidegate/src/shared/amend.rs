@@ -1,12 +1,7 @@
 //! Changes the policy of a gate while it decides in a store.
 
-use tidegate_core::Spec;
-
 use super::SharedGate;
-use crate::rules::{
-    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_values,
-    own_values,
-};
+use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
 
 impl SharedGate {
     /// Puts another policy in force on this node in one instant, like [`Gate::replace`](crate::Gate::replace),
@@ -56,8 +51,8 @@ impl SharedGate {
         self.change(|before| Ok(policy.known_as(before)))
     }
 
-    /// Changes the values of the named rule, like [`Gate::amend`](crate::Gate::amend), for limiters in the
-    /// store.
+    /// Changes the values of the named rule or of one of its overrides, like [`Gate::amend`](crate::Gate::amend), for
+    /// limiters in the store.
     ///
     /// This is [`SharedGate::replace`] with a policy in which the rule has these values. Change the rule on all
     /// nodes.
@@ -73,31 +68,15 @@ impl SharedGate {
     /// ```
     ///
     /// # Errors
-    /// The policy has no such rule, or the values are invalid, cannot be kept in this store, or no share of
+    /// The policy has no such rule or the rule no such override, or the values are invalid, cannot be kept in this store, or no share of
     /// them can be kept in this process. The old values stay in force.
-    pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_values((domain, rule), own_values(spec)))
-    }
-
-    /// Changes the values of one override, like [`Gate::amend_override`](crate::Gate::amend_override).
-    ///
-    /// # Errors
-    /// The errors of [`SharedGate::amend`], or the rule has no such override.
-    pub fn amend_override(
+    pub fn amend(
         &self,
         domain: &str,
         rule: &str,
-        other: OverrideSpec,
+        values: impl Into<Amendment>,
     ) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_values((domain, rule), override_values(other)))
-    }
-
-    /// Returns the settings of the named rule that are in force on this node.
-    ///
-    /// # Errors
-    /// The policy has no such rule.
-    pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
-        self.policy().named(domain, rule).map(|(_, rule)| rule.spec().clone())
+        self.change(|policy| policy.with_values((domain, rule), values.into()))
     }
 
     /// Puts in force the policy that `next` makes of the current one.

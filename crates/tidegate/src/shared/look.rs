@@ -54,16 +54,6 @@ impl SharedGate {
         let request = &request.into();
         self.peek(&request.without_id()).await.least(|decision| decision.remaining)
     }
-
-    /// Returns the least `limit` of the request: a limit, the capacity of a bucket, or the places of a queue;
-    /// `u64::MAX` if no limit matches. While the store is unavailable, a rule that is decided in process counts
-    /// with this node's share, and one that is open does not count.
-    pub async fn capacity<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
-        let request = &request.into();
-        let store = self.newest();
-        let (met, origin) = (self.met(&store, request), request.without_id().origin());
-        self.look_at(&store, &met, origin).await.least(|decision| decision.limit)
-    }
 }
 
 impl Store {

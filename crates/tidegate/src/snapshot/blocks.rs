@@ -9,7 +9,7 @@ const VERSION: u32 = 1;
 
 macro_rules! kinds {
     ($($name:ident = $number:literal,)+) => {
-        /// What a block holds.
+        /// The content of a block.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Kind {
             $($name = $number,)+

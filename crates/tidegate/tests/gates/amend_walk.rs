@@ -13,8 +13,8 @@ use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limit, Mode, OverrideSpec, Policy, Request,
-    Rule, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OverrideSpec, Policy,
+    Request, Rule, RuleSpec, Spec, Timestamp,
 };
 
 const USERS: [&str; 3] = ["ada", "bob", "vip"];
@@ -222,7 +222,7 @@ impl<C: Clock> Walk<C> {
         if of_vip {
             let next = next.filter(|_| known.own.is_some() && !self.rng.chance(10));
             let is_sound = next.as_ref().is_none_or(|next| Rule::new(spec_of(next)).is_ok());
-            let told = self.gate.amend_override("default", &name, vip(next.as_ref()));
+            let told = self.gate.amend("default", &name, vip(next.as_ref()));
             assert_eq!(told.is_ok(), is_sound, "{told:?}");
             known.vip = if is_sound { Some(next) } else { known.vip.take() };
         } else {
@@ -309,19 +309,20 @@ fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
     }
 }
 
-/// Requests come with their times, and so do changes.
+/// A change settles time under the old values up to its own moment.
 #[test]
-fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
-    let at = |second: u64| Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000);
+fn a_change_comes_at_the_time_that_the_clock_reads() {
     let per_hour = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(3_600));
     let policy = Policy::new(vec![RuleSpec::new("all", per_hour(60))]).unwrap();
-    let gate = Gate::with_clock(policy, Timestamp::EPOCH);
+    let clock = ManualClock::new();
+    let gate = Gate::with_clock(policy, clock.clone());
     let descriptors = [Descriptor::new(&[]).cost(60)];
     let request = Request::new("default", &descriptors);
-    assert!(gate.check_at(&request, at(0)).is_allowed());
+    assert!(gate.check(&request).is_allowed());
     // Ten flowed in at one a minute; from now on it is one a second.
-    gate.amend_at("default", "all", per_hour(3_600), at(600)).unwrap();
-    let answer = gate.check_at(&request, at(600));
+    clock.advance(Duration::from_secs(600));
+    gate.amend("default", "all", per_hour(3_600)).unwrap();
+    let answer = gate.check(&request);
     assert!(answer.is_allowed(), "3,600 - 60 + 10 are there");
     assert_eq!(answer.matched()[0].decision().remaining, 3_490);
 }

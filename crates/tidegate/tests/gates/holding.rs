@@ -1,8 +1,16 @@
 //! Charges that are waited for, charges where memory is short, and work that panics while it is charged.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use crate::packed::{TODAY_US, TestClock};
 use crate::tasks::{Task, bucket, ms, run};
+use std::future::Future as _;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OnExcess, OverrideSpec,
@@ -53,9 +61,13 @@ fn a_charge_is_waited_for_in_turn_and_what_is_released_lets_the_next_go_on() {
 fn a_charge_that_can_not_be_had_in_time_is_refused_at_once_and_takes_nothing() {
     let clock = ManualClock::new();
     let gate = gate(vec![RuleSpec::new("all", bucket(200)).on_excess(WAIT)], clock.clone());
-    ask("ada", 150, |request| gate.hold_in_turn_blocking(request).unwrap().keep());
+    ask("ada", 150, |request| gate.hold(request).unwrap().keep());
     ask("ada", 151, |request| {
-        let refused = gate.hold_in_turn_blocking(request).unwrap_err();
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(held) = pin!(gate.hold_in_turn(request)).poll(&mut context) else {
+            panic!("it waits");
+        };
+        let refused = held.unwrap_err();
         assert_eq!(refused.retry_after(), Some(ms(101)));
         assert_eq!(gate.available(request), 50);
     });

@@ -206,6 +206,25 @@ fn a_rule_in_shadow_mode_counts_what_it_would_have_done() {
     assert_eq!(counted(&gate, &statistics), [(2, 1 + 1 + 4), (3, 1 + 4)]);
 }
 
+/// A rule keeps the statistics of one observer only. The others find theirs by a search.
+#[test]
+fn all_observers_of_a_rule_count_it_and_each_once() {
+    let clock = ManualClock::new();
+    let all = [(); 3].map(|()| Arc::new(RuleStatistics::with_clock(clock.clone())));
+    let [first, second, other] = &all;
+    let policy = policy(vec![RuleSpec::new("all", bucket(2))]);
+    let gate = Gate::with_clock(policy.clone(), clock.clone())
+        .with_observer(first.clone())
+        .with_observer(second.clone());
+    // A copy of a policy has the same rules.
+    let copy = Gate::with_clock(policy, clock).with_observer(other.clone());
+    let admitted = [1, 1, 1].map(|cost| ask(cost, |request| gate.admits(request)));
+    assert_eq!(admitted, [true, true, false]);
+    assert!(ask(1, |request| copy.admits(request)));
+    assert_eq!([first, second].map(|one| counted(&gate, one)), [[(2, 1)], [(2, 1)]]);
+    assert_eq!(counted(&copy, other), [(1, 0)]);
+}
+
 /// Statistics use the time of the answer, so that a recorded trace has those of its own time.
 #[test]
 fn a_trace_is_counted_by_its_own_time() {

@@ -119,7 +119,8 @@ fn caps_hold_and_keys_without_room_share_a_limiter_that_is_kept_too() {
         let before = gate_of(vec![rule(3)], &clock);
         let admitted = |gate: &Gate<_>, user| gate.admits(of(&[("user", user)]));
         // The queue of two takes one more.
-        let most = usize::try_from(before.capacity(of(&[("user", "a")]))).unwrap();
+        let most = usize::try_from(before.peek(of(&[("user", "a")])).matched()[0].decision().limit)
+            .unwrap();
         for user in ["a", "b", "c"] {
             (0..most).for_each(|_| assert!(admitted(&before, user), "{algorithm}"));
         }

@@ -261,7 +261,7 @@ fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
     let gold = Arc::new(per_day(AlgorithmKind::SlidingLog, 10));
     let limiter = KeyedLimiter::new(*per_day(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
     let limiter = limiter.with_plans(move |key| key.starts_with(b"gold").then(|| gold.clone()));
-    assert_eq!((limiter.capacity("gold 1"), limiter.capacity("ada")), (10, 2));
+    assert_eq!((limiter.peek("gold 1", 0).limit, limiter.peek("ada", 0).limit), (10, 2));
     assert!(limiter.admits("ada", 2) && !limiter.admits("ada", 1));
     assert!(limiter.admits("gold 1", 10) && !limiter.admits("gold 1", 1));
     assert_eq!((limiter.available("gold 2"), limiter.keys()), (10, 2));

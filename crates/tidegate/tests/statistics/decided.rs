@@ -75,22 +75,9 @@ fn a_limiter_counts_what_it_decided_when_it_decided() {
             let (cost, key) = (random.below(4), [b'a' + u8::try_from(random.below(3)).unwrap()]);
             // The time that nothing is read at is that of the next reading.
             let now = Timestamp::from_micros(by_hand.us.load(Relaxed));
-            let verb = random.below(4);
-            let (by_limiter, plain) = match verb {
+            let (by_limiter, plain) = match random.below(2) {
                 0 => (one.admits_counted(cost, &counted), other.admits(cost)),
-                1 => (keyed.admits_counted(key, cost, &counted), other_keyed.admits(key, cost)),
-                2 => {
-                    let told = one.check_counted(cost, &counted);
-                    let plain = other.check(cost);
-                    assert_eq!(told, plain, "{spec:?}");
-                    (told.is_allowed(), plain.is_allowed())
-                }
-                _ => {
-                    let told = keyed.check_counted(key, cost, &counted);
-                    let plain = other_keyed.check(key, cost);
-                    assert_eq!(told, plain, "{spec:?}");
-                    (told.is_allowed(), plain.is_allowed())
-                }
+                _ => (keyed.admits_counted(key, cost, &counted), other_keyed.admits(key, cost)),
             };
             assert_eq!(by_limiter, plain, "{spec:?}");
             match plain {
@@ -119,13 +106,12 @@ fn counting_reads_no_clock_that_the_decision_has_read() {
         let statistics = Statistics::with_clock(Timestamp::EPOCH);
         for _ in 0..20 {
             let (alone, _) = clock.readings(|| limiter.admits_counted(1, &statistics));
-            let (with_figures, _) = clock.readings(|| limiter.check_counted(1, &statistics));
             let (by_key, _) = clock.readings(|| keyed.admits_counted("key", 1, &statistics));
-            assert_eq!((alone, with_figures, by_key), (1, 1, 1), "{spec:?}");
+            assert_eq!((alone, by_key), (1, 1), "{spec:?}");
             clock.moved_by(50_000);
         }
         let counted = statistics.minute_at(clock.now());
-        assert_eq!(counted.pass + counted.block, 60);
+        assert_eq!(counted.pass + counted.block, 40);
     }
 }
 
@@ -147,12 +133,10 @@ fn what_is_refused_behind_a_line_is_counted_as_well() {
 
     clock.advance(Duration::from_secs(5));
     assert!(!limiter.admits_counted(1, &statistics));
-    assert_eq!(limiter.check_counted(1, &statistics), limiter.check(1));
     assert!(!keyed.admits_counted("key", 1, &statistics));
-    assert_eq!(keyed.check_counted("key", 1, &statistics), keyed.check("key", 1));
     // Nobody waits for this one, though somebody does for another.
     assert!(keyed.admits_counted("other", 1, &statistics));
     let second = statistics.second();
-    assert_eq!((second.pass, second.block), (1, 4));
+    assert_eq!((second.pass, second.block), (1, 2));
     assert_eq!(statistics.minute().pass, 3);
 }

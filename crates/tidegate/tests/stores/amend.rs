@@ -103,10 +103,10 @@ async fn an_override_is_changed_by_its_entries() {
     let (gate, _) = gate_over(&server.url(), vec![own]).await;
     assert!(admits(&gate, "vip", 30).await);
     vip.limit = Some(Limit::Units(40));
-    gate.amend_override("default", &name, vip.clone()).unwrap();
+    gate.amend("default", &name, vip.clone()).unwrap();
     assert_eq!(left(&gate, "vip").await, [(Limit::Units(40), 10)]);
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(10), 10)]);
-    assert_eq!(gate.in_force("default", &name).unwrap().overrides, [vip]);
+    assert_eq!(gate.policy().rules()[0].spec().overrides, [vip]);
 }
 
 #[tokio::test]

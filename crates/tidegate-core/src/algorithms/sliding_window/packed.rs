@@ -9,7 +9,7 @@ use crate::algorithm::{Decide, HORIZON, Pack, Packing, WORD_BITS};
 use crate::decision::Verdict;
 use crate::time::Timestamp;
 
-/// What is where in the words. From the second-highest bit of the first word down: how many buckets after that of the
+/// The layout of the words. From the second-highest bit of the first word down: how many buckets after that of the
 /// base the newest one is, and the total if there is place for it. From the lowest bit of the last word up: the
 /// counters, the newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ struct Mistake<'a> {
     line: Option<usize>,
     column: Option<usize>,
     message: &'a str,
-    /// What was expected, or meant.
+    /// The expected text, or the one that was probably meant.
     hint: Option<&'a str>,
 }
 

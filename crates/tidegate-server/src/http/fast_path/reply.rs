@@ -4,8 +4,9 @@ use hyper::StatusCode;
 use tidegate::{Answer, headers};
 
 use super::date::Date;
+use crate::http::answer;
+use crate::http::message::Response;
 use crate::http::problem::Problem;
-use crate::http::{Response, answer};
 
 /// Bytes of memory that are kept for the next answers.
 const KEPT: usize = 16 << 10;

@@ -8,11 +8,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::FastPath;
 use super::head::{Found, look};
+use crate::http::Service;
+use crate::http::app::App;
 use crate::http::connection::Endpoint;
 use crate::http::routes::Public;
 use crate::http::testing::{self, Server, until_closed};
-use crate::http::{App, Bounds, Service};
 use crate::limiters::Limiters;
+use crate::listener::Bounds;
 use crate::listener::Secret;
 use crate::verbs::PublicVerbs;
 

@@ -72,7 +72,7 @@ fn of_rule(rule: &PolicyRule) -> Labels<'_, 2> {
     [("domain", rule.domain()), ("rule", rule.name())]
 }
 
-/// What each rule decided. A series that cannot move in the mode of its rule is left out while it is 0.
+/// The decisions of each rule. A series that cannot move in the mode of its rule is left out while it is 0.
 fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let policy = limiters.policy();
     let of_all = limiters.statistics().of(policy.rules());

@@ -4,7 +4,7 @@ use tidegate::{Descriptor, Request};
 
 type Text = Box<str>;
 
-/// What is reserved, and the id of the request if it has one. A limit that comes with a request is not kept: no
+/// A request whose cost is reserved, with its id if it has one. A limit that comes with a request is not kept: no
 /// listener with reservations takes one.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
@@ -43,7 +43,7 @@ impl Asked {
 
     /// About how many bytes it takes, with what a limiter adds to each descriptor.
     pub(super) fn bytes(&self) -> usize {
-        /// What an allocation takes beside its text, twice for a name and a value.
+        /// The bytes of an allocation beside its text, twice for a name and a value.
         const OF_AN_ENTRY: usize = 2 * size_of::<Text>() + 2 * 16;
         const OF_A_DESCRIPTOR: usize = size_of::<Units>() + 64;
         let entry = |(name, value): &(Text, Text)| OF_AN_ENTRY + name.len() + value.len();

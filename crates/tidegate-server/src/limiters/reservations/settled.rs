@@ -62,7 +62,7 @@ impl Settling {
         Self { domain: request.domain().into(), reserved, actual: actual.into(), stand }
     }
 
-    /// What was reserved and what it did cost, in words.
+    /// The reserved cost and the final one, in words.
     pub(crate) fn costs(&self) -> (String, String) {
         let Self { reserved, actual, .. } = self;
         (format!("reserved {reserved:?}"), format!("settled for {actual:?}"))

@@ -18,7 +18,7 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// What any reservation takes beside its request: its places in the lists, and how it is settled.
+    /// The bytes of any reservation beside its request: its places in the lists, and how it is settled.
     pub(super) const BYTES: usize = 512;
 }
 

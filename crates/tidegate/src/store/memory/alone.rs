@@ -142,8 +142,8 @@ impl Limiters {
     }
 
     /// [`Table::touch`].
-    pub(crate) fn touch(&self, fingerprint: Fingerprint) -> u64 {
-        self.first.touch(fingerprint)
+    pub(crate) fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {
+        self.first.touch(fingerprints)
     }
 
     #[inline]

@@ -353,8 +353,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         self.hold_chains(parts, clock.now())
     }
 
-    fn touch(&self, fingerprint: Fingerprint) -> u64 {
-        self.chains.touch(fingerprint)
+    fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {
+        self.chains.touch(fingerprints)
     }
 
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {

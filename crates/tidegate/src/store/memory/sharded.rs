@@ -82,7 +82,7 @@ impl<E: Entry> Sharded<E> {
     }
 
     /// Locks the shard of a limiter, after moving the limiter there if it is in an old table.
-    #[inline]
+    #[inline(always)]
     fn lock(
         &self,
         fingerprint: Fingerprint,
@@ -95,6 +95,7 @@ impl<E: Entry> Sharded<E> {
         Ok(shard)
     }
 
+    #[inline(always)]
     fn lock_as_it_is(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
         let shards = self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::default()).collect());
         // A panic in a step leaves a shard as it was before or after the step, never in between.

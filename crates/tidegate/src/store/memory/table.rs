@@ -152,8 +152,8 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
         clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
 
-    /// Prefetches a little of the limiter's memory; the result means nothing.
-    fn touch(&self, _fingerprint: Fingerprint) -> u64 {
+    /// Prefetches a little of the memory of limiters; the result means nothing.
+    fn touch(&self, _fingerprints: &[Fingerprint]) -> u64 {
         0
     }
 
@@ -225,7 +225,7 @@ pub(crate) trait Save {
     ) -> Restored;
 }
 
-/// What became of a limiter of a snapshot.
+/// The result of a limiter's restoration from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restored {
     Kept,

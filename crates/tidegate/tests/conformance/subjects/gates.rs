@@ -31,7 +31,6 @@ pub(crate) trait AnyGate: Sync {
     fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_>;
     fn reset(&self, request: &Request<'_>) -> usize;
     fn available(&self, request: &Request<'_>) -> u64;
-    fn capacity(&self, request: &Request<'_>) -> u64;
     fn waiting(&self, request: &Request<'_>) -> usize;
     /// The number of limiters, if the gate keeps them itself.
     fn keys(&self) -> Option<usize>;

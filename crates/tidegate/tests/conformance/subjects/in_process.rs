@@ -124,10 +124,6 @@ impl<C: Timer> AnyGate for Gate<C> {
         self.available(request)
     }
 
-    fn capacity(&self, request: &Request<'_>) -> u64 {
-        self.capacity(request)
-    }
-
     fn waiting(&self, request: &Request<'_>) -> usize {
         self.waiting(request)
     }

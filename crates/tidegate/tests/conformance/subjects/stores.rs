@@ -108,10 +108,6 @@ impl AnyGate for Nodes {
         RUNTIME.block_on(self.next().available(request))
     }
 
-    fn capacity(&self, request: &Request<'_>) -> u64 {
-        RUNTIME.block_on(self.next().capacity(request))
-    }
-
     fn waiting(&self, request: &Request<'_>) -> usize {
         self.next().waiting(request)
     }

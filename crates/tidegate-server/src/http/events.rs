@@ -1,8 +1,7 @@
-//! The content of an answer: whole, or a stream of events (`text/event-stream`, WHATWG HTML, 9.2).
+//! Streams of events (`text/event-stream`, WHATWG HTML, 9.2): a bounded number, each written by a task of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Bytes;
@@ -10,7 +9,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::Response;
+use super::message::{Content, Events, Response};
 use super::problem::{Kind, Problem};
 
 /// The most streams of events that are open at a time.
@@ -19,17 +18,6 @@ const MOST_STREAMS: usize = 32;
 const UNSENT: usize = 1;
 /// The longest time without a line, so that a client and what is between see that the stream lives.
 const QUIET: Duration = Duration::from_secs(10);
-
-/// What follows the head of an answer.
-#[derive(Debug)]
-pub(super) enum Content {
-    Whole(Bytes),
-    Events(Events),
-}
-
-/// A stream of events.
-#[derive(Debug)]
-pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 /// The streams that are open.
 #[derive(Clone, Debug, Default)]
@@ -111,47 +99,10 @@ impl Streams {
         let open = Open(self.clone());
         let (events, unsent) = mpsc::channel(UNSENT);
         tokio::spawn(write(Sink { events, _open: open }));
-        let mut response = Response::new(Content::Events(Events(unsent)));
+        let mut response = Response::new(Content::Events(Events::new(unsent)));
         let fields = response.headers_mut();
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)
-    }
-}
-
-impl Events {
-    /// The next bytes; `None` at the end.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.0.poll_recv(cx)
-    }
-}
-
-impl Content {
-    /// The bytes; none of a stream.
-    pub(super) fn into_whole(self) -> Bytes {
-        match self {
-            Self::Whole(bytes) => bytes,
-            Self::Events(_) => Bytes::new(),
-        }
-    }
-
-    /// The bytes, if they are known before they are sent.
-    pub(super) fn len(&self) -> Option<usize> {
-        match self {
-            Self::Whole(bytes) => Some(bytes.len()),
-            Self::Events(_) => None,
-        }
-    }
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self::Whole(Bytes::new())
-    }
-}
-
-impl<B: Into<Bytes>> From<B> for Content {
-    fn from(bytes: B) -> Self {
-        Self::Whole(bytes.into())
     }
 }

@@ -1,0 +1,33 @@
+//! The state that every answer over HTTP uses.
+
+use std::sync::Arc;
+
+use super::events::Streams;
+use super::latest::Latest;
+use crate::counts::ListenerCounts;
+use crate::limiters::Limiters;
+use crate::listener::Bounds;
+use crate::probe::Probe;
+
+/// The state that every answer uses.
+pub(super) struct App {
+    pub(super) limiters: Arc<Limiters>,
+    pub(super) probe: Probe,
+    pub(super) bounds: Bounds,
+    pub(super) streams: Streams,
+    pub(super) latest: Arc<Latest>,
+}
+
+impl App {
+    /// Creates the state of a service of some limiters.
+    pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
+        let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
+        let (streams, latest) = Default::default();
+        Self { limiters, probe, bounds, streams, latest }
+    }
+
+    /// The counts of the listener for clients.
+    pub(super) fn counts(&self) -> &ListenerCounts {
+        &self.limiters.counts().http
+    }
+}

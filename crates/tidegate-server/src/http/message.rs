@@ -1,0 +1,62 @@
+//! A request and an answer, as types, and the content of an answer: whole, or a stream of events.
+
+use std::task::{Context, Poll};
+
+use hyper::body::{Bytes, Incoming};
+use tokio::sync::mpsc;
+
+pub(super) type Request = hyper::Request<Incoming>;
+pub(super) type Response = hyper::Response<Content>;
+
+/// The content of an answer.
+#[derive(Debug)]
+pub(super) enum Content {
+    Whole(Bytes),
+    Events(Events),
+}
+
+/// A stream of events, each whole as it is sent.
+#[derive(Debug)]
+pub(super) struct Events(mpsc::Receiver<Bytes>);
+
+impl Events {
+    /// Creates a stream of what is sent to `unsent`.
+    pub(super) fn new(unsent: mpsc::Receiver<Bytes>) -> Self {
+        Self(unsent)
+    }
+
+    /// The next bytes; `None` at the end.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+impl Content {
+    /// The bytes; none of a stream.
+    pub(super) fn into_whole(self) -> Bytes {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Events(_) => Bytes::new(),
+        }
+    }
+
+    /// The bytes, if they are known before they are sent.
+    pub(super) fn len(&self) -> Option<usize> {
+        match self {
+            Self::Whole(bytes) => Some(bytes.len()),
+            Self::Events(_) => None,
+        }
+    }
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Whole(Bytes::new())
+    }
+}
+
+impl<B: Into<Bytes>> From<B> for Content {
+    fn from(bytes: B) -> Self {
+        Self::Whole(bytes.into())
+    }
+}
