@@ -41,7 +41,7 @@ use std::sync::Arc;
 use tidegate_core::{Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
-use crate::inline_list::{InlineList, StepList};
+use crate::inline_list::{InlineList, StepList, with_room_for};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
@@ -191,7 +191,8 @@ impl MemoryStore {
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
-        let mut locked = generation.lock_all(met, &step, clock)?;
+        let mut locked = StepList::new();
+        generation.lock_all(met, &step, clock, &mut locked)?;
         let (done, short) = run(&mut locked, met, clock, &step);
         self.tidy_if(generation, short, done.at);
         Ok(done)
@@ -217,7 +218,8 @@ impl MemoryStore {
         clock: &impl Clock,
     ) -> Result<(), Moved> {
         if !met.iter().any(|met| met.begins_in_use(&generation.policy)) {
-            let locked = generation.lock_all(met, &|_| Step::Refund, &clock.now())?;
+            let mut locked = StepList::new();
+            generation.lock_all(met, &|_| Step::Refund, &clock.now(), &mut locked)?;
             locked.into_iter().rev().for_each(|hold| hold.forget());
             return Ok(());
         }
@@ -246,21 +248,22 @@ impl Generation {
         self.table(met).map(|table| table.preview(&part, Reading::of(clock))).transpose()
     }
 
-    /// Locks the limiters of a step, table by table in one fixed order.
+    /// Locks the limiters of a step, table by table in one fixed order, and adds them to the empty list `locked`. If the
+    /// step has to ask again, none stays locked.
     fn lock_all<'a>(
         &'a self,
         met: &'a [Ask],
         step: &impl Fn(usize) -> Step,
         clock: &dyn Clock,
-    ) -> Result<Locked<'a>, Moved> {
-        let mut locked = StepList::new();
+        locked: &mut Locked<'a>,
+    ) -> Result<(), Moved> {
         let part = |place: usize, met: &'a Ask| self.part(place, met, step(place));
         let mut lock = |met: &'a Ask, parts: &[Part<'a>]| {
             let Some(table) = self.table(met) else { return Ok(()) };
             match table.hold(parts, clock) {
                 Ok(hold) => locked.push(hold),
                 Err(Moved) => {
-                    unlock(&mut locked, clock.now());
+                    unlock(locked, clock.now());
                     return Err(Moved);
                 }
             }
@@ -271,7 +274,7 @@ impl Generation {
             for (place, met) in met.iter().enumerate() {
                 lock(met, std::slice::from_ref(&part(place, met)))?;
             }
-            return Ok(locked);
+            return Ok(());
         }
         let mut order: StepList<_> = met.iter().enumerate().collect();
         order.sort_by_key(|(_, met)| self.table_number(met));
@@ -279,7 +282,7 @@ impl Generation {
             let parts: StepList<_> = of_one.iter().map(|(place, met)| part(*place, met)).collect();
             of_one.first().map_or(Ok(()), |(_, met)| lock(met, &parts))?;
         }
-        Ok(locked)
+        Ok(())
     }
 }
 
@@ -319,7 +322,7 @@ fn run(
     };
     let short = held.iter().any(|one| one.is_overflow());
     let told = if step(0).wants_values() { held.as_slice() } else { &[] };
-    let mut decisions = InlineList::with_capacity(told.len());
+    let mut decisions = with_room_for(told.len());
     for one in told {
         decisions.push(Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
     }
