@@ -120,7 +120,7 @@ impl<C: Timer + 'static> Keyed<C> {
             };
             let call = this.limiter.call_of(&key, cost);
             let one = call.wait(most_wait, &this.limiter.clock).await;
-            this.with_answer(cost, one, |answer, constant| Ruling::of(answer, &question, constant))
+            this.with_answer(cost, one, |answer, _| Ruling::of(answer, &question, None))
         })
     }
 }
