@@ -148,7 +148,7 @@ const GATE: Case = Case {
 };
 
 /// A request through a layer to a service that does nothing, one peer of a thousand after the other.
-pub const LAYER_ADMITTED: Case = Case {
+const LAYER_ADMITTED: Case = Case {
     group: "layer",
     name: "admitted",
     base: "tower_governor, 2 fields",
@@ -158,10 +158,13 @@ pub const LAYER_ADMITTED: Case = Case {
 };
 
 /// A request that a layer refuses.
-pub const LAYER_REFUSED: Case =
+const LAYER_REFUSED: Case =
     Case { name: "refused", rule: Rule::ONE_AN_HOUR, expect: Expect::Denied, ..LAYER_ADMITTED };
 
-/// All cases, in the order in which they run.
+/// The cases of a layer, which have a command of their own.
+pub const LAYER: &[Case] = &[LAYER_ADMITTED, LAYER_REFUSED];
+
+/// All other cases, in the order in which they run.
 pub const ALL: &[Case] = &[
     ONE,
     Case { name: "one limiter, deny", rule: Rule::ONE_AN_HOUR, expect: Expect::Denied, ..ONE },

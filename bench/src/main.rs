@@ -1,5 +1,6 @@
 //! Measures what one decision costs, in a process, in a store and over the network, beside peers and floors.
 
+mod calls;
 mod cases;
 mod clock;
 mod cores;
@@ -67,9 +68,8 @@ enum Command {
     /// One `recv` and one `send` for each request; `server` starts it.
     #[command(hide = true)]
     Floor(server::floor::Floor),
-    /// So many calls of a layer; `layer` starts it.
-    #[command(hide = true)]
-    LayerCalls(layer::LayerCalls),
+    /// So many decisions of a subject in a case, to count the instructions that they run; `layer` starts it.
+    Calls(calls::Calls),
     /// A program in axum behind a layer; `layer` starts it.
     #[command(hide = true)]
     LayerHello(layer::LayerHello),
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         Command::Scale(wanted) => scale::run(&wanted),
         Command::Stalls(wanted) => stalls::run(&wanted),
         Command::Floor(wanted) => server::floor::run(&wanted),
-        Command::LayerCalls(wanted) => layer::calls(&wanted),
+        Command::Calls(wanted) => calls::run(&wanted),
         Command::LayerHello(wanted) => layer::hello(&wanted),
         Command::NoOpRls(wanted) => server::no_op::run(&wanted),
     };

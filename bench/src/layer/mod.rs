@@ -3,21 +3,22 @@
 //! First each layer is called in this process, over a service that does nothing; then a program in axum has it,
 //! and wrk asks.
 
-mod calls;
 mod hello;
 mod services;
 
-use crate::cases::{Case, LAYER_ADMITTED, LAYER_REFUSED};
+use crate::calls;
+use crate::cases::{self, Case};
 use crate::measure::{self, Timing, median};
 use crate::pace::Pace;
 use crate::report;
 use crate::rounds::Form;
+use crate::subjects::Candidate;
 use crate::workload;
-pub use calls::{LayerCalls, run as calls};
 use clap::Args;
 pub use hello::{LayerHello, run as hello};
 use serde::Serialize;
 use services::Service;
+pub use services::offers;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -71,16 +72,18 @@ struct Measured {
 /// When a layer decides otherwise than its case expects, wrk is missing, or nothing is wanted.
 pub fn run(wanted: &Layer) -> Result<(), String> {
     let mut measured = 0;
-    for case in [LAYER_ADMITTED, LAYER_REFUSED] {
-        let services = wanted.services(case.name, Service::refuses_in(&case));
-        if !services.is_empty() {
-            measured += services.len();
-            let figures = wanted.measure(&case, &services)?;
-            print(&case, &figures, wanted.form)
+    for case in cases::LAYER {
+        let mut candidates = offers(case);
+        candidates.retain(|candidate| wanted.wants(case.name, candidate.name));
+        if !candidates.is_empty() {
+            measured += candidates.len();
+            let figures = wanted.measure(case, &candidates)?;
+            print(case, &figures, wanted.form)
                 .map_err(|problem| format!("cannot print: {problem}"))?;
         }
     }
-    let services = wanted.services(hello::CASE, Service::ALL);
+    let mut services = Service::ALL.to_vec();
+    services.retain(|service| wanted.wants(hello::CASE, service.name()));
     if !services.is_empty() {
         measured += services.len();
         let length = Duration::from_secs(wanted.seconds);
@@ -90,30 +93,25 @@ pub fn run(wanted: &Layer) -> Result<(), String> {
 }
 
 impl Layer {
-    fn services(&self, case: &str, all: &[Service]) -> Vec<Service> {
-        let wants = |service: &Service| {
-            let path = format!("{case}/{}", service.name());
-            self.filter.as_ref().is_none_or(|text| path.contains(text))
-        };
-        all.iter().copied().filter(wants).collect()
+    fn wants(&self, case: &str, subject: &str) -> bool {
+        let path = format!("{case}/{subject}");
+        self.filter.as_ref().is_none_or(|text| path.contains(text))
     }
 
-    fn measure(&self, case: &Case, services: &[Service]) -> Result<Vec<Measured>, String> {
-        let candidates: Vec<_> =
-            services.iter().map(|service| service.candidate(case.rule)).collect();
+    fn measure(&self, case: &Case, candidates: &[Candidate]) -> Result<Vec<Measured>, String> {
         let asks = workload::sequence(case.keys, case.order);
         let timing = Timing { rounds: self.rounds as usize, pace: Pace::Apart };
-        let timed = measure::case(case, &candidates, &asks, timing, |_| ())?;
-        let both = services.iter().zip(timed);
-        both.map(|(service, timed)| {
+        let timed = measure::case(case, candidates, &asks, timing, |_| ())?;
+        let both = candidates.iter().zip(timed);
+        both.map(|(candidate, timed)| {
             let line = Line {
                 group: case.group,
                 case: case.name,
-                subject: service.name(),
+                subject: candidate.name,
                 ns_cpu: rounded(median(&timed.cpu_ns)),
                 ns_wall: rounded(median(&timed.wall_ns)),
-                instructions: calls::instructions(*service, case)?.map(rounded),
-                allocations: rounded(calls::allocations(*service, case)),
+                instructions: calls::instructions(candidate, case)?.map(rounded),
+                allocations: rounded(calls::allocations(candidate, case)),
             };
             Ok(Measured { line, cpu_ns: timed.cpu_ns })
         })

@@ -1,6 +1,6 @@
 //! The layers that are compared, over one service that does nothing.
 
-use crate::cases::{Case, Expect, Rule};
+use crate::cases::{Case, Expect, Rule, Shape};
 use crate::pace::Pace;
 use crate::subjects::{Candidate, Subject};
 use crate::workload::Ask;
@@ -46,6 +46,16 @@ pub enum Service {
 /// The header fields of tower_governor.
 pub const TWO: [Field; 2] = [Field::Limit, Field::Remaining];
 
+/// The services that can do a case: one without a layer refuses nothing.
+pub fn offers(case: &Case) -> Vec<Candidate> {
+    let services = match (case.shape, case.expect, Service::ALL) {
+        (Shape::Layer, Expect::Denied, [_, layers @ ..]) => layers,
+        (Shape::Layer, _, all) => all,
+        _ => &[],
+    };
+    services.iter().map(|service| service.candidate(case.rule)).collect()
+}
+
 impl Service {
     /// All of them.
     pub const ALL: &[Self] = &[
@@ -58,14 +68,6 @@ impl Service {
         Self::Tidegate,
         Self::TidegateFields,
     ];
-
-    /// Those that can do a case: a service without a layer refuses nothing.
-    pub fn refuses_in(case: &Case) -> &'static [Self] {
-        match (case.expect, Self::ALL) {
-            (Expect::Denied, [_, layers @ ..]) => layers,
-            (_, all) => all,
-        }
-    }
 
     /// Its name in the figures.
     pub const fn name(self) -> &'static str {
@@ -87,7 +89,7 @@ impl Service {
     }
 
     /// The service, for the rounds of a case.
-    pub fn candidate(self, rule: Rule) -> Candidate {
+    fn candidate(self, rule: Rule) -> Candidate {
         match self {
             Self::Bare => Candidate::new(self.name(), rule, |_| Called(tower::service_fn(nothing))),
             Self::Governor => Candidate::new(self.name(), rule, |rule| {
@@ -184,18 +186,18 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{LAYER_ADMITTED, LAYER_REFUSED};
+    use crate::cases::LAYER;
 
     #[test]
     fn every_layer_decides_what_its_case_expects() {
         let asks: Vec<Ask> = (0..10).map(Ask::of).collect();
-        for case in [LAYER_ADMITTED, LAYER_REFUSED] {
-            for service in Service::refuses_in(&case) {
-                let subject = service.candidate(case.rule).build();
+        for case in LAYER {
+            for candidate in offers(case) {
+                let subject = candidate.build();
                 let first = subject.run(&asks, Pace::Overlapping);
                 let second = subject.run(&asks, Pace::Overlapping);
                 let expected = if case.expect == Expect::Denied { 0 } else { 10 };
-                assert_eq!((first, second), (10, expected), "{service:?} in {}", case.name);
+                assert_eq!((first, second), (10, expected), "{} in {}", candidate.name, case.name);
             }
         }
     }

@@ -11,9 +11,10 @@ use ::tidegate::{
 use std::time::Duration;
 
 /// The gates: a name, how many rules there are, and of how many a request meets a limiter.
-const GATES: [(&str, usize, usize); 3] = [
+const GATES: [(&str, usize, usize); 4] = [
     ("tidegate/Gate", 1, 1),
     ("tidegate/Gate, 3 rules", 3, 3),
+    ("tidegate/Gate, 2 of 10 rules", 10, 2),
     ("tidegate/Gate, 2 of 10000 rules", 10_000, 2),
 ];
 

@@ -8,7 +8,7 @@ mod resolve;
 mod settle;
 
 use crate::answer::{Answer, Reply, Rules, Standing};
-use crate::inline_list::InlineList;
+use crate::inline_list::with_room_for;
 use crate::observe::Observers;
 use crate::step::{Ask, Decided, Done};
 use bans::Bans;
@@ -44,10 +44,7 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     standing: Standing,
 ) -> Answer<'g> {
     let Done { allowed, at, repeated, decisions } = done;
-    let mut replies = InlineList::new();
-    if met.len() > 1 {
-        replies.reserve(met.len());
-    }
+    let mut replies = with_room_for(met.len());
     let all = met.iter().zip(decisions);
     replies.extend(all.filter_map(|(met, decided)| reply(met, decided.into()?)));
     Answer { rules, allowed, at, standing, repeated, replies }

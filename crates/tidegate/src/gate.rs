@@ -2,6 +2,7 @@
 
 mod amend;
 mod bans;
+mod fingerprints;
 mod hold;
 mod plans;
 mod repeats;
@@ -10,19 +11,21 @@ mod waiting;
 
 use std::sync::Arc;
 
+use smallvec::{Array, SmallVec};
 use tidegate_core::Timestamp;
 
 use crate::answer::{Answer, Rules, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
 use crate::frontend::{self, Frontend, GateQueues, Taken, with_actual};
-use crate::inline_list::InlineList;
-use crate::key::{Fingerprint, Seed};
+use crate::inline_list::{InlineList, StepList};
+use crate::key::Seed;
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Ask, Done, Step, limited};
+use crate::step::{Ask, Done, Step, keep_limited};
 use crate::store::memory::{Generation, Kept, KeptOfRule, MemoryStore, Moved};
+use fingerprints::Fingerprints;
 pub use hold::Charge;
 
 /// A policy in force, the limiters of every key, and a clock.
@@ -119,7 +122,7 @@ impl<C: Clock> Gate<C> {
     /// Returns what [`Gate::check`] would answer, and takes nothing.
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Peek).answer()
+        self.step(request, &self.clock, Step::Peek, answer)
     }
 
     /// Returns how many requests of one unit would be admitted now, one after another: what the tightest of the
@@ -225,19 +228,32 @@ impl<C: Clock> Gate<C> {
     }
 
     fn decide<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
-        self.conclude(request, self.step(request, clock, step))
+        self.step(request, clock, step, |generation, met, done| {
+            self.conclude(request, generation, met, done)
+        })
     }
 
-    /// Runs a step that gives nothing back.
-    fn step(&self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Stepped {
+    /// Runs a step that gives nothing back, and returns the result of `then` with the policy, the limiters and their
+    /// replies. They stay where they were made, for to move them takes as long as to decide.
+    #[inline]
+    fn step<T>(
+        &self,
+        request: &Request<'_>,
+        clock: &impl Clock,
+        step: Step,
+        then: impl FnOnce(Kept<Generation>, &[Ask], Done) -> T,
+    ) -> T {
         if !self.queues.are_idle() {
-            return self.step_behind(request, clock, step);
+            let Stepped { generation, met, done } = self.step_behind(request, clock, step);
+            return then(generation, &met, done);
         }
         loop {
             let generation = self.memory.newest();
-            let met = self.met(&generation, request);
+            let mut met = StepList::new();
+            self.resolve(&generation, request, &mut met);
+            keep_limited(&mut met);
             if let Ok(done) = self.step_in(&generation, request, &met, clock, step) {
-                return Stepped { generation, met, done };
+                return then(generation, &met, done);
             }
             self.memory.wait_for_newer();
         }
@@ -291,32 +307,52 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Turns the result of a decision into an answer, and notifies observers.
-    fn conclude<'g>(&'g self, request: &Request<'_>, stepped: Stepped) -> Answer<'g> {
-        self.count_refusals(&stepped.met, &stepped.done);
+    #[inline]
+    fn conclude<'g>(
+        &'g self,
+        request: &Request<'_>,
+        generation: Kept<Generation>,
+        met: &[Ask],
+        done: Done,
+    ) -> Answer<'g> {
+        self.count_refusals(met, &done);
         if self.front.observers.is_empty() {
             // An answer that nobody else sees is constructed in the caller's own memory.
-            return stepped.answer();
+            return answer(generation, met, done);
         }
-        let answer = stepped.answer();
+        let answer = answer(generation, met, done);
         self.front.observers.notify(request, &answer);
         answer
     }
 
     /// Resolves a request: its limiters in the order of the rules, each one once.
     fn met(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
-        limited(self.met_at_all(generation, request))
+        let mut met = self.met_at_all(generation, request);
+        keep_limited(&mut met);
+        met
     }
 
     /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
     fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
-        let fingerprint =
-            |rule: &PolicyRule, descriptor: &Descriptor<'_>| match rule.spec().key.is_empty() {
-                true => Fingerprint::FIRST,
-                false => self.seed.of_parts(rule.key(descriptor)),
-            };
+        let mut met = InlineList::new();
+        self.resolve(generation, request, &mut met);
+        met
+    }
+
+    /// Adds the limiters of a request to an empty list, including those that a plan or the request itself makes
+    /// unlimited.
+    #[inline]
+    fn resolve<A: Array<Item = Ask>>(
+        &self,
+        generation: &Generation,
+        request: &Request<'_>,
+        met: &mut SmallVec<A>,
+    ) {
+        let mut fingerprints = Fingerprints::new(&self.seed);
         let is_per_key = |number| generation.is_per_key(number);
         let lineage = |number| generation.lineage(number);
-        self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key)
+        let fingerprint = |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor);
+        self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key, met);
     }
 }
 
@@ -330,9 +366,14 @@ pub(crate) struct Stepped {
 
 impl Stepped {
     fn answer<'g>(self) -> Answer<'g> {
-        let Self { generation, met, done } = self;
-        frontend::answer(Rules::Kept(generation), &met, done, Standing::Exact)
+        answer(self.generation, &self.met, self.done)
     }
+}
+
+/// The answer of a step under the policy that decided.
+#[inline]
+fn answer<'g>(generation: Kept<Generation>, met: &[Ask], done: Done) -> Answer<'g> {
+    frontend::answer(Rules::Kept(generation), met, done, Standing::Exact)
 }
 
 /// Verbs for requests that come with their own time, as in a recorded trace. Times may step back.

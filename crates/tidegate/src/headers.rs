@@ -88,17 +88,13 @@ pub(crate) fn write(
     text: &mut String,
     mut ended: impl FnMut(Field, &str),
 ) {
-    let Some(reported) = answer.reported() else { return };
-    let decision = reported.decision();
-    let mut number = |field, value: u64| {
+    let Some(numbers) = numbers(answer) else { return };
+    for (field, number) in numbers {
         if wanted.has(field) {
-            text.push_str(itoa::Buffer::new().format(value));
+            text.push_str(itoa::Buffer::new().format(number));
             ended(field, text);
         }
-    };
-    number(Field::Limit, decision.limit);
-    number(Field::Remaining, decision.remaining);
-    number(Field::Reset, reset(answer, &reported));
+    }
     if wanted.has(Field::Policies) || wanted.has(Field::Limits) {
         let by_rule: InlineList<_> = answer.enforced().collect();
         if wanted.has(Field::Policies) {
@@ -115,6 +111,17 @@ pub(crate) fn write(
         text.push_str(itoa::Buffer::new().format(wait.as_secs_ceil()));
         ended(Field::RetryAfter, text);
     }
+}
+
+/// The fields of the reported rule, which are numbers; `None` if the answer reports none.
+pub(crate) fn numbers(answer: &Answer<'_>) -> Option<[(Field, u64); 3]> {
+    let reported = answer.reported()?;
+    let decision = reported.decision();
+    Some([
+        (Field::Limit, decision.limit),
+        (Field::Remaining, decision.remaining),
+        (Field::Reset, reset(answer, &reported)),
+    ])
 }
 
 /// Typical bytes of all values of an answer of one or two rules.

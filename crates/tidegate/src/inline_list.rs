@@ -9,5 +9,14 @@ const AT_HAND: usize = 1;
 /// allocation.
 pub(crate) type InlineList<T> = SmallVec<[T; AT_HAND]>;
 
+/// An empty list with room for so many items.
+#[inline]
+pub(crate) fn with_room_for<T>(items: usize) -> InlineList<T> {
+    match items {
+        0..=AT_HAND => InlineList::new(),
+        _ => InlineList::from_vec(Vec::with_capacity(items)),
+    }
+}
+
 /// Lists that a step over several limiters makes and drops: without an allocation for few limiters.
 pub(crate) type StepList<T> = SmallVec<[T; 8]>;

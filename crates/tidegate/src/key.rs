@@ -89,7 +89,7 @@ impl Seed {
 
     /// The fingerprint of a key in parts: of a tuple of any length.
     pub(crate) fn of_parts<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {
-        let mut tuple = Tuple::default();
+        let mut tuple = Tuple::new();
         parts.for_each(|part| tuple.push(Encoding::of_bytes(part.as_bytes())));
         self.of_encoding(tuple.encoding())
     }

@@ -120,6 +120,7 @@ mod settings;
 mod shaper;
 #[cfg(feature = "redis")]
 mod shared;
+mod short_text;
 mod snapshot;
 mod stats;
 mod step;

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tidegate_core::Micros;
 
+use crate::short_text::same;
+
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
 pub use limit::RequestLimit;
 #[cfg(feature = "redis")]
@@ -75,7 +77,7 @@ impl<'a> Descriptor<'a> {
     /// The value of the first entry of that name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&'a str> {
-        self.entries.iter().find(|(entry, _)| *entry == name).map(|(_, value)| *value)
+        self.entries.iter().find(|(entry, _)| same(entry, name)).map(|(_, value)| *value)
     }
 }
 

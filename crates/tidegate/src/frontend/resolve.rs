@@ -2,27 +2,28 @@
 
 use std::sync::Arc;
 
+use smallvec::{Array, SmallVec};
+
 use super::Frontend;
-use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
 use crate::step::{Ask, Descriptors, Figures, Lineage};
 
 impl<C> Frontend<C> {
-    /// Returns the limiters of a request under `policy`, in the order of the rules. A limiter that matches
-    /// twice, by `known_by`, appears once with the sum of its costs.
+    /// Adds the limiters of a request under `policy` to the empty list `all`, in the order of the rules. A limiter that
+    /// matches twice, by `known_by`, appears once with the sum of its costs.
     ///
     /// A rule whose own values admit everything is left out, unless `may_have_others` returns that plans or
-    /// requests may supply values for it. The result includes limiters that are unlimited by such values.
-    pub(crate) fn resolve<K: PartialEq>(
+    /// requests may supply values for it. The list includes limiters that are unlimited by such values.
+    pub(crate) fn resolve<'p, K: PartialEq, A: Array<Item = Ask<K>>>(
         &self,
-        policy: &Policy,
+        policy: &'p Policy,
         lineage: impl Fn(usize) -> Lineage,
         request: &Request<'_>,
-        known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
+        mut known_by: impl FnMut(&'p PolicyRule, &Descriptor<'_>) -> K,
         may_have_others: impl Fn(usize) -> bool,
-    ) -> InlineList<Ask<K>> {
-        let mut all: InlineList<Ask<K>> = InlineList::new();
+        all: &mut SmallVec<A>,
+    ) {
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
             policy.visit_candidates(request.domain(), descriptor, |number, rule| {
@@ -79,11 +80,10 @@ impl<C> Frontend<C> {
         }
         let is_reported =
             |met: &Ask<K>| usage.any && policy.rules().get(met.rule).is_some_and(is_reported);
-        for met in &mut all {
+        for met in all.iter_mut() {
             (met.report, met.asks) = (usage.is_report(), usage.asks(met.cost, is_reported(met)));
         }
         all.sort_by_key(|met| met.rule);
-        all
     }
 }
 

@@ -48,14 +48,15 @@ impl<C: Clock> Gate<C> {
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
-        let stepped = self.step(request, &self.clock, Step::Ask);
-        let (policy, longest) = (&stepped.generation.policy, request.longest_wait().into());
-        let waits =
-            |met: &Ask| met.can_refuse() && !patience(policy, met.rule, longest).wait.is_zero();
-        if !stepped.done.allowed && stepped.met.iter().any(waits) {
-            return None;
-        }
-        Some(self.conclude(request, stepped))
+        self.step(request, &self.clock, Step::Ask, |generation, met, done| {
+            let (policy, longest) = (&generation.policy, request.longest_wait().into());
+            let waits =
+                |met: &Ask| met.can_refuse() && !patience(policy, met.rule, longest).wait.is_zero();
+            if !done.allowed && met.iter().any(waits) {
+                return None;
+            }
+            Some(self.conclude(request, generation, met, done))
+        })
     }
 
     /// Runs a step for a request that does not wait, while others do.
@@ -78,6 +79,12 @@ impl<C: Clock> Gate<C> {
         let waitable = self.waitable(request, generation.share(), met, once, Micros::ZERO);
         let done = step_behind(&waitable, step);
         waitable.last.stepped(done)
+    }
+
+    /// Turns the last step of a request that may have waited into an answer.
+    fn conclude_last<'g>(&'g self, request: &Request<'_>, last: Stepped) -> Answer<'g> {
+        let Stepped { generation, met, done } = last;
+        self.conclude(request, generation, &met, done)
     }
 
     /// Wakes the first waiter of each of these limiters: there may be units for it.
@@ -167,7 +174,7 @@ impl<C: Timer> Gate<C> {
             None => waiter.decided(&self.clock).await,
         };
         let done = waiter.hold(done, &self.clock).await;
-        self.conclude(request, waiter.waitable().last.stepped(done))
+        self.conclude_last(request, waiter.waitable().last.stepped(done))
     }
 
     /// Waits like [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is returned and not
@@ -190,7 +197,7 @@ impl<C: Timer> Gate<C> {
             Some(done) => done,
             None => waiter.decided(&self.clock).await,
         };
-        self.conclude(request, waiter.waitable().last.stepped(done))
+        self.conclude_last(request, waiter.waitable().last.stepped(done))
     }
 }
 
@@ -218,7 +225,7 @@ impl<C: Park> Gate<C> {
         let (mut waiter, early) = self.arrive(request);
         let done = early.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
         let done = waiter.hold_blocking(done, &self.clock);
-        self.conclude(request, waiter.waitable().last.stepped(done))
+        self.conclude_last(request, waiter.waitable().last.stepped(done))
     }
 }
 

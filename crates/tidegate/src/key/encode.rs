@@ -5,8 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 /// A value that identifies a limiter: text or bytes, a number, an IP address, or a tuple of these.
 ///
 /// The one job of this trait is to read a value as bytes of a [kind](Encoding). Two values are one key if both their
@@ -110,22 +108,54 @@ impl Kind {
 }
 
 /// The bytes of a tuple, without an allocation if they are few.
-#[derive(Debug, Default)]
-pub(super) struct Tuple(SmallVec<[u8; 96]>);
+#[derive(Debug)]
+pub(super) struct Tuple {
+    few: [u8; 96],
+    /// How many of them are used.
+    used: usize,
+    /// All bytes, if they do not fit above.
+    many: Vec<u8>,
+}
 
 impl Tuple {
+    #[inline]
+    pub(super) const fn new() -> Self {
+        Self { few: [0; 96], used: 0, many: Vec::new() }
+    }
+
     /// Adds an element. What was added can be read back one element after the other, so no two lists of elements have
     /// the same bytes.
     #[inline]
     pub(super) fn push(&mut self, element: Encoding<'_>) {
-        self.0.push(element.kind as u8);
-        self.0.extend_from_slice(&(element.bytes.len() as u64).to_le_bytes());
-        self.0.extend_from_slice(element.bytes);
+        self.add(&[element.kind as u8]);
+        self.add(&(element.bytes.len() as u64).to_le_bytes());
+        self.add(element.bytes);
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: &[u8]) {
+        let end = self.used + bytes.len();
+        match self.few.get_mut(self.used..end) {
+            Some(place) if self.many.is_empty() => {
+                place.copy_from_slice(bytes);
+                self.used = end;
+            }
+            _ => self.add_to_many(bytes),
+        }
+    }
+
+    #[cold]
+    fn add_to_many(&mut self, bytes: &[u8]) {
+        if self.many.is_empty() {
+            self.many.extend_from_slice(&self.few[..self.used]);
+        }
+        self.many.extend_from_slice(bytes);
     }
 
     #[inline]
     pub(super) fn encoding(&self) -> Encoding<'_> {
-        Encoding { kind: Kind::Tuple, bytes: &self.0 }
+        let bytes = if self.many.is_empty() { &self.few[..self.used] } else { &self.many };
+        Encoding { kind: Kind::Tuple, bytes }
     }
 }
 
@@ -229,7 +259,7 @@ macro_rules! tuples {
             fn encode<T>(&self, with: impl FnOnce(Encoding<'_>) -> T) -> T {
                 #[expect(non_snake_case, reason = "an element has the name of its type")]
                 let ($($key),+) = self;
-                let mut tuple = Tuple::default();
+                let mut tuple = Tuple::new();
                 $($key.encode(|element| tuple.push(element));)+
                 with(tuple.encoding())
             }

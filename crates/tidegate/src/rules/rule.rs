@@ -8,6 +8,7 @@ use super::index::{Index, Required};
 use super::spec::{Mode, RuleSpec};
 use super::token::Token;
 use crate::request::Descriptor;
+use crate::short_text::same;
 
 /// A value that a `when` entry must have: a whole text, or a prefix written with a `*` at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,10 @@ impl<'a> Pattern<'a> {
     /// The pattern of a text whose only `*`, if any, stands at its end.
     #[inline]
     fn of(text: &'a str) -> Self {
-        text.strip_suffix('*').map_or(Self::Whole(text), Self::Prefix)
+        match text.as_bytes() {
+            [.., b'*'] => Self::Prefix(text.strip_suffix('*').unwrap_or(text)),
+            _ => Self::Whole(text),
+        }
     }
 
     /// Whether some value matches both.
@@ -36,7 +40,7 @@ impl<'a> Pattern<'a> {
     #[inline]
     fn matches(self, value: &str) -> bool {
         match self {
-            Self::Whole(whole) => value == whole,
+            Self::Whole(whole) => same(value, whole),
             Self::Prefix(prefix) => value.starts_with(prefix),
         }
     }
@@ -183,13 +187,15 @@ impl PolicyRule {
         if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
         }
-        let has = |name: &str, pattern: Option<Pattern<'_>>| {
-            descriptor.entries().iter().any(|(entry, value)| {
-                *entry == name && pattern.is_none_or(|pattern| pattern.matches(value))
-            })
-        };
-        self.when().all(|(name, pattern)| has(name, Some(pattern)))
-            && self.checked.spec.key.iter().all(|name| has(name, None))
+        let entries = descriptor.entries();
+        self.when().all(|(name, pattern)| {
+            entries.iter().any(|(entry, value)| same(entry, name) && pattern.matches(value))
+        }) && self
+            .checked
+            .spec
+            .key
+            .iter()
+            .all(|name| entries.iter().any(|(entry, _)| same(entry, name)))
     }
 
     /// Returns the entries that every matching descriptor has, each with its value where only one text matches.
@@ -229,7 +235,7 @@ impl PolicyRule {
         let mut entries = descriptor.entries().iter();
         let all = when.chain(key).all(|(name, pattern)| {
             entries.next().is_some_and(|(entry, value)| {
-                *entry == name && pattern.is_none_or(|pattern| pattern.matches(value))
+                same(entry, name) && pattern.is_none_or(|pattern| pattern.matches(value))
             })
         });
         all && entries.next().is_none()
@@ -244,7 +250,11 @@ impl PolicyRule {
     }
 
     /// The number of the variant that applies to a matching descriptor.
+    #[inline]
     pub(crate) fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
+        if self.checked.overrides.all.is_empty() {
+            return 0;
+        }
         self.checked.overrides.find(descriptor).map_or(0, |number| number + 1)
     }
 }

@@ -11,7 +11,7 @@ use crate::frontend::with_actual;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
-use crate::step::limited;
+use crate::step::keep_limited;
 use crate::store::redis::script::Call;
 use crate::store::redis::{StoreError, slot_of};
 
@@ -44,7 +44,9 @@ impl SharedGate {
 
     /// Returns the limiters of a request, in the order of the rules, each once.
     pub(super) fn met(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
-        limited(self.met_at_all(store, request))
+        let mut met = self.met_at_all(store, request);
+        keep_limited(&mut met);
+        met
     }
 
     /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
@@ -52,7 +54,9 @@ impl SharedGate {
         let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| store.key(rule, descriptor);
         let lineage = |number| store.generation.lineage(number);
         let is_figured = |number| store.is_figured(number);
-        self.front.resolve(store.policy(), lineage, request, key, is_figured)
+        let mut met = InlineList::new();
+        self.front.resolve(store.policy(), lineage, request, key, is_figured, &mut met);
+        met
     }
 
     /// Returns the limiters of a request with the costs to settle. Limiters that are unlimited now are

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use smallvec::{Array, SmallVec};
 use tidegate_core::Rule;
 
 use super::Step;
-use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::rules::Policy;
 
@@ -141,11 +141,10 @@ impl<K> Ask<K> {
 
 /// Keeps only limiters of rules that limit.
 #[inline]
-pub(crate) fn limited<K>(mut met: InlineList<Ask<K>>) -> InlineList<Ask<K>> {
+pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(met: &mut SmallVec<A>) {
     if met.iter().any(|one| one.is_unlimited) {
         met.retain(|one| !one.is_unlimited);
     }
-    met
 }
 
 /// A set of descriptors of a request, by their indices; all from 63 on count as one.

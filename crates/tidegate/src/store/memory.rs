@@ -41,7 +41,7 @@ use std::sync::Arc;
 use tidegate_core::{Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
-use crate::inline_list::{InlineList, StepList};
+use crate::inline_list::{InlineList, StepList, with_room_for};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
@@ -191,8 +191,9 @@ impl MemoryStore {
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
-        let locked = generation.lock_all(met, &step, clock)?;
-        let (done, short) = run(locked, met, clock, &step);
+        let mut locked = StepList::new();
+        generation.lock_all(met, &step, clock, &mut locked)?;
+        let (done, short) = run(&mut locked, met, clock, &step);
         self.tidy_if(generation, short, done.at);
         Ok(done)
     }
@@ -217,7 +218,8 @@ impl MemoryStore {
         clock: &impl Clock,
     ) -> Result<(), Moved> {
         if !met.iter().any(|met| met.begins_in_use(&generation.policy)) {
-            let locked = generation.lock_all(met, &|_| Step::Refund, &clock.now())?;
+            let mut locked = StepList::new();
+            generation.lock_all(met, &|_| Step::Refund, &clock.now(), &mut locked)?;
             locked.into_iter().rev().for_each(|hold| hold.forget());
             return Ok(());
         }
@@ -246,37 +248,41 @@ impl Generation {
         self.table(met).map(|table| table.preview(&part, Reading::of(clock))).transpose()
     }
 
-    /// Locks the limiters of a step, table by table in one fixed order.
+    /// Locks the limiters of a step, table by table in one fixed order, and adds them to the empty list `locked`. If the
+    /// step has to ask again, none stays locked.
     fn lock_all<'a>(
         &'a self,
         met: &'a [Ask],
         step: &impl Fn(usize) -> Step,
         clock: &dyn Clock,
-    ) -> Result<Locked<'a>, Moved> {
-        let mut order: StepList<_> = met.iter().enumerate().collect();
-        // Usually they are in the order of the rules.
-        if !met.is_sorted_by_key(|met| self.table_number(met)) {
-            order.sort_by_key(|(_, met)| self.table_number(met));
-        }
-        let mut locked = StepList::new();
-        let same_table =
-            |a: &(usize, &Ask), b: &(usize, &Ask)| self.table_number(a.1) == self.table_number(b.1);
-        for of_one in order.chunk_by(same_table) {
-            let part = |(place, met): &(usize, &'a Ask)| self.part(*place, met, step(*place));
-            let Some(table) = of_one.first().and_then(|(_, met)| self.table(met)) else { continue };
-            let hold = match of_one {
-                [one] => table.hold(&[part(one)], clock),
-                several => table.hold(&several.iter().map(part).collect::<Vec<_>>(), clock),
-            };
-            match hold {
+        locked: &mut Locked<'a>,
+    ) -> Result<(), Moved> {
+        let part = |place: usize, met: &'a Ask| self.part(place, met, step(place));
+        let mut lock = |met: &'a Ask, parts: &[Part<'a>]| {
+            let Some(table) = self.table(met) else { return Ok(()) };
+            match table.hold(parts, clock) {
                 Ok(hold) => locked.push(hold),
                 Err(Moved) => {
                     unlock(locked, clock.now());
                     return Err(Moved);
                 }
             }
+            Ok(())
+        };
+        // Usually they are in the order of the rules, and each is in a table of its own.
+        if met.is_sorted_by(|a, b| self.table_number(a) < self.table_number(b)) {
+            for (place, met) in met.iter().enumerate() {
+                lock(met, std::slice::from_ref(&part(place, met)))?;
+            }
+            return Ok(());
         }
-        Ok(locked)
+        let mut order: StepList<_> = met.iter().enumerate().collect();
+        order.sort_by_key(|(_, met)| self.table_number(met));
+        for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
+            let parts: StepList<_> = of_one.iter().map(|(place, met)| part(*place, met)).collect();
+            of_one.first().map_or(Ok(()), |(_, met)| lock(met, &parts))?;
+        }
+        Ok(())
     }
 }
 
@@ -291,7 +297,7 @@ fn done_by(met: &Ask, one: One, step: Step) -> Done {
 
 /// Runs a step over locked limiters, and unlocks them; also returns whether one had no room.
 fn run(
-    mut locked: Locked<'_>,
+    locked: &mut Locked<'_>,
     met: &[Ask],
     clock: &impl Clock,
     step: &impl Fn(usize) -> Step,
@@ -316,19 +322,22 @@ fn run(
     };
     let short = held.iter().any(|one| one.is_overflow());
     let told = if step(0).wants_values() { held.as_slice() } else { &[] };
-    let decided =
-        told.iter().map(|one| Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
-    let decisions = decided.collect();
+    let mut decisions = with_room_for(told.len());
+    for one in told {
+        decisions.push(Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
+    }
     drop(held);
     unlock(locked, at);
     (Done { allowed, at, repeated: false, decisions }, short)
 }
 
 /// Stores the changes of a step, if any, and unlocks.
-fn unlock(locked: Locked<'_>, at: Timestamp) {
+fn unlock(locked: &mut Locked<'_>, at: Timestamp) {
     // In reverse order: a table that grows when it is unlocked waits for one of its chains, whose lock another step
     // may hold while it waits for a later table.
-    locked.into_iter().rev().for_each(|hold| hold.release(at));
+    while let Some(hold) = locked.pop() {
+        hold.release(at);
+    }
 }
 
 /// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken.

@@ -65,7 +65,7 @@ impl Ruling {
     pub(super) fn of(
         answer: &Answer<'_>,
         question: &Question<'_>,
-        constant: Option<&Arc<Constant>>,
+        constant: Option<&Constant>,
     ) -> Self {
         if !answer.is_allowed() {
             return Self::refused(Refusal::of(answer, question.shown));

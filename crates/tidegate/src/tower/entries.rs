@@ -156,43 +156,40 @@ struct Asked {
 }
 
 impl<'a> Question<'a> {
+    /// An empty question, into which the request's entries are then [read](Self::read): lists that are moved are copied with
+    /// all their room.
     #[inline(always)]
-    pub(super) fn read(
-        domain: &'a str,
-        from: &'a [Entries],
-        parts: &'a Parts,
-        (shown, may_settle): (FieldSet, bool),
-    ) -> Self {
-        let caller = match from.first().and_then(|first| first.caller.as_ref()) {
+    pub(super) fn new(domain: &'a str, shown: FieldSet, may_settle: bool) -> Self {
+        Self {
+            domain: Cow::Borrowed(domain),
+            entries: Few::new(),
+            descriptors: InlineList::new(),
+            caller: Caller::Entry,
+            without_address: Vec::new(),
+            shown,
+            may_settle,
+        }
+    }
+
+    /// Reads the caller, and the entries of each descriptor.
+    pub(super) fn read(&mut self, from: &'a [Entries], parts: &'a Parts) {
+        self.caller = match from.first().and_then(|first| first.caller.as_ref()) {
             None if from.first().is_some_and(|first| first.shares) => Caller::EntryOrEmpty,
             None => Caller::Entry,
             Some(caller) => caller.caller(parts).map_or(Caller::Unknown, Caller::Address),
         };
-        // Made in its place: lists that are moved are copied with all their room.
-        let mut question = Self {
-            domain: Cow::Borrowed(domain),
-            entries: Few::new(),
-            descriptors: InlineList::new(),
-            caller,
-            without_address: Vec::new(),
-            shown,
-            may_settle,
-        };
         for one in from {
             for (name, value) in &one.entries {
                 match value.read(parts) {
-                    Some(value) => question.entries.push((Cow::Borrowed(name), value)),
-                    None if value.is_address() => {
-                        question.without_address.push(Cow::Borrowed(name))
-                    }
+                    Some(value) => self.entries.push((Cow::Borrowed(name), value)),
+                    None if value.is_address() => self.without_address.push(Cow::Borrowed(name)),
                     None => {}
                 }
             }
-            let (end, cost) = (question.entries.len(), &one.cost);
+            let (end, cost) = (self.entries.len(), &one.cost);
             let cost = cost.as_ref().map_or(1, |cost| cost(parts));
-            question.descriptors.push(Asked { end, cost });
+            self.descriptors.push(Asked { end, cost });
         }
-        question
     }
 
     /// The question with a copy of all that it borrowed.

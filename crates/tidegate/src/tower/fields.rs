@@ -1,7 +1,7 @@
 //! Header fields of an answer, ready for responses.
 
 use std::mem;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::header::{Entry, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -44,7 +44,7 @@ impl Empty {
     }
 
     /// A copy with these values.
-    fn filled(&self, mut value: impl FnMut(usize) -> HeaderValue) -> HeaderMap {
+    fn filled(&self, value: impl Fn(usize) -> HeaderValue) -> HeaderMap {
         let mut fields = self.fields.clone();
         for (slot, number) in fields.values_mut().zip(&self.order) {
             *slot = value(*number);
@@ -60,86 +60,87 @@ pub(super) struct Constant(OnceLock<[HeaderValue; 2]>);
 impl Constant {
     const FIELDS: [Field; 2] = [Field::Limit, Field::Policies];
 
-    /// Writes the values, unless that was done.
-    fn note(&self, answer: &Answer<'_>) {
+    /// The values, which `answer` has as every other.
+    fn values(&self, answer: &Answer<'_>) -> &[HeaderValue; 2] {
         self.0.get_or_init(|| {
             let fields = Fields::of(answer, Self::FIELDS.into(), None).into_map();
             Self::FIELDS.map(|field| {
                 let value = fields.get(&NAMES[field as usize]);
                 value.cloned().unwrap_or(HeaderValue::from_static(""))
             })
-        });
-    }
-
-    /// The value of a field; `None` for any other.
-    fn get(&self, number: usize) -> Option<&HeaderValue> {
-        let place = Self::FIELDS.iter().position(|field| *field as usize == number)?;
-        self.0.get().map(|values| &values[place])
+        })
     }
 }
 
-/// Header fields that describe limits.
+/// Header fields that describe limits. In a box, because they are moved several times on their way to the response.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fields {
-    set: FieldSet,
-    /// The values of those that are not constant, one behind the other, so that few blocks of memory are asked for.
-    text: String,
-    /// Where the value of each field ends.
-    ends: [usize; Field::COUNT],
-    constant: Option<Arc<Constant>>,
-}
+pub(super) struct Fields(Option<Box<HeaderMap>>);
 
 impl Fields {
     /// Those of the `wanted` fields that the answer has; `constant` belongs to the rule of an answer of one rule.
-    pub(super) fn of(
-        answer: &Answer<'_>,
-        wanted: FieldSet,
-        constant: Option<&Arc<Constant>>,
-    ) -> Self {
-        if wanted == FieldSet::default() || answer.is_unlimited() {
+    pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet, constant: Option<&Constant>) -> Self {
+        let is_wanted = wanted != FieldSet::default() && !answer.is_unlimited();
+        let Some(numbers) = headers::numbers(answer).filter(|_| is_wanted) else {
             return Self::default();
+        };
+        let constant = constant.map(|constant| constant.values(answer));
+        let written = match constant {
+            Some(_) => wanted.without(Constant::FIELDS.into()),
+            None => wanted,
+        };
+        let constant = |number: usize| {
+            let place = Constant::FIELDS.iter().position(|field| *field as usize == number)?;
+            constant.map(|values| values[place].clone())
+        };
+        if answer.is_allowed() && !written.has(Field::Policies) && !written.has(Field::Limits) {
+            let set = wanted.without([Field::RetryAfter].into());
+            return Self::with(set, |number| {
+                let decimal = || numbers.get(number).map(|(_, value)| decimal(*value));
+                constant(number).or_else(decimal)
+            });
         }
-        let mut fields = Self { set: wanted, constant: constant.cloned(), ..Self::default() };
-        let mut written = wanted;
-        if let Some(constant) = constant {
-            constant.note(answer);
-            written = wanted.without(Constant::FIELDS.into());
-        }
-        let Self { set, text, ends, .. } = &mut fields;
-        text.reserve(headers::USUAL_BYTES);
-        *set = wanted.without(written);
-        headers::write(answer, written, text, |field, text| {
-            *set = set.with(field);
+        // One behind the other, so that few blocks of memory are asked for.
+        let mut text = String::with_capacity(headers::USUAL_BYTES);
+        let mut set = wanted.without(written);
+        let mut ends = [0; Field::COUNT];
+        headers::write(answer, written, &mut text, |field, text| {
+            set = set.with(field);
             ends[field as usize..].fill(text.len());
         });
-        fields
+        let text = Bytes::from(text);
+        Self::with(set, |number| {
+            let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
+            // A value is digits, names of rules and punctuation.
+            let written = || HeaderValue::from_maybe_shared(text.slice(begin..ends[number])).ok();
+            constant(number).or_else(written)
+        })
+    }
+
+    /// The fields of a set, with the values of their numbers.
+    fn with(set: FieldSet, value: impl Fn(usize) -> Option<HeaderValue>) -> Self {
+        let empty = EMPTY[set.bits()].get_or_init(|| Empty::of(set));
+        let value = |number| value(number).unwrap_or(HeaderValue::from_static(""));
+        Self(Some(Box::new(empty.filled(value))))
     }
 
     /// The fields by themselves.
     pub(super) fn into_map(self) -> HeaderMap {
-        if self.set == FieldSet::default() {
-            return HeaderMap::new();
-        }
-        let Self { set, text, ends, constant } = self;
-        let text = Bytes::from(text);
-        let written = |number: usize| {
-            let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
-            // A value is digits, names of rules and punctuation.
-            HeaderValue::from_maybe_shared(text.slice(begin..ends[number]))
-                .unwrap_or(HeaderValue::from_static(""))
-        };
-        EMPTY[set.bits()].get_or_init(|| Empty::of(set)).filled(|number| {
-            let constant = constant.as_ref().and_then(|constant| constant.get(number));
-            constant.cloned().unwrap_or_else(|| written(number))
-        })
+        self.0.map_or_else(HeaderMap::new, |fields| *fields)
     }
 
     /// Adds the fields to a response.
     pub(super) fn put(self, headers: &mut HeaderMap) {
-        if self.set != FieldSet::default() {
-            put(self.into_map(), headers);
+        if let Some(fields) = self.0 {
+            put(*fields, headers);
         }
     }
+}
+
+/// A number in one block of memory.
+fn decimal(value: u64) -> HeaderValue {
+    let mut digits = itoa::Buffer::new();
+    let digits = Bytes::copy_from_slice(digits.format(value).as_bytes());
+    HeaderValue::from_maybe_shared(digits).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// Adds fields to a response, none of them twice. If the response already describes limits, as from an inner layer,

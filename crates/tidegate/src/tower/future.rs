@@ -78,11 +78,7 @@ where
             let Some(asking) = behind else { return Poll::Pending };
             let ruled = match ruling {
                 Some(later) => later.as_mut().poll(cx),
-                None => {
-                    let (now, watched) = asking.plan.ask(&asking.parts);
-                    *after = watched;
-                    now.poll_or_keep(ruling, cx)
-                }
+                None => asking.plan.ask(&asking.parts, after).poll_or_keep(ruling, cx),
             };
             let ruled = ready!(ruled);
             let after = after.take();

@@ -22,7 +22,7 @@ pub(super) struct Keyed<C> {
     /// The rule of callers without a plan, as long as it is unchanged, as answers show it.
     usual: PolicyRule,
     /// The values that all answers under that rule have in their header fields.
-    constant: Arc<Constant>,
+    constant: Constant,
     /// How long a request may wait; `None` for an immediate decision.
     most_wait: Option<Micros>,
 }
@@ -34,7 +34,7 @@ impl<C: Clock> Keyed<C> {
         most_wait: Option<Micros>,
     ) -> Arc<Self> {
         let usual = PolicyRule::of_values(name, limiter.usual_rule());
-        Arc::new(Self { limiter, usual, constant: Arc::default(), most_wait })
+        Arc::new(Self { limiter, usual, constant: Constant::default(), most_wait })
     }
 
     /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
@@ -43,7 +43,7 @@ impl<C: Clock> Keyed<C> {
         &self,
         question: &Question<'_>,
         step: Step,
-        read: impl FnOnce(&Answer<'_>, Option<&Arc<Constant>>) -> T,
+        read: impl FnOnce(&Answer<'_>, Option<&Constant>) -> T,
     ) -> T {
         let Some((key, cost)) = question.caller() else { return read(&nothing(self.now()), None) };
         // A look has no cost, because its `retry_after` is not used.
@@ -57,7 +57,7 @@ impl<C: Clock> Keyed<C> {
         &self,
         cost: u64,
         one: One,
-        read: impl FnOnce(&Answer<'_>, Option<&Arc<Constant>>) -> T,
+        read: impl FnOnce(&Answer<'_>, Option<&Constant>) -> T,
     ) -> T {
         let own = self.limiter.other_rule_of(&one);
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
@@ -111,7 +111,7 @@ impl<C: Timer + 'static> Keyed<C> {
         let this = Self {
             limiter: Arc::clone(&self.limiter),
             usual: self.usual.clone(),
-            constant: Arc::clone(&self.constant),
+            constant: Constant::default(),
             most_wait: None,
         };
         Box::pin(async move {
@@ -120,7 +120,7 @@ impl<C: Timer + 'static> Keyed<C> {
             };
             let call = this.limiter.call_of(&key, cost);
             let one = call.wait(most_wait, &this.limiter.clock).await;
-            this.with_answer(cost, one, |answer, constant| Ruling::of(answer, &question, constant))
+            this.with_answer(cost, one, |answer, _| Ruling::of(answer, &question, None))
         })
     }
 }

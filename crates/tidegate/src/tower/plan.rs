@@ -88,24 +88,29 @@ impl Plan {
     /// Requests a permit, waits while the host is held, then asks the gate; all of it now, if nothing takes its time.
     ///
     /// The permit comes first, because it can be given back without a trace.
-    pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Soon<Ruling>, Option<Box<After>>) {
-        let wanted = (self.shown, self.counts.is_some() || self.pacing.is_some());
-        let question = Question::read(&self.domain, self.asked_about(), parts, wanted);
+    /// What an admitted request leaves for its response is put into `after`.
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        parts: &Parts,
+        after: &mut Option<Box<After>>,
+    ) -> Soon<Ruling> {
+        let may_settle = self.counts.is_some() || self.pacing.is_some();
+        let mut question = Question::new(&self.domain, self.shown, may_settle);
+        question.read(self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
         let charge =
             self.counts.clone().map(|counts| PendingCharge::new(counts, question.to_owned()));
-        let ruling = match &self.in_flight {
+        if hold.is_some() || charge.is_some() {
+            *after = Some(Box::new(After { plan: Arc::clone(self), hold: hold.clone(), charge }));
+        }
+        match &self.in_flight {
             Some(in_flight) => {
                 let decider = Arc::clone(&self.decider);
-                let inquiry =
-                    Inquiry { decider, hold: hold.clone(), question: question.to_owned() };
+                let inquiry = Inquiry { decider, hold, question: question.to_owned() };
                 Soon::Later(inquiry.with_permit(in_flight.permit(parts)))
             }
             None => ask(&self.decider, hold.as_ref(), &question),
-        };
-        let is_watched = hold.is_some() || charge.is_some();
-        let after = is_watched.then(|| Box::new(After { plan: Arc::clone(self), hold, charge }));
-        (ruling, after)
+        }
     }
 
     /// The response to a refused request.

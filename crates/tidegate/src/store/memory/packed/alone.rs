@@ -6,6 +6,7 @@ use super::Packed;
 use super::chains::{Chain, Place};
 use super::spilled::is_spilled;
 use crate::inline_list::StepList;
+use crate::key::Fingerprint;
 use crate::store::memory::succession::Moved;
 use crate::store::memory::table::{LockedLimiter, LockedLimiters, LockedVerbs, Part};
 
@@ -14,7 +15,11 @@ struct HeldAlone<'a, R: Algorithm, const PLACES: usize, const WORDS: usize> {
     table: &'a Packed<R, PLACES, WORDS>,
     chain: Chain<'a, PLACES, WORDS>,
     place: Place<'a, PLACES, WORDS>,
-    part: Part<'a>,
+    /// The index of the limiter in the request.
+    number: usize,
+    fingerprint: Fingerprint,
+    /// Whether the step may leave a debt.
+    may_owe: bool,
     held: Held<'a, R, Option<R::State>>,
 }
 
@@ -29,7 +34,10 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let state = self.unpack(part.fingerprint, place.state());
         let held = Held::of_copy(&self.rules.algorithm, Some(state), part.cost);
         let held = if part.enforced { held } else { held.shadow() };
-        Ok(Some(Box::new(HeldAlone { table: self, chain, place, part: *part, held })))
+        let Part { place: number, fingerprint, .. } = *part;
+        let may_owe = part.step.owes(part.cost);
+        let alone = HeldAlone { table: self, chain, place, number, fingerprint, may_owe, held };
+        Ok(Some(Box::new(alone)))
     }
 }
 
@@ -38,17 +46,17 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
 {
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         let verbs = LockedVerbs::Kept(&mut self.held);
-        held.push(LockedLimiter { place: self.part.place, verbs });
+        held.push(LockedLimiter { place: self.number, verbs });
     }
 
     fn release(self: Box<Self>, at: Timestamp) {
-        let Self { table, chain, place, part, held } = *self;
-        let may_be_cut = part.step.owes(part.cost) || is_spilled(place.state());
-        let words = table.words(part.fingerprint, held.into_slot(), may_be_cut, at);
-        table.store(&chain, place, part.fingerprint, words);
+        let Self { table, chain, place, fingerprint, may_owe, held, .. } = *self;
+        let may_be_cut = may_owe || is_spilled(place.state());
+        let words = table.words(fingerprint, held.into_slot(), may_be_cut, at);
+        table.store(&chain, place, fingerprint, words);
     }
 
     fn forget(self: Box<Self>) {
-        self.table.store(&self.chain, self.place, self.part.fingerprint, [0; WORDS]);
+        self.table.store(&self.chain, self.place, self.fingerprint, [0; WORDS]);
     }
 }

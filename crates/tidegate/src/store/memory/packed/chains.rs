@@ -122,8 +122,10 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     /// Locks the chain of a fingerprint, which always exists.
     #[inline(always)]
     pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_, PLACES, WORDS>> {
-        let chain = self.lock_number(self.number_of(fingerprint))?;
-        if self.is_of(&chain, fingerprint) {
+        let count = self.count.load(Acquire);
+        let chain = self.lock_number(number_of(fingerprint, count))?;
+        // While there are as many chains, none was split.
+        if self.count.load(Acquire) == count {
             Some(chain)
         } else {
             self.lock_as_it_moves(chain, fingerprint)
@@ -147,7 +149,6 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
 
     /// Whether a locked chain is that of a fingerprint: it may have been split before it was locked; the lock makes
     /// the new count visible.
-    #[inline]
     fn is_of(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) -> bool {
         self.number_of(fingerprint) == chain.number
     }
@@ -245,7 +246,8 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     /// The place of a fingerprint's limiter.
     #[inline(always)]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a, PLACES, WORDS>> {
-        self.place(|place| place.fingerprint() == Some(fingerprint))
+        let words = fingerprint.words();
+        self.place(|place| place.line.holds(place.index, words))
     }
 
     /// Returns a free place, in the chain or in a spare line added to it; `None` if there are no more lines.

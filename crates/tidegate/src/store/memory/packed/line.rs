@@ -81,6 +81,15 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
         Fingerprint::from_words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)])
     }
 
+    /// Whether the limiter in a place has the fingerprint of these words.
+    #[inline]
+    pub(super) fn holds(&self, place: usize, words: [u32; 3]) -> bool {
+        self.fingerprints[place]
+            .iter()
+            .zip(words)
+            .all(|(stored, word)| stored.load(Relaxed) == word)
+    }
+
     /// The packed state in a place.
     #[inline]
     pub(super) fn state(&self, place: usize) -> [u64; WORDS] {

@@ -1,11 +1,11 @@
-//! Calls of a layer, counted: what they allocate, and by valgrind the instructions that they run.
+//! Decisions, counted: what they allocate, and by valgrind the instructions that they run.
 
-use super::services::Service;
-use crate::cases::{Case, LAYER_ADMITTED, LAYER_REFUSED};
+use crate::cases::{self, Case};
 use crate::heap;
+use crate::layer;
 use crate::pace::Pace;
 use crate::programs;
-use crate::subjects::Subject;
+use crate::subjects::{self, Candidate, Subject};
 use crate::workload::{self, Ask};
 use clap::Args;
 use std::hint::black_box;
@@ -14,49 +14,50 @@ use std::process::Command;
 /// So many calls are counted.
 const CALLS: u64 = 20_000;
 /// Only what [`repeat`] does is counted.
-const COUNTED: &str = "--toggle-collect=*layer*calls*repeat*";
+const COUNTED: &str = "--toggle-collect=*calls*repeat*";
 
-/// The service to call, and the number of calls.
+/// The subject to ask, and the number of decisions.
 #[derive(Args)]
-pub struct LayerCalls {
+pub struct Calls {
     /// The name of the case.
     case: String,
-    /// The name of the service.
-    service: String,
-    /// How many calls, behind those that make every peer known.
+    /// The name of the subject.
+    subject: String,
+    /// How many decisions, behind those that make every key known.
     calls: u64,
 }
 
-/// Calls and ends.
+/// Decides and ends.
 ///
 /// # Errors
-/// When there is no such case or service.
-pub fn run(wanted: &LayerCalls) -> Result<(), String> {
-    let mut cases = [LAYER_ADMITTED, LAYER_REFUSED].into_iter();
+/// When there is no such case or subject.
+pub fn run(wanted: &Calls) -> Result<(), String> {
+    let mut cases = cases::ALL.iter().chain(cases::LAYER);
     let case = cases.find(|case| case.name == wanted.case).ok_or("no such case")?;
-    let service = Service::named(&wanted.service).ok_or("no such service")?;
-    let (subject, asks) = ready(service, &case);
+    let mut candidates = subjects::offers(case).into_iter().chain(layer::offers(case));
+    let candidate = candidates.find(|one| one.name == wanted.subject).ok_or("no such subject")?;
+    let (subject, asks) = ready(&candidate, case);
     repeat(&*subject, &asks, black_box(wanted.calls));
     Ok(())
 }
 
-/// Allocations of a call, reallocations included.
-pub fn allocations(service: Service, case: &Case) -> f64 {
-    let (subject, asks) = ready(service, case);
+/// Allocations of a decision, reallocations included.
+pub fn allocations(candidate: &Candidate, case: &Case) -> f64 {
+    let (subject, asks) = ready(candidate, case);
     heap::allocations_of(|| repeat(&*subject, &asks, CALLS)) as f64 / CALLS as f64
 }
 
-/// Instructions of a call; `None` where valgrind, which counts them, is missing.
+/// Instructions of a decision; `None` where valgrind, which counts them, is missing.
 ///
 /// # Errors
 /// If this program cannot be found.
-pub fn instructions(service: Service, case: &Case) -> Result<Option<f64>, String> {
+pub fn instructions(candidate: &Candidate, case: &Case) -> Result<Option<f64>, String> {
     let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-fd=1", COUNTED])
         .arg(this);
-    valgrind.args(["layer-calls", case.name, service.name(), &CALLS.to_string()]);
+    valgrind.args(["calls", case.name, candidate.name, &CALLS.to_string()]);
     match programs::output(&mut valgrind) {
         Ok(said) => Ok(read(&said).map(|count| count / CALLS as f64)),
         Err(problem) => {
@@ -72,16 +73,15 @@ fn read(said: &str) -> Option<f64> {
     count.trim().parse().ok()
 }
 
-/// A service that every peer has asked once.
-fn ready(service: Service, case: &Case) -> (Box<dyn Subject>, Vec<Ask>) {
-    let (subject, asks) =
-        (service.candidate(case.rule).build(), workload::sequence(case.keys, case.order));
-    let peers: Vec<Ask> = (0..case.keys).map(Ask::of).collect();
-    subject.run(&peers, Pace::Overlapping);
+/// A subject that every key has asked once.
+fn ready(candidate: &Candidate, case: &Case) -> (Box<dyn Subject>, Vec<Ask>) {
+    let (subject, asks) = (candidate.build(), workload::sequence(case.keys, case.order));
+    let keys: Vec<Ask> = (0..case.keys).map(Ask::of).collect();
+    subject.run(&keys, Pace::Overlapping);
     (subject, asks)
 }
 
-/// Calls a service `calls` times.
+/// Asks a subject `calls` times.
 #[inline(never)]
 fn repeat(subject: &dyn Subject, asks: &[Ask], calls: u64) {
     for start in (0..calls as usize).step_by(asks.len()) {
