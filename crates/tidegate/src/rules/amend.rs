@@ -7,9 +7,10 @@ use tidegate_core::{RuleErrors, Spec};
 use super::check::check;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::no_such_rule::NoSuchRule;
+use super::override_spec::OverrideSpec;
 use super::policy::Policy;
 use super::rule::PolicyRule;
-use super::spec::{OverrideSpec, RuleSpec};
+use super::spec::RuleSpec;
 
 /// Replaces the values that a rule has for all keys without an override.
 pub(crate) fn own_values(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
