@@ -63,6 +63,7 @@ fn listener(name: &'static str, load: Load, scenario: Scenario) -> Case {
     let of = |name, kept| Named { name, kind: Kind::Server(load, scenario, kept) };
     let mut subjects = vec![of("memory", Kept::Memory), of("exact", Kept::Store)];
     if scenario == Scenario::OneKey {
+        subjects.push(of("leased", Kept::Leased));
         subjects.push(of("refused, denial memory", Kept::Refused));
     }
     Case { name, subjects }
@@ -80,6 +81,8 @@ pub fn all() -> Vec<Case> {
             subjects: vec![
                 gates("exact, one by one", Ask { tasks: 1, ..HOT }),
                 gates("exact", HOT),
+                gates("leased, one by one", Ask { tasks: 1, leased: true, ..HOT }),
+                gates("leased", Ask { leased: true, ..HOT }),
             ],
         },
         Case {
@@ -113,6 +116,14 @@ pub fn all() -> Vec<Case> {
                 gates("1 node", NODES),
                 gates("2 nodes", Ask { nodes: 2, ..NODES }),
                 gates("4 nodes", Ask { nodes: 4, ..NODES }),
+            ],
+        },
+        Case {
+            name: "one hot key, leased, nodes",
+            subjects: vec![
+                gates("1 node", Ask { leased: true, ..NODES }),
+                gates("2 nodes", Ask { nodes: 2, leased: true, ..NODES }),
+                gates("4 nodes", Ask { nodes: 4, leased: true, ..NODES }),
             ],
         },
         Case {

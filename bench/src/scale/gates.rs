@@ -7,7 +7,7 @@ use crate::redis_server::{Did, RedisServer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate::{
-    AlgorithmKind, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings,
+    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
@@ -25,24 +25,37 @@ pub struct Ask {
     /// Requests on their way at once, of all gates.
     pub tasks: usize,
     pub keys: usize,
-    /// The limit is one unit a day, which is used up, so that all is refused; otherwise it is a million a second.
+    /// The limit is one unit a day, which is used up, so that all is refused; otherwise it is a million a second, or with leases a
+    /// hundred million, so that nothing is refused.
     pub refused: bool,
     pub denial_memory: bool,
+    /// Whether the rule has leases.
+    pub leased: bool,
     /// Primaries of a cluster; 0 for a single server.
     pub primaries: usize,
 }
 
 impl Ask {
     /// One gate and one key.
-    pub const HOT: Self =
-        Self { nodes: 1, tasks: 64, keys: 1, refused: false, denial_memory: false, primaries: 0 };
+    pub const HOT: Self = Self {
+        nodes: 1,
+        tasks: 64,
+        keys: 1,
+        refused: false,
+        denial_memory: false,
+        leased: false,
+        primaries: 0,
+    };
 
     fn rule(self) -> RuleSpec {
-        let (limit, window) = match self.refused {
-            true => (1, Duration::from_secs(86_400)),
-            false => (1_000_000, Duration::from_secs(1)),
+        let (limit, window) = match (self.refused, self.leased) {
+            (true, _) => (1, Duration::from_secs(86_400)),
+            (false, false) => (1_000_000, Duration::from_secs(1)),
+            (false, true) => (100_000_000, Duration::from_secs(1)),
         };
-        RuleSpec::new("scale", Spec::new(AlgorithmKind::TokenBucket, limit, window)).key(["user"])
+        let spec = Spec::new(AlgorithmKind::TokenBucket, limit, window);
+        let rule = RuleSpec::new("scale", spec).key(["user"]);
+        if self.leased { rule.lease(LeaseSpec::default()) } else { rule }
     }
 }
 

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub enum Kept {
     Memory,
     Store,
+    /// In a store, with leases.
+    Leased,
     /// In a store, one unit a day, and the server has a denial memory.
     Refused,
 }
@@ -23,14 +25,15 @@ impl Kept {
         let store = "[store]\nurl = \"redis://127.0.0.1\"\ntimeout = \"1s\"\nnodes = 1\n";
         let store = match self {
             Self::Memory => String::new(),
-            Self::Store => store.to_owned(),
+            Self::Store | Self::Leased => store.to_owned(),
             Self::Refused => format!("{store}denial_memory = true\n"),
         };
+        let lease = if self == Self::Leased { "lease = \"auto\"\n" } else { "" };
         let rate = if self == Self::Refused { "1/d" } else { "1000000/s" };
         let rule = |name: &str, key: &str| {
             let algorithm = "algorithm = \"token_bucket\"";
             format!(
-                "[[rule]]\nname = \"{name}\"\ndomain = \"{name}\"\n{key}{algorithm}\nrate = \"{rate}\"\n"
+                "[[rule]]\nname = \"{name}\"\ndomain = \"{name}\"\n{key}{algorithm}\nrate = \"{rate}\"\n{lease}"
             )
         };
         store + &rule("one", "") + &rule("many", "key = [\"user\"]\n")

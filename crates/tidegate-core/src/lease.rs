@@ -15,19 +15,66 @@
 //! when k is taken. Taking a later lease or a single request does not lower the left side, spending raises it or leaves
 //! it, and giving back units of k or a later lease does not lower it. Giving back u units of an earlier lease i at a lowers
 //! it by u T - (a - t(i)) at most. By the same for i, it was at least e(i) + u T before, so it is e(i) + (a - t(i))
-//! = a + life afterwards, and e(k) is no later. (So all leases of a limiter have the same life.) Therefore F = TAT less
+//! = a + life afterwards, and e(k) is no later if all leases of a limiter have the same life. Where others may live longer,
+//! by L - life at most, what is given back counts as taken that much earlier. Therefore F = TAT less
 //! the drain time of all units that can still be spent is never before now while there are any, each unit that is spent
 //! moves F by T, and F is never before the TAT of a level that takes each unit when it is spent. At most capacity + N
 //! units are spent in any interval of length W. Without the part (a - t) the returned units of one lease could take
 //! away what holds up the level under another. A single request is a lease that ends when it is taken: what it took is
-//! given back under other leases as though it had been taken a life earlier.
+//! given back under other leases as though it had been taken the longest life earlier.
 
 use core::borrow::BorrowMut;
 
 use crate::algorithm::Algorithm;
 use crate::decision::Verdict;
 use crate::held::{Held, Verbs};
+use crate::rule::{Rule, Visitor};
 use crate::time::{Micros, Timestamp};
+
+/// The leases that a rule can grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leasable {
+    /// The most units of one, when nothing else is in use.
+    pub units: u64,
+    /// How long one lasts that is taken at the beginning of a window, bucket or tick.
+    pub life: Micros,
+    /// Whether units drain one by one, so that units which are given back count less as time passes.
+    pub drains: bool,
+}
+
+impl Rule {
+    /// Returns the leases that the rule can grant for `life` at most; `None` if it grants none.
+    ///
+    /// ```
+    /// use tidegate_core::{Leasable, Micros, Rule, Spec};
+    ///
+    /// let bucket = Rule::new(Spec::per_second(100).burst(50))?;
+    /// let life = Micros::from_millis(200);
+    /// assert_eq!(bucket.leasable(life), Some(Leasable { units: 30, life, drains: true }));
+    /// # Ok::<(), tidegate_core::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn leasable(&self, life: Micros) -> Option<Leasable> {
+        self.visit(Longest { life })?
+    }
+}
+
+/// Finds the leases of at most this life.
+struct Longest {
+    life: Micros,
+}
+
+impl Visitor for Longest {
+    type Out = Option<Leasable>;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Leasable> {
+        let begin = Timestamp::EPOCH;
+        let end = algorithm.lease_end(&algorithm.fresh(begin), begin)?;
+        let life = self.life.min(end.since(begin));
+        let drains = end == Timestamp::MAX;
+        Some(Leasable { units: algorithm.most_leased(life), life, drains })
+    }
+}
 
 impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     /// Takes the cost as a lease that lasts `life` at most. Returns the instant before which the units can be

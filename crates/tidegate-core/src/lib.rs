@@ -65,6 +65,7 @@ pub use decision::{Decision, Outcome, Rejected, Verdict};
 pub use error::{RuleError, RuleErrors};
 pub use field::Field;
 pub use held::{Held, Verbs, decide_all, look_at_all};
+pub use lease::Leasable;
 pub use rule::{Rule, Visitor};
 pub use script::{MULDIV, Script, ScriptInput, ScriptReply};
 pub use spec::{Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Spec};

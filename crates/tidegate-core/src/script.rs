@@ -17,6 +17,8 @@ pub struct Script {
     pub name: &'static str,
     /// The file, which a store joins with its own.
     pub text: &'static str,
+    /// A file that raises a state before units of a lease are taken; empty if leased units count as any others do.
+    pub lease: &'static str,
     /// The number of integers at the beginning of a state; counters of 32 bits may follow them.
     pub state_integers: usize,
 }

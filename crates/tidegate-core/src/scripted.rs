@@ -11,6 +11,7 @@ use crate::held::{Held, Verbs};
 use crate::rule::{Rule, Visitor};
 use crate::script::{ScriptInput, ScriptReply};
 use crate::spec::Spec;
+use crate::time::{Micros, Timestamp};
 
 impl Rule {
     /// The input of the rule's script for a request of `cost` units; `None` if the rule is
@@ -85,6 +86,29 @@ impl Rule {
     #[must_use]
     pub fn standing(&self, reply: &ScriptReply) -> Option<Decision> {
         self.visit(Report { cost: 0, reply, is_usage: true })?
+    }
+
+    /// Returns when a lease ends that its script replied to, if it was granted: by the time that counts, at the end
+    /// of its `life` or before.
+    #[must_use]
+    pub fn lease_end(&self, reply: &ScriptReply, life: Micros) -> Option<Timestamp> {
+        self.visit(LeaseEnd { reply, life })?
+    }
+}
+
+struct LeaseEnd<'a> {
+    reply: &'a ScriptReply,
+    life: Micros,
+}
+
+impl Visitor for LeaseEnd<'_> {
+    type Out = Option<Timestamp>;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Timestamp> {
+        let ScriptReply { verdict, at, ref state, .. } = *self.reply;
+        let state = algorithm.decode_state(state)?;
+        let end = algorithm.lease_end(&state, at)?.min(at.plus(self.life));
+        verdict.is_allowed().then_some(end)
     }
 }
 

@@ -85,18 +85,26 @@ pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
 
 /// The settings of a sound policy that have no effect, each with the way out.
 pub(crate) fn warnings(policy: &Policy) -> Vec<String> {
+    if policy.store().is_some() {
+        return Vec::new();
+    }
     let rules = policy.rules().iter().map(|rule| rule.spec());
-    let without_store = rules.filter(|_| policy.store().is_none());
-    let chosen = without_store.filter(|rule| rule.on_store_error != OnStoreError::default());
-    let warning = |rule: &RuleSpec| {
+    rules.flat_map(warnings_without_store).collect()
+}
+
+fn warnings_without_store(rule: &RuleSpec) -> impl Iterator<Item = String> {
+    let away = (rule.on_store_error != OnStoreError::default()).then(|| {
+        let choice = labels::on_store_error(rule.on_store_error);
+        (format!("`on_store_error = \"{choice}\"`"), "on_store_error")
+    });
+    let lease = rule.lease.map(|_| ("`lease`".to_owned(), "lease"));
+    away.into_iter().chain(lease).map(|(setting, field)| {
         format!(
-            "`on_store_error = \"{}\"` of the rule `{}` has no effect, because there is no store: expected `[store]` \
-             or --store, or no `on_store_error`",
-            labels::on_store_error(rule.on_store_error),
+            "{setting} of the rule `{}` has no effect, because there is no store: expected `[store]` or --store, or no \
+             `{field}`",
             rule.name,
         )
-    };
-    chosen.map(warning).collect()
+    })
 }
 
 /// The warning about a file of limiters that has no effect.
@@ -135,21 +143,24 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_of_no_store_is_a_warning_of_each_rule_that_provides_for_it() {
+    fn what_needs_a_store_is_a_warning_of_each_rule_without_one() {
         let rule = "[[rule]]\nname = \"NAME\"\nalgorithm = \"fixed_window\"\nrate = \"5/1s\"\n";
-        let text =
-            [("a", "closed"), ("b", "open"), ("c", "local"), ("d", "")].map(|(name, choice)| {
+        let text = [("a", "closed"), ("b", "open"), ("c", "local"), ("d", "lease")].map(
+            |(name, choice)| {
                 let choice = match choice {
-                    "" => String::new(),
+                    "lease" => "lease = \"auto\"\n".to_owned(),
                     choice => format!("on_store_error = \"{choice}\"\n"),
                 };
                 rule.replace("NAME", name) + &choice
-            });
+            },
+        );
         let text = text.concat();
         let found = warnings(&config::parse("test", &text).unwrap());
-        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("`on_store_error = \"closed\"` of the rule `a`"), "{found:?}");
         assert!(found[1].starts_with("`on_store_error = \"open\"` of the rule `b`"), "{found:?}");
+        assert!(found[2].starts_with("`lease` of the rule `d`"), "{found:?}");
+        assert!(found[2].ends_with("or no `lease`"), "{found:?}");
         let store = format!("{text}[store]\nurl = \"redis://127.0.0.1\"\n");
         assert!(warnings(&config::parse("test", &store).unwrap()).is_empty());
     }

@@ -1,5 +1,7 @@
 //! Clocks, which read the time and wait for it. No other module does.
 
+#[cfg(feature = "redis")]
+mod boot;
 mod manual;
 mod recording;
 mod sleep;
@@ -14,6 +16,8 @@ use tidegate_core::Timestamp;
 
 #[cfg(feature = "tokio")]
 pub use self::tokio::TokioClock;
+#[cfg(feature = "redis")]
+pub(crate) use boot::BootClock;
 pub use manual::ManualClock;
 pub(crate) use recording::RecordingClock;
 pub use sleep::Sleep;

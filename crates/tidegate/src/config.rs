@@ -84,6 +84,7 @@ mod document;
 mod draft;
 mod excess;
 mod hints;
+mod lease;
 mod limits;
 mod load;
 mod memory;

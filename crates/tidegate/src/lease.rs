@@ -8,11 +8,13 @@
 mod book;
 mod demand;
 mod limiter;
+mod reply;
 #[cfg(test)]
 mod sim;
 mod terms;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use book::{Ask, Book, Choice, Counts, Grant, Granted, Spent, Unspent, Wanted};
+pub(crate) use book::{Ask, Book, Choice, Counts, Granted, Spent, Unspent, Wanted};
+pub(crate) use reply::{Grant, Report};
 pub(crate) use terms::Terms;

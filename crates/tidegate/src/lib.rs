@@ -109,7 +109,7 @@ mod jitter;
 #[cfg(feature = "json")]
 pub mod json;
 mod key;
-#[cfg(test)]
+#[cfg(any(test, feature = "redis"))]
 mod lease;
 mod limiter;
 mod observe;
@@ -147,8 +147,9 @@ pub use observe::{Observer, OutcomeCounts, RuleOutcome, RuleStatistics, Statisti
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};
 pub use rules::{
-    AmendError, Amendment, Mode, Near, NoSuchRule, OnExcess, OnFull, OnStoreError, OverrideSpec,
-    Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem, ResetField, RuleSpec, Usage,
+    AmendError, Amendment, LeaseSpec, Mode, Near, NoSuchRule, OnExcess, OnFull, OnStoreError,
+    OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem, ResetField,
+    RuleSpec, Usage,
 };
 pub use secret_file::read_secret_file;
 pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};

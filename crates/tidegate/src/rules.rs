@@ -4,10 +4,12 @@ mod amend;
 mod check;
 mod error;
 mod index;
+mod lease;
 mod near;
 mod no_such_rule;
 mod on_full;
 mod on_store_error;
+mod override_spec;
 mod own_limit;
 mod policy;
 mod rule;
@@ -18,15 +20,19 @@ mod token;
 pub(crate) use amend::refused;
 pub use amend::{AmendError, Amendment};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
+pub use lease::LeaseSpec;
+#[cfg(feature = "config")]
+pub(crate) use lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
 pub use near::Near;
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;
 pub use on_store_error::OnStoreError;
+pub use override_spec::OverrideSpec;
 pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
 };
-pub use spec::{Mode, OnExcess, OverrideSpec, RuleSpec, Usage};
+pub use spec::{Mode, OnExcess, RuleSpec, Usage};
 pub(crate) use token::Token;

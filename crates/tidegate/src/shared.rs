@@ -16,6 +16,7 @@ mod fallback;
 mod hold;
 mod late;
 mod learn;
+mod leases;
 mod left;
 mod loaded;
 mod look;
@@ -29,8 +30,10 @@ mod revisions;
 mod run;
 mod settle;
 mod share;
+mod spend_leases;
 mod step;
 mod store;
+mod take_leases;
 mod validate;
 mod waiting;
 

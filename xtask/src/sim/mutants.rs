@@ -38,7 +38,6 @@ const LIMITER: &str = "crates/tidegate/src/lease/limiter.rs";
 const BOOK: &str = "crates/tidegate/src/lease/book.rs";
 const TERMS: &str = "crates/tidegate/src/lease/terms.rs";
 const NODE: &str = "crates/tidegate/src/lease/sim/node.rs";
-const WORLD: &str = "crates/tidegate/src/lease/sim/world.rs";
 const BUCKET: &str = "crates/tidegate-core/src/algorithms/token_bucket/mod.rs";
 const LEVEL: &str = "crates/tidegate-core/src/level.rs";
 const WINDOW: &str = "crates/tidegate-core/src/algorithms/fixed_window/mod.rs";
@@ -78,16 +77,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "units of a window are returned to the next one",
         file: WINDOW,
-        replacements: &[(
-            "at < state.ends && since >= state.ends.minus(self.window)",
-            "since <= at",
-        )],
+        replacements: &[("since >= state.ends.minus(self.window)", "since <= at")],
     },
     Mutant {
         name: "units of a weighted window are returned to the next one",
         file: COUNTER,
         replacements: &[(
-            "let counts = self.number(since) == self.number(at);",
+            "let counts = self.number(since) >= self.number(at);",
             "let counts = since <= at;",
         )],
     },
@@ -116,8 +112,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "the life is that of the rule, not that of the reply",
         file: NODE,
         replacements: &[(
-            "let length = Micros::from_micros(lease.end - lease.at);",
-            "let length = self.plan.keys[key].life;",
+            "let Leased { at: since, end, units } = lease;",
+            "let Leased { at: since, units, .. } = lease;\n        let end = since.plus(self.plan.keys[key].life);",
         )],
     },
     Mutant {
@@ -191,15 +187,23 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "units are put back into leases that were dropped",
         file: BOOK,
-        replacements: &[("part.ticket >= self.first_valid && now < part.ends", "now < part.ends")],
+        replacements: &[("part.ticket >= self.first_valid && now < part.due", "now < part.due")],
     },
     Mutant {
         name: "a lease is kept when its rule changes",
-        file: WORLD,
-        replacements: &[(
-            "                self.nodes[node].revisions[key] = 1;\n                if self.nodes[node].up {",
-            "                self.nodes[node].revisions[key] = 1;\n                if self.nodes.is_empty() {",
-        )],
+        file: BOOK,
+        replacements: &[
+            ("Some(known) if known == terms =>", "Some(_) =>"),
+            (
+                "self.limiters.extract_if(|key, _| of(key)).collect()",
+                "self.limiters.extract_if(|key, _| of(key) && false).collect()",
+            ),
+        ],
+    },
+    Mutant {
+        name: "an undone request gives back as though there were no leases",
+        file: TERMS,
+        replacements: &[("taken.minus(self.longest.unwrap_or(Micros::ZERO))", "taken")],
     },
     Mutant {
         name: "a lease of another node's rule is held",

@@ -115,8 +115,13 @@ impl Pack for Closed {
 }
 
 impl Scripted for Closed {
-    const SCRIPT: Script =
-        Script { kind: 7, name: "closed", text: include_str!("closed.lua"), state_integers: 2 };
+    const SCRIPT: Script = Script {
+        kind: 7,
+        name: "closed",
+        text: include_str!("closed.lua"),
+        lease: "",
+        state_integers: 2,
+    };
 
     fn parameters(&self) -> [u64; 4] {
         [0; 4]

@@ -141,6 +141,7 @@ fn fields(rule: &RuleSpec) -> Vec<Field> {
         ("dedupe", text(rule.dedupe.map(Micros::from))),
         ("hash_tag", rule.hash_tag.clone()),
         ("across_slots", yes(rule.across_slots)),
+        ("lease", text(rule.lease)),
         ("limit_from_request", yes(rule.limit_from_request)),
         ("near", text(rule.near)),
         ("hide_keys", yes(rule.hide_keys)),

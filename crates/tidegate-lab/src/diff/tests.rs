@@ -5,8 +5,8 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Anchor, Layout, Limit, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec,
-    Policy, RuleSpec, Spec, StoreSettings, Usage,
+    AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnStoreError,
+    OverrideSpec, Policy, RuleSpec, Spec, StoreSettings, Usage,
 };
 
 use super::{Change, PolicyDiff};
@@ -70,7 +70,7 @@ type Changed = (&'static str, fn(&mut RuleSpec));
 
 #[test]
 fn each_field_of_a_rule_is_compared() {
-    let changes: [Changed; 19] = [
+    let changes: [Changed; 20] = [
         ("when", |rule| rule.when.push(("path".to_owned(), "/".to_owned()))),
         ("key", |rule| rule.key.push("path".to_owned())),
         ("match", |rule| rule.exact = true),
@@ -87,6 +87,7 @@ fn each_field_of_a_rule_is_compared() {
         ("dedupe", |rule| rule.dedupe = Some(MINUTE)),
         ("hash_tag", |rule| rule.hash_tag = Some("user".to_owned())),
         ("across_slots", |rule| rule.across_slots = true),
+        ("lease", |rule| rule.lease = Some(LeaseSpec::default())),
         ("limit_from_request", |rule| rule.limit_from_request = true),
         ("near", |rule| rule.near = "0.8".parse().ok()),
         ("hide_keys", |rule| rule.hide_keys = true),

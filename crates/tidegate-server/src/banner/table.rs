@@ -95,13 +95,16 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let dedupe = rule.dedupe.map(|time| format!("dedupe {}", Micros::from(time)));
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
+    let lease = rule.lease.map(|lease| format!("lease {lease}"));
     let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
     let near = rule.near.map(|near| format!("near {near}"));
     let hidden = rule.hide_keys.then(|| "hide_keys".to_owned());
     let exact = rule.exact.then(|| "match exact".to_owned());
     let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
-    let all =
-        [exact, overrides, own, waits, reported, dedupe, full, away, tag, across, near, hidden];
+    let all = [
+        exact, overrides, own, waits, reported, dedupe, full, away, tag, across, lease, near,
+        hidden,
+    ];
     all.into_iter().flatten().collect()
 }
 

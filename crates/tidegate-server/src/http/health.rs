@@ -23,6 +23,10 @@ struct Store {
     under_way: u64,
     merged: u64,
     denied_again: u64,
+    leased: u64,
+    leased_spent: u64,
+    leased_returned: u64,
+    leased_expired: u64,
     local: u64,
     shed: u64,
     late: u64,
@@ -32,9 +36,23 @@ struct Store {
 impl Store {
     fn of(app: &App) -> Option<Self> {
         let state = app.limiters.standing()?;
-        let StoreCounts { under_way, merged, denied_again, local, shed, late, undone, .. } =
-            app.limiters.shared()?.counts();
-        Some(Self { state, under_way, merged, denied_again, local, shed, late, undone })
+        let counts = app.limiters.shared()?.counts();
+        let StoreCounts { under_way, merged, denied_again, local, shed, late, undone, .. } = counts;
+        let StoreCounts { leased, leased_spent, leased_returned, leased_expired, .. } = counts;
+        Some(Self {
+            state,
+            under_way,
+            merged,
+            denied_again,
+            leased,
+            leased_spent,
+            leased_returned,
+            leased_expired,
+            local,
+            shed,
+            late,
+            undone,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::header::{ETAG, HeaderValue};
 use serde::Serialize;
-use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
+use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::answer;
 use super::message::Response;
@@ -69,6 +69,8 @@ struct Rule<'a> {
     hash_tag: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     across_slots: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<Lease>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     limit_from_request: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +97,12 @@ impl From<OnExcess> for Excess {
             }
         }
     }
+}
+
+#[derive(Serialize)]
+struct Lease {
+    max_percent: u8,
+    life_us: u64,
 }
 
 #[derive(Serialize)]
@@ -149,6 +157,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             dedupe_us: spec.dedupe.map(in_us),
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
+            lease: spec.lease.map(Lease::from),
             limit_from_request: spec.limit_from_request,
             near: spec.near.map(|near| f64::from(near.parts_per_million()) / 1e6),
             hide_keys: spec.hide_keys,
@@ -166,6 +175,12 @@ impl<'a> From<&'a OverrideSpec> for Override<'a> {
             ..RuleValues::default()
         };
         Self { r#match: OrderedMap(&other.entries), values }
+    }
+}
+
+impl From<LeaseSpec> for Lease {
+    fn from(lease: LeaseSpec) -> Self {
+        Self { max_percent: lease.max_percent, life_us: in_us(lease.life) }
     }
 }
 

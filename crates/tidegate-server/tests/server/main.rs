@@ -17,6 +17,7 @@ mod envoy;
 mod fd_limit;
 mod grpc;
 mod histories;
+mod leases;
 mod logs;
 mod memory;
 mod metrics;

@@ -28,6 +28,9 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => failed(&["key"]),
         Problem::StarInside(_) | Problem::InitialWithKey => false,
         Problem::ReportedQueue => failed(&["algorithm"]),
+        Problem::NoLease => {
+            failed(&["algorithm", "limit", "window", "rate", "capacity", "resolution"])
+        }
         Problem::MatchesNothing => match_failed(other),
         Problem::Unreachable(earlier) => {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
@@ -46,6 +49,9 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::MaxWaiters(_)
         | Problem::Dedupe(_)
         | Problem::ReportedWait
+        | Problem::LeaseMax(_)
+        | Problem::LeaseLife(_)
+        | Problem::LeaseBeside(_)
         | Problem::DedupeAcrossSlots
         | Problem::WaitAcrossSlots => false,
         Problem::Figure(rule_error) => is_echo_of_rule_error(rule_error, rule, other),
@@ -117,16 +123,19 @@ pub(super) fn of(
         Problem::TagNotInKey(_) => table.position_of(&["hash_tag"]),
         Problem::Dedupe(_) => table.position_of(&["dedupe"]),
         Problem::ReportedQueue => table.position_of(&["usage", "algorithm"]),
-        Problem::ReportedWait => position_in_excess("wait", table),
+        Problem::ReportedWait => position_inside("on_excess", "wait", table),
+        Problem::LeaseMax(_) => position_inside("lease", "max", table),
+        Problem::LeaseLife(_) => position_inside("lease", "life", table),
+        Problem::NoLease | Problem::LeaseBeside(_) => table.position_of(&["lease"]),
         Problem::AcrossSlots { .. } => table.position_of(&["across_slots", "hash_tag", "name"]),
         Problem::DedupeAcrossSlots => table.position_of(&["dedupe"]),
-        Problem::WaitAcrossSlots => position_in_excess("wait", table),
+        Problem::WaitAcrossSlots => position_inside("on_excess", "wait", table),
         Problem::QueuesAcrossSlots { .. } => table.position_of(&["hash_tag", "algorithm", "name"]),
         Problem::TooLargeForStore { .. } => {
             table.position_of(&["resolution", "limit", "rate", "window"])
         }
-        Problem::Wait(_) => position_in_excess("wait", table),
-        Problem::MaxWaiters(_) => position_in_excess("max_waiters", table),
+        Problem::Wait(_) => position_inside("on_excess", "wait", table),
+        Problem::MaxWaiters(_) => position_inside("on_excess", "max_waiters", table),
         Problem::EntryTwice(name) => position_of_duplicate(name, rule),
         Problem::StarInside(value) => position_of_value(value, rule),
         Problem::NotInKey(name) => other.map_or(table.header.clone(), |other| {
@@ -170,10 +179,10 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
     .unwrap_or_default()
 }
 
-/// The position of a field of `on_excess`.
-fn position_in_excess(name: &str, table: &Table<'_>) -> Span {
-    let excess = table.get("on_excess").and_then(|entry| entry.as_table());
-    excess.map_or_else(|| table.position_of(&["on_excess"]), |excess| excess.position_of(&[name]))
+/// The position of a field of a table within a rule.
+fn position_inside(outer: &'static str, name: &'static str, table: &Table<'_>) -> Span {
+    let inner = table.get(outer).and_then(|entry| entry.as_table());
+    inner.map_or_else(|| table.position_of(&[outer]), |inner| inner.position_of(&[name]))
 }
 
 /// The position of the second of the names in `key`, or of the nameless one, there or in `when`.

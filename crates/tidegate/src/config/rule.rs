@@ -15,7 +15,7 @@ use super::value::{
     choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
 };
 use super::vocabulary::MAX_KEYS_ALSO;
-use super::{excess, limits, store, vocabulary};
+use super::{excess, lease, limits, store, vocabulary};
 use crate::rules::DEDUPE_EXPECTED;
 use crate::rules::{Mode, OnFull, OnStoreError, Usage};
 
@@ -61,6 +61,7 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
             ),
             (("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
             (("across_slots", &["crossslot", "crossslots"]), RuleDraft::across_slots),
+            (("lease", &["leases", "prefetch", "batch", "local"]), RuleDraft::lease),
             (
                 ("limit_from_request", &["requestlimit", "limitoverride", "ownlimit", "dynamic"]),
                 RuleDraft::limit_from_request,
@@ -293,6 +294,11 @@ impl<'t> RuleDraft<'t> {
 
     fn across_slots(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.across_slots = flag(entry, report)?;
+        Some(())
+    }
+
+    fn lease(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.lease = Some(lease::read(entry, report)?);
         Some(())
     }
 

@@ -1,11 +1,12 @@
 //! The book of leases of one process: which requests it decides, and which leases are asked for and given back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Timestamp};
 
 use super::limiter::{Lease, Limiter};
+use super::reply::{Grant, Report};
 use super::terms::Terms;
 
 /// One limiter of a request.
@@ -27,6 +28,7 @@ pub(crate) struct Spent {
 
 impl Spent {
     /// Returns the ticket of the lease, and how many of its units are spent.
+    #[cfg(test)]
     pub(crate) const fn units_of(&self) -> (u64, u64) {
         (self.part.ticket, self.part.units)
     }
@@ -48,23 +50,17 @@ pub(crate) struct Wanted {
     /// The number of the question, which its reply repeats.
     pub(crate) ticket: u64,
     pub(crate) units: u64,
-}
-
-/// A lease that the store granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
-    pub(crate) ticket: u64,
-    /// How long the lease lasts by the store's clock, from the step that took it.
-    pub(crate) length: Micros,
-    /// The units that the store had left after that step.
-    pub(crate) remaining: u64,
+    pub(crate) life: Micros,
 }
 
 /// The use of a granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granted {
-    /// It can be spent.
-    Held,
+    /// It can be spent. What is left of it is to be given back when `due` comes ([`Book::take_out`]).
+    Held {
+        /// By the clock of this process.
+        due: Micros,
+    },
     /// Nothing waits for it: its units are to be given back, unless this reply was received before.
     NotAsked,
     /// It ended before the reply came.
@@ -77,6 +73,10 @@ pub(crate) struct Unspent<K> {
     pub(crate) key: K,
     pub(crate) ticket: u64,
     pub(crate) units: u64,
+    /// They are given back as though they had been taken at this time, by the store's clock.
+    pub(crate) since: Timestamp,
+    /// The version of the terms of the lease.
+    pub(crate) version: u64,
 }
 
 /// The units of all leases so far, by what became of them.
@@ -95,8 +95,6 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Book<K> {
     limiters: HashMap<K, Limiter>,
-    /// When the rest of each lease is to be given back.
-    due: BTreeMap<(Micros, u64), K>,
     most_limiters: usize,
     next_ticket: u64,
     /// Units of leases with a lower ticket cannot be put back.
@@ -111,7 +109,6 @@ impl<K: Clone + Eq + Hash> Book<K> {
     pub(crate) fn new(most_limiters: usize) -> Self {
         Self {
             limiters: HashMap::new(),
-            due: BTreeMap::new(),
             most_limiters,
             next_ticket: 1,
             first_valid: 1,
@@ -126,14 +123,15 @@ impl<K: Clone + Eq + Hash> Book<K> {
     }
 
     /// Returns the units of a limiter that can be spent now.
+    #[cfg(test)]
     pub(crate) fn held(&self, now: Micros, key: &K) -> u64 {
         self.limiters.get(key).map_or(0, |limiter| limiter.units(now))
     }
 
-    /// Returns what is left of a limiter's leases and what the store last reported as remaining.
-    pub(crate) fn remaining(&self, now: Micros, key: &K) -> Option<u64> {
-        let limiter = self.limiters.get(key)?;
-        Some(limiter.units(now).saturating_add(limiter.remaining()))
+    /// Returns how a limiter stands: as the store last reported, with what is left of its leases, and the store's
+    /// clock now.
+    pub(crate) fn standing(&self, now: Micros, key: &K) -> Option<Report> {
+        Some(self.limiters.get(key)?.standing(now))
     }
 
     /// Decides a request whose limiters all have enough leased units. Of any other request, spends the leased units of
@@ -160,35 +158,29 @@ impl<K: Clone + Eq + Hash> Book<K> {
         if limiter.units(now) < ask.cost {
             return false;
         }
-        let parts = limiter.spend(now, ask.cost);
-        let emptied = parts.iter().filter(|part| !limiter.holds(part.ticket));
-        let emptied: Vec<_> = emptied.map(|part| (part.due, part.ticket)).collect();
-        emptied.iter().for_each(|due| drop(self.due.remove(due)));
-        spent.extend(parts.into_iter().map(|part| Spent { place, part }));
+        limiter.spend(now, ask.cost, |part| spent.push(Spent { place, part }));
         self.counts.spent += ask.cost;
         true
     }
 
-    /// Puts back units that a request spent in vain, because the store refused it or did not reply.
+    /// Puts back units that a request spent in vain, because the store refused it or did not reply. They can be spent
+    /// until the rest of their lease is given back.
     pub(crate) fn put_back(&mut self, now: Micros, asks: &[Ask<'_, K>], spent: &[Spent]) {
         for Spent { place, part } in spent {
             self.counts.spent -= part.units;
-            let can_return = part.ticket >= self.first_valid && now < part.ends;
+            let can_return = part.ticket >= self.first_valid && now < part.due;
             let key = asks.get(*place).map(|ask| ask.key).filter(|_| can_return);
-            let limiter = key.and_then(|key| Some((key, self.limiters.get_mut(key)?)));
-            let Some((key, limiter)) = limiter else {
-                self.counts.expired += part.units;
-                continue;
-            };
-            limiter.put_back(*part);
-            self.due.insert((part.due, part.ticket), key.clone());
+            match key.and_then(|key| self.limiters.get_mut(key)) {
+                Some(limiter) => limiter.put_back(*part),
+                None => self.counts.expired += part.units,
+            }
         }
     }
 
-    /// Notes what a reply of the store reported as remaining of a limiter.
-    pub(crate) fn reported(&mut self, key: &K, remaining: u64) {
+    /// Notes what a reply of the store reported of a limiter.
+    pub(crate) fn reported(&mut self, now: Micros, key: &K, report: Report) {
         if let Some(limiter) = self.limiters.get_mut(key) {
-            limiter.reported(remaining);
+            limiter.reported(now, report);
         }
     }
 
@@ -200,20 +192,18 @@ impl<K: Clone + Eq + Hash> Book<K> {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         limiter.ask(now, ticket, units);
-        Some(Wanted { ticket, units })
+        Some(Wanted { ticket, units, life: limiter.terms.life() })
     }
 
     /// Takes the reply to a question: the store granted the lease.
     pub(crate) fn granted(&mut self, now: Micros, key: &K, grant: &Grant) -> Granted {
         let Some(limiter) = self.limiters.get_mut(key) else { return Granted::NotAsked };
-        match limiter.granted(now, grant.ticket, grant.length) {
+        match limiter.granted(now, grant) {
             Err(_) => Granted::NotAsked,
             Ok(None) => Granted::Ended,
             Ok(Some(lease)) => {
-                limiter.reported(grant.remaining);
                 self.counts.taken += lease.units;
-                self.due.insert((lease.due, lease.ticket), key.clone());
-                Granted::Held
+                Granted::Held { due: lease.due }
             }
         }
     }
@@ -225,61 +215,55 @@ impl<K: Clone + Eq + Hash> Book<K> {
         }
     }
 
-    /// Returns when [`Book::unspent`] has the next units.
-    pub(crate) fn next_due(&self) -> Option<Micros> {
-        self.due.keys().next().map(|(due, _)| *due)
-    }
-
-    /// Takes out the units that are not needed before their leases end.
-    pub(crate) fn unspent(&mut self, now: Micros) -> Vec<Unspent<K>> {
-        let later = self.due.split_off(&(now.plus(Micros::from_micros(1)), 0));
-        let due = std::mem::replace(&mut self.due, later);
-        due.into_iter().filter_map(|((_, ticket), key)| self.take_out(now, key, ticket)).collect()
-    }
-
-    fn take_out(&mut self, now: Micros, key: K, ticket: u64) -> Option<Unspent<K>> {
-        let lease = self.limiters.get_mut(&key)?.take_out(ticket)?;
-        self.taken_out(now, key, lease)
+    /// Takes out what is left of a lease when it is due; `None` if nothing can be given back.
+    pub(crate) fn take_out(&mut self, now: Micros, key: &K, ticket: u64) -> Option<Unspent<K>> {
+        let limiter = self.limiters.get_mut(key)?;
+        let (lease, version) = (limiter.take_out(ticket)?, limiter.terms.version());
+        self.taken_out(now, key.clone(), lease, version)
     }
 
     /// Counts what is left of a lease that the book no longer has; `None` if nothing can be given back.
-    fn taken_out(&mut self, now: Micros, key: K, lease: Lease) -> Option<Unspent<K>> {
+    fn taken_out(&mut self, now: Micros, key: K, lease: Lease, version: u64) -> Option<Unspent<K>> {
         if now >= lease.ends {
             self.counts.expired += lease.units;
             return None;
         }
         self.counts.unspent += lease.units;
-        Some(Unspent { key, ticket: lease.ticket, units: lease.units })
+        let Lease { ticket, units, since, .. } = lease;
+        Some(Unspent { key, ticket, units, since, version })
     }
 
     /// Drops the leases of all limiters that `of` selects, for example because their rule changed or units were
     /// refunded; returns their units. Replies to questions sent before are not waited for.
     pub(crate) fn drop_those(&mut self, now: Micros, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
         self.first_valid = self.next_ticket;
-        self.due.retain(|_, key| !of(key));
         let dropped: Vec<_> = self.limiters.extract_if(|key, _| of(key)).collect();
         let mut all = Vec::new();
         for (key, limiter) in dropped {
+            let version = limiter.terms.version();
             for lease in limiter.into_leases() {
-                all.extend(self.taken_out(now, key.clone(), lease));
+                all.extend(self.taken_out(now, key.clone(), lease, version));
             }
         }
         all
     }
 
-    /// Returns the limiter of a key, which is new if there is room for it. A limiter whose terms changed has no
-    /// leases under the new ones; the old ones are dropped first ([`Book::drop_those`]).
+    /// Returns the limiter of a key, which is new if there is room for it. Under newer terms it starts fresh, and what is
+    /// left of its leases expires; a request under older ones has none.
     fn limiter(&mut self, now: Micros, key: &K, terms: Terms) -> Option<&mut Limiter> {
-        if !self.limiters.contains_key(key) {
-            if self.limiters.len() >= self.most_limiters {
-                self.sweep(now, terms.life());
+        match self.limiters.get(key).map(|limiter| limiter.terms) {
+            Some(known) if known == terms => return self.limiters.get_mut(key),
+            Some(known) if known.version() > terms.version() => return None,
+            Some(_) => {
+                drop(self.drop_those(now, |other| other == key));
             }
-            if self.limiters.len() >= self.most_limiters {
-                return None;
-            }
-            self.limiters.insert(key.clone(), Limiter::new(terms));
+            None if self.limiters.len() >= self.most_limiters => self.sweep(now, terms.life()),
+            None => {}
         }
-        self.limiters.get_mut(key).filter(|limiter| limiter.terms == terms)
+        if self.limiters.len() >= self.most_limiters {
+            return None;
+        }
+        Some(self.limiters.entry(key.clone()).or_insert_with(|| Limiter::new(terms)))
     }
 
     fn sweep(&mut self, now: Micros, life: Micros) {

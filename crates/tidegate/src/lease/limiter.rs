@@ -1,8 +1,9 @@
 //! The leases of one limiter: what can be spent, what is asked for, and when to ask for more.
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Timestamp};
 
 use super::demand::Demand;
+use super::reply::{Grant, Report};
 use super::terms::{Terms, held_for, shortened};
 
 /// The least lease. When the store has less for each node, requests are decided there one by one.
@@ -20,6 +21,8 @@ pub(super) struct Lease {
     pub(super) ends: Micros,
     /// When the rest is to be given back.
     pub(super) due: Micros,
+    /// When its units count as taken if they are given back, by the store's clock.
+    pub(super) since: Timestamp,
 }
 
 /// A lease that the store was asked for, without a reply so far.
@@ -40,8 +43,9 @@ pub(super) struct Limiter {
     asked: Option<Asked>,
     /// Units of the last lease.
     last_size: u64,
-    /// The units that the store last reported as remaining.
-    remaining: u64,
+    /// What the store last reported, and when that was heard.
+    report: Report,
+    heard: Micros,
     /// No lease is asked for before this time, because the last question was refused or lost.
     not_before: Micros,
 }
@@ -54,7 +58,8 @@ impl Limiter {
             leases: Vec::new(),
             asked: None,
             last_size: 0,
-            remaining: 0,
+            report: Report::default(),
+            heard: Micros::ZERO,
             not_before: Micros::ZERO,
         }
     }
@@ -68,14 +73,16 @@ impl Limiter {
         self.leases.iter().filter(|lease| now < lease.ends).map(|lease| lease.units).sum()
     }
 
-    /// Returns the units that the store last reported as remaining.
-    pub(super) const fn remaining(&self) -> u64 {
-        self.remaining
+    /// Returns how the limiter stands: as the store last reported, with what is left of the leases.
+    pub(super) fn standing(&self, now: Micros) -> Report {
+        let passed = Micros::from_micros(now.as_micros().saturating_sub(self.heard.as_micros()));
+        let remaining = self.report.remaining.saturating_add(self.units(now));
+        Report { remaining, at: self.report.at.plus(passed), ..self.report }
     }
 
     /// Notes what a reply of the store about this limiter reported.
-    pub(super) const fn reported(&mut self, remaining: u64) {
-        self.remaining = remaining;
+    pub(super) const fn reported(&mut self, now: Micros, report: Report) {
+        (self.report, self.heard) = (report, now);
     }
 
     /// Returns the units of a lease to ask for; `None` if one is on its way, half of the last one is left, too few
@@ -87,7 +94,7 @@ impl Limiter {
             return None;
         }
         let needed = self.demand.of_one_life(now, self.terms.life())?;
-        let part = self.remaining / 2 / nodes.max(1);
+        let part = self.report.remaining / 2 / nodes.max(1);
         let units = needed.min(self.terms.most()).min(part);
         (units >= LEAST).then_some(units)
     }
@@ -104,19 +111,18 @@ impl Limiter {
         Some(asked)
     }
 
-    /// Holds the lease of this ticket, which lasts `length` from the step in the store. It ends here as though it had
-    /// been taken when the question was sent. Returns the lease; `None` if it has ended; an error if it was not waited
-    /// for.
+    /// Holds the lease that was granted. It ends here as though it had been taken when the question was sent. Returns
+    /// the lease; `None` if it has ended; an error if it was not waited for.
     pub(super) fn granted(
         &mut self,
         now: Micros,
-        ticket: u64,
-        length: Micros,
+        grant: &Grant,
     ) -> Result<Option<Lease>, NotAsked> {
-        let asked = self.answered(ticket).ok_or(NotAsked)?;
-        let length = shortened(length);
+        let asked = self.answered(grant.ticket).ok_or(NotAsked)?;
+        let length = shortened(grant.end.since(grant.since));
         let (ends, due) = (asked.at.plus(length), asked.at.plus(held_for(length)));
-        let lease = Lease { ticket, units: asked.units, ends, due };
+        let since = self.terms.counted_from(grant.since);
+        let lease = Lease { ticket: grant.ticket, units: asked.units, ends, due, since };
         self.last_size = lease.units;
         if now >= lease.ends {
             self.pause(now);
@@ -132,24 +138,18 @@ impl Limiter {
         self.leases.insert(place, lease);
     }
 
-    /// Spends `cost` units of the leases that end first; returns what each of them spent. There must be enough. A
+    /// Spends `cost` units of the leases that end first, and reports what each of them spent. There must be enough. A
     /// lease without units is no longer held.
-    pub(super) fn spend(&mut self, now: Micros, cost: u64) -> Vec<Lease> {
-        let (mut parts, mut owed) = (Vec::with_capacity(1), cost);
+    pub(super) fn spend(&mut self, now: Micros, cost: u64, mut report: impl FnMut(Lease)) {
+        let mut owed = cost;
         for lease in self.leases.iter_mut().filter(|lease| now < lease.ends) {
             let units = lease.units.min(owed);
             if units > 0 {
                 (lease.units, owed) = (lease.units - units, owed - units);
-                parts.push(Lease { units, ..*lease });
+                report(Lease { units, ..*lease });
             }
         }
         self.leases.retain(|lease| lease.units > 0);
-        parts
-    }
-
-    /// Whether a lease is held.
-    pub(super) fn holds(&self, ticket: u64) -> bool {
-        self.leases.iter().any(|lease| lease.ticket == ticket)
     }
 
     /// Puts spent units back into their lease.

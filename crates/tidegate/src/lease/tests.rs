@@ -2,14 +2,24 @@
 
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
+use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
 
-use super::{Ask, Book, Choice, Counts, Grant, Granted, Spent, Terms, Unspent, Wanted};
+use super::{Ask, Book, Choice, Counts, Grant, Granted, Report, Spent, Terms, Unspent, Wanted};
+
+const LIFE: Micros = Micros::from_millis(200);
+const LONGEST: Micros = Micros::from_millis(1_000);
+/// The store's clock when leases are taken, and after that less what a second is longer than the life.
+const TAKEN: Timestamp = Timestamp::from_micros(7_000_000);
+const COUNTED: Timestamp = Timestamp::from_micros(6_200_000);
 
 /// Of 1,000 units a second, at most 100 for 200 ms.
 fn terms() -> Terms {
-    let rule = Rule::new(Spec::per_second(1_000)).unwrap();
-    Terms::of(&rule, 100, Micros::from_millis(200)).unwrap()
+    Terms::of(&Rule::new(Spec::per_second(1_000)).unwrap(), 100, LIFE, LONGEST).unwrap()
+}
+
+fn reported(book: &mut Book<u32>, ms: u64, key: u32, remaining: u64) {
+    let report = Report { remaining, at: TAKEN, idle_at: TAKEN.plus(LIFE) };
+    book.reported(at(ms), &key, report);
 }
 
 fn at(ms: u64) -> Micros {
@@ -30,7 +40,7 @@ fn ask_times(book: &mut Book<u32>, ms: u64, cost: u64, times: usize) {
 fn asked() -> (Book<u32>, Wanted) {
     let mut book = Book::new(2);
     ask_times(&mut book, 0, 4, 3);
-    book.reported(&7, 500);
+    reported(&mut book, 0, 7, 500);
     let wanted = book.wants(at(0), &7, 1).unwrap();
     assert_eq!(wanted.units, 12);
     (book, wanted)
@@ -39,12 +49,21 @@ fn asked() -> (Book<u32>, Wanted) {
 /// A book with a lease of 12 units, asked for at 0 ms, that lasts 200 ms less 0.2 ms.
 fn leased() -> (Book<u32>, u64) {
     let (mut book, Wanted { ticket, .. }) = asked();
-    assert_eq!(book.granted(at(10), &7, &grant(ticket)), Granted::Held);
+    assert_eq!(book.granted(at(10), &7, &grant(ticket)), held());
     (book, ticket)
 }
 
-const fn grant(ticket: u64) -> Grant {
-    Grant { ticket, length: Micros::from_millis(200), remaining: 480 }
+fn grant(ticket: u64) -> Grant {
+    Grant { ticket, since: TAKEN, end: TAKEN.plus(LIFE) }
+}
+
+/// It was asked for at 0 ms, and is due after three quarters of its life.
+fn held() -> Granted {
+    Granted::Held { due: at(0).plus(Micros::from_micros(149_850)) }
+}
+
+const fn unspent(ticket: u64, units: u64) -> Unspent<u32> {
+    Unspent { key: 7, ticket, units, since: COUNTED, version: 0 }
 }
 
 fn spent(choice: Choice) -> Vec<Spent> {
@@ -56,9 +75,9 @@ fn spent(choice: Choice) -> Vec<Spent> {
 #[test]
 fn a_lease_is_asked_for_when_three_requests_come_in_one_life() {
     let mut book = Book::new(2);
-    book.reported(&7, 500);
+    reported(&mut book, 0, 7, 500);
     ask_times(&mut book, 0, 1, 2);
-    book.reported(&7, 500);
+    reported(&mut book, 0, 7, 500);
     assert_eq!(book.wants(at(0), &7, 1), None);
     ask_times(&mut book, 700, 1, 2);
     assert_eq!(book.wants(at(700), &7, 1), None, "those of an earlier life do not count");
@@ -79,7 +98,7 @@ fn a_lease_is_as_large_as_the_demand_the_terms_and_half_of_a_nodes_part_allow() 
     ] {
         let mut book = Book::new(2);
         ask_times(&mut book, 0, cost, 3);
-        book.reported(&7, remaining);
+        reported(&mut book, 0, 7, remaining);
         assert_eq!(book.wants(at(0), &7, nodes).map(|wanted| wanted.units), units);
     }
 }
@@ -87,12 +106,17 @@ fn a_lease_is_as_large_as_the_demand_the_terms_and_half_of_a_nodes_part_allow() 
 #[test]
 fn leased_units_are_spent_here_and_the_rest_is_the_stores() {
     let (mut book, ticket) = leased();
-    assert_eq!(book.remaining(at(10), &7), Some(492));
+    let stands = Report {
+        remaining: 512,
+        at: TAKEN.plus(Micros::from_millis(10)),
+        idle_at: TAKEN.plus(LIFE),
+    };
+    assert_eq!(book.standing(at(10), &7), Some(stands));
     let choice = book.decide(at(20), &[ask(&7, 9)]);
     assert!(matches!(&choice, Choice::Here(spent) if spent[0].units_of() == (ticket, 9)));
     assert_eq!(book.decide(at(20), &[ask(&7, 4)]), Choice::Store(vec![]), "3 are left");
     assert!(matches!(book.decide(at(20), &[ask(&7, 3)]), Choice::Here(_)));
-    assert_eq!((book.held(at(20), &7), book.next_due()), (0, None));
+    assert_eq!(book.held(at(20), &7), 0);
     assert_eq!(book.counts(), Counts { taken: 12, spent: 12, unspent: 0, expired: 0 });
 }
 
@@ -143,8 +167,9 @@ fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
     let _ = book.decide(at(20), &[ask(&7, 5)]);
     assert_eq!(book.wants(at(20), &7, 1), None);
     let _ = book.decide(at(20), &[ask(&7, 1)]);
-    let Wanted { ticket, units } = book.wants(at(20), &7, 1).unwrap();
-    assert_eq!(book.granted(at(30), &7, &grant(ticket)), Granted::Held);
+    let Wanted { ticket, units, .. } = book.wants(at(20), &7, 1).unwrap();
+    let due = at(20).plus(Micros::from_micros(149_850));
+    assert_eq!(book.granted(at(30), &7, &grant(ticket)), Granted::Held { due });
     assert_eq!(book.wants(at(30), &7, 1), None, "two are held");
     let parts = spent(book.decide(at(30), &[ask(&7, 8)]));
     assert_eq!([parts[0].units_of(), parts[1].units_of()], [(first, 6), (ticket, 2)]);
@@ -152,36 +177,56 @@ fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
 }
 
 #[test]
-fn what_is_unspent_after_three_quarters_of_a_life_is_given_back_once() {
+fn what_is_unspent_when_a_lease_is_due_is_given_back_once() {
     let (mut book, ticket) = leased();
     let _ = book.decide(at(20), &[ask(&7, 2)]);
-    assert_eq!(book.unspent(at(149)), vec![]);
-    let unspent = vec![Unspent { key: 7, ticket, units: 10 }];
-    assert_eq!((book.unspent(at(150)), book.held(at(150), &7)), (unspent, 0));
-    assert_eq!(book.unspent(at(151)), vec![]);
+    assert_eq!(book.take_out(at(150), &7, ticket), Some(unspent(ticket, 10)));
+    assert_eq!((book.take_out(at(150), &7, ticket), book.held(at(150), &7)), (None, 0));
     assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10, expired: 0 });
 }
 
 #[test]
 fn a_lease_that_ended_before_anybody_looked_is_worth_nothing() {
-    let (mut book, _) = leased();
-    assert_eq!(book.unspent(at(200)), vec![]);
+    let (mut book, ticket) = leased();
+    assert_eq!(book.take_out(at(200), &7, ticket), None);
     assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 0, expired: 12 });
 }
 
 #[test]
+fn units_that_drain_are_given_back_as_taken_earlier_if_others_live_longer() {
+    let rule = |algorithm| Rule::new(Spec::per_second(1_000).algorithm(algorithm)).unwrap();
+    let of = |algorithm| Terms::of(&rule(algorithm), 100, LIFE, LONGEST).unwrap();
+    let (bucket, window) = (of(AlgorithmKind::TokenBucket), of(AlgorithmKind::FixedWindow));
+    assert_eq!([bucket.counted_from(TAKEN), window.counted_from(TAKEN)], [COUNTED, TAKEN]);
+    let earliest = TAKEN.minus(LONGEST);
+    assert_eq!([bucket.exact_from(TAKEN), window.exact_from(TAKEN)], [earliest, TAKEN]);
+}
+
+#[test]
+fn newer_terms_end_the_leases_of_older_ones_and_older_ones_get_none() {
+    let of_version = |version| Ask { terms: Some(terms().of_version(version)), ..ask(&7, 1) };
+    let (mut book, ticket) = leased();
+    assert!(matches!(book.decide(at(20), &[ask(&7, 1)]), Choice::Here(_)));
+    assert_eq!(book.decide(at(21), &[of_version(1)]), Choice::Store(vec![]));
+    assert_eq!(book.decide(at(22), &[ask(&7, 1)]), Choice::Store(vec![]));
+    assert_eq!(book.take_out(at(30), &7, ticket), None);
+    assert_eq!(book.held(at(30), &7), 0);
+}
+
+#[test]
 fn what_a_request_spent_in_vain_is_put_back() {
-    let (mut book, _) = leased();
+    let (mut book, ticket) = leased();
     let asks = [ask(&7, 12), ask(&8, 1)];
     let parts = spent(book.decide(at(20), &asks));
     assert_eq!((parts.len(), book.held(at(20), &7)), (1, 0));
     book.put_back(at(30), &asks, &parts);
-    assert_eq!((book.held(at(30), &7), book.unspent(at(150)).len()), (12, 1));
+    assert_eq!(book.held(at(30), &7), 12);
+    assert_eq!(book.take_out(at(150), &7, ticket), Some(unspent(ticket, 12)));
 
     let (mut book, _) = leased();
     let parts = spent(book.decide(at(20), &asks));
-    book.put_back(at(200), &asks, &parts);
-    assert_eq!((book.held(at(200), &7), book.counts().expired), (0, 12), "the lease has ended");
+    book.put_back(at(150), &asks, &parts);
+    assert_eq!((book.held(at(150), &7), book.counts().expired), (0, 12), "the lease was due");
 }
 
 #[test]
@@ -190,11 +235,10 @@ fn dropped_leases_are_given_back_and_neither_asked_for_nor_put_back() {
     let asks = [ask(&7, 2), ask(&8, 1)];
     let parts = spent(book.decide(at(20), &asks));
     assert_eq!(book.drop_those(at(20), |key| *key == 8), vec![]);
-    let unspent = book.drop_those(at(20), |key| *key == 7);
-    assert_eq!(unspent, vec![Unspent { key: 7, ticket, units: 10 }]);
+    assert_eq!(book.drop_those(at(20), |key| *key == 7), vec![unspent(ticket, 10)]);
     ask_times(&mut book, 21, 1, 1);
     book.put_back(at(22), &asks, &parts);
-    assert_eq!((book.held(at(22), &7), book.next_due()), (0, None));
+    assert_eq!(book.held(at(22), &7), 0);
 
     let (mut book, Wanted { ticket, .. }) = asked();
     assert_eq!(book.drop_those(at(5), |_| true), vec![]);
@@ -203,14 +247,14 @@ fn dropped_leases_are_given_back_and_neither_asked_for_nor_put_back() {
 
 #[test]
 fn limiters_beyond_the_cap_are_the_stores_until_others_are_idle() {
-    let (mut book, _) = leased();
+    let (mut book, ticket) = leased();
     let _ = book.decide(at(0), &[ask(&8, 1)]);
     for ms in [1, 900] {
         for _ in 0..3 {
             let _ = book.decide(at(ms), &[ask(&9, 1)]);
         }
-        book.reported(&9, 500);
-        let _ = book.unspent(at(ms));
+        reported(&mut book, ms, 9, 500);
+        let _ = if ms == 1 { book.take_out(at(ms), &7, ticket) } else { None };
         assert_eq!(book.wants(at(ms), &9, 1).is_some(), ms == 900, "at {ms} ms");
     }
 }
@@ -220,7 +264,8 @@ fn only_rules_whose_units_count_alike_for_a_while_have_leases() {
     let second = Duration::from_secs(1);
     let life = Micros::from_millis(200);
     let of = |spec| {
-        Terms::of(&Rule::new(spec).unwrap(), 100, life).map(|terms| (terms.most(), terms.life()))
+        let terms = Terms::of(&Rule::new(spec).unwrap(), 100, life, LONGEST);
+        terms.map(|terms| (terms.most(), terms.life()))
     };
     let spec = |algorithm| Spec::new(algorithm, 1_000, second);
     assert_eq!(of(spec(AlgorithmKind::FixedWindow)), Some((100, life)));

@@ -7,9 +7,10 @@ use tidegate_core::{RuleErrors, Spec};
 use super::check::check;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::no_such_rule::NoSuchRule;
+use super::override_spec::OverrideSpec;
 use super::policy::Policy;
 use super::rule::PolicyRule;
-use super::spec::{OverrideSpec, RuleSpec};
+use super::spec::RuleSpec;
 
 /// Values that take the place of a rule's: a [`Spec`] replaces those of the rule itself, an [`OverrideSpec`] those of the
 /// override with the same entries, in any order.

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::{MAX_WINDOW, Rule, RuleErrors, is_whole};
+use tidegate_core::{Limit, MAX_WINDOW, Rule, RuleErrors, is_whole};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::lease::LEASE_LIVES;
+use super::override_spec::OverrideSpec;
 use super::rule::{Checked, Override, Overrides, PolicyRule};
-use super::spec::{
-    DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec, Usage,
-};
+use super::spec::{DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, RuleSpec, Usage};
 
 const LONGEST_NAME: usize = 64;
 
@@ -57,6 +57,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_entries(&spec, mistakes);
     let read = spec.unread.clone().map_or_else(|| Rule::new(spec.spec), |errors| Err(*errors));
     let base = mistakes.values(Place::Rule, read);
+    check_lease(&spec, base.as_ref(), mistakes);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     Some(PolicyRule::new(Checked { base: base?, overrides, spec }))
 }
@@ -93,6 +94,32 @@ fn check_usage(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     }
     if spec.on_excess != OnExcess::Reject {
         mistakes.add(Place::Rule, Problem::ReportedWait);
+    }
+}
+
+fn check_lease(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>) {
+    let Some(lease) = spec.lease else { return };
+    let life = lease.life;
+    if !(1..=100).contains(&lease.max_percent) {
+        mistakes.add(Place::Rule, Problem::LeaseMax(lease.max_percent));
+    }
+    let can_live = LEASE_LIVES.contains(&life) && is_whole(life);
+    if !can_live {
+        mistakes.add(Place::Rule, Problem::LeaseLife(life));
+    }
+    let beside = [
+        ("usage", spec.usage == Usage::Reported),
+        ("limit_from_request", spec.limit_from_request),
+        ("across_slots", spec.across_slots),
+        ("initial", spec.spec.initial.is_some()),
+    ];
+    for (field, _) in beside.into_iter().filter(|(_, is_there)| *is_there) {
+        mistakes.add(Place::Rule, Problem::LeaseBeside(field));
+    }
+    let limits = !matches!(spec.spec.limit, Limit::Unlimited | Limit::Units(0));
+    let grants = |rule: &Rule| rule.leasable(life.into()).is_some_and(|lease| lease.units >= 2);
+    if can_live && limits && base.is_some_and(|base| !grants(base)) {
+        mistakes.add(Place::Rule, Problem::NoLease);
     }
 }
 

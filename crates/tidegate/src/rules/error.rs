@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::{RuleError, Shown};
 
+use super::lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
 use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
 /// The place of a mistake in a rule.
@@ -92,6 +93,14 @@ pub enum Problem {
     DedupeAcrossSlots,
     /// In a cluster: the rule has `across_slots`, and also lets requests wait (`on_excess`).
     WaitAcrossSlots,
+    /// The `max` of `lease` is not 1 to 100 percent.
+    LeaseMax(u8),
+    /// The `life` of `lease` is not 1 ms to 1 s.
+    LeaseLife(Duration),
+    /// A `lease` of a rule that grants no lease of two units.
+    NoLease,
+    /// A `lease` beside this field, which goes against it.
+    LeaseBeside(&'static str),
     /// A log whose string could grow past what a store holds for one key.
     TooLargeForStore {
         /// The most bytes that it could take.
@@ -210,6 +219,22 @@ impl fmt::Display for Problem {
             Self::WaitAcrossSlots => f.write_str(
                 "with `across_slots` each try of one who waits would hold units from others: expected \
                  `on_excess = \"reject\"`, or a `hash_tag` and no `across_slots`",
+            ),
+            Self::LeaseMax(given) => {
+                write!(f, "`max` of `lease` is {given}%: expected {LEASE_MAX_EXPECTED}")
+            }
+            Self::LeaseLife(given) => {
+                write!(f, "`life` of `lease` is {}: expected {LIFE_EXPECTED}", Shown(*given))
+            }
+            Self::NoLease => f.write_str(
+                "no two units can be leased from this rule: expected no `lease`, or a limit of 2 or more and an \
+                 algorithm other than \"leaky_queue\"; for a bucket, a `capacity` above what flows in during the \
+                 `life`; for \"sliding_log\", a `resolution`",
+            ),
+            Self::LeaseBeside(field) => write!(
+                f,
+                "`lease` beside `{field}`: the store has to decide each request of such a rule, and leased units \
+                 are spent without it: expected one of the two fields"
             ),
             Self::TooLargeForStore { bytes, resolution } => write!(
                 f,

@@ -1,10 +1,10 @@
 //! A rule as it is written; nothing is checked until a policy is built from it.
 
 use std::time::Duration;
-use tidegate_core::{Limit, RuleErrors, Spec};
+use tidegate_core::{RuleErrors, Spec};
 
 use crate::request::Request;
-use crate::rules::{Near, OnFull, OnStoreError};
+use crate::rules::{LeaseSpec, Near, OnFull, OnStoreError, OverrideSpec};
 
 /// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -156,6 +156,9 @@ pub struct RuleSpec {
     /// In a cluster, rules that match one request in different slots are invalid unless all of them say so. Without a
     /// cluster it has no effect.
     pub across_slots: bool,
+    /// The leases that a node takes from a shared store, if any. What a request took is not given back then, by a refund
+    /// or otherwise.
+    pub lease: Option<LeaseSpec>,
     /// Whether values that a request supplies ([`RequestLimit`](crate::RequestLimit)) apply in place of the rule's own; by
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
     /// overflow limiter under the rule's own values, even keys with an override.
@@ -204,6 +207,7 @@ impl RuleSpec {
             dedupe: None,
             hash_tag: None,
             across_slots: false,
+            lease: None,
             limit_from_request: false,
             near: None,
             hide_keys: false,
@@ -326,6 +330,13 @@ impl RuleSpec {
         self
     }
 
+    /// Lets each node lease units from a shared store.
+    #[must_use]
+    pub const fn lease(mut self, lease: LeaseSpec) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
     /// Lets requests supply values that apply in place of its own.
     #[must_use]
     pub const fn limit_from_request(mut self) -> Self {
@@ -352,49 +363,5 @@ impl RuleSpec {
     pub fn with_override(mut self, other: OverrideSpec) -> Self {
         self.overrides.push(other);
         self
-    }
-}
-
-/// Other values for the keys that have these entries.
-///
-/// ```
-/// use tidegate::{Gate, OverrideSpec, Policy, RuleSpec};
-///
-/// let mut tests = OverrideSpec::new("user", "probe");
-/// tests.limit = Some(tidegate::Limit::Unlimited);
-/// let rule = RuleSpec::new("per-user", "1/h").key(["user"]).with_override(tests);
-/// let gate = Gate::new(Policy::new(vec![rule])?);
-/// for _ in 0..3 {
-///     assert!(gate.check(("default", &[("user", "probe")])).is_allowed());
-/// }
-/// # Ok::<(), tidegate::PolicyErrors>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OverrideSpec {
-    /// Entries, all of them in the rule's key, whose values must be equal.
-    pub entries: Vec<(String, String)>,
-    /// Another limit.
-    pub limit: Option<Limit>,
-    /// Another window.
-    pub window: Option<Duration>,
-    /// Another capacity.
-    pub capacity: Option<u64>,
-}
-
-impl OverrideSpec {
-    /// Creates an override for keys whose entry `name` is `value`.
-    #[must_use]
-    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { entries: vec![(name.into(), value.into())], ..Self::default() }
-    }
-
-    /// Returns `base` with the fields that this override changes.
-    pub(crate) fn applied_to(&self, base: &Spec) -> Spec {
-        let mut spec = *base;
-        spec.limit = self.limit.unwrap_or(base.limit);
-        spec.window = self.window.or(base.window);
-        spec.capacity = self.capacity.or(base.capacity);
-        spec
     }
 }

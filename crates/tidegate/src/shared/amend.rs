@@ -90,8 +90,10 @@ impl SharedGate {
             Ok(policy)
         };
         self.fallback.change(next, |changed| {
-            let store = self.newest().under(self.fallback.memory.newest().share());
+            let before = self.newest();
+            let store = before.under(self.fallback.memory.newest().share());
             self.newest.publish(|| store);
+            before.give_leases_back();
             self.queues().wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
         })?;
         self.nodes.follow(&self.client, &self.fallback);

@@ -2,7 +2,8 @@
 
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
-use super::decide::{Verb, limit_of};
+use super::decide::Verb;
+use super::share::limit_of;
 use super::store::{StepArgs, Store};
 use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;

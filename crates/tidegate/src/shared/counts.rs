@@ -11,7 +11,12 @@ impl SharedGate {
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
         let counts = self.client.counts();
+        let leased = self.newest().leases.counts();
         StoreCounts {
+            leased: leased.taken,
+            leased_spent: leased.spent,
+            leased_returned: leased.unspent,
+            leased_expired: leased.expired,
             under_way: counts.under_way.load(Relaxed),
             merged: counts.merged.load(Relaxed),
             denied_again: counts.denied_again.load(Relaxed),

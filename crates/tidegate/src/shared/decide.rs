@@ -4,11 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Visitor};
+use tidegate_core::{Decision, Micros, Outcome, Rule};
 
 use super::KeyAsk;
 use super::denials::Known;
 use super::fallback::Fallback;
+use super::share::limit_of;
 use super::store::is_report;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
@@ -220,17 +221,6 @@ fn on_store_error(policy: &Policy, met: &KeyAsk) -> OnStoreError {
 /// Whether a limiter can ever hold this many units.
 fn holds(whole: &Rule, cost: u64) -> bool {
     limit_of(whole).is_some_and(|limit| cost <= limit)
-}
-
-pub(super) fn limit_of(rule: &Rule) -> Option<u64> {
-    struct LimitOf;
-    impl Visitor for LimitOf {
-        type Out = u64;
-        fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
-            algorithm.limit()
-        }
-    }
-    rule.visit(LimitOf)
 }
 
 #[cfg(test)]

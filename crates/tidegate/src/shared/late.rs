@@ -33,6 +33,13 @@ pub(super) struct Took {
     at: Option<Timestamp>,
 }
 
+impl Took {
+    /// The units of one limiter, taken at `since`.
+    pub(super) fn of_one(since: Timestamp) -> Self {
+        Self { places: vec![0], newer: NewerValues::default(), since, at: None }
+    }
+}
+
 /// The reply of limiters that got units back, after their indices.
 pub(super) type GivenBack = (Vec<usize>, Decided);
 
@@ -158,7 +165,9 @@ impl Store {
         let (places, seen): (Vec<_>, Vec<_>) =
             took.map(|((place, _), seen)| (*place, seen)).unzip();
         let newer = NewerValues::seen(seen.into_iter());
-        (!places.is_empty()).then_some(Took { places, newer, since: done.now, at })
+        let terms = places.iter().filter_map(|place| self.terms(met.get(*place)?));
+        let since = terms.map(|terms| terms.exact_from(done.now)).min().unwrap_or(done.now);
+        (!places.is_empty()).then_some(Took { places, newer, since, at })
     }
 
     /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its

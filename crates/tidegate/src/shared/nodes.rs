@@ -74,13 +74,15 @@ impl SharedGate {
         self.fallback.share().nodes()
     }
 
-    /// Removes this node from the list of those that share the store, so that the others' shares of each limit
-    /// grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
+    /// Gives back what this node leased and did not spend ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
+    /// leases, and removes this node from the list of those that share the store, so that the others' shares of each
+    /// limit grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
     /// is about to end: the gate goes on deciding, and is never listed again.
     ///
     /// # Errors
     /// The store did not reply.
     pub async fn leave(&self) -> Result<(), StoreError> {
+        self.newest().end_leases().await;
         match &self.nodes.listed {
             Some(listed) => listed.leave(&self.client).await,
             None => Ok(()),

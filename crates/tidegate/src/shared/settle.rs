@@ -187,6 +187,7 @@ impl SharedGate {
             }
         }
         store.forget_denials(&met);
+        store.forget_leases(&met);
         done?;
         self.wake(&met);
         Ok(met.len())

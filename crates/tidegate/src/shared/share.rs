@@ -1,6 +1,6 @@
 //! A node's share of each limit, for decisions without the store.
 
-use tidegate_core::{AlgorithmKind, Limit, Rule, Spec};
+use tidegate_core::{Algorithm, AlgorithmKind, Limit, Rule, Spec, Visitor};
 
 use crate::rules::{OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, refused};
 
@@ -99,6 +99,18 @@ impl Share {
         }
         Ok(())
     }
+}
+
+/// Returns the most units that a limiter of a rule can hold.
+pub(super) fn limit_of(rule: &Rule) -> Option<u64> {
+    struct LimitOf;
+    impl Visitor for LimitOf {
+        type Out = u64;
+        fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
+            algorithm.limit()
+        }
+    }
+    rule.visit(LimitOf)
 }
 
 /// Whether a rule is decided in process while the store is unavailable or overloaded.

@@ -200,6 +200,8 @@ impl Store {
             let rule = met.rule_in(self.policy())?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
+            // What is given back might be what the units of a lease rely on.
+            let actual = if self.terms(met).is_some() { actual.max(cost) } else { actual };
             let limiter = Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual);
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };

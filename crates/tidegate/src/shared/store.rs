@@ -9,9 +9,11 @@ use tokio::time::Instant;
 use super::KeyAsk;
 use super::counted::Counted;
 use super::denial_memory::DenialMemory;
+use super::leases::Leases;
 use super::loaded::Loaded;
 use crate::clock::SystemClock;
 use crate::frontend::GateQueues;
+use crate::lease::Terms;
 use crate::request::Descriptor;
 use crate::request::Origin;
 use crate::rules::{Policy, PolicyRule};
@@ -36,6 +38,8 @@ pub(super) struct Store {
     pub(super) queues: Arc<GateQueues>,
     /// What the store has just denied; `None` if the settings turn it off.
     pub(super) denial_memory: Option<Arc<DenialMemory>>,
+    /// The units that this process took ahead.
+    pub(super) leases: Leases,
 }
 
 /// The id of a request, and how long its answer is remembered.
@@ -105,6 +109,7 @@ impl Store {
             looked_up: Arc::default(),
             queues,
             denial_memory: remembers.then(|| Arc::new(DenialMemory::new())),
+            leases: Leases::new(),
         };
         store.under(Arc::clone(&store.generation))
     }
@@ -113,7 +118,8 @@ impl Store {
     pub(super) fn under(&self, generation: Arc<Generation>) -> Self {
         let prefix = &self.client.settings().key_prefix;
         let counted = generation.policy.rules().iter().map(|rule| Counted::of(prefix, rule));
-        Self { counted: Arc::new(counted.collect()), generation, ..self.clone() }
+        let leases = self.leases.under(&generation.policy);
+        Self { counted: Arc::new(counted.collect()), generation, leases, ..self.clone() }
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -125,6 +131,12 @@ impl Store {
         let mut store = self.clone();
         Arc::make_mut(&mut store.looked_up).push(rule);
         store
+    }
+
+    /// Returns the terms of the leases of a limiter, if it has any: not one with a plan or with values of the request.
+    pub(super) fn terms(&self, met: &KeyAsk) -> Option<Terms> {
+        let terms = self.leases.terms(met.rule, met.variant)?;
+        (met.figures.is_none() && !self.is_figured(met.rule)).then_some(terms)
     }
 
     /// Whether each request has its own values for a rule.

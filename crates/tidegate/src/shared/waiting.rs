@@ -120,6 +120,16 @@ impl SharedGate {
                 None => self.ask(store, met, origin).await,
             };
         }
+        self.decide_with_leases(store, met, origin).await
+    }
+
+    /// Asks the store, unless it has just denied the request.
+    pub(super) async fn ask_unless_denied(
+        &self,
+        store: &Arc<Store>,
+        met: &[KeyAsk],
+        origin: Origin<'_>,
+    ) -> Answer<'_> {
         match self.denied_again(store, met, origin) {
             Some(answer) => answer,
             None => self.ask(store, met, origin).await,

@@ -1,5 +1,7 @@
 //! One limiter's part in a step, and the values under which it decides.
 
+#[cfg(feature = "redis")]
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::{Array, SmallVec};
@@ -81,6 +83,25 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
+}
+
+/// Asks of the same limiter are equal, whatever they ask for.
+#[cfg(feature = "redis")]
+impl<K: PartialEq> PartialEq for Ask<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of(other)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl<K: Eq> Eq for Ask<K> {}
+
+#[cfg(feature = "redis")]
+impl<K: Hash> Hash for Ask<K> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.lineage.hash(hasher);
+        self.fingerprint.hash(hasher);
+    }
 }
 
 impl<K> Ask<K> {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Anchor, Layout, Limit, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec,
-    RuleSpec, Spec, config,
+    AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnStoreError,
+    OverrideSpec, RuleSpec, Spec, config,
 };
 
 /// Every `.toml` file of a folder beside this one, with its name and text.
@@ -95,7 +95,8 @@ fn full() -> Vec<RuleSpec> {
                 other.limit = Some(Limit::Units(40));
                 other.window = Some(Duration::from_secs(2));
             })),
-        RuleSpec::new("windows", windows),
+        RuleSpec::new("windows", windows)
+            .lease(LeaseSpec { max_percent: 5, life: Duration::from_millis(100) }),
         RuleSpec::new("first", first).mode(Mode::Off),
         RuleSpec::new("bucket", bucket)
             .on_excess(OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 })

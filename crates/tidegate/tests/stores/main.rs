@@ -22,6 +22,7 @@ mod histories;
 mod in_turn;
 #[cfg(feature = "tower")]
 mod layer;
+mod leases;
 mod lost;
 mod nodes_seen;
 mod overloaded;

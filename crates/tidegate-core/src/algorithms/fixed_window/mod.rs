@@ -166,7 +166,7 @@ impl Lease for FixedWindow {
     }
 
     fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
-        let counts = at < state.ends && since >= state.ends.minus(self.window);
+        let counts = since >= state.ends.minus(self.window);
         if counts {
             self.give_back(state, at, units);
         }
@@ -222,6 +222,7 @@ impl Scripted for FixedWindow {
         kind: 3,
         name: "fixed_window",
         text: include_str!("script.lua"),
+        lease: "",
         state_integers: 3,
     };
 

@@ -155,6 +155,7 @@ impl Scripted for LeakyQueue {
         kind: 2,
         name: "leaky_queue",
         text: include_str!("../token_bucket/script.lua"),
+        lease: "",
         state_integers: 3,
     };
 

@@ -213,7 +213,7 @@ impl Lease for SlidingCounter {
     }
 
     fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
-        let counts = self.number(since) == self.number(at);
+        let counts = self.number(since) >= self.number(at);
         if counts {
             self.give_back(state, at, units);
         }
@@ -261,6 +261,7 @@ impl Scripted for SlidingCounter {
         kind: 4,
         name: "sliding_counter",
         text: concat!(include_str!("../../muldiv.lua"), include_str!("script.lua")),
+        lease: "",
         state_integers: 4,
     };
 

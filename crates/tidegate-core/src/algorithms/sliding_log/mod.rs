@@ -80,6 +80,7 @@ const SORTED_SET: Script = Script {
     kind: 8,
     name: "sliding_log",
     text: include_str!("sorted_set.lua"),
+    lease: "",
     state_integers: 5,
 };
 /// A log in one string: bytes in front of the ring, bytes of an entry, and entries in a block. The
@@ -325,6 +326,7 @@ impl Scripted for SlidingLog {
         kind: 9,
         name: "sliding_log",
         text: include_str!("script.lua"),
+        lease: "",
         state_integers: 5,
     };
     const SCRIPTS: &'static [Script] = &[Self::SCRIPT, SORTED_SET];

@@ -268,6 +268,7 @@ impl Scripted for SlidingWindow {
         kind: 5,
         name: "sliding_window",
         text: include_str!("script.lua"),
+        lease: "",
         state_integers: 3,
     };
 

@@ -185,6 +185,7 @@ impl Scripted for TokenBucket {
         kind: 1,
         name: "token_bucket",
         text: include_str!("script.lua"),
+        lease: include_str!("lease.lua"),
         state_integers: 3,
     };
 

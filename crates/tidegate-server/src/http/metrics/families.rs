@@ -190,6 +190,14 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
     for (name, help, count) in numbers {
         to.counter(name, help, [([], count)])?;
     }
+    let leased = [
+        ("taken", counts.leased),
+        ("spent", counts.leased_spent),
+        ("returned", counts.leased_returned),
+        ("expired", counts.leased_expired),
+    ];
+    let leased = leased.map(|(what, count)| ([("what", what)], count));
+    to.counter("tidegate_leased_units", "Units taken ahead from the store", leased)?;
     let without = [
         ("unavailable", counts.unavailable),
         ("overloaded_local", counts.local),

@@ -8,13 +8,14 @@
 //! - Each unit of a lease is spent or returned once at most, before the end of the lease, and under the rule that it was
 //!   taken by. What the books say was spent, was.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::AddAssign;
 
 use tidegate_core::{Anchor, Limit, Rule, Timestamp};
 
-use super::history::{Account, Event, GrantId, History, What};
+use super::history::{Account, Event, History, RequestId, What};
 use super::plan::{Key, Plan};
+use super::store::Source;
 use super::stored::limiter;
 
 /// The totals of all runs that passed.
@@ -86,6 +87,15 @@ fn bound(rule: &Rule, largest_cost: u64) -> u64 {
     rule.bound(largest_cost).unwrap_or_default() + of_first
 }
 
+/// The requests that nobody waited for when they were admitted: nobody was admitted by them, if they were undone.
+fn undone(events: &[&Event]) -> BTreeSet<RequestId> {
+    let undone = events.iter().filter_map(|event| match event.what {
+        What::Undone { by, .. } => Some(by),
+        _ => None,
+    });
+    undone.collect()
+}
+
 fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String> {
     let count = |what: &What| events.iter().filter(|event| event.what == *what).count() as u64;
     let rules = if count(&What::Changed) > 0 { &key.rules[..] } else { &key.rules[..1] };
@@ -94,8 +104,13 @@ fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String>
         + count(&What::Lost) * most_limit;
     let window = key.rules[0].spec().window.unwrap_or_default().as_micros() as u64;
     let (mut inside, mut sum) = (VecDeque::new(), 0);
+    let undone = undone(events);
     for event in events {
-        let (What::Taken { units } | What::Spent { units, .. }) = event.what else { continue };
+        let units = match event.what {
+            What::Taken { by: Some(by), .. } if undone.contains(&by) => continue,
+            What::Taken { units, .. } | What::Spent { units, .. } => units,
+            _ => continue,
+        };
         inside.push_back((event.time, units));
         sum += units;
         while let Some((time, units)) =
@@ -138,7 +153,7 @@ fn each_lease_once(events: &[&Event]) -> Result<(), String> {
                 continue;
             }
             What::Spent { id, units, revision } => (id, units, Some(revision)),
-            What::Returned { id, units } => (id, units, None),
+            What::Returned { id, units, .. } => (id, units, None),
             _ => continue,
         };
         let Some(lease) = ledger.get_mut(&id) else {
@@ -169,7 +184,6 @@ fn each_lease_once(events: &[&Event]) -> Result<(), String> {
 /// units, and what of them has drained from a level does not come back.
 struct Idle {
     units: u64,
-    taken: u64,
     end: u64,
 }
 
@@ -188,7 +202,8 @@ fn as_counted(
     let mut comparable = spec.anchor != Some(Anchor::FirstRequest);
     let window = spec.window.unwrap_or_default().as_micros() as u64;
     let Some(mut exact) = limiter(&key.rules[0]) else { return Ok(()) };
-    let mut ledger: BTreeMap<GrantId, Idle> = BTreeMap::new();
+    let mut ledger: BTreeMap<Source, Idle> = BTreeMap::new();
+    let undone = undone(events);
     let raised = match spec.limit {
         Limit::Units(limit) if is_level => (limit * key.life.as_micros()).div_ceil(window) + 1,
         _ => 0,
@@ -196,7 +211,10 @@ fn as_counted(
     for event in events {
         let now = Timestamp::from_micros(plan.origin + event.time);
         match event.what {
-            What::Taken { units } => {
+            What::Taken { units, by: Some(by) } if undone.contains(&by) => {
+                ledger.insert(Source::Request(by), Idle { units, end: event.time });
+            }
+            What::Taken { units, .. } => {
                 summary.exact += if event.time < ended { units } else { 0 };
                 exact.take(now, units);
             }
@@ -204,17 +222,22 @@ fn as_counted(
                 summary.leased += units;
                 exact.take(now, units);
                 ledger
-                    .entry(id)
+                    .entry(Source::Lease(id))
                     .and_modify(|lease| lease.units = lease.units.saturating_sub(units));
             }
             What::Granted { id, units, end, .. } => {
-                ledger.insert(id, Idle { units, taken: event.time, end });
+                ledger.insert(Source::Lease(id), Idle { units, end });
             }
-            What::Returned { id, units } => {
+            What::Returned { units, since, .. } | What::Undone { units, since, .. } => {
                 summary.returned += units;
-                if let Some(lease) = ledger.get_mut(&id).filter(|_| is_level) {
+                let of = match event.what {
+                    What::Returned { id, .. } => Source::Lease(id),
+                    What::Undone { by, .. } => Source::Request(by),
+                    _ => continue,
+                };
+                if let Some(lease) = ledger.get_mut(&of).filter(|_| is_level) {
                     let drained =
-                        (limit(&key.rules[0]) * (event.time - lease.taken)).div_ceil(window) + 1;
+                        (limit(&key.rules[0]) * (event.time - since)).div_ceil(window) + 1;
                     lease.units = lease.units.saturating_sub(units.saturating_sub(drained));
                 }
             }

@@ -3,17 +3,22 @@
 /// A lease, by the node that asked for it, how often that node had begun, and the ticket.
 pub(super) type GrantId = (usize, u64, u64);
 
+/// A request that a store decided, likewise.
+pub(super) type RequestId = (usize, u64, u64);
+
 /// Something that happened to one limiter, or to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// The store took units for a request, which is admitted.
-    Taken { units: u64 },
+    /// The store took units for a request, which is admitted unless they are undone. The last client has no id.
+    Taken { units: u64, by: Option<RequestId> },
+    /// The store got units of a request back that nobody waited for any more, as taken at `since`.
+    Undone { by: RequestId, units: u64, since: u64 },
     /// The store took units for a lease that can be spent before `end`.
     Granted { id: GrantId, units: u64, end: u64, revision: usize },
     /// A node spent units of a lease. Its own rule had this revision.
     Spent { id: GrantId, units: u64, revision: usize },
-    /// The store got units of a lease back.
-    Returned { id: GrantId, units: u64 },
+    /// The store got units of a lease back, as taken at `since`.
+    Returned { id: GrantId, units: u64, since: u64 },
     /// What the store counts as used, and what all nodes hold of their leases, after a request that was admitted
     /// there or refused.
     Stands { used: u64, held: u64, refused: bool },
@@ -53,6 +58,7 @@ pub(super) struct History {
     pub(super) ended: u64,
     pub(super) put_back: u64,
     pub(super) crashes: u64,
+    /// Replies to requests that nobody waited for.
     pub(super) late: u64,
 }
 

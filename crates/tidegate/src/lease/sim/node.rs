@@ -2,19 +2,27 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Timestamp};
 
-use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Spent, Unspent, Wanted};
+use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Report, Spent, Unspent, Wanted};
 use super::clock::Clock;
-use super::history::{Account, GrantId, History, What};
+use super::history::{Account, GrantId, History, RequestId, What};
 use super::plan::Plan;
-use super::store::{Leased, Question, Reply};
+use super::store::{Leased, Question, Reply, Source, Stands};
 
 /// What gives up waiting when the deadline has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
     Request(u64),
     Lease { key: usize, ticket: u64 },
+}
+
+/// A lease of which the rest is to be given back in a while.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub(super) after: u64,
+    pub(super) key: usize,
+    pub(super) ticket: u64,
 }
 
 /// A question that is sent, and what waits for its reply.
@@ -41,10 +49,10 @@ pub(super) struct Node<'a> {
     pub(super) revisions: Vec<usize>,
     book: Book<usize>,
     waiting: HashMap<u64, Waiting>,
-    /// Where the units of each lease came from: when they were taken, and under which rule.
-    granted: HashMap<u64, (u64, usize)>,
-    /// The questions that were answered once.
-    answered: HashSet<u64>,
+    /// Leases that were granted, until the world has noted when they are due.
+    pub(super) due: Vec<Due>,
+    /// The leases that were answered once, and the requests that were admitted or undone.
+    answered: HashSet<(u64, bool)>,
     truly_spent: u64,
     requests: u64,
 }
@@ -61,7 +69,7 @@ impl<'a> Node<'a> {
             revisions: vec![0; plan.keys.len()],
             book: Book::new(plan.keys.len()),
             waiting: HashMap::new(),
-            granted: HashMap::new(),
+            due: Vec::new(),
             answered: HashSet::new(),
             truly_spent: 0,
             requests: 0,
@@ -77,7 +85,7 @@ impl<'a> Node<'a> {
     }
 
     fn asks<'p>(&self, parts: &'p [(usize, u64)]) -> Vec<Ask<'p, usize>> {
-        let terms = |key: usize| self.plan.keys[key].terms[self.revisions[key]];
+        let terms = |key: usize| self.plan.keys[key].terms(self.number, self.revisions[key]);
         let ask = |(key, cost): &'p (usize, u64)| Ask { key, terms: terms(*key), cost: *cost };
         parts.iter().map(ask).collect()
     }
@@ -107,7 +115,8 @@ impl<'a> Node<'a> {
                 self.requests += 1;
                 let request = self.requests;
                 let wait = Some(Wait::Request(request));
-                sent.push((Question::Step { request, parts: rest }, wait));
+                let question = Question::Step { request: Some(self.id(request)), parts: rest };
+                sent.push((question, wait));
                 let revisions = self.revisions.clone();
                 let waiting = Waiting { asked: parts.clone(), spent, since: time, revisions };
                 self.waiting.insert(request, waiting);
@@ -115,8 +124,8 @@ impl<'a> Node<'a> {
         }
         for (key, _) in parts {
             let wanted = self.book.wants(now, &key, self.plan.drifts.len() as u64);
-            if let Some(Wanted { ticket, units }) = wanted {
-                let question = Question::Lease { id: self.id(ticket), key, units };
+            if let Some(Wanted { ticket, units, life }) = wanted {
+                let question = Question::Lease { id: self.id(ticket), key, units, life };
                 sent.push((question, Some(Wait::Lease { key, ticket })));
             }
         }
@@ -142,18 +151,22 @@ impl<'a> Node<'a> {
     /// The store replied.
     pub(super) fn reply(&mut self, time: u64, reply: Reply, history: &mut History) -> Vec<Sent> {
         match reply {
-            Reply::Step { request, admitted, remaining } => {
-                remaining.iter().for_each(|(key, units)| self.book.reported(key, *units));
-                self.decided(time, request, admitted, history);
+            Reply::Step { request, at, admitted, limiters } => {
+                let now = self.now(time);
+                limiters.iter().for_each(|one| self.book.reported(now, &one.key, one.report));
+                match self.waiting.contains_key(&request.2) {
+                    true => self.decided(time, request.2, admitted, history),
+                    false => return self.late(request, at, admitted, &limiters, history),
+                }
                 Vec::new()
             }
-            Reply::Lease { id: (.., ticket), key, lease: None, remaining, .. } => {
+            Reply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
                 self.book.not_granted(self.now(time), &key, ticket);
-                self.book.reported(&key, remaining);
+                self.book.reported(self.now(time), &key, report);
                 Vec::new()
             }
-            Reply::Lease { id: (.., ticket), key, lease: Some(lease), remaining, revision } => {
-                self.leased(time, key, ticket, lease, remaining, revision)
+            Reply::Lease { id: (.., ticket), key, lease: Some(lease), report, revision } => {
+                self.leased(time, key, ticket, lease, report, revision)
             }
         }
     }
@@ -164,33 +177,60 @@ impl<'a> Node<'a> {
         key: usize,
         ticket: u64,
         lease: Leased,
-        remaining: u64,
+        report: Report,
         revision: usize,
     ) -> Vec<Sent> {
-        let (now, first) = (self.now(time), self.answered.insert(ticket));
-        self.granted.insert(ticket, (lease.at, revision));
+        let (now, first) = (self.now(time), self.answered.insert((ticket, true)));
+        let Leased { at: since, end, units } = lease;
         let of_other_values = revision != self.revisions[key];
         let granted = if of_other_values {
             self.book.not_granted(now, &key, ticket);
             Granted::NotAsked
         } else {
-            let length = Micros::from_micros(lease.end - lease.at);
-            self.book.granted(now, &key, &Grant { ticket, length, remaining })
+            self.book.granted(now, &key, &Grant { ticket, since, end })
         };
+        self.book.reported(now, &key, report);
+        if let Granted::Held { due } = granted {
+            let after = due.as_micros().saturating_sub(now.as_micros());
+            self.due.push(Due { after, key, ticket });
+        }
         if granted == Granted::NotAsked && first {
-            vec![self.give_back(&Unspent { key, ticket, units: lease.units })]
+            let terms = self.plan.keys[key].terms(self.number, revision);
+            let since = terms.map_or(since, |terms| terms.counted_from(since));
+            let version = revision as u64;
+            vec![self.give_back(&Unspent { key, ticket, units, since, version })]
         } else {
             Vec::new()
         }
     }
 
-    fn decided(&mut self, time: u64, request: u64, admitted: bool, history: &mut History) {
-        let Some(waiting) = self.waiting.remove(&request) else {
-            history.late += 1;
-            return;
+    /// Undoes a request that nobody waits for, once.
+    fn late(
+        &mut self,
+        request: RequestId,
+        at: Timestamp,
+        admitted: bool,
+        limiters: &[Stands],
+        history: &mut History,
+    ) -> Vec<Sent> {
+        history.late += 1;
+        if !admitted || !self.answered.insert((request.2, false)) {
+            return Vec::new();
+        }
+        let undo = |one: &Stands| {
+            let Stands { key, cost: units, revision, .. } = *one;
+            let terms = self.plan.keys[key].terms(self.number, revision);
+            let since = terms.map_or(at, |terms| terms.exact_from(at));
+            (Question::GiveBack { of: Source::Request(request), key, units, since, revision }, None)
         };
+        limiters.iter().map(undo).collect()
+    }
+
+    fn decided(&mut self, time: u64, request: u64, admitted: bool, history: &mut History) {
+        let Some(waiting) = self.waiting.remove(&request) else { return };
         let Waiting { asked, spent, since, revisions } = waiting;
         if admitted {
+            self.answered.insert((request, false));
             self.admitted(since, &asked, &spent, &revisions, history);
         } else {
             history.put_back += spent.iter().map(|part| part.units_of().1).sum::<u64>();
@@ -209,9 +249,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Gives back what is not needed.
-    pub(super) fn look(&mut self, time: u64) -> Vec<Sent> {
-        let unspent = self.book.unspent(self.now(time));
+    /// Gives back what is left of a lease that is due.
+    pub(super) fn give_back_rest(&mut self, time: u64, due: Due) -> Vec<Sent> {
+        let unspent = self.book.take_out(self.now(time), &due.key, due.ticket);
         unspent.iter().map(|one| self.give_back(one)).collect()
     }
 
@@ -228,9 +268,9 @@ impl<'a> Node<'a> {
     }
 
     fn give_back(&self, unspent: &Unspent<usize>) -> Sent {
-        let Unspent { key, ticket, units } = *unspent;
-        let (since, revision) = self.granted.get(&ticket).copied().unwrap_or_default();
-        (Question::GiveBack { id: self.id(ticket), key, units, since, revision }, None)
+        let Unspent { key, ticket, units, since, version } = *unspent;
+        let (of, revision) = (Source::Lease(self.id(ticket)), version as usize);
+        (Question::GiveBack { of, key, units, since, revision }, None)
     }
 
     pub(super) fn account(&self, time: u64) -> Account {

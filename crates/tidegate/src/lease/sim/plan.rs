@@ -26,12 +26,21 @@ pub(super) enum Fault {
     Change { key: usize, known_within: u64 },
 }
 
-/// One limiter: its rule, the rule after a change, and the terms of leases under both.
+/// One limiter: its rule, and the rule after a change.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) rules: [Rule; 2],
-    pub(super) terms: [Option<Terms>; 2],
+    /// The terms of leases under both; nodes with even numbers have the first ones, the others a shorter life.
+    terms: [[Option<Terms>; 2]; 2],
     pub(super) life: Micros,
+}
+
+impl Key {
+    /// The terms of a node, under the rule that it knows.
+    pub(super) fn terms(&self, node: usize, revision: usize) -> Option<Terms> {
+        let terms = self.terms[node % 2][revision];
+        terms.map(|terms| terms.of_version(revision as u64))
+    }
 }
 
 /// A run, before it begins.
@@ -43,10 +52,11 @@ pub(super) struct Plan {
     pub(super) keys: Vec<Key>,
     /// How much faster than the store's the clock of each node runs, in parts per million.
     pub(super) drifts: Vec<i64>,
-    /// The time between two looks of a node for units to give back.
-    pub(super) looks: Vec<u64>,
-    /// Mean time between two requests of a node.
+    /// How late a node gives units back, at most.
+    pub(super) delayed: Vec<u64>,
+    /// Mean time between two requests of a node, and how often that is twenty times as long.
     pub(super) pause: u64,
+    pub(super) quiet_percent: u64,
     pub(super) length: u64,
     pub(super) largest_cost: u64,
     pub(super) faults: Vec<(u64, Fault)>,
@@ -68,15 +78,16 @@ impl Plan {
             (0..rng.between(1, 3)).map(|_| key(rng, nodes as u64 * 1_000_000 / pause)).collect();
         let drifts = (0..nodes).map(|_| rng.pick([-950, 0, 950, rng_drift(seed)])).collect();
         let life = keys[0].life.as_micros();
-        let looks = (0..nodes).map(|_| life / rng.pick([1, 4, 8, 8]) + 1).collect();
+        let delayed = (0..nodes).map(|_| life / rng.pick([1, 4, 8, 8]) + 1).collect();
         let length = (pause * 900 / nodes as u64).max(4 * life).min(pause * 3_000 / nodes as u64);
         let calm = rng.chance(40);
         Self {
             seed,
             origin: 1_000_000_000_000 + rng.below(10_000_000),
             drifts,
-            looks,
+            delayed,
             pause,
+            quiet_percent: rng.pick([2, 2, 20]),
             length,
             largest_cost: rng.pick([1, 1, 3]),
             faults: faults(rng, length, nodes, keys.len(), calm),
@@ -126,7 +137,9 @@ fn key(rng: &mut Rng, per_second: u64) -> Key {
     changed.limit = Limit::Units(rng.pick([0, limit / 3 + 1, limit * 3]));
     let rules = [spec, changed].map(|spec| Rule::new(spec).expect("a rule of the plan is valid"));
     let most = (limit * rng.pick([10, 30, 100]) / 100).max(2);
-    let terms = rules.each_ref().map(|rule| Terms::of(rule, most, life));
+    let shorter = Micros::from_micros(life.as_micros() / rng.pick([1, 2, 5]));
+    let terms =
+        [life, shorter].map(|own| rules.each_ref().map(|rule| Terms::of(rule, most, own, life)));
     Key { rules, terms, life }
 }
 

@@ -1,8 +1,9 @@
 //! The simulated store: one limiter for each key, steps that are atomic, and a clock that all times are measured by.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Micros, Timestamp};
 
-use super::history::{GrantId, History, What};
+use super::super::Report;
+use super::history::{GrantId, History, RequestId, What};
 use super::plan::Plan;
 use super::stored::{Stored, limiter};
 
@@ -11,35 +12,52 @@ use super::stored::{Stored, limiter};
 pub(super) enum Question {
     /// Decides a request: keys and costs.
     Step {
-        request: u64,
+        request: Option<RequestId>,
         parts: Vec<(usize, u64)>,
     },
     Lease {
         id: GrantId,
         key: usize,
         units: u64,
+        life: Micros,
     },
     GiveBack {
-        id: GrantId,
+        of: Source,
         key: usize,
         units: u64,
-        since: u64,
+        since: Timestamp,
         revision: usize,
     },
+}
+
+/// What units were taken for that are given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Lease(GrantId),
+    Request(RequestId),
 }
 
 /// A reply of the store.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    Step { request: u64, admitted: bool, remaining: Vec<(usize, u64)> },
-    Lease { id: GrantId, key: usize, lease: Option<Leased>, remaining: u64, revision: usize },
+    Step { request: RequestId, at: Timestamp, admitted: bool, limiters: Vec<Stands> },
+    Lease { id: GrantId, key: usize, lease: Option<Leased>, report: Report, revision: usize },
+}
+
+/// How a limiter stands after a step, under which of its rules, and the cost of the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stands {
+    pub(super) key: usize,
+    pub(super) cost: u64,
+    pub(super) report: Report,
+    pub(super) revision: usize,
 }
 
 /// A lease that was taken: when, and before when it can be spent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leased {
-    pub(super) at: u64,
-    pub(super) end: u64,
+    pub(super) at: Timestamp,
+    pub(super) end: Timestamp,
     pub(super) units: u64,
 }
 
@@ -77,33 +95,40 @@ impl<'a> Store<'a> {
                 for (key, cost) in parts {
                     if admitted {
                         self.limiters[*key].1.take(now, *cost);
-                        history.add(time, *key, What::Taken { units: *cost });
+                        history.add(time, *key, What::Taken { units: *cost, by: *request });
                     }
                     let refused = !admitted && !self.limiters[*key].1.fits(now, *cost);
                     let used = self.limiters[*key].1.used(now);
                     history.add(time, *key, What::Stands { used, held: held(*key), refused });
                 }
-                let left = |(key, _): &(usize, u64)| (*key, self.limiters[*key].1.remaining(now));
-                let remaining = parts.iter().map(left).collect();
-                Some(Reply::Step { request: *request, admitted, remaining })
+                let stands = |&(key, cost): &(usize, u64)| {
+                    let (revision, limiter) = &self.limiters[key];
+                    Stands { key, cost, report: report(limiter.as_ref(), now), revision: *revision }
+                };
+                let limiters = parts.iter().map(stands).collect();
+                Some(Reply::Step { request: (*request)?, at: now, admitted, limiters })
             }
-            Question::Lease { id, key, units } => {
+            Question::Lease { id, key, units, life } => {
                 let (revision, limiter) = &mut self.limiters[*key];
-                let end = limiter.lease(now, *units, self.plan.keys[*key].life);
-                let end = end.map(|end| end.as_micros() - self.plan.origin);
+                let end = limiter.lease(now, *units, *life);
                 if let Some(end) = end {
+                    let end = end.as_micros() - self.plan.origin;
                     let what = What::Granted { id: *id, units: *units, end, revision: *revision };
                     history.add(time, *key, what);
                 }
-                let lease = end.map(|end| Leased { at: time, end, units: *units });
-                let remaining = limiter.remaining(now);
-                Some(Reply::Lease { id: *id, key: *key, lease, remaining, revision: *revision })
+                let lease = end.map(|end| Leased { at: now, end, units: *units });
+                let report = report(limiter.as_ref(), now);
+                Some(Reply::Lease { id: *id, key: *key, lease, report, revision: *revision })
             }
-            Question::GiveBack { id, key, units, since, revision } => {
-                let since = self.clock(*since);
-                let (own, limiter) = &mut self.limiters[*key];
-                if own == revision && limiter.return_lease(now, *units, since) {
-                    history.add(time, *key, What::Returned { id: *id, units: *units });
+            &Question::GiveBack { of, key, units, since, revision } => {
+                let (own, limiter) = &mut self.limiters[key];
+                if *own == revision && limiter.return_lease(now, units, since) {
+                    let since = since.as_micros().saturating_sub(self.plan.origin);
+                    let what = match of {
+                        Source::Lease(id) => What::Returned { id, units, since },
+                        Source::Request(by) => What::Undone { by, units, since },
+                    };
+                    history.add(time, key, what);
                 }
                 None
             }
@@ -140,6 +165,10 @@ impl<'a> Store<'a> {
             history.add(time, key, What::Changed);
         }
     }
+}
+
+fn report(limiter: &dyn Stored, now: Timestamp) -> Report {
+    Report { remaining: limiter.remaining(now), at: now, idle_at: now }
 }
 
 fn fresh(plan: &Plan) -> Vec<(usize, Box<dyn Stored>)> {

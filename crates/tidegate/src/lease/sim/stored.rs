@@ -5,6 +5,8 @@ use std::fmt;
 
 use tidegate_core::{Algorithm, Held, Micros, Rule, Timestamp, Verdict, Visitor};
 
+use super::super::Terms;
+
 /// The verbs that the store needs of a limiter.
 pub(super) trait Stored: fmt::Debug {
     /// Whether the cost fits.
@@ -100,4 +102,28 @@ impl<R: Algorithm> Stored for Of<R> {
     fn as_any(&mut self) -> &mut dyn Any {
         self
     }
+}
+
+/// What holds up the level under a long lease may be the units of a shorter one, which come back first.
+#[test]
+fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() {
+    let rule = Rule::new(tidegate_core::Spec::per_second(1_000)).expect("a rule");
+    let ms = Micros::from_millis;
+    let terms = |life| Terms::of(&rule, 200, ms(life), ms(1_000)).expect("it has leases");
+    let at = |time: u64| Timestamp::EPOCH.plus(ms(5_000 + time));
+    let mut stored = limiter(&rule).expect("a limit");
+    let short = stored.lease(at(0), 160, terms(40).life());
+    let long = stored.lease(at(1), 20, terms(200).life());
+    assert_eq!([short, long], [Some(at(40)), Some(at(201))]);
+    stored.return_lease(at(30), 160, terms(40).counted_from(at(0)));
+    assert!(
+        stored.used(at(200)) >= 20,
+        "{} are counted, and 20 can be spent",
+        stored.used(at(200))
+    );
+    let mut without = limiter(&rule).expect("a limit");
+    without.lease(at(0), 160, ms(40));
+    without.lease(at(1), 20, ms(200));
+    without.return_lease(at(30), 160, at(0));
+    assert!(without.used(at(200)) < 20, "it would not hold if lives were all alike");
 }

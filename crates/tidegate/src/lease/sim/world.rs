@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use testkit::traffic::Rng;
 
 use super::clock::Clock;
-use super::history::History;
-use super::node::{Node, Sent, Wait};
+use super::history::{History, What};
+use super::node::{Due, Node, Sent, Wait};
 use super::plan::{Fault, Plan};
 use super::store::{Question, Reply, Store};
 
@@ -16,7 +16,7 @@ const LAST_REQUESTS: u64 = 4_000;
 #[derive(Clone, Debug)]
 enum Next {
     Request { node: usize },
-    Look { node: usize },
+    Due { node: usize, begun: u64, due: Due },
     ToStore { node: usize, begun: u64, question: Question },
     ToNode { node: usize, begun: u64, reply: Reply },
     GiveUp { node: usize, begun: u64, wait: Wait },
@@ -53,7 +53,6 @@ impl<'a> World<'a> {
             let clock = world.clock(node);
             world.nodes.push(Node::new(plan, node, 0, clock));
             world.at(0, Next::Request { node });
-            world.at(0, Next::Look { node });
         }
         for (time, fault) in &plan.faults {
             world.at(*time, Next::Fault(*fault));
@@ -91,10 +90,12 @@ impl<'a> World<'a> {
     /// One client takes what is left, a unit at a time.
     fn ask_for_the_rest(&mut self) {
         for key in 0..self.plan.keys.len() {
-            for request in 0..LAST_REQUESTS {
-                let question = Question::Step { request, parts: vec![(key, 1)] };
-                let reply = self.store.ask(self.time, &question, &mut self.history, |_| 0);
-                if !matches!(reply, Some(Reply::Step { admitted: true, .. })) {
+            for _ in 0..LAST_REQUESTS {
+                let question = Question::Step { request: None, parts: vec![(key, 1)] };
+                let before = self.history.events.len();
+                self.store.ask(self.time, &question, &mut self.history, |_| 0);
+                let taken = self.history.events.iter().skip(before);
+                if !taken.clone().any(|event| matches!(event.what, What::Taken { .. })) {
                     break;
                 }
             }
@@ -109,12 +110,9 @@ impl<'a> World<'a> {
         }
         match next {
             Next::Request { node } => self.request(node),
-            Next::Look { node } => {
-                if self.time < self.plan.length + 4 * self.longest_life() {
-                    self.at(self.time + self.plan.looks[node], Next::Look { node });
-                }
-                if self.nodes[node].up {
-                    let sent = self.nodes[node].look(self.time);
+            Next::Due { node, begun, due } => {
+                if self.is_running(node, begun) {
+                    let sent = self.nodes[node].give_back_rest(self.time, due);
                     self.send(node, sent);
                 }
             }
@@ -123,6 +121,7 @@ impl<'a> World<'a> {
                 if self.is_running(node, begun) {
                     let sent = self.nodes[node].reply(self.time, reply, &mut self.history);
                     self.send(node, sent);
+                    self.note_due(node);
                 }
             }
             Next::GiveUp { node, begun, wait } => {
@@ -150,7 +149,7 @@ impl<'a> World<'a> {
         if self.time >= self.plan.length {
             return;
         }
-        let quiet = if self.rng.chance(2) { 20 } else { 1 };
+        let quiet = if self.rng.chance(self.plan.quiet_percent) { 20 } else { 1 };
         let pause = self.rng.below(2 * self.plan.pause * quiet) + 1;
         self.at(self.time + pause, Next::Request { node });
         let keys = self.plan.keys.len();
@@ -177,6 +176,14 @@ impl<'a> World<'a> {
             if let Some(delay) = self.delay() {
                 self.at(self.time + delay, Next::ToStore { node, begun, question });
             }
+        }
+    }
+
+    fn note_due(&mut self, node: usize) {
+        let begun = self.nodes[node].begun;
+        for due in std::mem::take(&mut self.nodes[node].due) {
+            let delayed = self.rng.below(self.plan.delayed[node]);
+            self.at(self.time + due.after + delayed, Next::Due { node, begun, due });
         }
     }
 
@@ -246,7 +253,7 @@ impl Next {
     const fn of_node(&self) -> Option<usize> {
         match self {
             Self::Request { node }
-            | Self::Look { node }
+            | Self::Due { node, .. }
             | Self::ToNode { node, .. }
             | Self::GiveUp { node, .. }
             | Self::Hear { node, .. } => Some(*node),

@@ -23,6 +23,14 @@ pub struct StoreCounts {
     pub merged: u64,
     /// Requests that were refused without asking the store, because it had just denied them.
     pub denied_again: u64,
+    /// Units that were leased: taken ahead from the store, to be spent by this process.
+    pub leased: u64,
+    /// Leased units that admitted requests.
+    pub leased_spent: u64,
+    /// Leased units that were given back unspent.
+    pub leased_returned: u64,
+    /// Leased units that nobody spent before their leases ended.
+    pub leased_expired: u64,
     /// Requests that were decided without the store because it was unavailable.
     pub unavailable: u64,
     /// Requests that were decided in process because there was more load than the store decides in time.

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use tidegate::script::Step;
-use tidegate::{Decision, Rule, Timestamp};
+use tidegate::{Decision, Micros, Rule, Timestamp};
 use tidegate_core::{Algorithm, Held, Verbs, Visitor};
 
 /// A limiter of any algorithm.
@@ -19,6 +19,10 @@ pub trait Limiter {
     /// The same limiter under another rule from `at` on.
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter>;
     fn reset(&mut self);
+    /// Takes a lease; returns its end.
+    fn lease(&mut self, at: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
+    /// Gives back units of a lease.
+    fn return_lease(&mut self, at: Timestamp, units: u64, since: Timestamp);
     /// The limiter held for a step over several.
     fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a>;
     /// Ends a step over several at `at`, in which it took or did not.
@@ -120,7 +124,7 @@ impl<R: Algorithm> Limiter for Of<R> {
                 }
                 (decision, moves || cost > 0)
             }
-            Step::Undo => panic!("the core undoes nothing: it never takes one by one"),
+            Step::Undo | Step::Lease => panic!("a lease is taken and given back by its own verbs"),
             Step::Settle => {
                 held.settle(at, cost, actual);
                 let began = actual > cost;
@@ -157,6 +161,22 @@ impl<R: Algorithm> Limiter for Of<R> {
 
     fn reset(&mut self) {
         self.slot = None;
+    }
+
+    fn lease(&mut self, at: Timestamp, units: u64, life: Micros) -> Option<Timestamp> {
+        let (begins, moves) = (self.slot.is_none(), self.moves(at));
+        let end = Held::new(&self.algorithm, &mut self.slot, units).lease(at, life);
+        if begins && end.is_none() {
+            self.slot = None;
+        }
+        self.written(at, moves || end.is_some());
+        end
+    }
+
+    fn return_lease(&mut self, at: Timestamp, units: u64, since: Timestamp) {
+        let moves = self.moves(at);
+        let returned = Held::new(&self.algorithm, &mut self.slot, units).return_lease(at, since);
+        self.written(at, moves || returned);
     }
 
     fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a> {

@@ -99,6 +99,12 @@ impl NewerValues {
 }
 
 impl Decided {
+    /// Returns when a lease ends that a [`Call::lease`] took from this limiter; `None` if it took none.
+    #[must_use]
+    pub fn lease_end(&self, limiter: &Limiter<'_>, life: Micros) -> Option<Timestamp> {
+        limiter.rule.lease_end(&self.seen.first()?.reply, life)
+    }
+
     /// Adds the values that decided.
     pub(crate) fn decided_by(mut self, newer: NewerValues) -> Self {
         let newer = self.seen.iter_mut().zip(newer.0);
@@ -200,7 +206,8 @@ impl Call {
             },
             Reply::Nil | Reply::Int(_) => return None,
         };
-        let (decision, seen) = self.decision(one, &heard, self.step == Step::Ask)?;
+        let (decision, seen) =
+            self.decision(one, &heard, matches!(self.step, Step::Ask | Step::Lease))?;
         let allowed = decision.is_allowed() || !one.enforced;
         let (decisions, seen) = (vec![decision], vec![seen]);
         let Heard { now, at, .. } = heard;

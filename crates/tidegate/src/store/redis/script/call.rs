@@ -15,6 +15,10 @@ pub(super) fn decimal(at: Timestamp) -> Vec<u8> {
     at.as_micros().to_string().into_bytes()
 }
 
+fn digits(length: Micros) -> Vec<u8> {
+    length.as_micros().to_string().into_bytes()
+}
+
 /// A script and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -38,6 +42,8 @@ pub struct Call {
     pub(super) at: Option<Timestamp>,
     /// When the units of an undo were taken.
     since: Option<Timestamp>,
+    /// How long a lease lasts.
+    life: Option<Micros>,
     /// The time that the answer is remembered, if it is.
     pub(super) dedupe: Option<Micros>,
     /// The keys that are counted.
@@ -61,6 +67,14 @@ impl Call {
     #[must_use]
     pub fn undo(limiters: &[Limiter<'_>], since: Timestamp, at: Option<Timestamp>) -> Self {
         Self::made(limiters, Step::Undo, at, Some(since))
+    }
+
+    /// [`Step::Lease`]: takes the cost of a limiter ahead, to be spent elsewhere within `life`. What is not spent is
+    /// given back with [`Call::undo`]. A reply other than [`Answer::Decided`](super::Answer::Decided) did nothing.
+    #[must_use]
+    pub fn lease(limiter: &Limiter<'_>, life: Micros, at: Option<Timestamp>) -> Self {
+        let call = Self::made(std::slice::from_ref(limiter), Step::Lease, at, None);
+        Self { life: Some(life), ..call }.composed()
     }
 
     fn made(
@@ -111,6 +125,7 @@ impl Call {
             flags: Vec::new(),
             at,
             since: None,
+            life: None,
             dedupe: None,
             counts: Vec::new(),
             has_no_memory: false,
@@ -122,14 +137,16 @@ impl Call {
         let amends = matches!(self.form, Form::Amending | Form::GivingBack);
         let kinds = if amends { u32::MAX } else { self.kinds };
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
-        self.script = script(Id { kinds, amends, has_bounds, runner: Runner::Dispatch });
+        let leases = self.step == Step::Lease;
+        let runner = if leases { Runner::Lease } else { Runner::Dispatch };
+        self.script = script(Id { kinds, amends, has_bounds, runner });
         let verb = match (self.form, self.step) {
             (Form::GivingBack, _) => "give_back",
             (_, step) => step.verb(),
         };
         let mut last = vec![
             self.at.map(decimal).unwrap_or_default(),
-            self.since.map(decimal).unwrap_or_default(),
+            self.since.map(decimal).or_else(|| self.life.map(digits)).unwrap_or_default(),
             if self.has_no_memory { b"full".to_vec() } else { Vec::new() },
         ];
         last.extend(Count::arguments(&self.counts));
@@ -145,7 +162,7 @@ impl Call {
             let verb = (self.step != Step::Ask).then(|| verb.as_bytes().to_vec());
             self.arguments.iter().cloned().chain(verb).collect()
         } else {
-            let dedupe = self.dedupe.map(|time| time.as_micros().to_string().into_bytes());
+            let dedupe = self.dedupe.map(digits);
             let arguments = self.arguments.iter().cloned().chain(dedupe);
             [verb.as_bytes().to_vec(), flags].into_iter().chain(arguments).chain(last).collect()
         };
@@ -204,7 +221,7 @@ impl Call {
 
     /// Whether it only asks whether a request goes on, and neither gives back nor reports usage.
     pub(crate) const fn only_asks(&self) -> bool {
-        matches!(self.step, Step::Decide | Step::Ask | Step::Peek)
+        matches!(self.step, Step::Decide | Step::Ask | Step::Peek | Step::Lease)
     }
 
     /// Forgets limiters: they start fresh. The reply is the number of those that existed.

@@ -18,6 +18,8 @@ pub(super) struct Id {
 pub(super) enum Runner {
     /// One step.
     Dispatch,
+    /// One step that takes a lease.
+    Lease,
     /// Several requests, whose limiters may be the same.
     Batch,
     /// Several requests of one limiter each.

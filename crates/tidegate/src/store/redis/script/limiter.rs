@@ -153,7 +153,9 @@ impl<'a> Limiter<'a> {
             Step::Settle => limited(self.actual) - limited(self.cost),
             Step::Undo => -limited(self.cost),
             _ if self.looks => 1,
-            Step::Decide | Step::Ask | Step::Peek | Step::Report => limited(self.cost),
+            Step::Decide | Step::Ask | Step::Peek | Step::Report | Step::Lease => {
+                limited(self.cost)
+            }
         }
     }
 
@@ -164,7 +166,7 @@ impl<'a> Limiter<'a> {
         let decides = match step {
             Step::Decide | Step::Ask | Step::Peek => true,
             Step::Report => self.cost == 0,
-            Step::Settle | Step::Undo => false,
+            Step::Settle | Step::Undo | Step::Lease => false,
         };
         let looks = self.cost == 0 && !self.looks || step == Step::Peek;
         let stays = match self.source {

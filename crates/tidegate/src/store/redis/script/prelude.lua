@@ -6,14 +6,14 @@
 -- ARGV     for `each`: see each.lua. For one limiter: its argument, then the verb, `ask` by default. Otherwise:
 --   1        the verb: `ask` decides and takes, and returns states; `decide` returns verdicts alone; `peek` takes
 --            nothing; `report` takes what was used, and refuses nothing; `settle` takes or gives back a
---            difference; `undo` gives back what was taken; `give_back` does so under any rule; `batch` asks for
---            many requests, and `each` for many of one limiter each
+--            difference; `undo` gives back what was taken; `give_back` does so under any rule; `lease` takes units
+--            ahead for one limiter; `batch` asks for many requests, and `each` for many of one limiter each
 --   2        a character for each limiter: see dispatch.lua. Empty if there is one, and the reply is that of one
 --            limiter. For a batch, its plan: see batch.lua
 --   then     an argument for each key: for a remembered answer, how long it is remembered
 --   then     what may be left out from the end, and is empty unless it is given: the time, in place of the
---            store's, and then nothing expires; when the units of an `undo` were taken; `full` if the store has
---            no memory for new keys; the keys that are counted, and the part of the cluster's node: see room.lua
+--            store's, and then nothing expires; when the units of an `undo` were taken, or how long a `lease`
+--            lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see room.lua
 --
 -- The argument of a limiter is the beginning of its state, in the bytes 1 to 33, and then doubles: the cost (below
 -- zero: units to give back), the window, and what the algorithm asks for. A stored state begins with its version
@@ -48,7 +48,7 @@
 -- The algorithm of this script, if there is one; with more, all of them by number.
 local step, fetch, front, write, algorithms
 -- What the files between add.
-local changes, no_room, finish
+local changes, no_room, finish, prepare
 
 local keys, args, verb, flags, first, tail, given = KEYS, ARGV, 'ask', '', 0, 1, nil
 if args[2] then

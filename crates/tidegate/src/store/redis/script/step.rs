@@ -19,6 +19,8 @@ pub enum Step {
     /// Gives back the cost that an earlier step took, as far as it still counts, and gives nothing
     /// else back instead; returns the values. A queue gives nothing back.
     Undo,
+    /// Takes the cost ahead, as a lease; returns the values of the decision. See [`Call::lease`](super::Call::lease).
+    Lease,
 }
 
 impl Step {
@@ -31,6 +33,7 @@ impl Step {
             Self::Report => "report",
             Self::Settle => "settle",
             Self::Undo => "undo",
+            Self::Lease => "lease",
         }
     }
 }

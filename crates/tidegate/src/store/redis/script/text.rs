@@ -1,6 +1,6 @@
 //! The text of scripts: whole files, joined.
 
-use tidegate_core::{AlgorithmKind, Closed, MULDIV, Scripted};
+use tidegate_core::{AlgorithmKind, Closed, MULDIV, Script, Scripted};
 
 use super::id::{Id, Runner};
 
@@ -8,6 +8,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 const AMEND: &str = include_str!("amend.lua");
 const ROOM: &str = include_str!("room.lua");
 const DISPATCH: &str = include_str!("dispatch.lua");
+const LEASE: &str = include_str!("lease.lua");
 const BATCH: &str = include_str!("batch.lua");
 const EACH: &str = include_str!("each.lua");
 /// Forgets limiters.
@@ -19,24 +20,29 @@ pub(super) fn of(id: Id) -> String {
     if id.amends {
         files.extend([MULDIV, AMEND]);
     }
-    files.extend(algorithms(id.kinds));
+    files.extend(algorithms(id.kinds, |script| script.text));
     files.extend(id.has_bounds.then_some(ROOM));
-    files.push(match id.runner {
-        Runner::Dispatch => DISPATCH,
-        Runner::Batch => BATCH,
-        Runner::Each => EACH,
-    });
+    match id.runner {
+        Runner::Dispatch => files.push(DISPATCH),
+        Runner::Lease => {
+            files.extend(algorithms(id.kinds, |script| script.lease));
+            files.extend([LEASE, DISPATCH]);
+        }
+        Runner::Batch => files.push(BATCH),
+        Runner::Each => files.push(EACH),
+    }
     files.join("\n")
 }
 
 /// The files of the algorithms whose bits are set in `kinds`, including that of a limit of 0 without a window;
 /// each once.
-fn algorithms(kinds: u32) -> Vec<&'static str> {
+fn algorithms(kinds: u32, file: impl Fn(&Script) -> &'static str) -> Vec<&'static str> {
     let scripts = AlgorithmKind::ALL.iter().flat_map(|algorithm| algorithm.scripts());
     let mut files: Vec<&'static str> = Vec::new();
     for script in scripts.chain(Closed::SCRIPTS).filter(|script| kinds >> script.kind & 1 == 1) {
-        if !files.contains(&script.text) {
-            files.push(script.text);
+        let file = file(script);
+        if !file.is_empty() && !files.contains(&file) {
+            files.push(file);
         }
     }
     files

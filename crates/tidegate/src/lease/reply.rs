@@ -1,0 +1,22 @@
+//! What the store replies about a limiter and its leases.
+
+use tidegate_core::Timestamp;
+
+/// A lease that the store granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) ticket: u64,
+    /// When the lease was taken, by the store's clock.
+    pub(crate) since: Timestamp,
+    /// When it ends, by the store's clock.
+    pub(crate) end: Timestamp,
+}
+
+/// How a limiter stood in the store, by a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) remaining: u64,
+    /// When the store decided that, and when nothing is used unless more is taken; by its clock.
+    pub(crate) at: Timestamp,
+    pub(crate) idle_at: Timestamp,
+}

@@ -1,0 +1,60 @@
+//! How much of a limit one node may lease, and for how long.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use tidegate_core::Shown;
+
+/// The lives of leases: a millisecond to a second.
+pub(crate) const LEASE_LIVES: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(1);
+/// The values of `life` in `lease`, in messages.
+pub(crate) const LIFE_EXPECTED: &str = "a length of time such as \"200ms\", from 1ms to 1s";
+/// The values of `max` in `lease`, in messages.
+pub(crate) const LEASE_MAX_EXPECTED: &str = "a percentage of the limit from \"1%\" to \"100%\"";
+
+/// The leases of a rule: units of its limit that a node takes ahead from a shared store
+/// ([`SharedGate`](crate::SharedGate)), to admit requests without asking it. A gate in memory has no leases.
+///
+/// The default is 10 percent for 200 ms.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{LeaseSpec, Policy, RuleSpec};
+///
+/// let calls = RuleSpec::new("calls", "10000/s").key(["user"]).lease(LeaseSpec::default());
+/// assert!(Policy::new(vec![calls.clone()]).is_ok());
+/// let long = LeaseSpec { max_percent: 5, life: Duration::from_secs(60) };
+/// let wrong = Policy::new(vec![calls.lease(long)]).unwrap_err();
+/// assert!(wrong.to_string().contains("from 1ms to 1s"), "{wrong}");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseSpec {
+    /// The most units of one lease, in percent of the limit or capacity: 1 to 100. Two units can always be leased.
+    pub max_percent: u8,
+    /// The longest life of a lease: 1 ms to 1 s. A lease also ends with its window, bucket or tick.
+    pub life: Duration,
+}
+
+impl Default for LeaseSpec {
+    fn default() -> Self {
+        Self { max_percent: 10, life: Duration::from_millis(200) }
+    }
+}
+
+impl LeaseSpec {
+    /// Returns the most units of a lease under this limit.
+    #[cfg(feature = "redis")]
+    pub(crate) fn most(&self, limit: u64) -> u64 {
+        let part = u128::from(limit) * u128::from(self.max_percent) / 100;
+        u64::try_from(part).unwrap_or(u64::MAX).max(2)
+    }
+}
+
+/// Displays as in a configuration.
+impl fmt::Display for LeaseSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "max {}%, life {}", self.max_percent, Shown(self.life))
+    }
+}

@@ -1,0 +1,99 @@
+//! The leases of this process: which requests spend them, and the terms of the rules in force.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::Micros;
+
+use super::KeyAsk;
+use super::share::limit_of;
+use crate::clock::BootClock;
+use crate::lease::{Book, Counts, Terms, Unspent};
+use crate::rules::{Mode, Policy, PolicyRule};
+
+/// The most limiters with leases at a time. The store decides the requests of others.
+const MOST_LIMITERS: usize = 16_384;
+/// The longest life of any lease. What drains is given back as though all leases lived so long, so that nodes whose
+/// configurations differ may share a limiter.
+const LONGEST_LIFE: Micros = Micros::from_millis(1_000);
+
+/// The leases of this process, and their terms under one policy.
+#[derive(Clone, Debug)]
+pub(super) struct Leases {
+    held: Arc<Held>,
+    pub(super) clock: BootClock,
+    /// By rule and variant; empty if no rule has leases.
+    terms: Arc<Vec<Vec<Option<Terms>>>>,
+    pub(super) version: u64,
+}
+
+/// What all policies share.
+#[derive(Debug)]
+struct Held {
+    book: Mutex<Book<KeyAsk>>,
+    /// Whether no more leases are taken, because the process is about to end.
+    has_ended: AtomicBool,
+}
+
+impl Leases {
+    pub(super) fn new() -> Self {
+        let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
+        let held = Arc::new(Held { book, has_ended });
+        Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
+    }
+
+    /// Returns these leases under another policy. Those taken before are worth nothing there.
+    pub(super) fn under(&self, policy: &Policy) -> Self {
+        let version = self.version + 1;
+        let of_rule = |rule: &PolicyRule| {
+            let variants = 0..rule.variants();
+            variants.map(|variant| terms_of(rule, variant, version)).collect()
+        };
+        let mut terms: Vec<Vec<_>> = policy.rules().iter().map(of_rule).collect();
+        if terms.iter().flatten().all(Option::is_none) {
+            terms.clear();
+        }
+        Self { terms: Arc::new(terms), version, ..self.clone() }
+    }
+
+    /// Returns the terms of the leases of a rule's limiter.
+    pub(super) fn terms(&self, rule: usize, variant: usize) -> Option<Terms> {
+        *self.terms.get(rule)?.get(variant)?
+    }
+
+    /// Whether requests may spend leases.
+    pub(super) fn are_spent(&self) -> bool {
+        !self.terms.is_empty() && !self.held.has_ended.load(SeqCst)
+    }
+
+    /// Returns what became of all leased units so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.book().counts()
+    }
+
+    /// Takes out what is left of all leases.
+    pub(super) fn all(&self) -> Vec<Unspent<KeyAsk>> {
+        match self.terms.is_empty() {
+            true => Vec::new(),
+            false => self.book().drop_those(self.clock.now(), |_| true),
+        }
+    }
+
+    /// Takes no more leases.
+    pub(super) fn end(&self) {
+        self.held.has_ended.store(true, SeqCst);
+    }
+
+    /// Returns the book; it is not held across an await.
+    pub(super) fn book(&self) -> MutexGuard<'_, Book<KeyAsk>> {
+        self.held.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn terms_of(rule: &PolicyRule, variant: usize, version: u64) -> Option<Terms> {
+    let lease = rule.spec().lease.filter(|_| rule.mode() != Mode::Off)?;
+    let values = rule.variant(variant);
+    let most = lease.most(limit_of(values)?);
+    let terms = Terms::of(values, most, lease.life.into(), LONGEST_LIFE)?;
+    Some(terms.of_version(version))
+}

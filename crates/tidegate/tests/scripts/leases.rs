@@ -1,0 +1,121 @@
+//! A random walk holds the scripts that take leases and give them back equal to the core, among requests and under
+//! clocks that step back.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::server::policies::rule_of;
+use crate::server::{Client, Server, held, long};
+use std::time::Duration;
+use testkit::model;
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Answer, Call, Decided, Limiter, Step};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Timestamp};
+use tidegate_core::Leasable;
+
+const STEPS_OF_A_POLICY: usize = 150;
+/// A wait that no script can return.
+const MUCH: Duration = Duration::from_micros(1 << 52);
+
+fn decided(client: &Client, call: &Call, limiter: &Limiter<'_>) -> Decided {
+    let reply = client.eval(&call.script, &call.keys, &call.args);
+    match call.answer(std::slice::from_ref(limiter), &reply) {
+        Ok(Answer::Decided(done)) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A rule of the algorithm, with a log in a sorted set if that is asked for.
+fn rule(rng: &mut Rng, policy: &mut model::Policy, layout: Layout) -> Rule {
+    if rng.chance(50) {
+        // Few units, so that it is full now and then, and slow enough for a lease to end meanwhile.
+        policy.limit = 1 + rng.below(40);
+        policy.capacity = policy.capacity.map(|_| 1 + rng.below(40));
+        policy.initial = None;
+    }
+    let mut spec = *rule_of(policy).spec();
+    if spec.algorithm == AlgorithmKind::SlidingLog {
+        spec.layout = Some(layout);
+    }
+    Rule::new(spec).unwrap_or_else(|_| rule_of(policy))
+}
+
+fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
+    let rng = &mut Rng::new(20_261_125);
+    let (mut number, mut compared, mut granted, mut returned) = (0, 0, 0, 0);
+    let steps = if long() { 100_000 } else { 3_000 };
+    while compared < steps {
+        number += 1;
+        let mut policy = traffic::policy(rng, algorithm);
+        let rule = rule(rng, &mut policy, layout);
+        let key = format!("leases:{}:{layout:?}:{number}", algorithm.name());
+        let (mut core, mut leases) = (held::limiter(&rule), Vec::new());
+        let life = Micros::from_micros(policy.window_us / rng.pick([1, 4, 20, 100]) + 1);
+        let Some(Leasable { life, .. }) = rule.leasable(life) else { continue };
+        let trace = traffic::jumpy_trace(rng, &policy, STEPS_OF_A_POLICY);
+        for (turn, (at_us, cost)) in trace.into_iter().enumerate() {
+            let at = Timestamp::from_micros(at_us);
+            let cost = cost.clamp(1, 1 << 40);
+            let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap();
+            let verb = rng.below(4);
+            let held = format!("{leases:?}");
+            let context = || {
+                let spec = rule.spec();
+                format!("{key} turn {turn}: {verb} {cost} at {at_us}, {life:?}; {held}; {spec:?}")
+            };
+            match verb {
+                0 => {
+                    let done = client.step(std::slice::from_ref(&limiter), Step::Ask, Some(at));
+                    let (allowed, _) = core.step(Step::Ask, at, cost, 0);
+                    assert_eq!(done.allowed, allowed, "{}", context());
+                }
+                1 if !leases.is_empty() => {
+                    let which = rng.below(leases.len() as u64) as usize;
+                    let (units, since) = leases.swap_remove(which);
+                    let units = units - rng.below(units);
+                    let limiter = Limiter::new(key.as_bytes(), &rule, units).unwrap();
+                    let limiters = [limiter];
+                    decided(client, &Call::undo(&limiters, since, Some(at)), &limiters[0]);
+                    core.return_lease(at, units, since);
+                    returned += 1;
+                }
+                _ => {
+                    let done = decided(client, &Call::lease(&limiter, life, Some(at)), &limiter);
+                    let end = core.lease(at, cost, life);
+                    assert_eq!(done.lease_end(&limiter, life), end, "{}", context());
+                    if end.is_some() {
+                        leases.push((cost, done.at));
+                        granted += 1;
+                    }
+                }
+            }
+            let limiter = Limiter::new(key.as_bytes(), &rule, 1).unwrap();
+            let seen = client.step(&[limiter], Step::Peek, Some(at));
+            let (_, decision) = core.step(Step::Peek, at, 1, 0);
+            if decision.reset_after() >= MUCH {
+                break;
+            }
+            assert_eq!(seen.decisions, [decision], "{}", context());
+            compared += 1;
+        }
+    }
+    assert!(granted > 100 && returned > 50, "{granted} were granted, {returned} returned");
+}
+
+macro_rules! walks {
+    ($($name:ident $algorithm:ident $layout:ident;)+) => { $(
+        #[test]
+        fn $name() {
+            let server = Server::start();
+            walk(&server.client(), model::AlgorithmKind::$algorithm, Layout::$layout);
+        }
+    )+ };
+}
+
+walks! {
+    leases_of_a_fixed_window FixedWindow String;
+    leases_of_a_sliding_window SlidingWindow String;
+    leases_of_a_sliding_counter SlidingCounter String;
+    leases_of_a_sliding_log SlidingLog String;
+    leases_of_a_sorted_set SlidingLog SortedSet;
+    leases_of_a_token_bucket TokenBucket String;
+    leases_of_a_leaky_bucket LeakyBucket String;
+}

@@ -1,0 +1,192 @@
+//! Leases over a real store: several nodes spend units that they took ahead, and all together never pass a bound.
+//!
+//! `TIDEGATE_LONG=1` sends requests ten times as long.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod faults;
+mod rules;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{AlgorithmKind, Answer, LeaseSpec, Rule, RuleSpec, SharedGate, Spec};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::server::{LONG, Server, check, gate_with, long, rule, settings};
+
+/// Requests that each node has under way.
+const TASKS: usize = 4;
+
+/// Every algorithm that grants leases.
+const ALGORITHMS: [AlgorithmKind; 6] = [
+    AlgorithmKind::FixedWindow,
+    AlgorithmKind::SlidingWindow,
+    AlgorithmKind::SlidingCounter,
+    AlgorithmKind::SlidingLog,
+    AlgorithmKind::TokenBucket,
+    AlgorithmKind::LeakyBucket,
+];
+
+/// A rule of `limit` units a day, of which a fifth can be leased.
+fn leased(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
+    with_leases(rule(algorithm, limit))
+}
+
+fn with_leases(mut rule: RuleSpec) -> RuleSpec {
+    if rule.spec.algorithm == AlgorithmKind::SlidingLog {
+        rule.spec.resolution = Some(rule.spec.window.unwrap() / 5);
+    }
+    rule.lease(LeaseSpec { max_percent: 20, life: Duration::from_millis(100) })
+}
+
+/// One of `nodes` gates over a store.
+async fn node(url: &str, nodes: u64, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
+    let mut settings = settings(url);
+    settings.nodes = Some(nodes);
+    Arc::new(gate_with(settings, rules).await.0)
+}
+
+async fn nodes(server: &Server, count: u64, rules: &[RuleSpec]) -> Vec<Arc<SharedGate>> {
+    let mut gates = Vec::new();
+    for _ in 0..count {
+        gates.push(node(&server.url(), count, rules.to_vec()).await);
+    }
+    gates
+}
+
+/// Units of leases that are neither spent nor given back nor ended.
+fn held(gate: &SharedGate) -> u64 {
+    let counts = gate.counts();
+    counts.leased - counts.leased_spent - counts.leased_returned - counts.leased_expired
+}
+
+/// Asks until a request spends a leased unit, and returns its answer and how many were admitted.
+async fn until_leased<'g>(gate: &'g SharedGate, user: &str) -> (Answer<'g>, u64) {
+    let (before, began) = (gate.counts().leased_spent, Instant::now());
+    for admitted in 1.. {
+        let answer = check(gate, user, 1).await;
+        assert!(answer.is_allowed() && !answer.is_degraded(), "after {admitted}: {answer:?}");
+        if gate.counts().leased_spent > before {
+            return (answer, admitted);
+        }
+        assert!(began.elapsed() < LONG, "nothing is leased");
+    }
+    unreachable!("it leases or fails")
+}
+
+/// When a request that was admitted began and ended.
+type Admitted = (Instant, Instant);
+
+/// Sends requests for one unit through all gates until a time.
+async fn hammer(gates: &[Arc<SharedGate>], until: Instant) -> Vec<Admitted> {
+    let mut asking = JoinSet::new();
+    for gate in gates.iter().flat_map(|gate| std::iter::repeat_n(gate, TASKS)) {
+        let gate = Arc::clone(gate);
+        asking.spawn(async move {
+            let mut admitted = Vec::new();
+            while Instant::now() < until {
+                let began = Instant::now();
+                let answer = check(&gate, "ada", 1).await;
+                assert!(!answer.is_degraded(), "{answer:?}");
+                if answer.is_allowed() {
+                    admitted.push((began, Instant::now()));
+                }
+                tokio::task::yield_now().await;
+            }
+            admitted
+        });
+    }
+    asking.join_all().await.into_iter().flatten().collect()
+}
+
+/// The most requests that were certainly admitted within one window.
+fn most_in_a_window(mut admitted: Vec<Admitted>, window: Duration) -> u64 {
+    admitted.sort();
+    let inside = |place: usize| {
+        let from = admitted[place].0;
+        let rest = admitted[place..].iter().take_while(|(began, _)| *began < from + window);
+        rest.filter(|(_, ended)| *ended < from + window).count() as u64
+    };
+    (0..admitted.len()).map(inside).max().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_nodes_with_leases_never_pass_the_bound_of_any_algorithm() {
+    let window = Duration::from_millis(250);
+    let lasting = Duration::from_millis(if long() { 10_000 } else { 1_000 });
+    for algorithm in ALGORITHMS {
+        let server = Server::start(&[]);
+        let spec = Spec::new(algorithm, 400, window);
+        let spec = if algorithm == AlgorithmKind::TokenBucket { spec.burst(200) } else { spec };
+        let mut rule = with_leases(RuleSpec::new("own", spec).key(["user"]));
+        rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_millis(50) });
+        let gates = nodes(&server, 4, &[rule.clone()]).await;
+        let admitted = hammer(&gates, Instant::now() + lasting).await;
+        let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
+        let total = admitted.len();
+        let most = most_in_a_window(admitted, window);
+        let spent: u64 = gates.iter().map(|gate| gate.counts().leased_spent).sum();
+        println!("{algorithm}: {total} admitted, {spent} of them by leases, {most} of {bound}");
+        assert!(most <= bound, "{algorithm}: {most} in a window, of {bound}");
+        assert!(spent > 0, "{algorithm}: nothing was leased");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_unit_is_had_by_somebody_and_no_unit_more() {
+    const LIMIT: u64 = 600;
+    for algorithm in ALGORITHMS {
+        let server = Server::start(&[]);
+        let gates = nodes(&server, 3, &[leased(algorithm, LIMIT)]).await;
+        let (mut admitted, began) = (0, Instant::now());
+        // What one node holds unspent comes back within the life of its lease.
+        while admitted < LIMIT && began.elapsed() < LONG {
+            let until = Instant::now() + Duration::from_millis(20);
+            admitted += hammer(&gates, until).await.len() as u64;
+        }
+        let drained = began.elapsed().as_secs() * LIMIT / 86_400 + 1;
+        let most = LIMIT + if is_level(algorithm) { drained } else { 0 };
+        assert!((LIMIT..=most).contains(&admitted), "{algorithm}: {admitted} of {LIMIT}");
+        let spent: u64 = gates.iter().map(|gate| gate.counts().leased_spent).sum();
+        assert!(spent > 0, "{algorithm}: nothing was leased");
+    }
+}
+
+const fn is_level(algorithm: AlgorithmKind) -> bool {
+    matches!(algorithm, AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_with_leases_and_nodes_without_share_one_limit() {
+    const LIMIT: u64 = 2_000;
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let server = Server::start(&[]);
+        let mut gates = nodes(&server, 2, &[leased(algorithm, LIMIT)]).await;
+        gates.extend(nodes(&server, 2, &[rule(algorithm, LIMIT)]).await);
+        let (mut admitted, began) = (0, Instant::now());
+        while admitted < LIMIT && began.elapsed() < LONG {
+            let until = Instant::now() + Duration::from_millis(20);
+            admitted += hammer(&gates, until).await.len() as u64;
+        }
+        let drained = began.elapsed().as_secs() * LIMIT / 86_400 + 1;
+        let most = LIMIT + if is_level(algorithm) { drained } else { 0 };
+        assert!((LIMIT..=most).contains(&admitted), "{algorithm}: {admitted} of {LIMIT}");
+        let spent = [0, 1, 2, 3].map(|node: usize| gates[node].counts().leased_spent > 0);
+        assert_eq!(spent, [true, true, false, false], "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn a_leased_answer_has_the_values_of_the_last_reply_and_of_the_lease() {
+    let server = Server::start(&[]);
+    let gate = node(&server.url(), 1, vec![leased(AlgorithmKind::FixedWindow, 5_000)]).await;
+    let (answer, _) = until_leased(&gate, "ada").await;
+    let decision = *answer.reported().unwrap().decision();
+    assert_eq!(decision.limit, 5_000);
+    assert!((1_000..5_000).contains(&decision.remaining), "{decision:?}");
+    assert!(decision.is_allowed() && !decision.reset_after().is_zero());
+    let clock: (u64, u64) = server.run(&["TIME"]);
+    let behind = (clock.0 * 1_000_000 + clock.1).abs_diff(answer.at().as_micros());
+    assert!(behind < LONG.as_micros() as u64, "its time is the store's: {behind} us");
+}

@@ -1,0 +1,93 @@
+//! Leases while the network or the store fails, and of a node that ends without giving them back.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{AlgorithmKind, OnStoreError, SharedGate};
+use tokio::time::Instant;
+
+use super::{held, is_level, leased, node, until_leased};
+use crate::server::proxy::{Proxy, Way};
+use crate::server::{LONG, Server, check, gate_with, settings};
+
+const LIMIT: u64 = 3_000;
+
+/// A node behind a proxy, that waits for the store 20 ms at most.
+async fn behind(proxy: &Proxy, algorithm: AlgorithmKind) -> Arc<SharedGate> {
+    let mut settings = settings(&proxy.url());
+    (settings.timeout, settings.nodes) = (Duration::from_millis(20), Some(2));
+    let rule = leased(algorithm, LIMIT).on_store_error(OnStoreError::Closed);
+    Arc::new(gate_with(settings, vec![rule]).await.0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_are_late_or_lost_waste_units_and_double_none() {
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let server = Server::start(&[]);
+        let proxy = Proxy::before(server.port).await;
+        let near = node(&server.url(), 2, vec![leased(algorithm, LIMIT)]).await;
+        let far = behind(&proxy, algorithm).await;
+        let (_, mut admitted) = until_leased(&far, "ada").await;
+        let late = Way::Slow(Duration::from_millis(30));
+        for way in [Way::Lossy, Way::Open, late, Way::Open, Way::Cut, Way::Open, late] {
+            proxy.turn(way);
+            for _ in 0..150 {
+                admitted += u64::from(check(&far, "ada", 1).await.is_allowed());
+            }
+        }
+        while check(&near, "ada", 1).await.is_allowed() {
+            admitted += 1;
+        }
+        let most = LIMIT + if is_level(algorithm) { 2 } else { 0 };
+        assert!(admitted <= most, "{algorithm}: {admitted} of {LIMIT}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let server = Server::start(&[]);
+        let proxy = Proxy::before(server.port).await;
+        let far = behind(&proxy, algorithm).await;
+        let (mut admitted, mut wasted, began) = (0, 0, Instant::now());
+        while wasted == 0 {
+            admitted += until_leased(&far, "ada").await.1;
+            wasted = held(&far);
+            assert!(began.elapsed() < LONG, "{algorithm}: nothing is held");
+        }
+        proxy.turn(Way::Cut);
+        drop(far);
+        let near = node(&server.url(), 1, vec![leased(algorithm, LIMIT)]).await;
+        while check(&near, "ada", 1).await.is_allowed() {
+            admitted += 1;
+        }
+        // A lease that was on its way may be lost as well, and one that this node holds.
+        let (least, most) =
+            (LIMIT - 4 * LIMIT / 5, LIMIT + if is_level(algorithm) { 2 } else { 0 });
+        assert!((least..=most).contains(&admitted), "{algorithm}: {admitted} of {LIMIT}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_store_what_is_held_is_spent_and_then_the_rule_decides() {
+    let mut server = Server::start(&[]);
+    let mut settings = settings(&server.url());
+    settings.timeout = Duration::from_millis(50);
+    let rule = leased(AlgorithmKind::FixedWindow, LIMIT).on_store_error(OnStoreError::Closed);
+    let (gate, _) = gate_with(settings, vec![rule]).await;
+    let _ = until_leased(&gate, "ada").await;
+    let can_be_spent = held(&gate) + LIMIT / 5;
+    server.kill();
+    let (mut admitted, began) = (0, Instant::now());
+    loop {
+        let answer = check(&gate, "ada", 1).await;
+        if answer.is_unavailable() && held(&gate) == 0 {
+            break;
+        }
+        admitted += u64::from(answer.is_allowed());
+        assert!(!answer.is_allowed() || !answer.is_degraded(), "{answer:?}");
+        assert!(began.elapsed() < LONG, "{admitted} were admitted, {} are held", held(&gate));
+    }
+    assert!(admitted <= can_be_spent, "{admitted} of {can_be_spent}");
+}

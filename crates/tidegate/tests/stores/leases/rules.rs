@@ -1,0 +1,147 @@
+//! What leases mean for several rules, ids, looks, refunds, resets and changed rules.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use tidegate::{AlgorithmKind, Descriptor, OnExcess, Request, RuleSpec, Spec};
+use tokio::time::Instant;
+
+use super::{held, leased, node, until_leased};
+use crate::server::{LONG, Server, check, rule};
+
+const LIMIT: u64 = 5_000;
+
+fn own(algorithm: AlgorithmKind) -> RuleSpec {
+    leased(algorithm, LIMIT)
+}
+
+/// A rule beside the leased one, which the store decides.
+fn beside(limit: u64) -> RuleSpec {
+    let mut beside = rule(AlgorithmKind::FixedWindow, limit);
+    beside.name = "beside".to_owned();
+    beside
+}
+
+#[tokio::test]
+async fn what_was_reserved_here_is_put_back_if_another_rule_refuses() {
+    let server = Server::start(&[]);
+    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::TokenBucket), beside(200)]).await;
+    let (answer, mut admitted) = until_leased(&gate, "ada").await;
+    let names: Vec<_> = answer.matched().into_iter().map(|one| one.rule().name()).collect();
+    assert_eq!(names, ["token_bucket", "beside"], "the answer has all of them: {answer:?}");
+    drop(answer);
+    while check(&gate, "ada", 1).await.is_allowed() {
+        admitted += 1;
+    }
+    assert_eq!(admitted, 200, "the rule beside it is exact");
+    let spent = gate.counts().leased_spent;
+    for _ in 0..100 {
+        assert!(!check(&gate, "ada", 1).await.is_allowed());
+    }
+    assert_eq!(gate.counts().leased_spent, spent, "a refused request spends nothing");
+}
+
+#[tokio::test]
+async fn ids_and_looks_and_what_may_wait_are_the_stores() {
+    let server = Server::start(&[]);
+    let wait = OnExcess::Wait { wait: Duration::from_secs(1), max_waiters: 9 };
+    let rules = vec![own(AlgorithmKind::FixedWindow).on_excess(wait).dedupe(LONG)];
+    let gate = node(&server.url(), 1, rules).await;
+    let _ = until_leased(&gate, "ada").await;
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("default", &descriptors);
+    let spent = gate.counts().leased_spent;
+    assert!(gate.check(request.with_id("1").unwrap()).await.is_allowed());
+    assert!(gate.check(request.with_id("1").unwrap()).await.is_repeated());
+    let before = gate.peek(&request).await.reported().unwrap().decision().remaining;
+    assert!(gate.acquire(&request).await.is_allowed());
+    let after = gate.peek(&request).await.reported().unwrap().decision().remaining;
+    // Leases that end give their units back meanwhile.
+    assert!(after + 1 >= before, "{before} {after}");
+    assert_eq!(gate.counts().leased_spent, spent);
+}
+
+#[tokio::test]
+async fn a_refund_gives_back_to_the_rules_without_leases_alone() {
+    let server = Server::start(&[]);
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let user = algorithm.name();
+        let gate = node(&server.url(), 1, vec![own(algorithm), beside(1_000)]).await;
+        let entries = [("user", user)];
+        let descriptors = [Descriptor::new(&entries).cost(40)];
+        let request = Request::new("default", &descriptors);
+        assert!(gate.check(&request).await.is_allowed());
+        let answer = gate.refund(&request).await.unwrap();
+        let left = answer.matched().into_iter().map(|one| one.decision().remaining);
+        let mut left: Vec<_> = left.collect();
+        left.sort_unstable();
+        assert_eq!(left, [1_000, LIMIT - 40], "{algorithm}");
+        // More than was reserved is taken.
+        let answer = gate.settle(&request, 50).await.unwrap();
+        let left = answer.matched().into_iter().map(|one| one.decision().remaining);
+        assert_eq!(left.max(), Some(LIMIT - 50), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
+    let server = Server::start(&[]);
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let user = algorithm.name();
+        let gate = node(&server.url(), 1, vec![own(algorithm)]).await;
+        let began = Instant::now();
+        let mut admitted = 0;
+        while held(&gate) == 0 {
+            admitted += until_leased(&gate, user).await.1;
+            assert!(began.elapsed() < LONG, "{algorithm}: nothing is held");
+        }
+        let spent = gate.counts().leased_spent;
+        let day = Duration::from_secs(86_400);
+        gate.amend("default", user, Spec::new(algorithm, 2 * LIMIT, day)).unwrap();
+        assert_eq!(held(&gate), 0, "{algorithm}");
+        let answer = check(&gate, user, 1).await;
+        assert_eq!(gate.counts().leased_spent, spent, "{algorithm}");
+        let decision = *answer.reported().unwrap().decision();
+        assert_eq!(decision.limit, 2 * LIMIT);
+        assert!(decision.remaining < 2 * LIMIT - admitted, "what was used stays used");
+    }
+}
+
+#[tokio::test]
+async fn a_reset_ends_the_leases_of_this_node() {
+    let server = Server::start(&[]);
+    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow)]).await;
+    let _ = until_leased(&gate, "ada").await;
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("default", &descriptors);
+    let spent = gate.counts().leased_spent;
+    assert_eq!(gate.reset(&request).await.unwrap(), 1);
+    assert!(check(&gate, "ada", 1).await.is_allowed());
+    assert_eq!(gate.counts().leased_spent, spent);
+    // A lease that was on its way is given back.
+    let left = async || gate.peek(&request).await.reported().unwrap().decision().remaining;
+    let began = Instant::now();
+    while left().await < LIMIT - 1 {
+        assert!(began.elapsed() < LONG, "{} are left", left().await);
+    }
+    assert_eq!(left().await, LIMIT - 1);
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_gives_back_what_it_holds_and_leases_no_more() {
+    let server = Server::start(&[]);
+    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow)]).await;
+    let (_, mut admitted) = until_leased(&gate, "ada").await;
+    gate.leave().await.unwrap();
+    assert_eq!(held(&gate), 0);
+    let leased = gate.counts().leased;
+    for _ in 0..500 {
+        let answer = check(&gate, "ada", 1).await;
+        admitted += 1;
+        let left = answer.reported().unwrap().decision().remaining;
+        assert!(left <= LIMIT - admitted, "{left} are left after {admitted}");
+    }
+    assert_eq!(gate.counts().leased, leased);
+}
