@@ -15,7 +15,6 @@ mod policy;
 mod rule;
 mod spec;
 mod stored;
-mod token;
 
 pub(crate) use amend::refused;
 pub use amend::{AmendError, Amendment};
@@ -30,9 +29,9 @@ pub use on_store_error::OnStoreError;
 pub use override_spec::OverrideSpec;
 pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
+pub(crate) use rule::Token;
 #[cfg(feature = "config")]
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
 };
 pub use spec::{Mode, OnExcess, RuleSpec, Usage};
-pub(crate) use token::Token;

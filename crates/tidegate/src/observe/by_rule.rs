@@ -16,8 +16,6 @@ pub(super) struct ByRule<T> {
     known: ArcSwap<Vec<Known<T>>>,
     /// Locked while rules are added.
     adding: Mutex<()>,
-    /// The identity of the observer.
-    observer: Token,
     make: Box<dyn Fn(&PolicyRule) -> T + Send + Sync>,
 }
 
@@ -36,39 +34,28 @@ impl<T> Clone for Known<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> ByRule<T> {
+impl<T> ByRule<T> {
     /// Creates it without rules; `make` is called when a rule is first seen.
     pub(super) fn new(make: impl Fn(&PolicyRule) -> T + Send + Sync + 'static) -> Self {
-        let (known, adding, observer) = (ArcSwap::default(), Mutex::default(), Token::new());
-        Self { known, adding, observer, make: Box::new(make) }
+        Self { known: ArcSwap::default(), adding: Mutex::default(), make: Box::new(make) }
     }
 
     /// Calls `count` with each rule of an answer.
     #[inline]
     pub(super) fn each(&self, answer: &Answer<'_>, count: impl Fn(&Matched<'_>, &T)) {
+        let mut known = self.known.load();
         for matched in answer.all() {
-            let rule = matched.rule();
-            match rule.token().kept_for(&self.observer) {
-                Some(of_rule) => count(&matched, of_rule),
-                None => {
-                    if let Some(of_rule) = self.search(rule, answer.rules.all()) {
-                        count(&matched, &of_rule);
-                    }
-                }
+            let token = matched.rule().token();
+            let mut found = find(&known, token);
+            if found.is_none() {
+                self.add(answer.rules.all());
+                known = self.known.load();
+                found = find(&known, token);
+            }
+            if let Some(found) = found {
+                count(&matched, &found.of_rule);
             }
         }
-    }
-
-    /// Finds what there is for a rule among some, and lets the rule keep it.
-    #[cold]
-    fn search(&self, rule: &PolicyRule, all: &[PolicyRule]) -> Option<Arc<T>> {
-        let known = || find(&self.known.load(), rule.token()).map(|one| Arc::clone(&one.of_rule));
-        let of_rule = known().or_else(|| {
-            self.add(all);
-            known()
-        })?;
-        rule.token().keep(&self.observer, of_rule.clone());
-        Some(of_rule)
     }
 
     /// Returns what there is for each of some rules, in their order.

@@ -6,7 +6,6 @@ use tidegate_core::Rule;
 
 use super::index::{Index, Required};
 use super::spec::{Mode, RuleSpec};
-use super::token::Token;
 use crate::request::Descriptor;
 use crate::short_text::same;
 
@@ -112,6 +111,32 @@ pub(super) struct Checked {
     pub(super) spec: RuleSpec,
     pub(super) base: Rule,
     pub(super) overrides: Overrides,
+}
+
+/// The identity of a rule without its texts: shared by its copies and by the rules that it is changed to. A rule that
+/// is made for one answer has none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Token(Option<Arc<()>>);
+
+impl Token {
+    pub(super) fn new() -> Self {
+        Self(Some(Arc::new(())))
+    }
+
+    /// A number that differs between rules as long as they exist; 0 if there is none.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ref().map_or(0, |token| Arc::as_ptr(token).addr())
+    }
+
+    pub(crate) const fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether anything else has a copy of it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.as_ref().is_some_and(|token| Arc::strong_count(token) > 1)
+    }
 }
 
 impl PolicyRule {

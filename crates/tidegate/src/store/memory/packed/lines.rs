@@ -9,12 +9,12 @@ const GROWING: usize = 6;
 /// Lines in all growing segments, and in each that comes after them: 32 KiB, the largest piece that is made in one go.
 const LARGE: usize = FIRST << (GROWING - 1);
 
-/// Lines up to a fixed number. Making one invalidates no reference to another. Few lines take at most twice what they
-/// need.
+/// Lines up to a fixed number. Making one invalidates no reference to another. Without lines it takes no memory of its
+/// own, and with few lines at most twice what they need.
 #[derive(Debug)]
 pub(super) struct Lines<L> {
     most: usize,
-    growing: [Segment<L>; GROWING],
+    growing: OnceLock<Box<[Segment<L>; GROWING]>>,
     /// The segments after the growing ones, which few tables need.
     large: OnceLock<Box<[Segment<L>]>>,
 }
@@ -45,7 +45,7 @@ impl Growing {
 impl<L: Default> Lines<L> {
     /// Creates it without lines, with room for `most`.
     pub(super) const fn with_room_for(most: usize) -> Self {
-        Self { most, growing: [const { OnceLock::new() }; GROWING], large: OnceLock::new() }
+        Self { most, growing: OnceLock::new(), large: OnceLock::new() }
     }
 
     /// The line with a number; `None` if it was not made.
@@ -54,7 +54,7 @@ impl<L: Default> Lines<L> {
         let number = number as usize;
         if number < LARGE {
             let Growing { segment, before } = Growing::of(number);
-            self.growing.get(segment)?.get()?.get(number - before)
+            self.growing.get()?.get(segment)?.get()?.get(number - before)
         } else {
             self.large.get()?.get(number / LARGE - 1)?.get()?.get(number % LARGE)
         }
@@ -63,7 +63,7 @@ impl<L: Default> Lines<L> {
     /// The bytes of the segments with the first `count` lines, if any line was made, and of their list.
     pub(super) fn bytes_up_to(&self, count: u32) -> usize {
         let count = count as usize;
-        let lines = match self.growing[0].get() {
+        let lines = match self.growing.get() {
             None => 0,
             Some(_) if count <= LARGE => count.next_power_of_two().max(FIRST),
             Some(_) => count.next_multiple_of(LARGE),
@@ -79,7 +79,8 @@ impl<L: Default> Lines<L> {
         }
         if number < LARGE {
             let growing = Growing::of(number);
-            let segment = self.growing.get(growing.segment)?;
+            let segments = self.growing.get_or_init(Box::default);
+            let segment = segments.get(growing.segment)?;
             return made(segment, growing.lines()).get(number - growing.before);
         }
         let segments = || (1..self.most.div_ceil(LARGE)).map(|_| OnceLock::new()).collect();
