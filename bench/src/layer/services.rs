@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use tidegate::headers::Field;
+use tidegate::headers::HeaderField;
 use tidegate::tower::RateLimitLayer;
 use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec};
 use tower::Layer;
@@ -44,7 +44,7 @@ pub enum Service {
 }
 
 /// The header fields of tower_governor.
-pub const TWO: [Field; 2] = [Field::Limit, Field::Remaining];
+pub const TWO: [HeaderField; 2] = [HeaderField::Limit, HeaderField::Remaining];
 
 /// The services that can do a case: one without a layer refuses nothing.
 pub fn offers(case: &Case) -> Vec<Candidate> {

@@ -23,7 +23,7 @@ use tidegate_core::{Limit, Micros};
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
 use crate::rules::ResetField;
-pub use field::{Field, FieldSet};
+pub use field::{FieldSet, HeaderField};
 
 /// The header fields of an answer, names in their usual spelling.
 ///
@@ -52,7 +52,7 @@ pub use field::{Field, FieldSet};
 /// ```
 #[must_use]
 pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
-    let mut fields = Vec::with_capacity(Field::COUNT);
+    let mut fields = Vec::with_capacity(HeaderField::COUNT);
     each(answer, |name, value| fields.push((name, value.to_owned())));
     fields
 }
@@ -86,7 +86,7 @@ pub(crate) fn write(
     answer: &Answer<'_>,
     wanted: FieldSet,
     text: &mut String,
-    mut ended: impl FnMut(Field, &str),
+    mut ended: impl FnMut(HeaderField, &str),
 ) {
     let Some(numbers) = numbers(answer) else { return };
     for (field, number) in numbers {
@@ -95,32 +95,32 @@ pub(crate) fn write(
             ended(field, text);
         }
     }
-    if wanted.has(Field::Policies) || wanted.has(Field::Limits) {
+    if wanted.has(HeaderField::Policies) || wanted.has(HeaderField::Limits) {
         let by_rule: InlineList<_> = answer.enforced().collect();
-        if wanted.has(Field::Policies) {
+        if wanted.has(HeaderField::Policies) {
             policies(&by_rule, text);
-            ended(Field::Policies, text);
+            ended(HeaderField::Policies, text);
         }
-        if wanted.has(Field::Limits) {
+        if wanted.has(HeaderField::Limits) {
             limits(answer, &by_rule, text);
-            ended(Field::Limits, text);
+            ended(HeaderField::Limits, text);
         }
     }
     let wait = answer.retry_after_micros().filter(|_| !answer.is_allowed());
-    if let Some(wait) = wait.filter(|_| wanted.has(Field::RetryAfter)) {
+    if let Some(wait) = wait.filter(|_| wanted.has(HeaderField::RetryAfter)) {
         text.push_str(itoa::Buffer::new().format(wait.as_secs_ceil()));
-        ended(Field::RetryAfter, text);
+        ended(HeaderField::RetryAfter, text);
     }
 }
 
 /// The fields of the reported rule, which are numbers; `None` if the answer reports none.
-pub(crate) fn numbers(answer: &Answer<'_>) -> Option<[(Field, u64); 3]> {
+pub(crate) fn numbers(answer: &Answer<'_>) -> Option<[(HeaderField, u64); 3]> {
     let reported = answer.reported()?;
     let decision = reported.decision();
     Some([
-        (Field::Limit, decision.limit),
-        (Field::Remaining, decision.remaining),
-        (Field::Reset, reset(answer, &reported)),
+        (HeaderField::Limit, decision.limit),
+        (HeaderField::Remaining, decision.remaining),
+        (HeaderField::Reset, reset(answer, &reported)),
     ])
 }
 

@@ -3,13 +3,13 @@
 /// A header field of an answer, in the order in which they are written.
 ///
 /// ```
-/// use tidegate::headers::{Field, FieldSet};
+/// use tidegate::headers::{HeaderField, FieldSet};
 ///
-/// let fields = FieldSet::from([Field::Limits, Field::RetryAfter]);
-/// assert!(fields.has(Field::RetryAfter));
+/// let fields = FieldSet::from([HeaderField::Limits, HeaderField::RetryAfter]);
+/// assert!(fields.has(HeaderField::RetryAfter));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum HeaderField {
     /// `X-RateLimit-Limit`: the limit of the reported rule.
     Limit,
     /// `X-RateLimit-Remaining`: what is left of it.
@@ -24,7 +24,7 @@ pub enum Field {
     RetryAfter,
 }
 
-impl Field {
+impl HeaderField {
     /// The number of fields.
     pub(crate) const COUNT: usize = 6;
 
@@ -40,14 +40,14 @@ impl Field {
     }
 }
 
-/// A set of fields: all (`true`), none (`false`), or some (`[Field::Limit, Field::Remaining]`).
+/// A set of fields: all (`true`), none (`false`), or some (`[HeaderField::Limit, HeaderField::Remaining]`).
 ///
 /// ```
-/// use tidegate::headers::{Field, FieldSet};
+/// use tidegate::headers::{HeaderField, FieldSet};
 ///
-/// let two = FieldSet::from([Field::Limit, Field::Remaining]);
-/// assert!(two.has(Field::Limit) && !two.has(Field::Reset));
-/// assert!(FieldSet::from(true).has(Field::Reset) && !FieldSet::from(false).has(Field::Limit));
+/// let two = FieldSet::from([HeaderField::Limit, HeaderField::Remaining]);
+/// assert!(two.has(HeaderField::Limit) && !two.has(HeaderField::Reset));
+/// assert!(FieldSet::from(true).has(HeaderField::Reset) && !FieldSet::from(false).has(HeaderField::Limit));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(u8);
@@ -56,7 +56,7 @@ impl FieldSet {
     /// Whether a field belongs to the set.
     #[must_use]
     #[inline]
-    pub const fn has(self, field: Field) -> bool {
+    pub const fn has(self, field: HeaderField) -> bool {
         self.0 & Self::bit(field) != 0
     }
 
@@ -73,23 +73,23 @@ impl FieldSet {
     }
 
     /// The set with one more field.
-    pub(crate) const fn with(self, field: Field) -> Self {
+    pub(crate) const fn with(self, field: HeaderField) -> Self {
         Self(self.0 | Self::bit(field))
     }
 
-    const fn bit(field: Field) -> u8 {
+    const fn bit(field: HeaderField) -> u8 {
         1 << field as u8
     }
 }
 
 impl From<bool> for FieldSet {
     fn from(all: bool) -> Self {
-        Self(if all { (1 << Field::COUNT) - 1 } else { 0 })
+        Self(if all { (1 << HeaderField::COUNT) - 1 } else { 0 })
     }
 }
 
-impl<const N: usize> From<[Field; N]> for FieldSet {
-    fn from(fields: [Field; N]) -> Self {
+impl<const N: usize> From<[HeaderField; N]> for FieldSet {
+    fn from(fields: [HeaderField; N]) -> Self {
         fields.into_iter().fold(Self(0), Self::with)
     }
 }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::header::{Entry, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 
 use crate::answer::Answer;
-use crate::headers::{self, Field, FieldSet};
+use crate::headers::{self, FieldSet, HeaderField};
 
 /// The names of the fields of an answer, in the order in which they are written.
-static NAMES: [HeaderName; Field::COUNT] = [
+static NAMES: [HeaderName; HeaderField::COUNT] = [
     LIMIT,
     HeaderName::from_static("x-ratelimit-remaining"),
     HeaderName::from_static("x-ratelimit-reset"),
@@ -22,7 +22,8 @@ static NAMES: [HeaderName; Field::COUNT] = [
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
 /// The fields of each set, still empty: a copy costs less than to insert one after the other.
-static EMPTY: [OnceLock<Empty>; 1 << Field::COUNT] = [const { OnceLock::new() }; 1 << Field::COUNT];
+static EMPTY: [OnceLock<Empty>; 1 << HeaderField::COUNT] =
+    [const { OnceLock::new() }; 1 << HeaderField::COUNT];
 
 /// Fields that are still empty.
 struct Empty {
@@ -34,7 +35,7 @@ struct Empty {
 impl Empty {
     fn of(set: FieldSet) -> Self {
         let names = || NAMES.iter().enumerate();
-        let mut fields = HeaderMap::with_capacity(Field::COUNT);
+        let mut fields = HeaderMap::with_capacity(HeaderField::COUNT);
         for (_, name) in names().filter(|(number, _)| set.bits() >> number & 1 == 1) {
             fields.insert(name, HeaderValue::from_static(""));
         }
@@ -58,7 +59,7 @@ impl Empty {
 pub(super) struct Constant(OnceLock<[HeaderValue; 2]>);
 
 impl Constant {
-    const FIELDS: [Field; 2] = [Field::Limit, Field::Policies];
+    const FIELDS: [HeaderField; 2] = [HeaderField::Limit, HeaderField::Policies];
 
     /// The values, which `answer` has as every other.
     fn values(&self, answer: &Answer<'_>) -> &[HeaderValue; 2] {
@@ -92,8 +93,11 @@ impl Fields {
             let place = Constant::FIELDS.iter().position(|field| *field as usize == number)?;
             constant.map(|values| values[place].clone())
         };
-        if answer.is_allowed() && !written.has(Field::Policies) && !written.has(Field::Limits) {
-            let set = wanted.without([Field::RetryAfter].into());
+        if answer.is_allowed()
+            && !written.has(HeaderField::Policies)
+            && !written.has(HeaderField::Limits)
+        {
+            let set = wanted.without([HeaderField::RetryAfter].into());
             return Self::with(set, |number| {
                 let decimal = || numbers.get(number).map(|(_, value)| decimal(*value));
                 constant(number).or_else(decimal)
@@ -102,7 +106,7 @@ impl Fields {
         // One behind the other, so that few blocks of memory are asked for.
         let mut text = String::with_capacity(headers::USUAL_BYTES);
         let mut set = wanted.without(written);
-        let mut ends = [0; Field::COUNT];
+        let mut ends = [0; HeaderField::COUNT];
         headers::write(answer, written, &mut text, |field, text| {
             set = set.with(field);
             ends[field as usize..].fill(text.len());

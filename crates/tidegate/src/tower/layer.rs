@@ -172,10 +172,10 @@ impl RateLimitLayer {
     /// already, as from a layer inside of it.
     ///
     /// ```
-    /// use tidegate::headers::Field;
+    /// use tidegate::headers::HeaderField;
     /// use tidegate::tower::RateLimitLayer;
     ///
-    /// let layer = RateLimitLayer::per_ip("60/m")?.headers([Field::Limit, Field::Remaining]);
+    /// let layer = RateLimitLayer::per_ip("60/m")?.headers([HeaderField::Limit, HeaderField::Remaining]);
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use]

@@ -8,7 +8,7 @@ use tidegate_core::Micros;
 
 use super::fields::{self, Fields};
 use crate::answer::Answer;
-use crate::headers::{self, Field, FieldSet};
+use crate::headers::{self, FieldSet, HeaderField};
 use crate::jitter::Jitter;
 
 /// Why a request was refused.
@@ -115,7 +115,7 @@ impl Refusal {
                 .unwrap_or(StatusCode::TOO_MANY_REQUESTS),
             retry_after: answer.retry_after_micros(),
             rules,
-            fields: Fields::of(answer, wanted.with(Field::RetryAfter), None).into_map(),
+            fields: Fields::of(answer, wanted.with(HeaderField::RetryAfter), None).into_map(),
         }
     }
 

@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use std::time::Duration;
-use tidegate::headers::{Field, FieldSet};
+use tidegate::headers::{FieldSet, HeaderField};
 use tidegate::tower::{ClientIp, PeerAddr, RateLimitLayer, Reason, Refusal};
 use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -135,11 +135,11 @@ async fn a_response_has_the_fields_that_are_chosen_and_a_refusal_says_when_to_co
         "x-ratelimit-remaining",
         "x-ratelimit-reset",
     ];
-    let two = FieldSet::from([Field::Limit, Field::Remaining]);
+    let two = FieldSet::from([HeaderField::Limit, HeaderField::Remaining]);
     let cases = [
         (FieldSet::from(true), &all[..]),
         (two, &all[2..4]),
-        ([Field::Limits].into(), &all[..1]),
+        ([HeaderField::Limits].into(), &all[..1]),
         (FieldSet::from(false), &[]),
     ];
     for (chosen, names) in cases {
