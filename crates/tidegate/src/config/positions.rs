@@ -27,7 +27,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         }
         Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => failed(&["key"]),
         Problem::StarInside(_) | Problem::InitialWithKey => false,
-        Problem::ReportedQueue => failed(&["algorithm"]),
+        Problem::ReportedQueue | Problem::ReportedPermits => failed(&["algorithm"]),
         Problem::MatchesNothing => match_failed(other),
         Problem::Unreachable(earlier) => {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
@@ -116,7 +116,9 @@ pub(super) fn of(
         Problem::MaxKeys(_) => table.position_of(&["max_keys"]),
         Problem::TagNotInKey(_) => table.position_of(&["hash_tag"]),
         Problem::Dedupe(_) => table.position_of(&["dedupe"]),
-        Problem::ReportedQueue => table.position_of(&["usage", "algorithm"]),
+        Problem::ReportedQueue | Problem::ReportedPermits => {
+            table.position_of(&["usage", "algorithm"])
+        }
         Problem::ReportedWait => position_in_excess("wait", table),
         Problem::AcrossSlots { .. } => table.position_of(&["across_slots", "hash_tag", "name"]),
         Problem::DedupeAcrossSlots => table.position_of(&["dedupe"]),

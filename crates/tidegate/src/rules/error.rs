@@ -48,6 +48,8 @@ pub enum Problem {
     Dedupe(Duration),
     /// A queue whose usage is reported: a queue cannot schedule units that were used already.
     ReportedQueue,
+    /// A rule of permits whose usage is reported: work that has run holds none.
+    ReportedPermits,
     /// A rule whose usage is reported, and which also lets requests wait (`on_excess`).
     ReportedWait,
     /// `hash_tag` names an entry that is not in `key`.
@@ -71,12 +73,12 @@ pub enum Problem {
     DedupeAcrossSlots,
     /// In a cluster: the rule has `across_slots`, and also lets requests wait (`on_excess`).
     WaitAcrossSlots,
-    /// A log whose string could grow past what a store holds for one key.
+    /// A log, or permits, whose string could grow past what a store holds for one key.
     TooLargeForStore {
         /// The most bytes that it could take.
         bytes: u64,
-        /// A resolution with which it would fit.
-        resolution: Duration,
+        /// A resolution with which it would fit, if its algorithm has one.
+        resolution: Option<Duration>,
     },
     /// An invalid value of the limiter.
     Figure(RuleError),
@@ -160,6 +162,11 @@ impl fmt::Display for Problem {
                  \"leaky_queue\" says when they may run: expected another algorithm, such as \
                  \"token_bucket\"",
             ),
+            Self::ReportedPermits => f.write_str(
+                "with `usage = \"reported\"` requests have run by the time they are counted, and \
+                 \"concurrency\" counts those that run: expected another algorithm, such as \
+                 \"token_bucket\"",
+            ),
             Self::ReportedWait => f.write_str(
                 "with `usage = \"reported\"` a request takes nothing before it runs, so all who wait would \
                  run at once: expected `on_excess = \"reject\"`, or no `usage`",
@@ -190,7 +197,12 @@ impl fmt::Display for Problem {
                 "with `across_slots` each try of one who waits would hold units from others: expected \
                  `on_excess = \"reject\"`, or a `hash_tag` and no `across_slots`",
             ),
-            Self::TooLargeForStore { bytes, resolution } => write!(
+            Self::TooLargeForStore { bytes, resolution: None } => write!(
+                f,
+                "the permits of one key could grow to {bytes} bytes, and a store holds at most 512 MB for one: \
+                 expected a smaller `limit`"
+            ),
+            Self::TooLargeForStore { bytes, resolution: Some(resolution) } => write!(
                 f,
                 "the log of one key could grow to {bytes} bytes, and a store holds at most 512 MB for \
                  one: expected `resolution = \"{}\"` or coarser, or \

@@ -200,7 +200,8 @@ impl Store {
             let rule = met.rule_in(self.policy())?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
-            let limiter = Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual);
+            let limiter =
+                Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual).of_permit(met.token);
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(self.revision(met));

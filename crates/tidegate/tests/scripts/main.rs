@@ -4,6 +4,7 @@
 mod batch;
 mod brought;
 mod figures;
+mod permits;
 mod revisions;
 mod script;
 mod server;

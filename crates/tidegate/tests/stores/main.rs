@@ -25,6 +25,7 @@ mod layer;
 mod lost;
 mod nodes_seen;
 mod overloaded;
+mod permits;
 mod reached;
 mod replace;
 mod replace_away;

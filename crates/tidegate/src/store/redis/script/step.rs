@@ -19,6 +19,8 @@ pub enum Step {
     /// Gives back the cost that an earlier step took, as far as it still counts, and gives nothing
     /// else back instead; returns the values. A queue gives nothing back.
     Undo,
+    /// Makes a permit of each limiter last W from now; denied by one whose permit is out no more.
+    Renew,
 }
 
 impl Step {
@@ -31,6 +33,7 @@ impl Step {
             Self::Report => "report",
             Self::Settle => "settle",
             Self::Undo => "undo",
+            Self::Renew => "renew",
         }
     }
 }
