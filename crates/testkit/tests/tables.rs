@@ -6,7 +6,7 @@ use testkit::cases::{Case, Step, Verb, parse};
 use testkit::model::{AlgorithmKind, Expected, Model};
 
 /// The paths of the tables, in their algorithms' folders.
-const TABLES: [(AlgorithmKind, &str); 7] = [
+const TABLES: [(AlgorithmKind, &str); 8] = [
     (
         AlgorithmKind::FixedWindow,
         include_str!("../../tidegate-core/src/algorithms/fixed_window/fixed_window.txt"),
@@ -34,6 +34,10 @@ const TABLES: [(AlgorithmKind, &str); 7] = [
     (
         AlgorithmKind::LeakyQueue,
         include_str!("../../tidegate-core/src/algorithms/leaky_queue/leaky_queue.txt"),
+    ),
+    (
+        AlgorithmKind::Concurrency,
+        include_str!("../../tidegate-core/src/algorithms/concurrency/concurrency.txt"),
     ),
 ];
 
@@ -89,6 +93,10 @@ fn apply(model: &mut Model, step: &Step) -> Option<Expected> {
         Verb::Peek(cost) => return Some(model.peek(at_us, *cost)),
         Verb::Refund(units) => model.refund(at_us, *units),
         Verb::Settle { reserved, actual } => model.settle(at_us, *reserved, *actual),
+        Verb::Return { units, token } => model.return_permit(at_us, *token, *units),
+        Verb::Renew(token) => {
+            model.renew(at_us, *token);
+        }
         Verb::Reset => model.reset(at_us),
         Verb::Amend(fields) => {
             let mut policy = model.policy().clone();

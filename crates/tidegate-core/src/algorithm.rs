@@ -8,7 +8,7 @@ use crate::error::RuleErrors;
 use crate::field::Field;
 use crate::script::Script;
 use crate::spec::Spec;
-use crate::time::{Micros, Timestamp};
+use crate::time::{Micros, Timestamp, Token};
 
 /// How small the states of an algorithm can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,10 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
 
     /// Whether admitted requests are held for their [`delay`](Decide::delay) and leave in order.
     const IS_QUEUE: bool = false;
+
+    /// Whether units are out until their permit is returned by its [`token`](Decide::token). Settling what was taken
+    /// then returns all of it, whatever the actual cost.
+    const HOLDS_PERMITS: bool = false;
 
     /// Sets other fields of a spec whose limit and window the algorithm cannot hold by default, so
     /// that it can be compared with other algorithms.
@@ -147,6 +151,19 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Most bytes the state of one key can hold on the heap, beside `size_of::<State>()`.
     fn most_heap_bytes(&self) -> u64 {
         0
+    }
+
+    /// The token of the permit that was taken last, if the algorithm [holds permits](Decide::HOLDS_PERMITS).
+    fn token(&self, _state: &Self::State) -> Option<Token> {
+        None
+    }
+
+    /// Returns `units` of the permit with this token, at most all of them; one that has ended stays as it is.
+    fn return_permit(&self, _state: &mut Self::State, _at: Timestamp, _token: Token, _units: u64) {}
+
+    /// Makes the permit with this token last W from `at`. Returns whether it was still out; if not, nothing changes.
+    fn renew(&self, _state: &mut Self::State, _at: Timestamp, _token: Token) -> bool {
+        false
     }
 
     /// Advances, decides, and takes what is admitted: the verdict of one limiter alone, without the

@@ -13,6 +13,7 @@ use crate::spec::Spec;
 use crate::time::Micros;
 
 mod closed;
+mod concurrency;
 mod fixed_window;
 mod leaky_queue;
 mod sliding_counter;
@@ -21,6 +22,7 @@ mod sliding_window;
 mod token_bucket;
 
 pub use closed::Closed;
+pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;
 pub use leaky_queue::LeakyQueue;
 pub use sliding_counter::SlidingCounter;
@@ -71,6 +73,18 @@ macro_rules! algorithms {
             #[must_use]
             pub const fn is_queue(self) -> bool {
                 match self { $(Self::$variant => $folder::$algorithm::IS_QUEUE,)+ }
+            }
+
+            /// Whether units are out until their permit is returned, or its life ends.
+            ///
+            /// ```
+            /// use tidegate_core::AlgorithmKind;
+            ///
+            /// assert!(AlgorithmKind::Concurrency.holds_permits());
+            /// ```
+            #[must_use]
+            pub const fn holds_permits(self) -> bool {
+                match self { $(Self::$variant => $folder::$algorithm::HOLDS_PERMITS,)+ }
             }
 
             /// The scripts that decide by it in a store that runs scripts.
@@ -173,6 +187,9 @@ algorithms! {
     LeakyQueue = leaky_queue in leaky_queue::LeakyQueue,
         "Admits work into a queue that leaves at an even pace, W/N apart.",
         also ["queue", "shaper", "shaping", "leakybucketqueue", "pacing"];
+    Concurrency = concurrency in concurrency::Concurrency,
+        "Lets N units be out at a time, until their permits are returned or end.",
+        also ["concurrent", "semaphore", "inflight", "maxinflight", "bulkhead", "permits", "parallel"];
 }
 
 impl AlgorithmKind {

@@ -79,8 +79,8 @@ pub enum RuleError {
         bytes: u64,
         /// The cap, in bytes.
         max_memory: u64,
-        /// A resolution at which the state would fit.
-        resolution: Duration,
+        /// A resolution at which the state would fit, if the algorithm has one.
+        resolution: Option<Duration>,
     },
 }
 
@@ -95,7 +95,8 @@ impl RuleError {
             | Self::Meaningless { field, .. } => *field,
             Self::Indivisible { .. } => Field::Buckets,
             Self::TooSlow { .. } => Field::Capacity,
-            Self::TooLarge { .. } => Field::Resolution,
+            Self::TooLarge { resolution: Some(_), .. } => Field::Resolution,
+            Self::TooLarge { resolution: None, .. } => Field::MaxMemory,
         }
     }
 }
@@ -129,12 +130,19 @@ impl fmt::Display for RuleError {
                 "a `capacity` of {capacity} would take more than 285 years to fill at this rate: \
                  expected at most {most}, or a higher rate"
             ),
-            Self::TooLarge { bytes, max_memory, resolution } => write!(
-                f,
-                "the state of one key could grow to {bytes} bytes, over `max_memory` = {max_memory}: \
-                 set `resolution = \"{}\"` or coarser, or raise `max_memory`",
-                Shown(*resolution)
-            ),
+            Self::TooLarge { bytes, max_memory, resolution } => {
+                write!(
+                    f,
+                    "the state of one key could grow to {bytes} bytes, over `max_memory` = {max_memory}: "
+                )?;
+                match resolution {
+                    Some(resolution) => {
+                        write!(f, "set `resolution = \"{}\"` or coarser, ", Shown(*resolution))?;
+                    }
+                    None => f.write_str("set a smaller `limit`, ")?,
+                }
+                f.write_str("or raise `max_memory`")
+            }
         }
     }
 }

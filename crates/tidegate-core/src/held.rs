@@ -11,7 +11,7 @@ use core::ops::DerefMut;
 use crate::algorithm::{Algorithm, Decide};
 use crate::decision::{Decision, Outcome, Verdict};
 use crate::script::ScriptReply;
-use crate::time::{Micros, Timestamp};
+use crate::time::{Micros, Timestamp, Token};
 
 /// One limiter held during one step: an algorithm, the slot of its key, and a cost.
 ///
@@ -137,21 +137,46 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 
     /// Settles a reservation of `reserved` units with the `actual` cost: gives the surplus back, or
-    /// takes the rest, even into debt.
-    pub fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
-        if actual > reserved {
-            self.advanced(now);
-            self.take_units(actual - reserved);
-        } else {
-            self.give_back_units(now, reserved - actual);
+    /// takes the rest, even into debt. Units of a permit all come back, whatever the actual cost.
+    ///
+    /// The token names the permit; without one, the units come back of those that end first.
+    pub fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64) {
+        match token {
+            _ if !R::HOLDS_PERMITS && actual > reserved => {
+                self.advanced(now);
+                self.take_units(actual - reserved);
+            }
+            Some(token) if R::HOLDS_PERMITS => {
+                if self.slot().is_some() {
+                    let algorithm = self.algorithm;
+                    let (state, at) = self.advanced(now);
+                    algorithm.return_permit(state, at, token, reserved);
+                }
+            }
+            _ if R::HOLDS_PERMITS => self.give_back_units(now, reserved),
+            _ => self.give_back_units(now, reserved - actual),
         }
+    }
+
+    /// Makes a permit last W from now. Returns whether it was still out; if not, nothing changes. What an algorithm
+    /// without permits took needs no renewal.
+    pub fn renew(&mut self, now: Timestamp, token: Token) -> bool {
+        let algorithm = self.algorithm;
+        if !R::HOLDS_PERMITS || self.slot().is_none() {
+            return !R::HOLDS_PERMITS;
+        }
+        let (state, at) = self.advanced(now);
+        algorithm.renew(state, at, token)
     }
 
     /// Takes the cost as usage that a caller reports, even into debt. The decision is then about
     /// one unit more.
     pub fn take_reported(&mut self, now: Timestamp) {
         self.is_usage = true;
-        self.settle(now, 0, self.cost);
+        if self.cost > 0 {
+            self.advanced(now);
+            self.take_units(self.cost);
+        }
     }
 
     /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
@@ -295,6 +320,8 @@ pub trait Verbs {
     fn give_back(&mut self);
     /// The decision with its values, as of the end of the step.
     fn report(&self) -> Decision;
+    /// The token of the permit that was taken.
+    fn token(&self) -> Option<Token>;
     /// False for a rule in shadow mode.
     fn is_enforced(&self) -> bool;
 }
@@ -334,6 +361,11 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
             Some(state) => self.report_of(state),
             None => self.report_of(&self.algorithm.fresh(self.at)),
         }
+    }
+
+    fn token(&self) -> Option<Token> {
+        let state = self.slot().as_ref().filter(|_| R::HOLDS_PERMITS && self.taken)?;
+        self.algorithm.token(state)
     }
 
     fn is_enforced(&self) -> bool {

@@ -58,8 +58,8 @@ mod time;
 
 pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Lease, Pack, Packing, Persist, Scripted};
 pub use algorithms::{
-    AlgorithmKind, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
-    TokenBucket, guides,
+    AlgorithmKind, Closed, Concurrency, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog,
+    SlidingWindow, TokenBucket, guides,
 };
 pub use decision::{Decision, Outcome, Rejected, Verdict};
 pub use error::{RuleError, RuleErrors};
@@ -70,4 +70,4 @@ pub use rule::{Rule, Visitor};
 pub use script::{MULDIV, Script, ScriptInput, ScriptReply};
 pub use spec::{Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Spec};
 pub use text::ValueError;
-pub use time::{Micros, Shown, Timestamp, is_whole};
+pub use time::{Micros, Shown, Timestamp, Token, is_whole};

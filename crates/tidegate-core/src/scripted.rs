@@ -11,7 +11,7 @@ use crate::held::{Held, Verbs};
 use crate::rule::{Rule, Visitor};
 use crate::script::{ScriptInput, ScriptReply};
 use crate::spec::Spec;
-use crate::time::{Micros, Timestamp};
+use crate::time::{Micros, Timestamp, Token};
 
 impl Rule {
     /// The input of the rule's script for a request of `cost` units; `None` if the rule is
@@ -81,6 +81,12 @@ impl Rule {
         self.visit(Report { cost, reply, is_usage: false })?
     }
 
+    /// The token of the permit that a script took, if it took one.
+    #[must_use]
+    pub fn token(&self, reply: &ScriptReply) -> Option<Token> {
+        self.visit(OfPermit { reply })?
+    }
+
     /// The decision after usage was reported, about one unit more. The verdict is computed here as
     /// well, because a script that takes reported usage decides nothing.
     #[must_use]
@@ -135,6 +141,21 @@ impl Visitor for Input {
             parameters: algorithm.parameters(),
             args: algorithm.script_args(self.cost),
         }
+    }
+}
+
+struct OfPermit<'a> {
+    reply: &'a ScriptReply,
+}
+
+impl Visitor for OfPermit<'_> {
+    type Out = Option<Token>;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Token> {
+        if !R::HOLDS_PERMITS || !self.reply.taken {
+            return None;
+        }
+        algorithm.token(&algorithm.decode_state(&self.reply.state)?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Time of the limiters: integer microseconds, saturating, never negative.
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
@@ -76,6 +77,45 @@ impl Timestamp {
     #[doc(hidden)]
     pub fn minus(self, by: impl Into<Micros>) -> Self {
         Self(self.0.saturating_sub(by.into().0))
+    }
+}
+
+/// The token of a permit: each permit of a limiter has a larger one than all before it.
+///
+/// Usually it is the time at which the permit was taken, in microseconds since the Unix epoch. So what the permit is
+/// for can refuse a token that is smaller than one it has seen, and work whose permit has ended meanwhile does no
+/// harm. Tokens grow also if the clock steps back, as long as the limiter's state is there; a state that was forgotten
+/// begins again with the clock.
+///
+/// ```
+/// use tidegate_core::Token;
+///
+/// let [first, second] = [1_700_000_000_000_000, 1_700_000_000_000_007].map(Token::from_micros);
+/// assert!(first < second && Token::from_micros(0).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(NonZeroU64);
+
+impl Token {
+    /// The largest token.
+    pub(crate) const MAX_US: u64 = Timestamp::MAX.0;
+
+    /// The token of this number; `None` for 0 and for numbers above 2^53 - 1, which no permit has.
+    #[must_use]
+    pub fn from_micros(us: u64) -> Option<Self> {
+        NonZeroU64::new(us).filter(|us| us.get() <= Self::MAX_US).map(Self)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn as_micros(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

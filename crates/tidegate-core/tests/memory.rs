@@ -159,7 +159,7 @@ fn an_entry_holds_any_number_of_units() {
 }
 
 #[test]
-fn only_the_log_and_the_buckets_of_a_window_are_on_the_heap() {
+fn only_the_log_the_permits_and_the_buckets_of_a_window_are_on_the_heap() {
     let _turn = turn();
     for algorithm in AlgorithmKind::ALL {
         let policy = Policy::new(algorithm, 1_000, SECOND_US);
@@ -175,6 +175,7 @@ fn only_the_log_and_the_buckets_of_a_window_are_on_the_heap() {
         let bytes = full.saturating_sub(empty);
         match algorithm {
             AlgorithmKind::SlidingLog => assert!(bytes >= 16_000, "{bytes}"),
+            AlgorithmKind::Concurrency => assert!(bytes >= 24_000, "{bytes}"),
             AlgorithmKind::SlidingWindow => assert!(bytes < KIB, "ten counters, not {bytes}"),
             _ => assert!(bytes < KIB, "{algorithm:?}: {bytes}"),
         }

@@ -5,7 +5,7 @@ mod values;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Rule, Timestamp};
+use tidegate_core::{Decision, Micros, Rule, Timestamp, Token};
 
 use crate::inline_list::InlineList;
 #[cfg(feature = "headers")]
@@ -31,6 +31,7 @@ pub(crate) struct Reply {
     pub(crate) report: bool,
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
+    pub(crate) token: Option<Token>,
     pub(crate) overflow: bool,
     /// Whether another limiter than the key's own decided.
     pub(crate) elsewhere: bool,
@@ -168,6 +169,13 @@ impl<'a> Matched<'a> {
     /// The decision of the limiter, with its values.
     pub const fn decision(&self) -> &'a Decision {
         &self.reply.decision
+    }
+
+    /// The token of the permit that was taken, if the rule's algorithm is `concurrency`: larger than those of all
+    /// permits before it of this limiter, so that what the permit is for can refuse an earlier one.
+    #[must_use]
+    pub const fn token(&self) -> Option<Token> {
+        self.reply.token
     }
 
     /// True if the rule had no room for the key, which was refused or decided by the overflow limiter; or if a log
@@ -378,19 +386,4 @@ impl Answer<'_> {
 /// A wait to compare; never is the longest.
 fn wait(decision: &Decision) -> Micros {
     decision.retry_after_micros().unwrap_or(Micros::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptors_are_told_apart_up_to_the_last_which_stands_for_the_rest() {
-        let mut some = Descriptors::one(0);
-        some.add(62);
-        assert!(some.has(0) && some.has(62));
-        assert!(!some.has(1) && !some.has(63) && !some.has(1000));
-        some.add(usize::MAX);
-        assert!(some.has(63) && some.has(64) && !some.has(61));
-    }
 }

@@ -64,6 +64,7 @@ fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {
         report: met.report,
         by: met.by,
         decision: decided.decision,
+        token: decided.token,
         overflow: decided.overflow,
         elsewhere: decided.elsewhere,
     })

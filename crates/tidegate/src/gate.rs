@@ -171,6 +171,37 @@ impl<C: Clock> Gate<C> {
         self.settle_those(&request.into(), actual, |all| taken.of(all)).answer()
     }
 
+    /// Makes each permit that a request took, of a rule of `concurrency`, last its life from now, in one atomic step.
+    /// Returns whether all of them were still out: if not, the work has to stop, because others may have its place.
+    ///
+    /// What other rules took needs no renewal. A permit whose rule was removed, or that keys without room share, counts
+    /// as out no more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec, Taken};
+    ///
+    /// let exports = Spec::new(AlgorithmKind::Concurrency, 5, Duration::from_secs(30));
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("exports", exports).key(["tenant"])])?);
+    /// let request = ("default", &[("tenant", "acme")]);
+    /// let taken = Taken::from(&gate.check(request));
+    /// assert!(gate.renew_taken(request, &taken));
+    /// let _ = gate.settle_taken(request, &taken, &[0]);
+    /// assert!(!gate.renew_taken(request, &taken));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub fn renew_taken<'r>(&self, request: impl Into<Request<'r>>, taken: &Taken) -> bool {
+        let request = &request.into();
+        let (_, are_out) = self.memory.ask(|generation| {
+            let met = taken.permits_of(self.met_at_all(generation, request));
+            met.map_or(Ok(false), |met| {
+                Ok(self.memory.renew(generation, &met, &self.clock)?.allowed)
+            })
+        });
+        are_out
+    }
+
     /// Settles, in one atomic step, with those of the request's limiters that `chosen` keeps, each for its own
     /// `actual` units.
     pub(crate) fn settle_those(

@@ -168,7 +168,7 @@ pub use store::memory::KeptOfRule;
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
-    MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, guides,
+    MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Spec, Timestamp, Token, Verdict, guides,
 };
 /// The engine's own types, for the other crates of the workspace.
 #[doc(hidden)]

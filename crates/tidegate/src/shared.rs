@@ -234,6 +234,12 @@ impl SharedGate {
         self.fallback.now()
     }
 
+    /// The runtime of the store's thread, for what is done behind an answer.
+    #[cfg(feature = "tower")]
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
+        self.client.runtime()
+    }
+
     /// Decides and takes, whether or not others wait; without the store if that does not reply.
     async fn ask(&self, store: &Store, met: &[KeyAsk], origin: Origin<'_>) -> Answer<'_> {
         let parts = store.parts(met);

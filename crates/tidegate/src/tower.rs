@@ -65,6 +65,7 @@ mod keyed;
 mod layer;
 mod pacing;
 mod peer;
+mod permits;
 mod plan;
 mod refusal;
 #[cfg(feature = "reqwest")]

@@ -9,11 +9,14 @@
 //!   500ms   peek 3     | never   1          -            *            *
 //!   600ms   refund 1   |
 //!   800ms   settle 3 5 |
+//!   850ms   return 1 100ms |
+//!   850ms   renew 500ms    |
 //!   900ms   reset      |
 //!   1s      amend limit = 5 |
 //! ```
 //!
 //! - `ask` is a cost, or one of the verbs shown. Only rows with a cost or `peek` have an answer.
+//! - `return` and `renew` name the token of a permit: usually the time at which it was taken.
 //! - `answer` is `yes`, `no` or `never`; `remaining` is a number; the rest are durations, with `-`
 //!   in `retry_after` for never. A `*` in any column is not checked.
 //! - A duration is an integer with `us`, `ms`, `s`, `m`, `h` or `d`, or a bare `0`. Digits may be
@@ -72,6 +75,15 @@ pub enum Verb {
         /// Units that were needed.
         actual: u64,
     },
+    /// Units of the permit with this token are returned.
+    Return {
+        /// The units.
+        units: u64,
+        /// The token.
+        token: u64,
+    },
+    /// The permit with this token is renewed.
+    Renew(u64),
     /// The limiter is reset.
     Reset,
     /// Fields of the rule that change; the others stay.

@@ -31,11 +31,15 @@ fn parse_verb(text: &str) -> Result<Verb, String> {
         ["settle", reserved, actual] => {
             Ok(Verb::Settle { reserved: parse_count(reserved)?, actual: parse_count(actual)? })
         }
+        ["return", units, token] => {
+            Ok(Verb::Return { units: parse_count(units)?, token: parse_duration_us(token)? })
+        }
+        ["renew", token] => Ok(Verb::Renew(parse_duration_us(token)?)),
         ["reset"] => Ok(Verb::Reset),
         [cost] => Ok(Verb::Ask(parse_count(cost)?)),
         _ => Err(format!(
             "`{text}` is not known: expected a cost, `peek COST`, `refund UNITS`, \
-             `settle RESERVED ACTUAL`, `reset` or `amend KEY = VALUE, ...`"
+             `settle RESERVED ACTUAL`, `return UNITS TOKEN`, `renew TOKEN`, `reset` or `amend KEY = VALUE, ...`"
         )),
     }
 }

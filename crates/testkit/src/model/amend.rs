@@ -5,7 +5,7 @@ use super::{AlgorithmKind, Model, Policy};
 impl Model {
     /// Puts another rule in force at `at_us`.
     ///
-    /// If only limit, capacity or `initial` differ, used units stay used exactly. Otherwise the
+    /// If only limit, capacity or `initial` differ, or the life of permits, used units stay used exactly. Otherwise the
     /// used units, rounded up, count as taken now in a fresh limiter of the new rule. A limit of 0
     /// is a limit like any other; a rule after one under which nothing is used starts fresh.
     pub fn amend(&mut self, at_us: u64, policy: Policy) {
@@ -39,7 +39,7 @@ fn frame(policy: &Policy) -> Option<(AlgorithmKind, [u64; 5])> {
         if policy.algorithm == algorithm { word } else { 0 }
     };
     let words = [
-        policy.window_us,
+        if policy.algorithm == AlgorithmKind::Concurrency { 0 } else { policy.window_us },
         own(AlgorithmKind::SlidingWindow, policy.buckets),
         own(AlgorithmKind::SlidingWindow, u64::from(policy.strict)),
         own(AlgorithmKind::FixedWindow, u64::from(policy.anchor_first_request)),

@@ -28,6 +28,16 @@ pub(super) trait Meaning: Debug {
     fn move_back(&mut self, last: i128, t: i128);
     /// Takes over another limit, capacity or `initial`; what is used at `t` stays used.
     fn amend(&mut self, t: i128, policy: &Policy);
+    /// The token of the permit that was taken last.
+    fn token(&self) -> Option<u64> {
+        None
+    }
+    /// Returns units of the permit with this token.
+    fn return_permit(&mut self, _t: i128, _token: u64, _units: i128) {}
+    /// Makes a permit last W from `t`; whether it was still out.
+    fn renew(&mut self, _t: i128, _token: u64) -> bool {
+        false
+    }
     /// A boxed copy.
     fn boxed(&self) -> Box<dyn Meaning>;
 }

@@ -6,6 +6,7 @@
 
 mod amend;
 mod closed;
+mod concurrency;
 mod expected;
 mod fixed_window;
 mod history;
@@ -29,9 +30,9 @@ pub use revised::Revised;
 
 use meaning::Meaning;
 use {
-    closed::Closed, fixed_window::FixedWindow, leaky_bucket::LeakyBucket, leaky_queue::LeakyQueue,
-    sliding_counter::SlidingCounter, sliding_log::SlidingLog, sliding_window::SlidingWindow,
-    token_bucket::TokenBucket,
+    closed::Closed, concurrency::Concurrency, fixed_window::FixedWindow, leaky_bucket::LeakyBucket,
+    leaky_queue::LeakyQueue, sliding_counter::SlidingCounter, sliding_log::SlidingLog,
+    sliding_window::SlidingWindow, token_bucket::TokenBucket,
 };
 
 /// One limiter, decided naively.
@@ -102,13 +103,40 @@ impl Model {
         }
     }
 
-    /// Ends a reservation: gives surplus units back, or takes missing ones, even into debt.
+    /// Ends a reservation: gives surplus units back, or takes missing ones, even into debt. Permits come back as a
+    /// whole, and without a token those that end first.
     pub fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
+        if self.policy.holds_permits() {
+            return self.refund(at_us, reserved);
+        }
         if actual <= reserved {
             return self.refund(at_us, reserved - actual);
         }
         let t = self.now(at_us);
         self.charge(t, i128::from(actual - reserved));
+    }
+
+    /// The token of the permit that was taken last.
+    pub fn token(&self) -> Option<u64> {
+        self.state.as_ref()?.token()
+    }
+
+    /// Returns units of the permit with this token, if it is still out.
+    pub fn return_permit(&mut self, at_us: u64, token: u64, units: u64) {
+        let t = self.now(at_us);
+        if let Some(state) = &mut self.state {
+            state.return_permit(t, token, i128::from(units));
+        }
+    }
+
+    /// Makes the permit with this token last W from now; whether it was still out.
+    pub fn renew(&mut self, at_us: u64, token: u64) -> bool {
+        let t = self.now(at_us);
+        let renewed = self.state.as_mut().is_some_and(|state| state.renew(t, token));
+        if renewed {
+            self.last = Some(t);
+        }
+        renewed
     }
 
     /// Units used at this instant, rounded up.
@@ -190,5 +218,6 @@ fn fresh(policy: &Policy, t: i128) -> Box<dyn Meaning> {
         AlgorithmKind::TokenBucket => Box::new(TokenBucket::fresh(policy, t)),
         AlgorithmKind::LeakyBucket => Box::new(LeakyBucket::fresh(policy)),
         AlgorithmKind::LeakyQueue => Box::new(LeakyQueue::fresh(policy)),
+        AlgorithmKind::Concurrency => Box::new(Concurrency::fresh(policy)),
     }
 }

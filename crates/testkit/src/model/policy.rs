@@ -17,11 +17,13 @@ pub enum AlgorithmKind {
     LeakyBucket,
     /// `leaky_queue`
     LeakyQueue,
+    /// `concurrency`
+    Concurrency,
 }
 
 impl AlgorithmKind {
     /// Every algorithm, in the order of the definitions.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FixedWindow,
         Self::SlidingWindow,
         Self::SlidingCounter,
@@ -29,6 +31,7 @@ impl AlgorithmKind {
         Self::TokenBucket,
         Self::LeakyBucket,
         Self::LeakyQueue,
+        Self::Concurrency,
     ];
 
     /// The name in a configuration.
@@ -41,6 +44,7 @@ impl AlgorithmKind {
             Self::TokenBucket => "token_bucket",
             Self::LeakyBucket => "leaky_bucket",
             Self::LeakyQueue => "leaky_queue",
+            Self::Concurrency => "concurrency",
         }
     }
 
@@ -99,6 +103,11 @@ impl Policy {
     /// The capacity in force.
     pub fn capacity(&self) -> u64 {
         self.capacity.unwrap_or(self.limit)
+    }
+
+    /// Whether units are out until their permits come back. Without a window they are only a number.
+    pub fn holds_permits(&self) -> bool {
+        self.algorithm == AlgorithmKind::Concurrency && self.window_us > 0
     }
 
     /// How far the clock may step back before the state's times move with it: W, or the longest possible

@@ -45,7 +45,7 @@ impl Revised {
             self.revision = self.revision.max(told.allowed.then_some(revision));
             return told;
         }
-        let ways = [self.amended(at_us, policy), self.since_the_last_unit(policy)];
+        let ways = [self.amended(at_us, policy), self.since_the_last_unit(at_us, policy)];
         for mut way in ways.clone() {
             let told = way.step(at_us, cost);
             if told.allowed {
@@ -68,7 +68,11 @@ impl Revised {
         model
     }
 
-    fn since_the_last_unit(&self, policy: &Policy) -> Model {
+    /// Permits end when they would have, whichever values decide.
+    fn since_the_last_unit(&self, at_us: u64, policy: &Policy) -> Model {
+        if self.policy().holds_permits() && policy.holds_permits() {
+            return self.amended(at_us, policy);
+        }
         let mut model = Model::new(policy.clone());
         if let Some(last) = self.model.last {
             let at_us = u64::try_from(last).unwrap_or_default();

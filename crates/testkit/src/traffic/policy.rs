@@ -21,7 +21,7 @@ pub fn policy(rng: &mut Rng, algorithm: AlgorithmKind) -> Policy {
             policy.buckets = buckets(rng, policy.window_us);
             policy.strict = rng.chance(40);
         }
-        AlgorithmKind::SlidingCounter => {}
+        AlgorithmKind::SlidingCounter | AlgorithmKind::Concurrency => {}
         AlgorithmKind::SlidingLog => policy.resolution_us = resolution_us(rng, policy.window_us),
         AlgorithmKind::TokenBucket => {
             policy.capacity = if rng.chance(70) { Some(capacity(rng, &policy)) } else { None };

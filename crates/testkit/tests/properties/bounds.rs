@@ -9,7 +9,7 @@ use testkit::traffic;
 fn bound(policy: &Policy) -> u64 {
     let n = policy.limit;
     match policy.algorithm {
-        AlgorithmKind::SlidingLog => n,
+        AlgorithmKind::SlidingLog | AlgorithmKind::Concurrency => n,
         AlgorithmKind::SlidingWindow if policy.strict => n,
         AlgorithmKind::FixedWindow
         | AlgorithmKind::SlidingWindow

@@ -15,6 +15,9 @@ fn giving_back_and_taking_more_change_what_is_used_by_just_that() {
         let used = less.used(at_us);
         less.settle(at_us, cost, 0);
         assert_eq!(less.used(at_us), used.saturating_sub(cost), "{model:?}");
+        if algorithm == AlgorithmKind::Concurrency {
+            return; // work that did cost more takes no permit
+        }
         more.settle(at_us, 0, cost);
         assert_eq!(more.used(at_us), used + cost, "{model:?}");
     });

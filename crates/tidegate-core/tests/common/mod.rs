@@ -14,7 +14,7 @@ use testkit::cases::Verb;
 use testkit::model::{self, Expected, Policy};
 use tidegate_core::{
     Algorithm, AlgorithmKind, Anchor, Decision, Held, Limit, Micros, Rule, RuleErrors, Spec,
-    Timestamp, Verbs, Visitor,
+    Timestamp, Token, Verbs, Visitor,
 };
 
 /// The verbs that a test uses, whatever the algorithm.
@@ -23,6 +23,11 @@ pub trait Limiter {
     fn peek(&mut self, at_us: u64, cost: u64) -> Expected;
     fn refund(&mut self, at_us: u64, units: u64);
     fn settle(&mut self, at_us: u64, reserved: u64, actual: u64);
+    /// Settles what the permit with this token took.
+    fn return_permit(&mut self, at_us: u64, token: u64, units: u64);
+    fn renew(&mut self, at_us: u64, token: u64) -> bool;
+    /// Decides; returns the token of the permit that was taken, if one was.
+    fn token_of(&mut self, at_us: u64, cost: u64) -> Option<u64>;
     fn amend(self: Box<Self>, at_us: u64, policy: &Policy) -> Box<dyn Limiter>;
     fn reset(&mut self);
     /// Drops the state if that would change nothing; returns whether it did.
@@ -59,6 +64,7 @@ pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
             spec.capacity = policy.capacity;
             spec.initial = policy.initial;
         }
+        model::AlgorithmKind::Concurrency => spec.max_memory = Some(1 << 40),
         algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
         _ => {}
     }
@@ -82,6 +88,14 @@ pub fn run(
         }
         Verb::Settle { reserved, actual } => {
             limiter.settle(at_us, *reserved, *actual);
+            None
+        }
+        Verb::Return { units, token } => {
+            limiter.return_permit(at_us, *token, *units);
+            None
+        }
+        Verb::Renew(token) => {
+            limiter.renew(at_us, *token);
             None
         }
         Verb::Reset => {
@@ -163,7 +177,23 @@ impl<R: Algorithm> Limiter for Of<R> {
     }
 
     fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
-        self.held(0).settle(Timestamp::from_micros(at_us), reserved, actual);
+        self.held(0).settle(Timestamp::from_micros(at_us), None, reserved, actual);
+    }
+
+    fn return_permit(&mut self, at_us: u64, token: u64, units: u64) {
+        let token = Token::from_micros(token);
+        self.held(0).settle(Timestamp::from_micros(at_us), token, units, units / 2);
+    }
+
+    fn renew(&mut self, at_us: u64, token: u64) -> bool {
+        let token = Token::from_micros(token);
+        token.is_some_and(|token| self.held(0).renew(Timestamp::from_micros(at_us), token))
+    }
+
+    fn token_of(&mut self, at_us: u64, cost: u64) -> Option<u64> {
+        let mut held = self.held(cost);
+        let _ = held.ask(Timestamp::from_micros(at_us));
+        held.token().map(Token::as_micros)
     }
 
     fn amend(self: Box<Self>, at_us: u64, policy: &Policy) -> Box<dyn Limiter> {

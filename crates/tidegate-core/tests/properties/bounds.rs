@@ -31,7 +31,7 @@ fn the_bound_of_a_rule_is_the_one_of_its_definition() {
         let largest = rng.between(1, policy.decision_limit().max(1));
         let by_definition = match algorithm {
             _ if limit == 0 => 0,
-            AlgorithmKind::SlidingLog => limit,
+            AlgorithmKind::SlidingLog | AlgorithmKind::Concurrency => limit,
             AlgorithmKind::SlidingWindow if policy.strict => limit,
             AlgorithmKind::FixedWindow if policy.anchor_first_request => 2 * limit - 1,
             AlgorithmKind::FixedWindow | AlgorithmKind::SlidingWindow => 2 * limit,

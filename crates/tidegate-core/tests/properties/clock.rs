@@ -107,7 +107,7 @@ fn no_step_grants_more_than_one_fill() {
 fn allowance(policy: &Policy) -> (u64, u64) {
     let (limit, fill) = (policy.limit, policy.decision_limit());
     match policy.algorithm {
-        AlgorithmKind::SlidingLog => (limit, limit),
+        AlgorithmKind::SlidingLog | AlgorithmKind::Concurrency => (limit, limit),
         AlgorithmKind::SlidingWindow if policy.strict => (limit, limit),
         // A queue's bound is about departures; what it admits is a bucket's.
         _ if policy.algorithm.has_capacity() => (fill + limit, fill),

@@ -25,7 +25,8 @@ fn a_log_that_could_pass_64_mib_is_refused_and_the_hint_helps() {
     let mut spec = per_second(AlgorithmKind::SlidingLog, 1_000_000_000);
     spec.window = Some(Duration::from_secs(60));
     let refused = errors(spec);
-    let [RuleError::TooLarge { bytes, max_memory, resolution }] = refused[..] else {
+    let [RuleError::TooLarge { bytes, max_memory, resolution: Some(resolution) }] = refused[..]
+    else {
         panic!("{refused:?}");
     };
     assert!(bytes > max_memory && max_memory == 64 << 20);
@@ -51,7 +52,7 @@ fn the_hint_for_a_large_log_helps_whatever_the_figures() {
                 spec.max_memory = max_memory;
                 if let [RuleError::TooLarge { resolution, .. }] = errors(spec)[..] {
                     hints += 1;
-                    spec.resolution = Some(resolution);
+                    spec.resolution = resolution;
                 }
                 assert!(errors(spec).is_empty(), "{:?}: {spec:?}", errors(spec));
             }
@@ -69,6 +70,20 @@ fn a_log_just_under_64_mib_is_accepted() {
     assert!(errors(spec).is_empty());
     spec.limit = Limit::Units(entries + 1);
     assert!(matches!(errors(spec)[..], [RuleError::TooLarge { .. }]));
+}
+
+#[test]
+fn more_permits_than_fit_in_64_mib_are_refused_and_the_hint_helps() {
+    let most = (64 << 20) / 24;
+    assert!(errors(per_second(AlgorithmKind::Concurrency, most)).is_empty());
+    let mut spec = per_second(AlgorithmKind::Concurrency, most + 1);
+    let refused = errors(spec);
+    let [RuleError::TooLarge { bytes, resolution: None, .. }] = refused[..] else {
+        panic!("{refused:?}");
+    };
+    assert!(text(spec).ends_with("set a smaller `limit`, or raise `max_memory`"), "{}", text(spec));
+    spec.max_memory = Some(bytes);
+    assert!(errors(spec).is_empty());
 }
 
 #[test]

@@ -38,6 +38,19 @@ impl<'a> From<Matched<'a>> for Shadow<'a> {
     }
 }
 
+/// A permit of a rule of `concurrency`.
+#[derive(Serialize)]
+struct Permit<'a> {
+    rule: &'a str,
+    token: u64,
+}
+
+impl<'a> Permit<'a> {
+    fn of(matched: &Matched<'a>) -> Option<Self> {
+        Some(Self { rule: matched.rule().name(), token: matched.token()?.as_micros() })
+    }
+}
+
 /// The answer to a check or a peek: 200 for yes, 429 for no, 422 for never, 503 if the store is
 /// unavailable and a rule is then closed; with header fields.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
@@ -50,6 +63,10 @@ pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<Response, Problem> {
     let mut fields = begin(&reserved.answer, &mut body)?;
     if let Some(id) = reserved.reservation {
         fields.value("reservation", &id.to_string()).map_err(|error| unwritable(&error))?;
+    }
+    let permits: Vec<_> = reserved.answer.matched().iter().filter_map(Permit::of).collect();
+    if !permits.is_empty() {
+        fields.value("permits", &permits).map_err(|error| unwritable(&error))?;
     }
     fields.end();
     with_fields(of_json(body), &reserved.answer)

@@ -4,6 +4,7 @@ pub(super) const CHECK: &str = "/v1/check";
 pub(super) const PEEK: &str = "/v1/peek";
 pub(super) const RESERVE: &str = "/v1/reserve";
 pub(super) const SETTLE: &str = "/v1/settle";
+pub(super) const RENEW: &str = "/v1/renew";
 pub(super) const RESET: &str = "/v1/reset";
 pub(super) const REFUND: &str = "/v1/refund";
 pub(super) const RULES: &str = "/v1/rules";

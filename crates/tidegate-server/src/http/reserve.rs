@@ -1,12 +1,14 @@
-//! `POST /v1/reserve` and `POST /v1/settle`: units for work whose cost is known only afterwards.
+//! `POST /v1/reserve`, `POST /v1/settle` and `POST /v1/renew`: units for work whose cost is known only afterwards, and
+//! permits for as long as work runs.
 //!
 //! ```json
 //! {"descriptor": {"user": "a"}, "cost": 500, "life_ms": 30000}
 //! {"reservation": "8f0e4c1d2b3a49586776859493a2b1c0", "actual": 120}
+//! {"reservation": "8f0e4c1d2b3a49586776859493a2b1c0"}
 //! ```
 
 use hyper::header::{HeaderValue, RETRY_AFTER};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use tidegate::MAX_COST;
 
@@ -30,6 +32,20 @@ use crate::listener::Who;
 struct Settle {
     reservation: String,
     actual: Actual,
+}
+
+/// A renewal as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object such as {\"reservation\": \"8f0e...\"}")]
+struct Renew {
+    reservation: String,
+}
+
+/// The answer to a renewal.
+#[derive(Serialize)]
+struct Renewed {
+    /// Whether all permits of the reservation are still out.
+    renewed: bool,
 }
 
 /// The final cost of the work: for each descriptor, or one for all.
@@ -91,6 +107,15 @@ pub(super) async fn settle(
     }
 }
 
+/// Makes the permits of a reservation last their lives from now, and answers whether all were still out.
+pub(super) async fn renew(app: &App, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request, app.bounds).await?;
+    let Renew { reservation } = serde_json::from_slice(&body)
+        .map_err(|error| Problem::of_json(format!("not a renewal: {error}"), &error))?;
+    let renewed = app.limiters.renew(&reservation).await.map_err(unsettled)?;
+    answer::json(&Renewed { renewed })
+}
+
 fn full(Full: Full) -> Problem {
     let detail = "the reservations of this server have no room for one more, and nothing was taken: come back \
                   later; the operator may set a larger --reservation-memory";
@@ -103,7 +128,7 @@ fn unsettled(why: Unsettled) -> Problem {
         Unsettled::NoId | Unsettled::Costs { .. } => Kind::InvalidBody,
         Unsettled::Unknown => Kind::UnknownReservation,
         Unsettled::Otherwise => Kind::SettledOtherwise,
-        Unsettled::Undone(_) => {
+        Unsettled::Undone(_) | Unsettled::Unrenewed(_) => {
             let problem = Problem::new(Kind::Unavailable, why.to_string());
             return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -5,8 +5,8 @@
 use hyper::Method;
 
 use super::paths::{
-    CHECK, DECISIONS, HEALTH, METRICS, PEEK, REFUND, REPORT, RESERVE, RESET, RULES, SETTLE, STATS,
-    STATS_EVENTS, TOP,
+    CHECK, DECISIONS, HEALTH, METRICS, PEEK, REFUND, RENEW, REPORT, RESERVE, RESET, RULES, SETTLE,
+    STATS, STATS_EVENTS, TOP,
 };
 use crate::listener::Role;
 use crate::verbs::PublicVerb;
@@ -19,6 +19,7 @@ pub(super) enum Action {
     Peek,
     Reserve,
     Settle,
+    Renew,
     Refund,
     Reset,
     Rules,
@@ -67,11 +68,13 @@ impl Row {
     }
 }
 
-pub(super) static ROWS: [Row; 15] = [
+pub(super) static ROWS: [Row; 16] = [
     row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
     row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
     row(SETTLE, Method::POST, Action::Settle).public(PublicVerb::Settle).admin(Role::Change),
+    // Whoever may settle a reservation may renew it.
+    row(RENEW, Method::POST, Action::Renew).public(PublicVerb::Settle).admin(Role::Change),
     row(REFUND, Method::POST, Action::Refund).public(PublicVerb::Refund).admin(Role::Change),
     row(RESET, Method::POST, Action::Reset).public(PublicVerb::Reset).admin(Role::Change),
     row(REPORT, Method::POST, Action::Report).public(PublicVerb::Report).admin(Role::Change),

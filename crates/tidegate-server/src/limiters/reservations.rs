@@ -13,7 +13,7 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate::{Answer, Clock, Request, SystemClock, Taken};
+use tidegate::{Answer, Clock, Request, StoreError, SystemClock, Taken};
 use tokio::sync::OnceCell;
 
 use asked::Asked;
@@ -47,6 +47,7 @@ struct Open {
     asked: Arc<Asked>,
     taken: Taken,
     outcome: OnceCell<Arc<Settling>>,
+    life: Duration,
 }
 
 /// Room for one reservation, which is given up when this is dropped.
@@ -132,6 +133,25 @@ impl<C: Clock> Reservations<C> {
         if *outcome.actual == *actual { Ok(outcome) } else { Err(Unsettled::Otherwise) }
     }
 
+    /// Renews the permits of a reservation with `renew`, and returns whether all are still out; the reservation itself
+    /// lives on as long as it was given at first. One that is settled has none.
+    ///
+    /// # Errors
+    /// Returns why nothing was renewed.
+    pub(crate) async fn renew(
+        &self,
+        id: &str,
+        renew: impl AsyncFnOnce(&Request<'_>, &Taken) -> Result<bool, StoreError>,
+    ) -> Result<bool, Unsettled> {
+        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let entry = self.table().get(id, self.clock.now()).ok_or(Unsettled::Unknown)?;
+        let Entry::Open(open) = entry else { return Ok(false) };
+        let are_out = open.asked.ask(async |request| renew(request, &open.taken).await).await;
+        let are_out = are_out.map_err(Unsettled::Unrenewed)?;
+        self.table().extend(id, self.clock.now().plus(open.life));
+        Ok(are_out)
+    }
+
     /// A panic while it is locked leaves at most one entry without its place in another list.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -153,6 +173,7 @@ impl<C: Clock> Room<'_, C> {
             asked: Arc::clone(&self.asked),
             taken: Taken::from(answer),
             outcome: OnceCell::new(),
+            life,
         };
         let ends = self.of.clock.now().plus(life);
         table.insert(self.id, Arc::new(open), std::mem::take(&mut self.bytes), ends);

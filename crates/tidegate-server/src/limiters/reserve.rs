@@ -80,6 +80,18 @@ impl Limiters {
         self.reservations.settle(id, actual, settle).await
     }
 
+    /// Makes the permits of a reservation last their lives from now; returns whether all are still out.
+    ///
+    /// # Errors
+    /// Returns why nothing was renewed.
+    pub(crate) async fn renew(&self, id: &str) -> Result<bool, Unsettled> {
+        let renew = async |request: &Request<'_>, taken: &Taken| match &self.store {
+            Store::Memory(gate) => Ok(gate.renew_taken(request, taken)),
+            Store::Shared(gate, _) => Box::pin(gate.renew_taken(request, taken)).await,
+        };
+        self.reservations.renew(id, renew).await
+    }
+
     /// The numbers of reservations, and the bytes of all.
     pub(crate) fn reservations(&self) -> (ReservationCounts, usize) {
         self.reservations.counts()

@@ -37,7 +37,7 @@ impl Session {
             Verb::Throttle => return throttle::answer(self, args, reply),
             Verb::Check => return check::answer(self, limiters::Verb::Check, args, reply),
             Verb::Peek => return check::answer(self, limiters::Verb::Peek, args, reply),
-            Verb::Reserve | Verb::Settle | Verb::Refund | Verb::ResetLimiters => {
+            Verb::Reserve | Verb::Settle | Verb::Renew | Verb::Refund | Verb::ResetLimiters => {
                 return Outcome::Later;
             }
             Verb::Ping => ping(args, reply),

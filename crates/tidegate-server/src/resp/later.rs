@@ -51,6 +51,7 @@ async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8
         Some(Verb::Throttle) => throttle::later(state, args, &mut reply).await,
         Some(Verb::Reserve) => reserve::reserve(state, args, &mut reply).await,
         Some(Verb::Settle) => reserve::settle(state, args, &mut reply).await,
+        Some(Verb::Renew) => reserve::renew(state, args, &mut reply).await,
         Some(Verb::Refund) => undo::refund(state, args, &mut reply).await,
         Some(Verb::ResetLimiters) => undo::reset(state, args, &mut reply).await,
         Some(Verb::Peek) => check::later(state, limiters::Verb::Peek, args, &mut reply).await,

@@ -1,4 +1,5 @@
-//! `TG.RESERVE` and `TG.SETTLE`: units for work whose cost is known only afterwards.
+//! `TG.RESERVE`, `TG.SETTLE` and `TG.RENEW`: units for work whose cost is known only afterwards, and permits for as
+//! long as work runs.
 
 use tidegate::MAX_COST;
 
@@ -34,11 +35,24 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     };
     state.counts().answered(&reserved.answer);
     state.counts().took(read, 1);
-    write_answer(&reserved.answer, 1, reply);
+    let matched = reserved.answer.matched();
+    let permits = || matched.iter().filter_map(|one| Some((one.rule().name(), one.token()?)));
+    let count = permits().count();
+    write_answer(&reserved.answer, 1 + usize::from(count > 0), reply);
     reply.text("reservation");
     match reserved.reservation {
         Some(id) => reply.text(&id.to_string()),
         None => reply.null(),
+    }
+    if count > 0 {
+        reply.text("permits");
+        reply.array(count);
+        for (rule, token) in permits() {
+            reply.map(2);
+            reply.text("rule");
+            reply.text(rule);
+            reply.field("token", Some(token.as_micros()));
+        }
     }
 }
 
@@ -58,6 +72,14 @@ pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut R
             Err(why) => reply
                 .error(&format!("ERR {why}; it is unknown whether the reservation was settled")),
         },
+        Err(why) => reply.error(&format!("ERR {why}")),
+    }
+}
+
+/// Makes the permits of a reservation last their lives from now, and answers 1 if all were still out, else 0.
+pub(super) async fn renew(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+    match state.limiters.renew(&String::from_utf8_lossy(args.word(1))).await {
+        Ok(are_out) => reply.integer(i64::from(are_out)),
         Err(why) => reply.error(&format!("ERR {why}")),
     }
 }

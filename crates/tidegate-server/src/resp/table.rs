@@ -10,6 +10,7 @@ pub(super) enum Verb {
     Peek,
     Reserve,
     Settle,
+    Renew,
     Refund,
     ResetLimiters,
     Ping,
@@ -31,7 +32,7 @@ impl Verb {
             Self::Check => Some(PublicVerb::Check),
             Self::Peek => Some(PublicVerb::Peek),
             Self::Reserve => Some(PublicVerb::Reserve),
-            Self::Settle => Some(PublicVerb::Settle),
+            Self::Settle | Self::Renew => Some(PublicVerb::Settle),
             Self::Refund => Some(PublicVerb::Refund),
             Self::ResetLimiters => Some(PublicVerb::Reset),
             _ => None,
@@ -103,6 +104,8 @@ static OF_RESET: [Argument; 2] = [argument("domain", "string"), ENTRIES];
 static OF_SETTLE: [Argument; 2] =
     [argument("reservation", "string"), argument("actual", "integer")];
 
+static OF_RENEW: [Argument; 1] = [argument("reservation", "string")];
+
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) verb: Verb,
@@ -142,6 +145,7 @@ impl Command {
             Verb::Check | Verb::Peek => &OF_CHECK,
             Verb::Reserve => &OF_RESERVE,
             Verb::Settle => &OF_SETTLE,
+            Verb::Renew => &OF_RENEW,
             Verb::Refund => &OF_REFUND,
             Verb::ResetLimiters => &OF_RESET,
             _ => &[],
@@ -156,7 +160,7 @@ impl Command {
 }
 
 /// The most frequent commands come first.
-pub(super) const COMMANDS: [Command; 17] = [
+pub(super) const COMMANDS: [Command; 18] = [
     // A wrong number of words gets the error of redis-cell.
     command(Verb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
@@ -170,6 +174,8 @@ pub(super) const COMMANDS: [Command; 17] = [
         .of("limit", "Decides as TG.CHECK, and keeps what it took for TG.SETTLE"),
     command(Verb::Settle, "tg.settle", 3)
         .of("limit", "Gives back what a reservation did not need, or takes what it lacked"),
+    command(Verb::Renew, "tg.renew", 2)
+        .of("limit", "Makes the permits of a reservation last their lives from now"),
     command(Verb::Refund, "tg.refund", -2).of("limit", "Gives the cost of a request back"),
     command(Verb::ResetLimiters, "tg.reset", -2)
         .of("limit", "Makes every limiter of a request idle"),

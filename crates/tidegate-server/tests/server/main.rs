@@ -30,6 +30,7 @@ mod otlp;
 mod outages;
 mod overflow;
 mod packaging;
+mod permits;
 mod process;
 mod prometheus;
 mod protocols;

@@ -27,7 +27,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         }
         Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => failed(&["key"]),
         Problem::StarInside(_) | Problem::InitialWithKey => false,
-        Problem::ReportedQueue => failed(&["algorithm"]),
+        Problem::ReportedQueue | Problem::ReportedPermits => failed(&["algorithm"]),
         Problem::NoLease => {
             failed(&["algorithm", "limit", "window", "rate", "capacity", "resolution"])
         }
@@ -122,7 +122,9 @@ pub(super) fn of(
         Problem::MaxKeys(_) => table.position_of(&["max_keys"]),
         Problem::TagNotInKey(_) => table.position_of(&["hash_tag"]),
         Problem::Dedupe(_) => table.position_of(&["dedupe"]),
-        Problem::ReportedQueue => table.position_of(&["usage", "algorithm"]),
+        Problem::ReportedQueue | Problem::ReportedPermits => {
+            table.position_of(&["usage", "algorithm"])
+        }
         Problem::ReportedWait => position_inside("on_excess", "wait", table),
         Problem::LeaseMax(_) => position_inside("lease", "max", table),
         Problem::LeaseLife(_) => position_inside("lease", "life", table),

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::accept::Level;
 use super::draft::{OverrideDraft, RuleDraft};
-use super::hints::{TEXT, instead, nearest, one_of};
+use super::hints::{TEXT, instead, one_of};
 use super::size::parse_size;
 use super::source::Report;
 use super::table::{Entry, Table};
@@ -91,9 +91,6 @@ pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'
     let mut failed = fields().read(&table, &mut draft, report);
     failed.extend(limits::untrusted_by_rate(&table, &failed, report));
     failed.extend(missing(&table, &failed, report));
-    let algorithm = table.get("algorithm").and_then(|entry| entry.value().as_str());
-    // Such a rule has no window, and a missing one is not reported.
-    failed.extend(algorithm.filter(|name| is_in_flight(name)).map(|_| "window"));
     draft.failed = failed;
     draft
 }
@@ -121,11 +118,6 @@ fn missing(
         missing.push(name);
     }
     missing
-}
-
-/// Whether an algorithm is one of those that limit work in flight, which rules do not have.
-fn is_in_flight(algorithm: &str) -> bool {
-    nearest(algorithm, vocabulary::IN_FLIGHT).is_some()
 }
 
 impl<'t> RuleDraft<'t> {
@@ -167,13 +159,7 @@ impl<'t> RuleDraft<'t> {
             self.spec.spec.algorithm = known;
             return Some(());
         }
-        let message = if is_in_flight(given) {
-            "limits work in flight, which no store can decide: expected it in process, around the \
-             work; for a rate, an even pace is \"leaky_queue\""
-                .to_owned()
-        } else {
-            instead(given, &vocabulary::algorithms(), TEXT)
-        };
+        let message = instead(given, &vocabulary::algorithms(), TEXT);
         let message = format!("`algorithm` is {}: {message}", kind(entry, report));
         report.add(&entry.position(), message);
         None

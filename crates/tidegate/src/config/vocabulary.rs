@@ -58,9 +58,3 @@ pub(super) fn algorithms() -> Vec<Known> {
     // The one alias that is accepted, and not only understood in hints.
     names.chain([("gcra", &["cellrate", "genericcellrate"][..])]).collect()
 }
-
-/// Names for a limit on work in flight, which is not an algorithm of a rule.
-pub(super) const IN_FLIGHT: &[Known] = &[(
-    "concurrency",
-    &["concurrent", "semaphore", "inflight", "maxinflight", "bulkhead", "permits"],
-)];

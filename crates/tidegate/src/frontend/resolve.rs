@@ -73,6 +73,7 @@ impl<C> Frontend<C> {
                             is_unlimited: figures.as_deref().unwrap_or(own).is_unlimited(),
                             figures,
                             by: Descriptors::one(place),
+                            token: None,
                         });
                     }
                 }

@@ -1,5 +1,7 @@
 //! The limiters that a request is settled with, and the final cost of each.
 
+use tidegate_core::Token;
+
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
 use crate::request::Request;
@@ -24,11 +26,19 @@ use crate::step::{Ask, Descriptors, Lineage};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// The limiters that took their cost, and whether another limiter than the key's own did.
-    limiters: Vec<((Lineage, Descriptors), bool)>,
+    limiters: Vec<FromLimiter>,
     /// Whether this process decided instead of the store.
     #[cfg(feature = "redis")]
     pub(crate) degraded: bool,
+}
+
+/// What one limiter gave.
+#[derive(Clone, Copy, Debug)]
+struct FromLimiter {
+    known_by: (Lineage, Descriptors),
+    /// Whether another limiter than the key's own gave it.
+    is_elsewhere: bool,
+    token: Option<Token>,
 }
 
 /// A refused request took nothing, and neither did one whose answer is [repeated](Answer::is_repeated).
@@ -38,8 +48,13 @@ impl From<&Answer<'_>> for Taken {
             !answer.is_repeated() && (answer.is_allowed() || one.is_report()) && one.can_settle()
         };
         let takers = answer.all().filter(took);
+        let taken = |one: Matched<'_>| FromLimiter {
+            known_by: known_by(&one),
+            is_elsewhere: one.is_elsewhere(),
+            token: one.token(),
+        };
         Self {
-            limiters: takers.map(|one| (known_by(&one), one.is_elsewhere())).collect(),
+            limiters: takers.map(taken).collect(),
             #[cfg(feature = "redis")]
             degraded: answer.is_degraded(),
         }
@@ -50,17 +65,52 @@ impl Taken {
     /// Whether any limiter took the cost and can give it back.
     #[cfg(feature = "tower")]
     pub(crate) fn gives_back(&self) -> bool {
-        self.limiters.iter().any(|(_, is_elsewhere)| !is_elsewhere)
+        self.limiters.iter().any(|one| !one.is_elsewhere)
     }
 
     /// Of `all` limiters of the request, with their actual costs, keeps those that took their cost and can settle
     /// the difference. The overflow limiter gives nothing back.
     pub(crate) fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
-        let both = again(all, |(met, _)| met, &self.limiters, |(known_by, _)| *known_by);
-        let can_settle = |((met, actual), (_, is_elsewhere)): &((Ask<K>, u64), &(_, bool))| {
-            !is_elsewhere || *actual > met.cost
+        let both = again(all, |(met, _)| met, &self.limiters, |one| one.known_by);
+        let can_settle = |((met, actual), one): &((Ask<K>, u64), &FromLimiter)| {
+            !one.is_elsewhere || *actual > met.cost
         };
-        both.into_iter().filter(can_settle).map(|(one, _)| one).collect()
+        let with_token = |((met, actual), one): ((Ask<K>, u64), &FromLimiter)| {
+            (Ask { token: one.token, ..met }, actual)
+        };
+        both.into_iter().filter(can_settle).map(with_token).collect()
+    }
+
+    /// Of `all` limiters of the request, keeps those of which it holds permits; `None` if one of them is not among
+    /// them any more, or shares its permits with other keys.
+    pub(crate) fn permits_of<K>(
+        &self,
+        all: impl IntoIterator<Item = Ask<K>>,
+    ) -> Option<Vec<Ask<K>>> {
+        let held = || self.limiters.iter().filter(|one| one.token.is_some());
+        let both = again(all, |met| met, held(), |one| one.known_by);
+        let all_are_own = both.len() == held().count() && held().all(|one| !one.is_elsewhere);
+        let with_token = |(met, one): (Ask<K>, &FromLimiter)| Ask { token: one.token, ..met };
+        all_are_own.then(|| both.into_iter().map(with_token).collect())
+    }
+
+    /// Keeps only the permits.
+    #[cfg(feature = "tower")]
+    pub(crate) fn only_permits(mut self) -> Self {
+        self.limiters.retain(|one| one.token.is_some());
+        self
+    }
+
+    /// Leaves the permits out.
+    #[cfg(feature = "tower")]
+    pub(crate) fn without_permits(mut self) -> Self {
+        self.limiters.retain(|one| one.token.is_none());
+        self
+    }
+
+    /// The tokens of its permits, in the order of the rules.
+    pub fn tokens(&self) -> impl Iterator<Item = Token> {
+        self.limiters.iter().filter_map(|one| one.token)
     }
 }
 

@@ -14,7 +14,8 @@ use crate::request::Request;
 /// The cost of an admitted request, until it is known whether it counts.
 ///
 /// [`Charge::keep`] keeps it, [`Charge::settle`] changes it to what the work did cost, and [`Charge::release`] gives
-/// it back. A charge that is dropped is kept: work that panics or is cancelled is not a free try.
+/// it back. A charge that is dropped is kept: work that panics or is cancelled is not a free try. The permit of a rule of
+/// `concurrency` comes back when it is settled, for whatever cost, and else at the end of its life.
 ///
 /// Only what this request took is given back. A limiter in shadow mode that would have refused took nothing. The
 /// overflow limiter, which keys without room share, keeps what it took. A request whose answer is
@@ -135,6 +136,12 @@ impl<'a, C: Clock> Charge<'a, C> {
     /// Gives the whole cost back, in one atomic step, down to nothing used at most.
     pub fn release(self) {
         self.settle(0);
+    }
+
+    /// Makes the permits of the charge last their lives from now: see [`Gate::renew_taken`].
+    #[must_use]
+    pub fn renew(&self) -> bool {
+        self.gate.renew_taken(&self.request, &Taken::from(&self.answer))
     }
 
     /// Settles the charge for what the work did cost, for each descriptor: see [`Gate::settle`].

@@ -175,7 +175,7 @@ impl<C: Clock> KeyedLimiter<C> {
             // Forgotten, it would begin with units in use; so it exists, and everything is given back.
             let terms = || if self.plans.is_none() { Terms::Table } else { Terms::Own(rule) };
             self.call(fingerprint, terms(), 0).step(Step::Ask);
-            self.call(fingerprint, terms(), u64::MAX).step(Step::Settle { actual: 0 });
+            self.call(fingerprint, terms(), u64::MAX).step(Step::Settle { actual: 0, token: None });
         } else {
             self.limiters.forget(fingerprint);
         }

@@ -1,6 +1,6 @@
 //! Units reserved for work whose cost is known only afterwards.
 
-use tidegate_core::Decision;
+use tidegate_core::{Decision, Token};
 
 use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
@@ -30,25 +30,36 @@ pub struct Reservation {
     decision: Decision,
     /// Whether the limiter shared by keys for which there is no room took them.
     is_elsewhere: bool,
+    token: Option<Token>,
 }
 
 impl Reservation {
     /// The reservation that one step made, or its refusal.
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
         let decision = one.decision;
-        let reservation = Self { units, decision, is_elsewhere: one.elsewhere };
+        let (is_elsewhere, token) = (one.elsewhere, one.token);
+        let reservation = Self { units, decision, is_elsewhere, token };
         if decision.is_allowed() { Ok(reservation) } else { Err(decision) }
     }
 
     /// The step that ends the reservation. From an unlimited key nothing was taken.
     const fn end(&self, actual: u64) -> Step {
-        if self.decision.is_unlimited() { Step::Peek } else { Step::Settle { actual } }
+        match self.decision.is_unlimited() {
+            true => Step::Peek,
+            false => Step::Settle { actual, token: self.token },
+        }
     }
 
     /// Units reserved.
     #[must_use]
     pub const fn units(&self) -> u64 {
         self.units
+    }
+
+    /// The token of the permit, if the limiter's algorithm is `concurrency`.
+    #[must_use]
+    pub const fn token(&self) -> Option<Token> {
+        self.token
     }
 
     /// The decision that took the units; for a queue it holds the delay of the work.
@@ -88,6 +99,34 @@ impl<C: Clock> Limiter<C> {
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
         self.call(reservation.units).step(reservation.end(actual)).decision
     }
+
+    /// Makes the permit of a reservation last W from now, if the algorithm is `concurrency`. Returns whether it was
+    /// still out: if not, the work has to stop, because another may have its place.
+    ///
+    /// A reservation of another algorithm needs no renewal; the result is true.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, Spec};
+    ///
+    /// let life = Duration::from_secs(30);
+    /// let exports = Limiter::new(Spec::new(AlgorithmKind::Concurrency, 5, life))?;
+    /// if let Ok(permit) = exports.reserve(1) {
+    ///     let mut is_mine = true;
+    ///     for _part in 0..3 {
+    ///         // Work on one part, then go on only if the permit is still out.
+    ///         is_mine = is_mine && exports.renew(&permit);
+    ///     }
+    ///     assert!(is_mine);
+    ///     exports.settle(permit, 0);
+    /// }
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn renew(&self, reservation: &Reservation) -> bool {
+        let renew = Step::Renew { token: reservation.token };
+        reservation.token.is_none() || self.call(0).step(renew).verdict.is_allowed()
+    }
 }
 
 impl<C: Clock> KeyedLimiter<C> {
@@ -114,6 +153,17 @@ impl<C: Clock> KeyedLimiter<C> {
             false => self.one(&key, units, step),
         };
         one.decision
+    }
+
+    /// Makes the permit of a reservation of the same key last W from now: see [`Limiter::renew`].
+    #[must_use]
+    pub fn renew<'r>(&self, key: impl ByKey<'r>, reservation: &Reservation) -> bool {
+        let renew = Step::Renew { token: reservation.token };
+        let is_out = || match reservation.is_elsewhere {
+            true => self.shared(0, renew),
+            false => self.one(&key, 0, renew),
+        };
+        reservation.token.is_none() || is_out().verdict.is_allowed()
     }
 
     /// Runs one step with the overflow limiter.

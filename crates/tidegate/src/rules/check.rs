@@ -89,6 +89,9 @@ fn check_usage(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if spec.usage != Usage::Reported {
         return;
     }
+    if spec.spec.algorithm.holds_permits() {
+        mistakes.add(Place::Rule, Problem::ReportedPermits);
+    }
     if spec.spec.algorithm.is_queue() {
         mistakes.add(Place::Rule, Problem::ReportedQueue);
     }

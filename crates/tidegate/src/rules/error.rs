@@ -70,6 +70,8 @@ pub enum Problem {
     Dedupe(Duration),
     /// A queue whose usage is reported: a queue cannot schedule units that were used already.
     ReportedQueue,
+    /// A rule of permits whose usage is reported: work that has run holds none.
+    ReportedPermits,
     /// A rule whose usage is reported, and which also lets requests wait (`on_excess`).
     ReportedWait,
     /// `hash_tag` names an entry that is not in `key`.
@@ -101,12 +103,12 @@ pub enum Problem {
     NoLease,
     /// A `lease` beside this field, which goes against it.
     LeaseBeside(&'static str),
-    /// A log whose string could grow past what a store holds for one key.
+    /// A log, or permits, whose string could grow past what a store holds for one key.
     TooLargeForStore {
         /// The most bytes that it could take.
         bytes: u64,
-        /// A resolution with which it would fit.
-        resolution: Duration,
+        /// A resolution with which it would fit, if its algorithm has one.
+        resolution: Option<Duration>,
     },
     /// An invalid value of the limiter.
     Figure(RuleError),
@@ -190,6 +192,11 @@ impl fmt::Display for Problem {
                  \"leaky_queue\" says when they may run: expected another algorithm, such as \
                  \"token_bucket\"",
             ),
+            Self::ReportedPermits => f.write_str(
+                "with `usage = \"reported\"` requests have run by the time they are counted, and \
+                 \"concurrency\" counts those that run: expected another algorithm, such as \
+                 \"token_bucket\"",
+            ),
             Self::ReportedWait => f.write_str(
                 "with `usage = \"reported\"` a request takes nothing before it runs, so all who wait would \
                  run at once: expected `on_excess = \"reject\"`, or no `usage`",
@@ -236,7 +243,12 @@ impl fmt::Display for Problem {
                 "`lease` beside `{field}`: the store has to decide each request of such a rule, and leased units \
                  are spent without it: expected one of the two fields"
             ),
-            Self::TooLargeForStore { bytes, resolution } => write!(
+            Self::TooLargeForStore { bytes, resolution: None } => write!(
+                f,
+                "the permits of one key could grow to {bytes} bytes, and a store holds at most 512 MB for one: \
+                 expected a smaller `limit`"
+            ),
+            Self::TooLargeForStore { bytes, resolution: Some(resolution) } => write!(
                 f,
                 "the log of one key could grow to {bytes} bytes, and a store holds at most 512 MB for \
                  one: expected `resolution = \"{}\"` or coarser, or \

@@ -4,7 +4,7 @@
 //! rules in different slots, both must allow that they are taken one after the other.
 
 use std::time::Duration;
-use tidegate_core::{Rule, Spec};
+use tidegate_core::{Field, Rule, Spec};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::policy::Policy;
@@ -59,7 +59,8 @@ impl StoreSettings {
 fn too_large(rule: &Rule) -> Option<Problem> {
     let bytes = rule.most_stored_bytes();
     (bytes > MOST_VALUE_BYTES).then(|| {
-        let resolution = fitting_resolution(rule.spec());
+        let has_one = rule.spec().algorithm.fields().contains(&Field::Resolution);
+        let resolution = has_one.then(|| fitting_resolution(rule.spec()));
         Problem::TooLargeForStore { bytes, resolution }
     })
 }

@@ -226,6 +226,16 @@ impl Fallback {
         });
     }
 
+    /// Renews permits of this process; returns whether all are still out.
+    pub(super) fn renew(&self, policy: &Arc<Policy>, all: &[KeyAsk]) -> bool {
+        let all: Vec<_> = warm(policy, all).map(|(_, met)| self.part(policy, met)).collect();
+        let renewed = self.memory.ask(|newest| {
+            let here: Vec<_> = all.iter().filter_map(|met| in_force(newest, met)).collect();
+            Ok(here.len() == all.len() && self.memory.renew(newest, &here, &self.clock)?.allowed)
+        });
+        renewed.1
+    }
+
     pub(super) fn forget(&self, generation: &Generation, met: &[KeyAsk]) {
         self.forget_denials(generation, met);
         let policy = &generation.policy;
@@ -237,7 +247,7 @@ impl Fallback {
     /// Returns a limiter as this process knows it, but with its own values.
     pub(super) fn met(&self, met: &KeyAsk) -> Ask {
         let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *met;
-        let KeyAsk { enforced, brought, by_plan, is_unlimited, by, .. } = *met;
+        let KeyAsk { enforced, brought, by_plan, is_unlimited, by, token, .. } = *met;
         let (fingerprint, figures) = (self.fingerprint(met), None);
         Ask {
             lineage,
@@ -253,6 +263,7 @@ impl Fallback {
             figures,
             is_unlimited,
             by,
+            token,
         }
     }
 

@@ -122,6 +122,14 @@ impl<'a> SharedCharge<'a> {
         self.settle(0).await
     }
 
+    /// Makes the permits of the charge last their lives from now: see [`SharedGate::renew_taken`].
+    ///
+    /// # Errors
+    /// The store did not reply; the permits may end when they would have.
+    pub async fn renew(&self) -> Result<bool, StoreError> {
+        self.gate.renew_taken(&self.request, &Taken::from(&self.answer)).await
+    }
+
     /// Ends the charge with the actual cost of the work, for each descriptor: see [`SharedGate::settle`].
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Timestamp, Token};
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
@@ -26,6 +26,8 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct Took {
     /// The indices of the limiters that it took from.
     places: Vec<usize>,
+    /// The tokens of their permits.
+    tokens: Vec<Option<Token>>,
     /// The values that decided in place of the node's own, for each of these limiters.
     newer: NewerValues,
     since: Timestamp,
@@ -36,7 +38,7 @@ pub(super) struct Took {
 impl Took {
     /// The units of one limiter, taken at `since`.
     pub(super) fn of_one(since: Timestamp) -> Self {
-        Self { places: vec![0], newer: NewerValues::default(), since, at: None }
+        Self { places: vec![0], tokens: vec![None], newer: NewerValues::default(), since, at: None }
     }
 }
 
@@ -164,17 +166,20 @@ impl Store {
         let took = decided.filter(|((place, one), _)| one.is_allowed() && costs(place));
         let (places, seen): (Vec<_>, Vec<_>) =
             took.map(|((place, _), seen)| (*place, seen)).unzip();
+        let tokens = seen.iter().map(|seen| seen.token).collect();
         let newer = NewerValues::seen(seen.into_iter());
         let terms = places.iter().filter_map(|place| self.terms(met.get(*place)?));
         let since = terms.map(|terms| terms.exact_from(done.now)).min().unwrap_or(done.now);
-        (!places.is_empty()).then_some(Took { places, newer, since, at })
+        (!places.is_empty()).then_some(Took { places, tokens, newer, since, at })
     }
 
     /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
     /// units, and the others get theirs one by one.
     pub(super) async fn take_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
-        let here: Vec<_> =
-            took.places.iter().filter_map(|place| met.get(*place).cloned()).collect();
+        let of = |(place, token): (&usize, &Option<Token>)| {
+            Some(KeyAsk { token: *token, ..met.get(*place)?.clone() })
+        };
+        let here: Vec<_> = took.places.iter().zip(&took.tokens).filter_map(of).collect();
         let given_back = self.take_back_from(&here, took).await;
         self.forget_denials(&here);
         given_back

@@ -83,7 +83,7 @@ fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
     let decision = Decision { outcome, limit, remaining: 0, reset_after: window };
     let reply =
         ScriptReply { now: done.now, at: done.at, verdict, taken: false, state: Vec::new() };
-    (decision, Seen { reply, tried: false, newer: None, overflow: true })
+    (decision, Seen { reply, tried: false, newer: None, overflow: true, token: None })
 }
 
 /// Reads limit and window.

@@ -88,7 +88,8 @@ impl ToSettle {
             if !met.is_unlimited {
                 all.met.push(met);
                 all.actual.push(actual);
-            } else if actual < met.cost {
+            } else if actual < met.cost && met.token.is_none() {
+                // A permit whose rule is unlimited now ends by itself.
                 all.unlimited.push((met.cost - actual, met));
             }
         }

@@ -95,6 +95,27 @@ impl SharedGate {
         }
     }
 
+    /// Makes each permit that a request took last its life from now, and returns whether all of them were still out:
+    /// see [`Gate::renew_taken`](crate::Gate::renew_taken). In a cluster each slot is a step of its own.
+    ///
+    /// # Errors
+    /// The store did not reply; the permits may end when they would have.
+    pub async fn renew_taken<'r>(
+        &self,
+        request: impl Into<Request<'r>>,
+        taken: &Taken,
+    ) -> Result<bool, StoreError> {
+        let store = self.newest();
+        let all = self.met_at_all(&store, &request.into());
+        let Some(met) = taken.permits_of(all) else { return Ok(false) };
+        if taken.degraded {
+            return Ok(self.fallback.renew(&store.generation.policy, &met));
+        }
+        let renew = StepArgs::new(Step::Renew, Origin::default());
+        let renewed = store.answer_until(&met, renew, self.client.deadline()).await?;
+        Ok(renewed.is_allowed())
+    }
+
     /// Settles a request whose costs were `reserved`, or refunds it; compiled once, whatever the request is made of.
     async fn settle_request(
         &self,

@@ -202,7 +202,8 @@ impl Store {
             let actual = actual.get(place).copied().unwrap_or_default();
             // What is given back might be what the units of a lease rely on.
             let actual = if self.terms(met).is_some() { actual.max(cost) } else { actual };
-            let limiter = Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual);
+            let limiter =
+                Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual).of_permit(met.token);
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(self.revision(met));

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::{Array, SmallVec};
-use tidegate_core::Rule;
+use tidegate_core::{Rule, Token};
 
 use super::Step;
 use crate::key::Fingerprint;
@@ -83,6 +83,8 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
+    /// The token of the permit to return or to renew.
+    pub(crate) token: Option<Token>,
 }
 
 /// Asks of the same limiter are equal, whatever they ask for.
@@ -187,5 +189,20 @@ impl Descriptors {
 
     pub(crate) const fn has(self, number: usize) -> bool {
         self.0 & Self::one(number).0 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_told_apart_up_to_the_last_which_stands_for_the_rest() {
+        let mut some = Descriptors::one(0);
+        some.add(62);
+        assert!(some.has(0) && some.has(62));
+        assert!(!some.has(1) && !some.has(63) && !some.has(1000));
+        some.add(usize::MAX);
+        assert!(some.has(63) && some.has(64) && !some.has(61));
     }
 }

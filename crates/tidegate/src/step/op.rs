@@ -1,6 +1,6 @@
 //! The operations of a step.
 
-use tidegate_core::Verdict;
+use tidegate_core::{Token, Verdict};
 
 /// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
 /// decisions.
@@ -23,6 +23,13 @@ pub(crate) enum Step {
     Settle {
         /// The actual cost of the request.
         actual: u64,
+        /// The token of the permit, if the cost took one.
+        token: Option<Token>,
+    },
+    /// Makes a permit last W from now; denied if it is out no more.
+    Renew {
+        /// Its token.
+        token: Option<Token>,
     },
 }
 
@@ -31,9 +38,9 @@ impl Step {
     pub(crate) const fn begins(self, cost: u64) -> bool {
         match self {
             Self::Decide | Self::Ask | Self::AskReported => true,
-            Self::Peek | Self::Refund => false,
+            Self::Peek | Self::Refund | Self::Renew { .. } => false,
             Self::Report => cost > 0,
-            Self::Settle { actual } => actual > cost,
+            Self::Settle { actual, .. } => actual > cost,
         }
     }
 
@@ -57,7 +64,7 @@ impl Step {
         match self {
             Self::Decide | Self::Ask => verdict.is_allowed() && cost > 0,
             Self::Peek | Self::AskReported => false,
-            Self::Report | Self::Refund | Self::Settle { .. } => true,
+            Self::Report | Self::Refund | Self::Settle { .. } | Self::Renew { .. } => true,
         }
     }
 
@@ -81,9 +88,9 @@ impl Step {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Report)
     }
 
-    /// Whether it may free units.
+    /// Whether it may free units, or asks for none.
     pub(crate) const fn gives_back(self) -> bool {
-        matches!(self, Self::Refund | Self::Settle { .. })
+        matches!(self, Self::Refund | Self::Settle { .. } | Self::Renew { .. })
     }
 
     /// Whether it returns the values of the decisions.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
+use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Token, Verdict};
 
 use super::Step;
 use super::ask::Ask;
@@ -22,13 +22,16 @@ pub(crate) struct One {
     pub(crate) elsewhere: bool,
     /// The rule that decided, if the rule of a gate was changed.
     pub(crate) figures: Option<Arc<Rule>>,
+    /// The token of the permit that was taken.
+    pub(crate) token: Option<Token>,
 }
 
 impl One {
     /// The reply of the limiter itself.
     #[inline]
     pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
-        Self { verdict, at, decision, overflow: false, elsewhere: false, figures: None }
+        let (overflow, elsewhere, figures, token) = (false, false, None, None);
+        Self { verdict, at, decision, overflow, elsewhere, figures, token }
     }
 
     /// The reply under a rule that admits everything.
@@ -46,18 +49,20 @@ pub(crate) struct Decided {
     pub(crate) elsewhere: bool,
     /// The rule that decided, if it was changed since it was loaded.
     pub(crate) figures: Option<Arc<Rule>>,
+    /// The token of the permit that was taken.
+    pub(crate) token: Option<Token>,
 }
 
 impl Decided {
     /// The decision of a limiter under the values of its policy.
     pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
-        Self { decision, overflow, elsewhere, figures: None }
+        Self { decision, overflow, elsewhere, figures: None, token: None }
     }
 
     /// The reply of one limiter by itself; `None` for [`Step::Decide`].
     pub(crate) fn by(one: One, step: Step) -> Option<Self> {
-        let One { decision, overflow, elsewhere, figures, .. } = one;
-        step.wants_values().then_some(Self { decision, overflow, elsewhere, figures })
+        let One { decision, overflow, elsewhere, figures, token, .. } = one;
+        step.wants_values().then_some(Self { decision, overflow, elsewhere, figures, token })
     }
 }
 
@@ -99,9 +104,9 @@ impl From<Done> for One {
         let verdict = if done.allowed { Verdict::Allow } else { Verdict::Deny };
         match done.decisions.into_iter().next() {
             None => Self::of(verdict, without_values(verdict), done.at),
-            Some(Decided { decision, overflow, elsewhere, figures }) => {
+            Some(Decided { decision, overflow, elsewhere, figures, token }) => {
                 let verdict = if done.allowed { verdict } else { decision.verdict() };
-                Self { verdict, at: done.at, decision, overflow, elsewhere, figures }
+                Self { verdict, at: done.at, decision, overflow, elsewhere, figures, token }
             }
         }
     }

@@ -159,11 +159,27 @@ impl MemoryStore {
         actual: &[u64],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
-        let settle =
-            |place: usize| Step::Settle { actual: actual.get(place).copied().unwrap_or(0) };
+        let settle = |place: usize| Step::Settle {
+            actual: actual.get(place).copied().unwrap_or(0),
+            token: met.get(place).and_then(|one| one.token),
+        };
         match met {
             [one] => self.step_with_one(generation, one, clock, settle(0)),
             all => self.step_with_all(generation, all, clock, settle),
+        }
+    }
+
+    /// Renews the permits of `met`; allowed if all are still out.
+    pub(crate) fn renew(
+        &self,
+        generation: &Generation,
+        met: &[Ask],
+        clock: &impl Clock,
+    ) -> Result<Done, Moved> {
+        let renew = |place: usize| Step::Renew { token: met.get(place).and_then(|one| one.token) };
+        match met {
+            [one] => self.step_with_one(generation, one, clock, renew(0)),
+            all => self.step_with_all(generation, all, clock, renew),
         }
     }
 
@@ -319,12 +335,18 @@ fn run(
             settle_all(&mut held, met, at, step);
             look_at_all(&mut held, at)
         }
+        Step::Renew { .. } => {
+            let are_out = renew_all(&mut held, at, step);
+            look_at_all(&mut held, at);
+            are_out
+        }
     };
     let short = held.iter().any(|one| one.is_overflow());
     let told = if step(0).wants_values() { held.as_slice() } else { &[] };
     let mut decisions = with_room_for(told.len());
     for one in told {
-        decisions.push(Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
+        let decided = Decided::of(one.report(), one.is_overflow(), one.is_elsewhere());
+        decisions.push(Decided { token: one.token(), ..decided });
     }
     drop(held);
     unlock(locked, at);
@@ -368,8 +390,17 @@ fn settle_all(
     step: impl Fn(usize) -> Step,
 ) {
     for one in held {
-        if let (Step::Settle { actual }, Some(met)) = (step(one.place), met.get(one.place)) {
-            one.settle(at, met.cost, actual);
+        if let (Step::Settle { actual, token }, Some(met)) = (step(one.place), met.get(one.place)) {
+            one.settle(at, token, met.cost, actual);
         }
     }
+}
+
+/// Renews a permit of each limiter that is named one; returns whether all that are enforced are still out.
+fn renew_all(held: &mut [LockedLimiter<'_>], at: Timestamp, step: impl Fn(usize) -> Step) -> bool {
+    let renew = |one: &mut LockedLimiter<'_>| match step(one.place) {
+        Step::Renew { token: Some(token) } => one.renew(at, token) | !one.is_enforced(),
+        _ => true,
+    };
+    held.iter_mut().fold(true, |all, one| all & renew(one))
 }

@@ -11,6 +11,7 @@ use super::charging;
 use super::entries::Question;
 use super::fields::{Constant, Fields};
 use super::peer;
+use super::permits::{HeldPermits, Returns};
 use super::refusal::Refusal;
 use crate::answer::Answer;
 use crate::clock::Timer;
@@ -34,8 +35,10 @@ pub(super) struct Admission {
     pub(super) fields: Fields,
     /// Its permit, where requests in flight are limited.
     pub(super) permit: Option<Permit>,
-    /// The limiters that took its cost.
+    /// The limiters that took its cost, those of permits left out.
     pub(super) took: Taken,
+    /// Its permits of rules of `concurrency`.
+    pub(super) permits: Option<HeldPermits>,
 }
 
 impl Ruling {
@@ -61,18 +64,21 @@ impl Ruling {
 }
 
 impl Ruling {
-    /// The ruling that follows from an answer to `question`; `constant` as in [`Fields::of`].
+    /// The ruling of a gate that follows from its answer to `question`; `constant` as in [`Fields::of`].
     pub(super) fn of(
         answer: &Answer<'_>,
         question: &Question<'_>,
         constant: Option<&Constant>,
+        gate: &impl Returns,
     ) -> Self {
         if !answer.is_allowed() {
             return Self::refused(Refusal::of(answer, question.shown));
         }
         let fields = Fields::of(answer, question.shown, constant);
-        let took = if question.may_settle { Taken::from(answer) } else { Taken::default() };
-        Self::Admitted(Admission { fields, permit: None, took })
+        let took = || Taken::from(answer).without_permits();
+        let took = if question.may_settle { took() } else { Taken::default() };
+        let permits = HeldPermits::of(answer, question, gate);
+        Self::Admitted(Admission { fields, permit: None, took, permits })
     }
 }
 
@@ -159,7 +165,7 @@ impl<C: Timer + 'static> GateDecider<C> {
     fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
         let (ruling, runs_at) = question.ask(|request| {
             let answer = self.gate.check(request);
-            (Ruling::of(&answer, question, None), runs_at(&answer))
+            (Ruling::of(&answer, question, None, &self.gate), runs_at(&answer))
         });
         let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
         let gate = Arc::clone(&self.gate);
@@ -176,7 +182,7 @@ impl<C: Timer + 'static> GateDecider<C> {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
-            Ruling::of(&gate.acquire(&request).await, &question, None)
+            Ruling::of(&gate.acquire(&request).await, &question, None, &gate)
         })
     }
 }
@@ -193,8 +199,8 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
         }
     }
 
-    fn refund(&self, question: &Question<'_>, _: &Taken) -> Soon<()> {
-        let _stands = question.ask(|request| self.gate.refund(request).at());
+    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
+        question.ask(|request| self.gate.settle_those(request, &[0], |all| took.of(all)));
         Soon::Now(())
     }
 

@@ -1,4 +1,4 @@
-//! Guards that a request holds until it is over: its entry in the statistics, its permit.
+//! Guards that a request holds until it is over: its entry in the statistics, its permit, and those of a gate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Response};
 use http_body::Frame;
 
+use super::permits::HeldPermits;
 use crate::clock::Clock;
 use crate::stats::{Entry, Statistics};
 use crate::wait::Permit;
@@ -44,11 +45,16 @@ impl<C: Clock> Ending for Entry<Arc<Statistics<C>>, C> {
 pub(super) struct Held {
     entry: Option<Box<dyn Ending>>,
     permit: Option<Permit>,
+    permits: Option<HeldPermits>,
 }
 
 impl Held {
-    pub(super) fn new(recorder: Option<Arc<dyn Recorder>>, permit: Option<Permit>) -> Self {
-        Self { entry: recorder.map(Recorder::begin), permit }
+    pub(super) fn new(
+        recorder: Option<Arc<dyn Recorder>>,
+        permit: Option<Permit>,
+        permits: Option<HeldPermits>,
+    ) -> Self {
+        Self { entry: recorder.map(Recorder::begin), permit, permits }
     }
 
     /// Notes that the service returned an error instead of a response, or broke off.
@@ -85,6 +91,7 @@ fn is_grpc_fault(fields: &HeaderMap) -> bool {
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Held");
-        debug.field("entry", &self.entry.is_some()).field("permit", &self.permit).finish()
+        debug.field("entry", &self.entry.is_some()).field("permit", &self.permit);
+        debug.field("permits", &self.permits).finish()
     }
 }

@@ -62,7 +62,7 @@ impl<C: Clock> Keyed<C> {
         let own = self.limiter.other_rule_of(&one);
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
-        let One { verdict, at, decision, overflow, elsewhere, .. } = one;
+        let One { verdict, at, decision, overflow, elsewhere, token, .. } = one;
         let is_limited = !decision.is_unlimited();
         let reply = is_limited.then_some(Reply {
             lineage: Lineage::NONE,
@@ -74,6 +74,7 @@ impl<C: Clock> Keyed<C> {
             report: false,
             by: Descriptors::one(0),
             decision,
+            token,
             overflow,
             elsewhere,
         });
@@ -96,7 +97,7 @@ impl<C: Clock> Keyed<C> {
 impl<C: Timer + 'static> Keyed<C> {
     fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
         let (ruling, runs_at) = self.step(question, Step::Ask, |answer, constant| {
-            (Ruling::of(answer, question, constant), runs_at(answer))
+            (Ruling::of(answer, question, constant, &self.limiter), runs_at(answer))
         });
         let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
         let limiter = Arc::clone(&self.limiter);
@@ -116,11 +117,13 @@ impl<C: Timer + 'static> Keyed<C> {
         };
         Box::pin(async move {
             let Some((key, cost)) = question.caller() else {
-                return Ruling::of(&nothing(this.now()), &question, None);
+                return Ruling::of(&nothing(this.now()), &question, None, &this.limiter);
             };
             let call = this.limiter.call_of(&key, cost);
             let one = call.wait(most_wait, &this.limiter.clock).await;
-            this.with_answer(cost, one, |answer, _| Ruling::of(answer, &question, None))
+            this.with_answer(cost, one, |answer, _| {
+                Ruling::of(answer, &question, None, &this.limiter)
+            })
         })
     }
 }
@@ -142,14 +145,16 @@ impl<C: Timer + 'static> Decider for Keyed<C> {
         }
     }
 
-    fn refund(&self, question: &Question<'_>, _: &Taken) -> Soon<()> {
-        self.step(question, Step::Refund, |_, _| ());
+    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
+        if took.gives_back() {
+            self.step(question, Step::Refund, |_, _| ());
+        }
         Soon::Now(())
     }
 
     fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
         if took.gives_back() {
-            self.step(question, Step::Settle { actual: 0 }, |_, _| ());
+            self.step(question, Step::Settle { actual: 0, token: None }, |_, _| ());
         }
         Soon::Now(self.step(question, Step::Peek, |answer, constant| {
             Fields::of(answer, question.shown, constant)

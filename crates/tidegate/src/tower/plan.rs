@@ -196,11 +196,11 @@ impl Passage {
         mut after: Option<Box<After>>,
         admission: Admission,
     ) -> Self {
-        let Admission { fields, permit, took } = admission;
+        let Admission { fields, permit, took, permits } = admission;
         if let Some(charge) = after.as_mut().and_then(|after| after.charge.as_mut()) {
             charge.admitted(took);
         }
-        Self { after, fields, held: Held::new(plan.recorder.clone(), permit) }
+        Self { after, fields, held: Held::new(plan.recorder.clone(), permit, permits) }
     }
 
     /// Notes the service's response. A cost that does not count is given back before the response

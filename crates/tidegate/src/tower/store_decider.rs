@@ -29,10 +29,10 @@ impl StoreDecider {
 }
 
 /// Decides, and holds an admitted request for its delay.
-async fn check(gate: &SharedGate, request: &Request<'_>, question: &Question<'_>) -> Ruling {
+async fn check(gate: &Arc<SharedGate>, request: &Request<'_>, question: &Question<'_>) -> Ruling {
     let (ruling, delay) = {
         let answer = gate.check(request).await;
-        (Ruling::of(&answer, question, None), answer.delay_micros())
+        (Ruling::of(&answer, question, None, gate), answer.delay_micros())
     };
     pause(delay).await;
     ruling
@@ -50,7 +50,7 @@ impl Decider for StoreDecider {
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
             match waits {
-                true => Ruling::of(&gate.acquire(&request).await, &question, None),
+                true => Ruling::of(&gate.acquire(&request).await, &question, None, &gate),
                 false => check(&gate, &request, &question).await,
             }
         }))

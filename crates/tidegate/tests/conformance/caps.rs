@@ -100,7 +100,10 @@ fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &Case<'_, dyn
     let one = subject.reserve("second", 6).ok().unwrap();
     let two = subject.reserve("third", 4).ok().unwrap();
     assert!(subject.reserve("fourth", 1).is_err());
-    assert_eq!(one(4).remaining, 2);
+    assert_eq!(one(4).remaining, 6 - case.kept(4));
+    if case.algorithm.holds_permits() {
+        return; // an idle limiter stays until its last token is in the past, and no time passes here
+    }
     let _ = subject.refund("first", 1);
     assert!(subject.admits("third", 5), "it has a limiter of its own now");
     assert_eq!(two(1).remaining, 5, "the shared one");

@@ -71,7 +71,11 @@ fn reservations_are_settled_even_into_debt(case: &Case<'_, dyn Kind>) {
             [(60, 25, 75), (10, 10, 65), (5, 25, 40), (40, 45, 0), (0, 0, 0)]
         {
             let settle = subject.reserve(key, units).ok().unwrap();
+            let left = if case.algorithm.holds_permits() { 100 } else { left };
             assert_eq!(settle(actual).remaining, left, "{units} for {actual}");
+        }
+        if case.algorithm.holds_permits() {
+            continue; // a permit leaves no debt
         }
         let refusal = subject.reserve(key, 1).err().unwrap();
         assert!(refusal.retry_after().is_some_and(|wait| wait > Duration::ZERO));

@@ -69,7 +69,7 @@ fn what_eight_callers_reserve_and_settle_is_what_it_cost(case: &Case<'_, dyn Kin
         for _ in 0..case.kind.asks() / 2 {
             let (units, actual) = (rng.below(20), rng.below(30));
             let settle = subject.reserve(key, units).ok().unwrap();
-            cost.fetch_add(actual, Relaxed);
+            cost.fetch_add(case.kept(actual), Relaxed);
             let _ = settle(actual);
         }
     });

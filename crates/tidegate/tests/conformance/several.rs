@@ -181,6 +181,9 @@ fn the_first_override_whose_entries_are_equal_holds(case: &Case<'_, dyn Store>) 
 }
 
 fn a_request_is_settled_with_every_limiter_it_matches(case: &Case<'_, dyn Store>) {
+    if case.algorithm.holds_permits() {
+        return; // each permit is returned as a whole
+    }
     let gate = case.gate([case.rule("all", 100), case.rule("user", 50).key(["user"])]);
     let both = [(ADA, 20), (BOB, 10)];
     let stand = || ask(&both, |request| left(&gate.peek(request)));

@@ -33,13 +33,17 @@ struct Pair {
 /// A random rule for a number in the file, with no key or a key of one or two entries.
 fn pair(rng: &mut Rng, number: usize, algorithm: model::AlgorithmKind) -> Pair {
     let mut policy = traffic::policy(rng, algorithm);
+    if policy.holds_permits() {
+        policy.limit = policy.limit.min(1_000_000); // so that a store can hold them
+    }
     let key: &[&str] = rng.pick([&[][..], &["user"], &["ip"], &["user", "ip"]]);
     if !key.is_empty() {
         policy.initial = None; // for rules without a key only
     }
     let mut spec = RuleSpec::new(format!("rule-{number}"), spec_of(&policy)).key(key.to_vec());
     spec.mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow, Mode::Off]);
-    if algorithm != model::AlgorithmKind::LeakyQueue && rng.chance(25) {
+    let cannot = [model::AlgorithmKind::LeakyQueue, model::AlgorithmKind::Concurrency];
+    if !cannot.contains(&algorithm) && rng.chance(25) {
         spec.usage = Usage::Reported;
     }
     Pair { policy, spec }

@@ -124,6 +124,11 @@ impl<K: ?Sized> Case<'_, K> {
     pub(crate) fn model(&self) -> model::AlgorithmKind {
         model::AlgorithmKind::named(self.algorithm.name()).unwrap()
     }
+
+    /// The units that stay taken when a reservation is settled: of a permit none, whatever the work did cost.
+    pub(crate) fn kept(&self, actual: u64) -> u64 {
+        if self.algorithm.holds_permits() { 0 } else { actual }
+    }
 }
 
 impl<'k, K: Kind + ?Sized> Case<'k, K> {

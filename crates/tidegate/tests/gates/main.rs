@@ -12,6 +12,7 @@ mod ids;
 mod observe;
 #[path = "../common/packed/mod.rs"]
 mod packed;
+mod permits;
 mod pitfalls;
 mod replace;
 mod replace_history;

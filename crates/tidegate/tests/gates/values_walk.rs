@@ -96,7 +96,9 @@ impl Walk {
         let own = [(); 3].map(|()| any(rng, pool));
         let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
         let usages = [0, 1, 2].map(|number: usize| match own[number].algorithm {
-            model::AlgorithmKind::LeakyQueue => Usage::Requested,
+            model::AlgorithmKind::LeakyQueue | model::AlgorithmKind::Concurrency => {
+                Usage::Requested
+            }
             _ => rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]),
         });
         let rule = |number: usize| {

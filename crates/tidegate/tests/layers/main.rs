@@ -14,6 +14,7 @@ mod in_tonic;
 mod outcome;
 mod outgoing;
 mod per_ip;
+mod permits;
 mod planned;
 mod service;
 mod waiting;

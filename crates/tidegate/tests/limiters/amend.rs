@@ -86,6 +86,11 @@ fn what_was_used_stays_used_under_every_other_algorithm() {
                 if limits[0] > 10_000 && from == AlgorithmKind::SlidingLog {
                     continue;
                 }
+                if limits.iter().any(|limit| *limit > 10_000)
+                    && (from.holds_permits() || to.holds_permits())
+                {
+                    continue; // more permits than fit in its memory
+                }
                 let both = Both::new(per_day(from, limits[0]));
                 assert!(both.admits(60));
                 both.amend(per_day(to, limits[1]));
@@ -213,9 +218,11 @@ fn every_verb_follows_the_limiter() {
         assert_eq!(both.available(), 14, "{algorithm}");
         let _ = both.alone.settle(reserved.0, 9);
         let _ = both.keyed.settle("key", reserved.1, 9);
-        assert_eq!(both.available(), 11, "{algorithm}");
+        // A permit comes back as a whole.
+        let left = if algorithm.holds_permits() { [20, 20] } else { [11, 15] };
+        assert_eq!(both.available(), left[0], "{algorithm}");
         assert_eq!(both.alone.refund(4), both.keyed.refund("key", 4));
-        assert_eq!(both.available(), 15, "{algorithm}");
+        assert_eq!(both.available(), left[1], "{algorithm}");
         both.alone.reset();
         assert_eq!(both.alone.available(), 20, "{algorithm}");
         assert_eq!(both.keyed.keys(), 41, "none is lost: {algorithm}");

@@ -160,7 +160,11 @@ impl Walk {
                 let reserved = ask!(self, rule, reserve(key, cost));
                 assert_eq!(reserved.is_ok(), want.allowed, "reserve");
                 if let Ok(reserved) = reserved {
-                    self.model(key, plan).settle(at_us, cost, actual);
+                    let model = self.model(key, plan);
+                    match model.token() {
+                        Some(token) => model.return_permit(at_us, token, cost),
+                        None => model.settle(at_us, cost, actual),
+                    }
                     let _ = ask!(self, rule, settle(key, reserved, actual));
                 }
             }

@@ -76,7 +76,8 @@ impl<'c> Walk<'c> {
         let mut usages =
             [(); 3].map(|()| rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]));
         for (usage, own) in usages.iter_mut().zip(&own) {
-            if own.spec().algorithm == AlgorithmKind::LeakyQueue {
+            let algorithm = own.spec().algorithm;
+            if algorithm.is_queue() || algorithm.holds_permits() {
                 *usage = Usage::Requested;
             }
         }
@@ -134,7 +135,11 @@ impl<'c> Walk<'c> {
             _ => &self.own[number],
         });
         let keys = [0, 1, 2].map(|rule| format!("figures:{}:{rule}", self.number).into_bytes());
-        let actual = rng.pick([0, cost / 2, cost, cost + 1]);
+        let mut actual = rng.pick([0, cost / 2, cost, cost + 1]);
+        if rules.iter().any(|rule| rule.is_unlimited()) {
+            // What is settled under an unlimited rule may be a permit, which comes back as a whole.
+            actual = 0;
+        }
         let reports = cost > 0 && self.reports();
         let script_step = match step {
             Step::Ask | Step::Decide if reports => Step::Report,

@@ -5,6 +5,7 @@ mod batch;
 mod brought;
 mod figures;
 mod leases;
+mod permits;
 mod revisions;
 mod script;
 mod server;

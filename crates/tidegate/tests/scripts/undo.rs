@@ -8,13 +8,14 @@ use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Decided, Limiter, Step};
-use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
 
 /// A time of our days.
 const TODAY_US: u64 = 1_763_700_000_000_000;
 
 fn undo(client: &Client, key: &str, rule: &Rule, cost: u64, times: [u64; 2]) -> Decided {
-    let limiters = [Limiter::new(key.as_bytes(), rule, cost).unwrap()];
+    let token = Token::from_micros(times[0]);
+    let limiters = [Limiter::new(key.as_bytes(), rule, cost).unwrap().of_permit(token)];
     let [since, at] = times.map(Timestamp::from_micros);
     let call = Call::undo(&limiters, since, Some(at));
     match call.answer(&limiters, &client.eval(&call.script, &call.keys, &call.args)) {

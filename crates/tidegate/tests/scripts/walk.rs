@@ -58,6 +58,7 @@ fn another(rng: &mut Rng, policy: &mut Policy) -> Rule {
                 model::AlgorithmKind::TokenBucket,
                 model::AlgorithmKind::LeakyBucket,
                 model::AlgorithmKind::LeakyQueue,
+                model::AlgorithmKind::Concurrency,
             ]);
             *policy = traffic::policy(rng, algorithm);
         }
@@ -191,4 +192,5 @@ walks! {
     token_bucket token_bucket_amended TokenBucket String;
     leaky_bucket leaky_bucket_amended LeakyBucket String;
     leaky_queue leaky_queue_amended LeakyQueue String;
+    concurrency concurrency_amended Concurrency String;
 }

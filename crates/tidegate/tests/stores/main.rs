@@ -26,6 +26,7 @@ mod leases;
 mod lost;
 mod nodes_seen;
 mod overloaded;
+mod permits;
 mod reached;
 mod replace;
 mod replace_away;

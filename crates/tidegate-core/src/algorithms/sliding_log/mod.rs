@@ -181,7 +181,7 @@ impl Decide for SlidingLog {
         let bytes = algorithm.most_heap_bytes();
         if bytes > max_memory {
             let entries = (max_memory / Ring::BYTES_PER_ENTRY).saturating_sub(1).max(1);
-            let resolution = round_up(window.as_micros().div_ceil(entries));
+            let resolution = Some(round_up(window.as_micros().div_ceil(entries)));
             return Err(RuleError::TooLarge { bytes, max_memory, resolution }.into());
         }
         Ok(algorithm)

@@ -82,6 +82,8 @@ pub(crate) enum Unsettled {
     Otherwise,
     /// The store was not asked; another call may settle.
     Undone(StoreError),
+    /// The store did not reply to a renewal, which may be repeated.
+    Unrenewed(StoreError),
 }
 
 impl std::fmt::Display for Unsettled {
@@ -103,6 +105,9 @@ impl std::fmt::Display for Unsettled {
                 "the reservation was settled already, for another cost: only the same settle may be repeated",
             ),
             Self::Undone(error) => write!(f, "{error}; nothing was settled"),
+            Self::Unrenewed(error) => {
+                write!(f, "{error}; the permits may end when they would have: renew again")
+            }
         }
     }
 }

@@ -86,6 +86,18 @@ impl Table {
         self.by_id.insert(id, Kept { entry: Entry::Settled(Arc::clone(outcome)), ends, bytes });
     }
 
+    /// Makes an open reservation end later.
+    pub(super) fn extend(&mut self, id: Id, ends: Timestamp) {
+        if let Some(kept) = self.by_id.get_mut(&id)
+            && matches!(kept.entry, Entry::Open(_))
+            && kept.ends < ends
+        {
+            self.ends.remove(&(kept.ends, id));
+            self.ends.insert((ends, id));
+            kept.ends = ends;
+        }
+    }
+
     /// Drops some of the reservations that have ended, more than one call adds.
     pub(super) fn drop_ended(&mut self, now: Timestamp) {
         for _ in 0..DROPPED_AT_ONCE {

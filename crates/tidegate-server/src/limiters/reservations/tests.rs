@@ -18,6 +18,8 @@ struct Known {
     user: usize,
     cost: u64,
     ends_us: u64,
+    /// The token of its permit.
+    token: Option<u64>,
     settled: Option<(u64, u64)>,
 }
 
@@ -68,8 +70,9 @@ impl World {
         assert_eq!(id.is_some(), self.models[user].step(now_us, cost).allowed);
         if let Some(id) = id {
             let ends_us = now_us + life.as_micros() as u64;
-            let before =
-                self.known.insert(id.to_string(), Known { user, cost, ends_us, settled: None });
+            let token = self.models[user].token().filter(|_| cost > 0);
+            let known = Known { user, cost, ends_us, token, settled: None };
+            let before = self.known.insert(id.to_string(), known);
             assert!(before.is_none(), "no id is given twice");
         }
     }
@@ -90,7 +93,13 @@ impl World {
                 }
             }
             Some(known) if known.settled.is_none() && now_us < known.ends_us => {
-                self.models[known.user].settle(now_us, known.cost, actual);
+                let model = &mut self.models[known.user];
+                match known.token {
+                    Some(token) => model.return_permit(now_us, token, known.cost),
+                    // A reserve of nothing took no permit.
+                    None if model.policy().holds_permits() => {}
+                    None => model.settle(now_us, known.cost, actual),
+                }
                 let remaining = settled.unwrap().stand.as_ref().unwrap().line().remaining;
                 assert_eq!(remaining, Some(self.models[known.user].peek(now_us, 0).remaining));
                 known.settled = Some((actual, now_us + REMEMBERED.as_micros() as u64));

@@ -64,7 +64,7 @@ impl<R: Algorithm> Stored for Of<R> {
     }
 
     fn take(&mut self, now: Timestamp, units: u64) {
-        self.held(0).settle(now, 0, units);
+        self.held(0).settle(now, None, 0, units);
     }
 
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp> {

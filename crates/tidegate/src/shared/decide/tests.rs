@@ -34,6 +34,7 @@ fn ada(cost: u64) -> [KeyAsk; 1] {
         figures,
         is_unlimited: false,
         by,
+        token: None,
     }]
 }
 

@@ -1,6 +1,6 @@
 //! Decisions in place of a limiter's own, and marked decisions of the overflow limiter.
 
-use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Verbs, Verdict};
+use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Token, Verbs, Verdict};
 
 use super::table::StoreVerbs;
 use crate::step::One;
@@ -67,6 +67,10 @@ impl Verbs for Preset {
         self.decision
     }
 
+    fn token(&self) -> Option<Token> {
+        None
+    }
+
     fn is_enforced(&self) -> bool {
         self.enforced
     }
@@ -81,7 +85,11 @@ impl StoreVerbs for Preset {
         self.elsewhere
     }
 
-    fn settle(&mut self, _now: Timestamp, _reserved: u64, _actual: u64) {}
+    fn settle(&mut self, _now: Timestamp, _token: Option<Token>, _reserved: u64, _actual: u64) {}
+
+    fn renew(&mut self, _now: Timestamp, _token: Token) -> bool {
+        self.decision.is_unlimited()
+    }
 
     fn take_reported(&mut self, _now: Timestamp) {}
 }
@@ -134,6 +142,10 @@ impl Verbs for Marked<'_> {
         self.denied.unwrap_or_else(|| self.verbs.report())
     }
 
+    fn token(&self) -> Option<Token> {
+        self.verbs.token()
+    }
+
     fn is_enforced(&self) -> bool {
         self.verbs.is_enforced()
     }
@@ -148,10 +160,14 @@ impl StoreVerbs for Marked<'_> {
         self.shared
     }
 
-    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
+    fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64) {
         if actual > reserved || !self.shared {
-            self.verbs.settle(now, reserved, actual);
+            self.verbs.settle(now, token, reserved, actual);
         }
+    }
+
+    fn renew(&mut self, now: Timestamp, token: Token) -> bool {
+        self.verbs.renew(now, token)
     }
 
     fn take_reported(&mut self, now: Timestamp) {

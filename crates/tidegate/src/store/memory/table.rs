@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-use tidegate_core::{Algorithm, Held, Rule, Timestamp, Verbs};
+use tidegate_core::{Algorithm, Held, Rule, Timestamp, Token, Verbs, Verdict};
 
 use super::budget::Budget;
 use super::leaving::Leaving;
@@ -66,14 +66,19 @@ impl Step {
                 held.give_back();
                 held.decide()
             }
-            Self::Settle { actual } => {
-                held.settle(now, cost, actual);
+            Self::Settle { actual, token } => {
+                held.settle(now, token, cost, actual);
                 held.advance(now);
                 held.decide()
             }
+            Self::Renew { token } => {
+                let is_out = token.is_none_or(|token| held.renew(now, token));
+                held.advance(now);
+                if is_out { Verdict::Allow } else { Verdict::Deny }
+            }
         };
         let decision = if self.wants_values() { held.report() } else { without_values(verdict) };
-        One::of(verdict, decision, now)
+        One { token: held.token(), ..One::of(verdict, decision, now) }
     }
 }
 
@@ -112,8 +117,8 @@ impl<'a> Part<'a> {
     /// takes nothing more.
     pub(super) fn unconditional_step(&self, is_unlimited: bool) -> Option<Step> {
         match self.step {
-            Step::Settle { actual } if is_unlimited => {
-                Some(Step::Settle { actual: actual.min(self.cost) })
+            Step::Settle { actual, token } if is_unlimited => {
+                Some(Step::Settle { actual: actual.min(self.cost), token })
             }
             step => (step.is_unconditional() && !is_unlimited).then_some(step),
         }
@@ -292,7 +297,10 @@ pub(crate) trait StoreVerbs: Verbs {
     fn is_elsewhere(&self) -> bool;
 
     /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
-    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64);
+    fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64);
+
+    /// Renews the permit with this token; returns whether it is still out.
+    fn renew(&mut self, now: Timestamp, token: Token) -> bool;
 
     /// Takes its cost as usage that is reported: see [`Held::take_reported`].
     fn take_reported(&mut self, now: Timestamp);
@@ -307,8 +315,12 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> StoreVerbs for Held<'_, R, S>
         false
     }
 
-    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
-        Held::settle(self, now, reserved, actual);
+    fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64) {
+        Held::settle(self, now, token, reserved, actual);
+    }
+
+    fn renew(&mut self, now: Timestamp, token: Token) -> bool {
+        Held::renew(self, now, token)
     }
 
     fn take_reported(&mut self, now: Timestamp) {

@@ -23,6 +23,7 @@ pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
         model::AlgorithmKind::TokenBucket => {
             (spec.capacity, spec.initial) = (policy.capacity, policy.initial);
         }
+        model::AlgorithmKind::Concurrency => spec.max_memory = Some(1 << 40),
         algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
         _ => {}
     }

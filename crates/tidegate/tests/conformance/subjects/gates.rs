@@ -150,7 +150,7 @@ impl<S: Store> Store for Reported<S> {
 
     fn algorithms(&self) -> Vec<AlgorithmKind> {
         let all = AlgorithmKind::ALL.iter().copied();
-        all.filter(|algorithm| *algorithm != AlgorithmKind::LeakyQueue).collect()
+        all.filter(|one| !one.is_queue() && !one.holds_permits()).collect()
     }
 }
 

@@ -124,17 +124,20 @@ impl<R: Algorithm> Limiter for Of<R> {
                 }
                 (decision, moves || cost > 0)
             }
-            Step::Undo | Step::Lease => panic!("a lease is taken and given back by its own verbs"),
+            Step::Undo | Step::Lease | Step::Renew => {
+                panic!("leases and permits have verbs and tokens of their own")
+            }
             Step::Settle => {
-                held.settle(at, cost, actual);
-                let began = actual > cost;
+                held.settle(at, None, cost, actual);
+                let began = actual > cost && !R::HOLDS_PERMITS;
+                let wrote = if R::HOLDS_PERMITS { cost > 0 } else { cost != actual };
                 let mut held = Held::new(&self.algorithm, &mut self.slot, cost);
                 held.advance(at);
                 let decision = held.report();
                 if begins && !began {
                     self.slot = None;
                 }
-                (decision, moves || cost != actual)
+                (decision, moves || wrote)
             }
         };
         self.written(at, wrote);

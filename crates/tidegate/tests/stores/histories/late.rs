@@ -67,7 +67,7 @@ fn judge(pair: &Pair, all: &[Told], late: u64) -> (usize, usize) {
             assert!(model.step(told.at_us, 1).allowed);
         } else if admits {
             let mut with_late = model.clone();
-            with_late.settle(told.at_us, 0, late);
+            let _ = with_late.reported(told.at_us, late);
             let admits = with_late.peek(told.at_us, 1).allowed;
             assert!(!admits, "less than the limit, {late} late: {told:?}");
             for_late += 1;

@@ -51,7 +51,11 @@ impl Limiter {
 
     /// Settles a reservation of no units for `actual` single units, not units of the kind.
     fn owe(&self, actual: u64) -> bool {
-        self.cell.step(0, Step::Settle { actual }, Reading::of(&NOW)).decision.remaining == 0
+        self.cell
+            .step(0, Step::Settle { actual, token: None }, Reading::of(&NOW))
+            .decision
+            .remaining
+            == 0
     }
 
     fn amend(&self, limit: u64) -> bool {

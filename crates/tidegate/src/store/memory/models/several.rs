@@ -56,6 +56,7 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
         brought: false,
         by_plan: false,
         by: Descriptors::one(0),
+        token: None,
     };
     limiters.iter().map(met).collect()
 }

@@ -63,7 +63,7 @@ fn run<R: Algorithm, const PLACES: usize, const WORDS: usize>(
 }
 
 fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
-    assert_eq!(run(table, key, 0, Step::Settle { actual: DEBT }, at), 0);
+    assert_eq!(run(table, key, 0, Step::Settle { actual: DEBT, token: None }, at), 0);
 }
 
 /// Units that a key must get back before it can take one.
@@ -92,7 +92,7 @@ fn a_debt_finds_bytes_beside_as_many_new_keys_as_fit() {
     let keys = (1..=1_000).filter(admits).count();
     assert!((100..200).contains(&keys), "{keys} keys");
     for key in 1..=5 {
-        assert_eq!(run(&table, key, 0, Step::Settle { actual: 1 << 40 }, BASE), 0);
+        assert_eq!(run(&table, key, 0, Step::Settle { actual: 1 << 40, token: None }, BASE), 0);
         assert_eq!(owed(&table, key), (1 << 40) + 1);
     }
 }
@@ -102,7 +102,7 @@ fn one_limiter_of_two_words_has_room_and_may_owe_in_any_memory() {
     let table = table_of_two_words(1);
     let admits = |key: u32| table.admits(fingerprint(key), 1, BASE, &BASE).unwrap();
     assert!(admits(1));
-    run(&table, 1, 0, Step::Settle { actual: 1 << 40 }, BASE);
+    run(&table, 1, 0, Step::Settle { actual: 1 << 40, token: None }, BASE);
     assert_eq!(owed(&table, 1), (1 << 40) + 1);
     assert!(!admits(2), "all bytes are in use");
     table.forget(fingerprint(1)).unwrap();

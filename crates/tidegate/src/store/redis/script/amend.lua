@@ -8,6 +8,7 @@
 --   units(left, part, N, W)    the units in use, from what `used` returned
 --   refit(at, left, last, part, N, W, N2, W2)  the state under another limit; nil if it has another meaning there
 --   most(N, a)                 the most units that can be in use without a debt
+-- and `keeps` says that a state has the same meaning under any other limit and window.
 
 changes = {}
 local NONE = string.rep('\0', 11)
@@ -17,6 +18,8 @@ function changes.fetch(key)
   local kind = redis.call('TYPE', key).ok
   if kind == 'string' then
     local v = redis.call('GETRANGE', key, '0', '4199')
+    local its = #v == 4200 and algorithms[byte(v, 2)]
+    if its and its.keeps then v = redis.call('GET', key) end
     return v ~= '' and v
   elseif kind == 'zset' then
     return redis.call('ZRANGE', key, '0', '0')[1]
@@ -117,7 +120,7 @@ local function amended(key, v, arg, now)
     local value
     if its.refit then
       value = its.refit(at, left, last, part, N, W, N2, W2)
-    elseif W == W2 and a == a2 and b == b2 then
+    elseif its.keeps or W == W2 and a == a2 and b == b2 then
       local _
       _, _, _, _, value = its.step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
       -- A log has more behind what changes.
@@ -140,6 +143,7 @@ local function dated(key, v, arg)
   local kind, N, W, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2, a2 = unpack('<BI4I6I6', arg, 2)
   local its, most_of = algorithms[kind], algorithms[kind2].most
+  if kind == kind2 and its.keeps then return false end
   local _, _, last = used_of(key, v, false, 9007199254740992)
   local at, used = used_of(key, v, false, last)
   if N == 0 and used == 0 then return false end
@@ -191,7 +195,9 @@ function changes.wait(key, amending, arg, exactly)
     local kind, N, W, a = unpack('<BI4I6I6', v, 2)
     local its = algorithms[kind]
     local rule = its.numbers and sub(v, 1, 33) .. its.numbers(0, N, W, a, 0) or rule_of(v, 0)
-    local _, _, _, _, _, gone = its.step(key, v, rule, now, 'look', false, how)
+    local _, _, _, _, _, gone, _, _, digest = its.step(key, v, rule, now, 'look', its.keeps, how)
+    -- Such a state may be kept after the end of its last permit.
+    if its.keeps then gone = unpack('<d', digest, 25) end
     if gone > 9007199254740991 then return 9007199254740991 end
     return gone < now and now or gone
   end

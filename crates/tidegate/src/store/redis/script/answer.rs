@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{
-    Decision, Micros, Outcome, Rule, ScriptInput, ScriptReply, Timestamp, Verdict,
+    Decision, Micros, Outcome, Rule, ScriptInput, ScriptReply, Timestamp, Token, Verdict,
 };
 
 use super::call::Call;
@@ -75,7 +75,12 @@ impl Seen {
     /// The reply of this limiter with its decision. A key without room has no limiter of its own.
     pub(crate) fn reply(&self, decision: Decision) -> crate::step::Decided {
         let (figures, overflow) = (self.decided_by().cloned(), self.overflow);
-        crate::step::Decided { figures, ..crate::step::Decided::of(decision, overflow, overflow) }
+        let token = self.token;
+        crate::step::Decided {
+            figures,
+            token,
+            ..crate::step::Decided::of(decision, overflow, overflow)
+        }
     }
 }
 
@@ -89,6 +94,8 @@ pub(crate) struct Seen {
     pub(crate) newer: Option<Written>,
     /// Whether there was no room for it: then it is the overflow limiter, or none.
     pub(crate) overflow: bool,
+    /// The token of the permit that was taken.
+    pub(crate) token: Option<Token>,
 }
 
 impl NewerValues {
@@ -263,7 +270,11 @@ impl Call {
             }
             _ => decision,
         };
-        Some((decision, Seen { reply, tried: waits.is_some(), newer: None, overflow: false }))
+        let token = one.rule.token(&reply);
+        Some((
+            decision,
+            Seen { reply, tried: waits.is_some(), newer: None, overflow: false, token },
+        ))
     }
 
     /// The number of states in a reply to [`Call::giving_back`].

@@ -94,7 +94,7 @@ local function hold(k, its, at, v, head, value, gone, parts, newer)
     states[k], dues[k] = false, nil
   elseif parts == 'parts' then
     states[k], dues[k], gones[k] = head .. value .. sub(v, 34 + #value), dues[k] or 'front', gone
-  elseif parts == 'whole' and #value > 204 then
+  elseif parts == 'whole' and its.front and #value > 204 then
     write_whole(key, head .. value, 'whole', gone)
     states[k], dues[k] = sub(head .. value, 1, 237), nil
   else

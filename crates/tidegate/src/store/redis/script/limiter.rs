@@ -1,6 +1,6 @@
 //! One limiter of a step, and its argument and flag for a script.
 
-use tidegate_core::{Rule, ScriptInput, Timestamp};
+use tidegate_core::{Rule, ScriptInput, Timestamp, Token};
 
 use super::revision::{Revision, Written};
 use super::step::Step;
@@ -24,6 +24,8 @@ pub struct Limiter<'a> {
     pub(crate) rule: &'a Rule,
     pub(super) cost: u64,
     actual: u64,
+    /// The token of the permit to return or to renew.
+    token: Option<Token>,
     pub(super) enforced: bool,
     /// Whether it is asked for one unit in place of its cost, and takes nothing.
     pub(super) looks: bool,
@@ -49,8 +51,9 @@ impl<'a> Limiter<'a> {
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
         let (enforced, looks, revision, source) = (true, false, Revision::NONE, Source::Own);
-        let (actual, among) = (0, None);
-        let limited = Self { key, rule, cost, actual, enforced, looks, revision, source, among };
+        let (actual, token, among) = (0, None, None);
+        let limited =
+            Self { key, rule, cost, actual, token, enforced, looks, revision, source, among };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
 
@@ -128,6 +131,13 @@ impl<'a> Limiter<'a> {
         self
     }
 
+    /// Names the permit that [`Step::Settle`], [`Step::Undo`] or [`Step::Renew`] is about.
+    #[must_use]
+    pub const fn of_permit(mut self, token: Option<Token>) -> Self {
+        self.token = token;
+        self
+    }
+
     /// Its part in the identity of a remembered request: key, cost, and the values of its rule.
     pub(crate) fn identity(&self) -> (&'a [u8], u64, Option<[u8; HEAD]>) {
         let mut head = self.rule.script_input(0).map(|input| head(&input));
@@ -150,6 +160,8 @@ impl<'a> Limiter<'a> {
     fn units(&self, step: Step) -> i64 {
         let limited = |units: u64| units.min(Timestamp::MAX.as_micros()).cast_signed();
         match step {
+            Step::Settle if self.holds_permits() => -limited(self.cost),
+            Step::Renew => 0,
             Step::Settle => limited(self.actual) - limited(self.cost),
             Step::Undo => -limited(self.cost),
             _ if self.looks => 1,
@@ -166,7 +178,7 @@ impl<'a> Limiter<'a> {
         let decides = match step {
             Step::Decide | Step::Ask | Step::Peek => true,
             Step::Report => self.cost == 0,
-            Step::Settle | Step::Undo | Step::Lease => false,
+            Step::Settle | Step::Undo | Step::Lease | Step::Renew => false,
         };
         let looks = self.cost == 0 && !self.looks || step == Step::Peek;
         let stays = match self.source {
@@ -179,8 +191,21 @@ impl<'a> Limiter<'a> {
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
+    /// Whether a permit is returned as a whole. There is none under a limit of 0 without a window.
+    fn holds_permits(&self) -> bool {
+        let spec = self.rule.spec();
+        spec.algorithm.holds_permits() && spec.window.is_some()
+    }
+
     pub(super) fn script_input(&self, step: Step) -> Option<ScriptInput> {
-        self.rule.script_input(self.units(step).unsigned_abs())
+        let mut input = self.rule.script_input(self.units(step).unsigned_abs())?;
+        let names_one = matches!(step, Step::Settle | Step::Undo | Step::Renew);
+        if let Some(token) = self.token.filter(|_| names_one && self.holds_permits())
+            && let Some(place) = input.args.last_mut()
+        {
+            *place = token.as_micros().cast_signed();
+        }
+        Some(input)
     }
 
     /// Its argument to a script: the head of its state, the revision, then integers.

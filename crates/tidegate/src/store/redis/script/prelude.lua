@@ -6,8 +6,9 @@
 -- ARGV     for `each`: see each.lua. For one limiter: its argument, then the verb, `ask` by default. Otherwise:
 --   1        the verb: `ask` decides and takes, and returns states; `decide` returns verdicts alone; `peek` takes
 --            nothing; `report` takes what was used, and refuses nothing; `settle` takes or gives back a
---            difference; `undo` gives back what was taken; `give_back` does so under any rule; `lease` takes units
---            ahead for one limiter; `batch` asks for many requests, and `each` for many of one limiter each
+--            difference; `undo` gives back what was taken; `renew` makes permits last from now, and denies by those
+--            that are out no more; `give_back` does so under any rule; `lease` takes units ahead for one limiter;
+--            `batch` asks for many requests, and `each` for many of one limiter each
 --   2        a character for each limiter: see dispatch.lua. Empty if there is one, and the reply is that of one
 --            limiter. For a batch, its plan: see batch.lua
 --   then     an argument for each key: for a remembered answer, how long it is remembered
@@ -30,7 +31,8 @@
 --     v        the stored text, or false
 --     verb     `ask` decides, and takes if that is admitted; `look` only decides; any other takes without
 --              deciding. A cost below zero is given back, whatever the verb. `used` returns other values than
---              these: the time that counts, the units in use, and the time of the last unit
+--              these: the time that counts, the units in use, and the time of the last unit.
+--              `renew` makes the permit that the argument names last from now, and denies if it is out no more
 --     full     whether the reply needs the state
 --     amended  false, or why the state changes even if nothing is taken: `replaced` if `v` is not in the store,
 --              `in place` if it is

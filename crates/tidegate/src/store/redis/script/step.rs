@@ -21,6 +21,8 @@ pub enum Step {
     Undo,
     /// Takes the cost ahead, as a lease; returns the values of the decision. See [`Call::lease`](super::Call::lease).
     Lease,
+    /// Makes a permit of each limiter last W from now; denied by one whose permit is out no more.
+    Renew,
 }
 
 impl Step {
@@ -34,6 +36,7 @@ impl Step {
             Self::Settle => "settle",
             Self::Undo => "undo",
             Self::Lease => "lease",
+            Self::Renew => "renew",
         }
     }
 }

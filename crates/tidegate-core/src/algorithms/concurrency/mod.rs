@@ -1,0 +1,290 @@
+//! Concurrency: at most N units out at a time, each until its permit is returned or its life ends.
+
+mod permits;
+
+use alloc::vec::Vec;
+
+use crate::algorithm::{Amend, Decide, Lease, Pack, Persist, Scripted};
+use crate::decision::Verdict;
+use crate::error::{RuleError, RuleErrors};
+use crate::field::Field;
+use crate::script::Script;
+use crate::spec::{DEFAULT_MAX_MEMORY, MAX_MAX_MEMORY, Spec};
+use crate::time::{Micros, Timestamp, Token};
+use permits::{Permit, Permits};
+
+/// N units at a time; a permit that nobody returns or renews for W ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    limit: u64,
+    life: Micros,
+}
+
+/// The permits that are out, and some that have ended but were not dropped yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    permits: Permits,
+    /// When the last permit was taken or renewed.
+    last: Timestamp,
+    /// The token of the last permit, in microseconds; 0 before the first.
+    token_us: u64,
+}
+
+/// A stored value: bytes in front of the permits, and bytes of a permit. `script.lua` describes the format.
+const STORED_HEADER_BYTES: u64 = 57;
+const STORED_PERMIT_BYTES: u64 = 20;
+
+impl Concurrency {
+    fn out(state: &State, at: Timestamp) -> u64 {
+        state.permits.units() - state.permits.ended(at).1
+    }
+
+    /// How many units must have ended for `cost` more to fit.
+    fn over(&self, state: &State, cost: u64) -> u64 {
+        state.permits.units().saturating_add(cost).saturating_sub(self.limit)
+    }
+
+    /// The end of a permit that is taken or renewed at `at`.
+    fn end(&self, at: Timestamp) -> Timestamp {
+        at.plus(self.life)
+    }
+
+    /// Makes the permit of units taken now, after dropping those that have ended: they are out at no later reading,
+    /// because no reading counts as earlier than the units taken now. It leaves at the earliest when those do.
+    fn permit(&self, state: &mut State, at: Timestamp, units: u64) -> Permit {
+        state.permits.drop_ended(at);
+        state.last = at;
+        state.token_us = state.token_us.saturating_add(1).max(at.as_micros()).min(Token::MAX_US);
+        Permit { ends: self.end(at), token_us: state.token_us, units }
+    }
+}
+
+impl Decide for Concurrency {
+    type State = State;
+    const FIELDS: &'static [Field] = &[Field::MaxMemory];
+    const HOLDS_PERMITS: bool = true;
+
+    /// Makes room for a permit for each unit.
+    fn fit(spec: &mut Spec, limit: u64, _window: Micros) {
+        let bytes = limit.saturating_mul(Permits::BYTES_PER_PERMIT);
+        if bytes > DEFAULT_MAX_MEMORY {
+            spec.max_memory = Some(bytes.min(MAX_MAX_MEMORY));
+        }
+    }
+
+    fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+        let algorithm = Self { limit, life: window };
+        let max_memory = spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
+        let bytes = algorithm.most_heap_bytes();
+        if bytes > max_memory {
+            return Err(RuleError::TooLarge { bytes, max_memory, resolution: None }.into());
+        }
+        Ok(algorithm)
+    }
+
+    fn fresh(&self, _now: Timestamp) -> State {
+        State { permits: Permits::default(), last: Timestamp::EPOCH, token_us: 0 }
+    }
+
+    /// Admits if the permits that have to end have ended; no more of them are read than units are asked for.
+    fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
+        if cost > self.limit {
+            return Verdict::Never;
+        }
+        match self.over(state, cost) {
+            0 => Verdict::Allow,
+            over if state.permits.end_of_unit(over).is_none_or(|ends| ends <= at) => Verdict::Allow,
+            _ => Verdict::Deny,
+        }
+    }
+
+    fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
+        let permit = self.permit(state, at, cost);
+        state.permits.make_place(self.limit);
+        state.permits.insert(permit);
+    }
+
+    /// If no permit can be added, the units join the last permit to end, which nobody can return or renew any more.
+    fn take_in_place(&self, state: &mut State, at: Timestamp, cost: u64) {
+        let permit = self.permit(state, at, cost);
+        if state.permits.has_place() {
+            state.permits.insert(permit);
+        } else {
+            state.permits.join_last(permit);
+        }
+    }
+
+    fn has_place(&self, state: &State) -> bool {
+        state.permits.has_place()
+    }
+
+    /// Gives back units of the permits that end first.
+    fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
+        state.permits.drop_ended(state.last);
+        let (mut left, (first, _)) = (units, state.permits.ended(at));
+        while left > 0 {
+            match state.permits.give_back(first, left) {
+                0 => return,
+                given => left -= given,
+            }
+        }
+    }
+
+    fn window(&self) -> Micros {
+        self.life
+    }
+
+    fn last(&self, state: &State) -> Timestamp {
+        state.last
+    }
+
+    /// The ends move; tokens stay as they are, and go on growing.
+    fn rewind(&self, state: &mut State, to: Timestamp) {
+        state.permits.move_back(state.last.since(to));
+        state.last = to;
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self, state: &State, at: Timestamp) -> u64 {
+        self.limit.saturating_sub(Self::out(state, at))
+    }
+
+    fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
+        let ends = state.permits.end_of_unit(self.over(state, cost));
+        ends.map_or(Micros::ZERO, |ends| ends.since(at))
+    }
+
+    fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
+        state.permits.last_end().map_or(Micros::ZERO, |ends| ends.since(at))
+    }
+
+    fn used(&self, state: &State, at: Timestamp) -> u64 {
+        Self::out(state, at)
+    }
+
+    /// A limiter whose last token is not in the past is kept for a life, because a fresh one could give it again.
+    fn is_idle(&self, state: &State, at: Timestamp) -> bool {
+        let ahead = state.token_us > 0 && at.as_micros() <= state.token_us;
+        let could_give_it_again = ahead && at < self.end(state.last);
+        self.reset_after(state, at).is_zero() && !could_give_it_again
+    }
+
+    /// Of permits that nobody returns. Those that are returned make room for others at once.
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        self.limit
+    }
+
+    fn heap_bytes(&self, state: &State) -> u64 {
+        state.permits.heap_bytes()
+    }
+
+    fn most_heap_bytes(&self) -> u64 {
+        self.limit.saturating_mul(Permits::BYTES_PER_PERMIT)
+    }
+
+    fn token(&self, state: &State) -> Option<Token> {
+        Token::from_micros(state.token_us)
+    }
+
+    fn return_permit(&self, state: &mut State, at: Timestamp, token: Token, units: u64) {
+        state.permits.drop_ended(state.last);
+        let Some(index) = state.permits.find(token.as_micros()) else { return };
+        if state.permits.get(index).is_some_and(|permit| permit.ends > at) {
+            state.permits.give_back(index, units);
+        }
+    }
+
+    /// It never ends sooner because of that, also where the rule has a shorter life now.
+    fn renew(&self, state: &mut State, at: Timestamp, token: Token) -> bool {
+        let found = state.permits.find(token.as_micros());
+        let permit = found.and_then(|index| Some((index, *state.permits.get(index)?)));
+        let Some((index, permit)) = permit.filter(|(_, permit)| permit.ends > at) else {
+            return false;
+        };
+        state.permits.remove(index);
+        state.permits.insert(Permit { ends: permit.ends.max(self.end(at)), ..permit });
+        state.last = at;
+        true
+    }
+}
+
+impl Amend for Concurrency {
+    /// Permits that are out keep their units, ends and tokens under any other limit and life.
+    fn same_shape(&self, _old: &Self) -> bool {
+        true
+    }
+}
+
+/// A unit is out at one place at a time, so none is taken ahead.
+impl Lease for Concurrency {}
+
+impl Pack for Concurrency {}
+
+impl Scripted for Concurrency {
+    const SCRIPT: Script = Script {
+        kind: 10,
+        name: "concurrency",
+        text: include_str!("script.lua"),
+        state_integers: 6,
+        lease: "",
+    };
+    const REPLY_IS_WHOLE: bool = false;
+
+    fn parameters(&self) -> [u64; 4] {
+        [self.limit, self.life.as_micros(), 0, 0]
+    }
+
+    /// The memory was checked when the rule was built.
+    fn restore_fields(_kind: u8, _parameters: [u64; 4], spec: &mut Spec) {
+        spec.max_memory = Some(MAX_MAX_MEMORY);
+    }
+
+    fn most_stored_bytes(&self) -> u64 {
+        STORED_HEADER_BYTES.saturating_add(STORED_PERMIT_BYTES.saturating_mul(self.limit))
+    }
+
+    /// The limit, and the place of a token, which the store fills in where it names a permit.
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
+        [self.limit.cast_signed(), 0].to_vec()
+    }
+
+    /// A script returns a digest in place of its permits: a state of two from which the same values follow.
+    fn decode_state(&self, numbers: &[u64]) -> Option<State> {
+        let [out, over, over_ends, last_ends, token_us, last] = *numbers else { return None };
+        let mut permits = Permits::default();
+        let over = over.min(out);
+        for (units, ends_us) in [(over, over_ends), (out - over, last_ends)] {
+            if units > 0 {
+                let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends_us));
+                permits.insert(Permit { ends, token_us: 0, units });
+            }
+        }
+        Some(State { permits, last: Timestamp::from_micros(last), token_us })
+    }
+}
+
+impl Persist for Concurrency {
+    /// The time and the token of the last permit, then of each permit when it ends, its token and its units.
+    fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
+        numbers.extend([last.as_micros(), state.token_us]);
+        for permit in state.permits.iter() {
+            numbers.extend([permit.ends.as_micros(), permit.token_us, permit.units]);
+        }
+    }
+
+    fn restore(&self, numbers: &[u64]) -> Option<State> {
+        let ([last, token_us], rest) = numbers.split_first_chunk()?;
+        let (all, []) = rest.as_chunks() else { return None };
+        let mut permits = Permits::default();
+        for [ends_us, token_us, units] in all {
+            let ends = Timestamp::EPOCH.plus(Micros::from_micros(*ends_us));
+            let is_next = permits.last_end().is_none_or(|last| last <= ends);
+            permits.units().checked_add(*units).filter(|_| *units > 0 && is_next)?;
+            permits.insert(Permit { ends, token_us: *token_us, units: *units });
+        }
+        Some(State { permits, last: Timestamp::from_micros(*last), token_us: *token_us })
+    }
+}

@@ -1,0 +1,143 @@
+//! The permits of one limiter, in the order in which they end.
+
+use alloc::collections::VecDeque;
+
+use crate::time::{Micros, Timestamp};
+
+/// Units that one request took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Permit {
+    /// When it ends if it is neither returned nor renewed.
+    pub(super) ends: Timestamp,
+    /// 0 if it can be neither returned nor renewed.
+    pub(super) token_us: u64,
+    pub(super) units: u64,
+}
+
+/// Permits by their ends, and those of one end by their tokens; each has at least one unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Permits {
+    by_end: VecDeque<Permit>,
+    units: u64,
+}
+
+/// The least number of permits that memory is allocated for.
+const FEWEST: usize = 4;
+
+impl Permits {
+    pub(super) const BYTES_PER_PERMIT: u64 = size_of::<Permit>() as u64;
+
+    /// The units of all, those that have ended included; they stop at `u64::MAX`.
+    pub(super) const fn units(&self) -> u64 {
+        self.units
+    }
+
+    pub(super) fn heap_bytes(&self) -> u64 {
+        self.by_end.capacity() as u64 * Self::BYTES_PER_PERMIT
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Permit> {
+        self.by_end.iter()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Permit> {
+        self.by_end.get(index)
+    }
+
+    pub(super) fn last_end(&self) -> Option<Timestamp> {
+        self.by_end.back().map(|permit| permit.ends)
+    }
+
+    /// The number of permits that have ended by `at`, and of their units.
+    pub(super) fn ended(&self, at: Timestamp) -> (usize, u64) {
+        let ended = self.by_end.iter().take_while(|permit| permit.ends <= at);
+        ended.fold((0, 0), |(permits, units), permit| (permits + 1, units + permit.units))
+    }
+
+    pub(super) fn drop_ended(&mut self, at: Timestamp) {
+        while let Some(permit) = self.by_end.front().filter(|permit| permit.ends <= at) {
+            self.units -= permit.units;
+            self.by_end.pop_front();
+        }
+    }
+
+    /// When the permit of the `nth` unit ends, in the order in which units end; 1 is the first. It reads at most
+    /// `nth` permits.
+    pub(super) fn end_of_unit(&self, nth: u64) -> Option<Timestamp> {
+        let mut left = nth;
+        let holds = |permit: &&Permit| match left.checked_sub(permit.units) {
+            Some(rest @ 1..) => {
+                left = rest;
+                false
+            }
+            _ => true,
+        };
+        self.by_end.iter().find(holds).filter(|_| nth > 0).map(|permit| permit.ends)
+    }
+
+    /// The place of the permit with this token. Only those that were renewed are out of the order of their tokens.
+    pub(super) fn find(&self, token_us: u64) -> Option<usize> {
+        let found = self.by_end.binary_search_by_key(&token_us, |permit| permit.token_us);
+        found.ok().or_else(|| self.by_end.iter().position(|permit| permit.token_us == token_us))
+    }
+
+    /// Whether there is memory for one more.
+    pub(super) fn has_place(&self) -> bool {
+        self.by_end.len() < self.by_end.capacity()
+    }
+
+    /// Allocates memory for one more, of `most`, or frees what is far too much.
+    pub(super) fn make_place(&mut self, most: u64) {
+        let (held, most) = (self.by_end.len(), usize::try_from(most).unwrap_or(usize::MAX));
+        if !self.has_place() {
+            let more = held.max(FEWEST).min(most.saturating_sub(held));
+            self.by_end.reserve_exact(more.max(1));
+        } else if held.saturating_mul(8) < self.by_end.capacity() && held >= FEWEST {
+            self.by_end.shrink_to(2 * held);
+        }
+    }
+
+    pub(super) fn insert(&mut self, permit: Permit) {
+        let permit = Permit { units: permit.units.min(u64::MAX - self.units), ..permit };
+        if permit.units == 0 {
+            return;
+        }
+        let order = |permit: &Permit| (permit.ends, permit.token_us);
+        let is_earlier = |one: &Permit| order(one) <= order(&permit);
+        let index = self.by_end.iter().rposition(is_earlier).map_or(0, |index| index + 1);
+        self.units += permit.units;
+        self.by_end.insert(index, permit);
+    }
+
+    /// Adds units to the last permit to end, in place of a permit of their own. Nobody can return it any more.
+    pub(super) fn join_last(&mut self, permit: Permit) {
+        let Some(last) = self.by_end.back_mut() else { return self.insert(permit) };
+        let units = permit.units.min(u64::MAX - self.units);
+        *last = Permit { ends: last.ends.max(permit.ends), token_us: 0, units: last.units + units };
+        self.units += units;
+    }
+
+    pub(super) fn remove(&mut self, index: usize) {
+        if let Some(permit) = self.by_end.remove(index) {
+            self.units -= permit.units;
+        }
+    }
+
+    /// Gives back units of one permit, at most all of them, and returns how many.
+    pub(super) fn give_back(&mut self, index: usize, units: u64) -> u64 {
+        let Some(permit) = self.by_end.get_mut(index) else { return 0 };
+        let given = units.min(permit.units);
+        if given == permit.units {
+            self.remove(index);
+        } else {
+            permit.units -= given;
+            self.units -= given;
+        }
+        given
+    }
+
+    /// Moves all ends back.
+    pub(super) fn move_back(&mut self, step: Micros) {
+        self.by_end.iter_mut().for_each(|permit| permit.ends = permit.ends.minus(step));
+    }
+}

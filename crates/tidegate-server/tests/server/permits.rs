@@ -1,0 +1,128 @@
+//! Permits of `concurrency` over HTTP and RESP, in memory and in a store: reserved with a token, renewed, returned, and
+//! told when it is too late.
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use serde_json::{Value as Json, json};
+use tokio::time::sleep;
+
+use crate::client::Client;
+use crate::process::Server;
+use crate::store::Store;
+
+fn rules(life: &str) -> String {
+    format!(
+        r#"
+[[rule]]
+name = "jobs"
+key = ["user"]
+algorithm = "concurrency"
+limit = 2
+window = "{life}"
+
+[[rule]]
+name = "calls"
+algorithm = "sliding_log"
+limit = 1000
+window = "1d"
+"#
+    )
+}
+
+fn of(id: &Json) -> String {
+    json!({"reservation": id}).to_string()
+}
+
+async fn reserve(client: &Client) -> Json {
+    let body = json!({"descriptor": {"user": "ada"}, "cost": 1}).to_string();
+    client.post("/v1/reserve", &body).await.json()
+}
+
+/// Takes both permits, returns one, renews the other.
+async fn taken_renewed_and_returned(server: &Server) {
+    let client = Client::new(server.http);
+    let (one, two) = (reserve(&client).await, reserve(&client).await);
+    let token = |reserved: &Json| {
+        let permits = reserved["permits"].as_array().unwrap();
+        assert_eq!((permits.len(), &permits[0]["rule"]), (1, &json!("jobs")));
+        permits[0]["token"].as_u64().unwrap()
+    };
+    assert!(token(&two) > token(&one));
+    let refused = reserve(&client).await;
+    assert_eq!((&refused["allowed"], refused.get("permits")), (&json!(false), None));
+    for _ in 0..2 {
+        let renewed = client.post("/v1/renew", &of(&one["reservation"])).await;
+        assert_eq!((renewed.status.as_u16(), renewed.json()), (200, json!({"renewed": true})));
+    }
+    let settle = json!({"reservation": one["reservation"], "actual": 7}).to_string();
+    let settled = client.post("/v1/settle", &settle).await.json();
+    assert_eq!((&settled["rule"], &settled["remaining"]), (&json!("jobs"), &json!(1)));
+    let late = client.post("/v1/renew", &of(&one["reservation"])).await;
+    assert_eq!(late.json(), json!({"renewed": false}), "it was returned");
+    assert!(token(&reserve(&client).await) > token(&two));
+    let unknown = of(&json!("00000000000000000000000000000000"));
+    client.post("/v1/renew", &unknown).await.problem(404);
+    client.post("/v1/renew", "{}").await.problem(400);
+}
+
+#[tokio::test]
+async fn permits_are_taken_renewed_and_returned() {
+    taken_renewed_and_returned(&Server::with_rules(&rules("1h"))).await;
+}
+
+#[tokio::test]
+async fn permits_in_a_store_are_taken_renewed_and_returned() {
+    let store = Store::start();
+    let rules = format!("{}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", rules("1h"), store.url());
+    taken_renewed_and_returned(&Server::with_rules(&rules)).await;
+}
+
+#[tokio::test]
+async fn a_permit_comes_back_by_itself_and_who_renews_late_is_told() {
+    let server = Server::with_rules(&rules("50ms"));
+    let client = Client::new(server.http);
+    let late = reserve(&client).await;
+    let mut last = reserve(&client).await;
+    for _ in 0..2 {
+        let next = loop {
+            let next = reserve(&client).await;
+            if next["allowed"] == true {
+                break next;
+            }
+            sleep(Duration::from_micros(next["retry_after_us"].as_u64().unwrap())).await;
+        };
+        last = next;
+    }
+    let told = client.post("/v1/renew", &of(&late["reservation"])).await.json();
+    assert_eq!(told, json!({"renewed": false}));
+    assert!(last["permits"][0]["token"].as_u64() > late["permits"][0]["token"].as_u64());
+}
+
+#[tokio::test]
+async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
+    let server = Server::with_rules(&rules("1h"));
+    let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+    let mut client = client.get_connection().unwrap();
+    let told: Vec<Value> =
+        cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query(&mut client).unwrap();
+    let [.., Value::BulkString(name), Value::BulkString(id), Value::BulkString(permits), list] =
+        &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!((&name[..], &permits[..]), (&b"reservation"[..], &b"permits"[..]));
+    assert!(format!("{list:?}").contains("jobs"), "{list:?}");
+    let id = std::str::from_utf8(id).unwrap();
+    let mut renew = cmd("TG.RENEW");
+    renew.arg(id);
+    assert_eq!(renew.query::<u64>(&mut client).unwrap(), 1);
+    let _: Value = cmd("TG.SETTLE").arg(id).arg(1).query(&mut client).unwrap();
+    assert_eq!(renew.query::<u64>(&mut client).unwrap(), 0);
+    let unknown = cmd("TG.RENEW").arg("nothing").query::<Value>(&mut client).unwrap_err();
+    assert!(unknown.to_string().contains("32 hexadecimal digits"), "{unknown}");
+
+    let without = Server::with_rules_and(&rules("1h"), &["--public-verbs", "check,reserve"]);
+    let refused = Client::new(without.http).post("/v1/renew", &of(&json!(id))).await.problem(403);
+    assert!(refused.contains("`settle`"), "{refused}");
+}

@@ -1,0 +1,146 @@
+//! Permits of rules in memory: many threads never have more out than the limit, each returns its own, and who renews
+//! too late is told.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use testkit::threads::together;
+use tidegate::{
+    AlgorithmKind, Gate, KeyedLimiter, Limiter, ManualClock, Policy, RuleSpec, Spec, Taken,
+};
+
+const LIFE: Duration = Duration::from_secs(30);
+const ADA: (&str, &[(&str, &str)]) = ("default", &[("user", "ada")]);
+
+fn spec(limit: u64) -> Spec {
+    Spec::new(AlgorithmKind::Concurrency, limit, LIFE)
+}
+
+/// A rule of permits for each user, beside one of a hundred requests a minute.
+fn gate(limit: u64, clock: &ManualClock) -> Gate<ManualClock> {
+    let rules = vec![
+        RuleSpec::new("jobs", spec(limit)).key(["user"]),
+        RuleSpec::new("requests", Spec::per_minute(100).algorithm(AlgorithmKind::SlidingLog)),
+    ];
+    Gate::with_clock(Policy::new(rules).unwrap(), clock.clone())
+}
+
+/// What each rule has left.
+fn left(gate: &Gate<ManualClock>) -> Vec<u64> {
+    gate.peek(ADA).matched().iter().map(|one| one.decision().remaining).collect()
+}
+
+#[test]
+fn eight_threads_never_have_more_out_than_the_limit_and_tokens_grow() {
+    let clock = ManualClock::new();
+    let rule = RuleSpec::new("jobs", spec(3)).key(["user"]);
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
+    let (out, most, tokens) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Vec::new()));
+    together(8, |_, rng| {
+        for _ in 0..if std::env::var_os("TIDEGATE_LONG").is_some() { 20_000 } else { 1_000 } {
+            let answer = gate.check(ADA);
+            if !answer.is_allowed() {
+                continue;
+            }
+            most.fetch_max(out.fetch_add(1, SeqCst) + 1, SeqCst);
+            let taken = Taken::from(&answer);
+            tokens.lock().unwrap().extend(taken.tokens());
+            if rng.chance(50) {
+                assert!(gate.renew_taken(ADA, &taken));
+            }
+            clock.advance(Duration::from_micros(rng.below(3)));
+            out.fetch_sub(1, SeqCst);
+            let _ = gate.settle_taken(ADA, &taken, &[1]);
+            assert!(!gate.renew_taken(ADA, &taken), "it was returned");
+        }
+    });
+    assert!((1..=3).contains(&most.into_inner()));
+    assert_eq!(left(&gate)[0], 3, "all were returned");
+    let mut tokens = tokens.into_inner().unwrap();
+    let taken = tokens.len();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), taken, "no token was given twice");
+}
+
+#[test]
+fn a_settlement_returns_the_permit_and_changes_the_other_rule_by_what_the_work_did_cost() {
+    let clock = ManualClock::new();
+    let gate = gate(3, &clock);
+    let taken = Taken::from(&gate.check(ADA));
+    assert_eq!(left(&gate), [2, 99]);
+    let _ = gate.settle_taken(ADA, &taken, &[11]);
+    assert_eq!(left(&gate), [3, 89]);
+    let _ = gate.settle_taken(ADA, &taken, &[1]);
+    assert_eq!(left(&gate), [3, 89], "a second return does nothing to permits");
+}
+
+#[test]
+fn a_crashed_holder_gives_way_after_a_life_and_a_late_renewal_is_told() {
+    let clock = ManualClock::new();
+    let gate = gate(1, &clock);
+    let charge = gate.hold(ADA).unwrap();
+    let token = charge.answer().matched()[0].token().unwrap();
+    clock.advance(LIFE - Duration::from_micros(1));
+    assert!(!gate.check(ADA).is_allowed());
+    assert!(charge.renew());
+    clock.advance(LIFE - Duration::from_micros(1));
+    assert!(!gate.check(ADA).is_allowed());
+    clock.advance(Duration::from_micros(1));
+    assert!(!charge.renew(), "its life is over");
+    let next = gate.check(ADA);
+    assert!(next.is_allowed() && next.matched()[0].token().unwrap() > token);
+    charge.release();
+    assert!(!gate.check(ADA).is_allowed(), "the permit is another's by now");
+}
+
+#[test]
+fn permits_stay_out_under_other_values_and_are_renewed_by_them() {
+    let clock = ManualClock::new();
+    let gate = gate(2, &clock);
+    let (one, two) = (Taken::from(&gate.check(ADA)), Taken::from(&gate.check(ADA)));
+    let mut shorter = spec(1);
+    shorter.window = Some(Duration::from_secs(5));
+    gate.replace(Policy::new(vec![RuleSpec::new("jobs", shorter).key(["user"])]).unwrap()).unwrap();
+    clock.advance(Duration::from_secs(29));
+    assert!(!gate.check(ADA).is_allowed() && gate.renew_taken(ADA, &one), "they have their lives");
+    let _ = gate.settle_taken(ADA, &two, &[0]);
+    clock.advance(Duration::from_secs(4));
+    assert!(!gate.check(ADA).is_allowed(), "renewed for five seconds");
+    clock.advance(Duration::from_secs(1));
+    assert!(gate.check(ADA).is_allowed() && !gate.renew_taken(ADA, &one));
+}
+
+#[test]
+fn limiters_by_themselves_return_and_renew_their_permits() {
+    let clock = ManualClock::new();
+    let one = Limiter::with_clock(spec(2), clock.clone()).unwrap();
+    let many = KeyedLimiter::with_clock(spec(2), clock.clone()).unwrap();
+    let (a, b) = (one.reserve(2).unwrap(), many.reserve("ada", 2).unwrap());
+    assert!(one.reserve(1).is_err() && many.reserve("ada", 1).is_err());
+    assert!(a.token().is_some() && b.token().is_some());
+    clock.advance(LIFE / 2);
+    assert!(one.renew(&a) && many.renew("ada", &b));
+    clock.advance(LIFE / 2);
+    assert_eq!((one.available(), many.available("ada")), (0, 0));
+    assert_eq!((one.settle(a, 7).remaining, many.settle("ada", b, 1).remaining), (2, 2));
+    let late = one.reserve(1).unwrap();
+    clock.advance(LIFE);
+    assert!(!one.renew(&late));
+}
+
+#[test]
+fn permits_are_in_a_snapshot_with_their_tokens() {
+    let clock = ManualClock::new();
+    let old = gate(2, &clock);
+    let taken = Taken::from(&old.check(ADA));
+    let mut written = Vec::new();
+    let _ = old.write_snapshot(&mut written).unwrap();
+    let (new, _) = gate(2, &clock).with_snapshot(&*written).unwrap();
+    assert_eq!(left(&new)[0], 1);
+    assert!(new.renew_taken(ADA, &taken));
+    let _ = new.settle_taken(ADA, &taken, &[0]);
+    assert_eq!(left(&new)[0], 2);
+}

@@ -1,0 +1,122 @@
+//! Permits over a store: several gates never have more out than the limit, whichever takes, returns or renews.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::server::{Server, check, gate_over, until_lost};
+use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate, Spec, Taken};
+
+const LIFE: Duration = Duration::from_secs(60);
+
+fn jobs(limit: u64, life: Duration) -> RuleSpec {
+    RuleSpec::new("jobs", Spec::new(AlgorithmKind::Concurrency, limit, life)).key(["user"])
+}
+
+fn ada<'a>() -> Request<'a> {
+    Request::from(("default", &[("user", "ada")]))
+}
+
+async fn left(gate: &SharedGate) -> u64 {
+    gate.peek(ada()).await.matched()[0].decision().remaining
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_gates_over_one_store_never_have_more_out_than_the_limit_and_tokens_grow() {
+    let server = Server::start(&[]);
+    let counts = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)));
+    let mut workers = JoinSet::new();
+    for _ in 0..3 {
+        let (gate, _) = gate_over(&server.url(), vec![jobs(2, LIFE)]).await;
+        let gate = Arc::new(gate);
+        for _ in 0..4 {
+            let (gate, counts) = (Arc::clone(&gate), Arc::clone(&counts));
+            workers.spawn(async move {
+                let (out, most, done) = (&counts.0, &counts.1, &counts.2);
+                let mut tokens = Vec::new();
+                while done.load(SeqCst) < 200 {
+                    let answer = gate.check(ada()).await;
+                    if !answer.is_allowed() || answer.is_degraded() {
+                        continue;
+                    }
+                    most.fetch_max(out.fetch_add(1, SeqCst) + 1, SeqCst);
+                    let taken = Taken::from(&answer);
+                    tokens.extend(taken.tokens());
+                    assert!(gate.renew_taken(ada(), &taken).await.unwrap());
+                    out.fetch_sub(1, SeqCst);
+                    let _ = gate.settle_taken(ada(), &taken, &[1]).await.unwrap();
+                    done.fetch_add(1, SeqCst);
+                    assert!(!gate.renew_taken(ada(), &taken).await.unwrap(), "it was returned");
+                }
+                assert!(tokens.is_sorted_by(|one, next| one < next), "each sees them grow");
+                tokens
+            });
+        }
+    }
+    let mut tokens: Vec<_> = workers.join_all().await.into_iter().flatten().collect();
+    let most = counts.1.load(SeqCst);
+    assert!((1..=2).contains(&most), "{most} out at one instant");
+    let taken = tokens.len();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), taken, "no token was given twice");
+}
+
+#[tokio::test]
+async fn permits_of_a_node_that_is_gone_come_back_and_a_late_renewal_is_told() {
+    let server = Server::start(&[]);
+    let life = Duration::from_millis(200);
+    let (gone, _) = gate_over(&server.url(), vec![jobs(1, life)]).await;
+    let (gate, _) = gate_over(&server.url(), vec![jobs(1, life)]).await;
+    let late = Taken::from(&check(&gone, "ada", 1).await);
+    let next = loop {
+        let answer = check(&gate, "ada", 1).await;
+        match answer.retry_after() {
+            Some(wait) if !answer.is_allowed() => sleep(wait).await,
+            _ => break Taken::from(&answer),
+        }
+    };
+    assert!(!gone.renew_taken(ada(), &late).await.unwrap());
+    assert!(next.tokens().min() > late.tokens().max(), "the resource refuses the earlier one");
+    let _ = gone.settle_taken(ada(), &late, &[0]).await.unwrap();
+    assert!(gate.renew_taken(ada(), &next).await.unwrap(), "it is not the one returned late");
+}
+
+#[tokio::test]
+async fn a_charge_is_returned_by_whichever_cost_and_a_changed_limit_keeps_it_out() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), vec![jobs(3, LIFE)]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
+    let request = Request::new("default", &descriptors);
+    let charge = gate.hold(&request).await.unwrap();
+    assert!(charge.answer().matched()[0].token().is_some());
+    assert_eq!(left(&gate).await, 1);
+    let (other, _) = gate_over(&server.url(), vec![jobs(2, LIFE / 2)]).await;
+    assert_eq!(left(&other).await, 0);
+    assert!(charge.renew().await.unwrap());
+    charge.settle(17).await.unwrap();
+    assert_eq!(left(&other).await, 2);
+}
+
+#[tokio::test]
+async fn a_permit_that_this_node_gave_without_the_store_is_renewed_and_returned_here() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![jobs(2, LIFE)]).await;
+    assert!(check(&gate, "ada", 0).await.is_allowed());
+    server.kill();
+    until_lost(&gate, &events).await;
+    let answer = check(&gate, "ada", 2).await;
+    assert!(answer.is_allowed() && answer.is_degraded());
+    let taken = Taken::from(&answer);
+    assert!(!check(&gate, "ada", 1).await.is_allowed());
+    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
+    let request = Request::new("default", &descriptors);
+    assert!(gate.renew_taken(&request, &taken).await.unwrap());
+    let _ = gate.settle_taken(&request, &taken, &[0]).await.unwrap();
+    assert!(!gate.renew_taken(&request, &taken).await.unwrap());
+    assert_eq!(gate.available(&request).await, 2);
+}
