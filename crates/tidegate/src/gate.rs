@@ -6,6 +6,7 @@ mod fingerprints;
 mod hold;
 mod plans;
 mod repeats;
+mod settle;
 mod snapshot;
 mod waiting;
 
@@ -17,7 +18,7 @@ use tidegate_core::Timestamp;
 use crate::answer::{Answer, Rules, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
-use crate::frontend::{self, Frontend, GateQueues, Taken, with_actual};
+use crate::frontend::{self, Frontend, GateQueues};
 use crate::inline_list::{InlineList, StepList};
 use crate::key::Seed;
 use crate::observe::Observer;
@@ -131,114 +132,6 @@ impl<C: Clock> Gate<C> {
     pub fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
         let request = &request.into();
         self.peek(request.without_id()).least(|decision| decision.remaining)
-    }
-
-    /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
-    /// limiters' values after that.
-    pub fn refund<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        self.give_back(&request.into()).answer()
-    }
-
-    /// Refunds; compiled once, whatever the request is made of.
-    fn give_back(&self, request: &Request<'_>) -> Stepped {
-        let (generation, (met, done)) = self.memory.ask(|generation| {
-            let met = self.met(generation, request);
-            let done = self.memory.step(generation, &met, &self.clock, Step::Refund)?;
-            Ok((met, done))
-        });
-        self.wake(&met);
-        Stepped { generation, met, done }
-    }
-
-    /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost `actual`. In
-    /// one atomic step, every limiter of the request gets back what was too much, down to nothing used at most, or
-    /// loses what was too little, even into debt. The answer reports the limiters' values after that.
-    pub fn settle<'r>(&self, request: impl Into<Request<'r>>, actual: u64) -> Answer<'_> {
-        let request = &request.into();
-        self.settle_those(request, &[actual], |all| all).answer()
-    }
-
-    /// Settles a request with those of its limiters that took its cost, as [`Taken`] says, also if the rules have
-    /// changed since: a limiter of a rule that was added, or that the request matches no more, is left alone.
-    ///
-    /// `actual` is the final cost of each descriptor, in their order; the last holds for the rest.
-    pub fn settle_taken<'r>(
-        &self,
-        request: impl Into<Request<'r>>,
-        taken: &Taken,
-        actual: &[u64],
-    ) -> Answer<'_> {
-        self.settle_those(&request.into(), actual, |all| taken.of(all)).answer()
-    }
-
-    /// Makes each permit that a request took, of a rule of `concurrency`, last its life from now, in one atomic step.
-    /// Returns whether all of them were still out: if not, the work has to stop, because others may have its place.
-    ///
-    /// What other rules took needs no renewal. A permit whose rule was removed, or that keys without room share, counts
-    /// as out no more.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec, Taken};
-    ///
-    /// let exports = Spec::new(AlgorithmKind::Concurrency, 5, Duration::from_secs(30));
-    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("exports", exports).key(["tenant"])])?);
-    /// let request = ("default", &[("tenant", "acme")]);
-    /// let taken = Taken::from(&gate.check(request));
-    /// assert!(gate.renew_taken(request, &taken));
-    /// let _ = gate.settle_taken(request, &taken, &[0]);
-    /// assert!(!gate.renew_taken(request, &taken));
-    /// # Ok::<(), tidegate::PolicyErrors>(())
-    /// ```
-    #[must_use]
-    pub fn renew_taken<'r>(&self, request: impl Into<Request<'r>>, taken: &Taken) -> bool {
-        let request = &request.into();
-        let (_, are_out) = self.memory.ask(|generation| {
-            let met = taken.permits_of(self.met_at_all(generation, request));
-            met.map_or(Ok(false), |met| {
-                Ok(self.memory.renew(generation, &met, &self.clock)?.allowed)
-            })
-        });
-        are_out
-    }
-
-    /// Settles, in one atomic step, with those of the request's limiters that `chosen` keeps, each for its own
-    /// `actual` units.
-    pub(crate) fn settle_those(
-        &self,
-        request: &Request<'_>,
-        actual: &[u64],
-        chosen: impl Fn(Vec<(Ask, u64)>) -> Vec<(Ask, u64)>,
-    ) -> Stepped {
-        let (generation, (met, done)) = self.memory.ask(|generation| {
-            // A limiter that a plan makes unlimited now may have been taken from before.
-            let resolve = |request: &Request<'_>| self.met_at_all(generation, request);
-            let all = chosen(with_actual(request, actual, resolve));
-            let (met, actual): (InlineList<_>, Vec<_>) = all.into_iter().unzip();
-            let done = self.memory.settle(generation, &met, &actual, &self.clock)?;
-            Ok((met, done))
-        });
-        self.wake(&met);
-        Stepped { generation, met, done }
-    }
-
-    /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
-    /// of limiters. Nothing counts as used then: a bucket that begins with fewer tokens
-    /// ([`Spec::initial`](crate::Spec::initial)) is full.
-    pub fn reset<'r>(&self, request: impl Into<Request<'r>>) -> usize {
-        self.forget(&request.into())
-    }
-
-    /// Resets; compiled once, whatever the request is made of.
-    fn forget(&self, request: &Request<'_>) -> usize {
-        let (_, met) = self.memory.ask(|generation| {
-            let met = self.met_at_all(generation, request);
-            self.front.bans.lift(&met, |met| met.fingerprint);
-            self.memory.reset(generation, &met, &self.clock)?;
-            Ok(met)
-        });
-        self.wake(&met);
-        met.len()
     }
 
     /// Limiters in existence, over all rules.

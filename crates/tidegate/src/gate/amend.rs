@@ -11,7 +11,7 @@ impl<C: Clock> Gate<C> {
     /// Rules are matched by domain and name. What was used stays used, so no change is a credit or a reset:
     ///
     /// - A rule that is **unchanged** keeps its limiters.
-    /// - A rule with **other values** ([`RuleSpec::spec`], its overrides) first settles time under the old ones; then
+    /// - A rule with **other values** (its [`Spec`](crate::Spec), its overrides) first settles time under the old ones; then
     ///   a higher limit adds the difference, and a lower one may leave debt: see
     ///   [`Limiter::amend`](crate::Limiter::amend). Only limiters of a rule that was unlimited start fresh. If
     ///   overrides are added, removed or reordered, each limiter of the rule gets its new values when it is next

@@ -29,6 +29,7 @@ mod replace;
 mod replacement;
 mod ruled;
 mod saved;
+mod several;
 mod sharded;
 mod spin;
 mod succession;
@@ -38,10 +39,10 @@ mod unlimited;
 
 use std::sync::Arc;
 
-use tidegate_core::{Timestamp, decide_all, look_at_all};
+use tidegate_core::Timestamp;
 
 use crate::clock::{Clock, Reading};
-use crate::inline_list::{InlineList, StepList, with_room_for};
+use crate::inline_list::{InlineList, StepList};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
@@ -57,10 +58,10 @@ pub(crate) use preview::{Forecast, Preview};
 use replace::Lineages;
 pub(crate) use replacement::Replacement;
 pub(crate) use saved::{Loading, Target};
+use several::run;
 pub(crate) use succession::Moved;
 use sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 pub(crate) use table::Part;
-use table::{LockedLimiter, LockedLimiters};
 
 /// All limiters of a gate, through all its policies.
 #[derive(Debug)]
@@ -263,144 +264,10 @@ impl Generation {
         let part = self.part(0, met, Step::Peek);
         self.table(met).map(|table| table.preview(&part, Reading::of(clock))).transpose()
     }
-
-    /// Locks the limiters of a step, table by table in one fixed order, and adds them to the empty list `locked`. If the
-    /// step has to ask again, none stays locked.
-    fn lock_all<'a>(
-        &'a self,
-        met: &'a [Ask],
-        step: &impl Fn(usize) -> Step,
-        clock: &dyn Clock,
-        locked: &mut Locked<'a>,
-    ) -> Result<(), Moved> {
-        let part = |place: usize, met: &'a Ask| self.part(place, met, step(place));
-        let mut lock = |met: &'a Ask, parts: &[Part<'a>]| {
-            let Some(table) = self.table(met) else { return Ok(()) };
-            match table.hold(parts, clock) {
-                Ok(hold) => locked.push(hold),
-                Err(Moved) => {
-                    unlock(locked, clock.now());
-                    return Err(Moved);
-                }
-            }
-            Ok(())
-        };
-        // Usually they are in the order of the rules, and each is in a table of its own.
-        if met.is_sorted_by(|a, b| self.table_number(a) < self.table_number(b)) {
-            for (place, met) in met.iter().enumerate() {
-                lock(met, std::slice::from_ref(&part(place, met)))?;
-            }
-            return Ok(());
-        }
-        let mut order: StepList<_> = met.iter().enumerate().collect();
-        order.sort_by_key(|(_, met)| self.table_number(met));
-        for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
-            let parts: StepList<_> = of_one.iter().map(|(place, met)| part(*place, met)).collect();
-            of_one.first().map_or(Ok(()), |(_, met)| lock(met, &parts))?;
-        }
-        Ok(())
-    }
 }
-
-/// The limiters of a step, table by table in the order in which they were locked.
-type Locked<'a> = StepList<Box<dyn LockedLimiters + 'a>>;
 
 /// Turns the reply of one limiter into that of a step.
 fn done_by(met: &Ask, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !met.enforced, one.at);
     Done { allowed, at, repeated: false, decisions: Decided::by(one, step).into_iter().collect() }
-}
-
-/// Runs a step over locked limiters, and unlocks them; also returns whether one had no room.
-fn run(
-    locked: &mut Locked<'_>,
-    met: &[Ask],
-    clock: &impl Clock,
-    step: &impl Fn(usize) -> Step,
-) -> (Done, bool) {
-    let at = clock.now();
-    locked.iter_mut().for_each(|hold| hold.begin(at));
-    let mut held = StepList::new();
-    locked.iter_mut().for_each(|hold| hold.held(&mut held));
-    held.sort_unstable_by_key(|one| one.place);
-    let allowed = match step(0) {
-        Step::Decide | Step::Ask => ask_all(&mut held, met, at),
-        Step::Peek | Step::AskReported | Step::Report => look_at_all(&mut held, at),
-        Step::Refund => {
-            look_at_all(&mut held, at);
-            held.iter_mut().for_each(|one| one.give_back());
-            look_at_all(&mut held, at)
-        }
-        Step::Settle { .. } => {
-            settle_all(&mut held, met, at, step);
-            look_at_all(&mut held, at)
-        }
-        Step::Renew { .. } => {
-            let are_out = renew_all(&mut held, at, step);
-            look_at_all(&mut held, at);
-            are_out
-        }
-    };
-    let short = held.iter().any(|one| one.is_overflow());
-    let told = if step(0).wants_values() { held.as_slice() } else { &[] };
-    let mut decisions = with_room_for(told.len());
-    for one in told {
-        let decided = Decided::of(one.report(), one.is_overflow(), one.is_elsewhere());
-        decisions.push(Decided { token: one.token(), ..decided });
-    }
-    drop(held);
-    unlock(locked, at);
-    (Done { allowed, at, repeated: false, decisions }, short)
-}
-
-/// Stores the changes of a step, if any, and unlocks.
-fn unlock(locked: &mut Locked<'_>, at: Timestamp) {
-    // In reverse order: a table that grows when it is unlocked waits for one of its chains, whose lock another step
-    // may hold while it waits for a later table.
-    while let Some(hold) = locked.pop() {
-        hold.release(at);
-    }
-}
-
-/// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken.
-fn ask_all(held: &mut [LockedLimiter<'_>], met: &[Ask], at: Timestamp) -> bool {
-    if met.iter().all(|met| met.asks == met.cost && !met.report) {
-        return decide_all(held, at);
-    }
-    let part = |one: &LockedLimiter<'_>| met.get(one.place).map(|met| met.part(Step::Ask).1);
-    for one in held.iter_mut() {
-        if part(one) == Some(Step::Report) {
-            one.take_reported(at);
-        }
-    }
-    let goes_on = look_at_all(held, at);
-    for one in held.iter_mut().filter(|_| goes_on) {
-        if part(one) == Some(Step::Ask) && one.verdict().is_allowed() {
-            one.take();
-        }
-    }
-    goes_on
-}
-
-/// Settles each limiter for the units at its index in the request.
-fn settle_all(
-    held: &mut [LockedLimiter<'_>],
-    met: &[Ask],
-    at: Timestamp,
-    step: impl Fn(usize) -> Step,
-) {
-    for one in held {
-        if let (Step::Settle { actual, token }, Some(met)) = (step(one.place), met.get(one.place)) {
-            one.settle(at, token, met.cost, actual);
-        }
-    }
-}
-
-/// Renews a permit of each limiter that is named one; returns whether all that are enforced are still out.
-fn renew_all(held: &mut [LockedLimiter<'_>], at: Timestamp, step: impl Fn(usize) -> Step) -> bool {
-    let renew = |one: &mut LockedLimiter<'_>| match step(one.place) {
-        Step::Renew { token: Some(token) } => one.renew(at, token) | !one.is_enforced(),
-        _ => true,
-    };
-    held.iter_mut().fold(true, |all, one| all & renew(one))
 }
