@@ -225,7 +225,7 @@ async fn an_unknown_path_is_404_and_told_what_there_is() {
     let detail = client.check_path("/v1/chek").await;
     assert!(
         detail.ends_with(
-            "/v1/chek: expected one of /v1/check, /v1/peek, /v1/reserve, /v1/settle, /healthz"
+            "/v1/chek: expected one of /v1/check, /v1/peek, /v1/reserve, /v1/settle, /v1/renew, /healthz"
         ),
         "{detail}"
     );

@@ -9,6 +9,9 @@ use super::limiter::{Lease, Limiter};
 use super::reply::{Grant, Report};
 use super::terms::Terms;
 
+/// The least time between two searches for idle limiters, during which other requests wait.
+const LEAST_BETWEEN_SWEEPS: Micros = Micros::from_millis(100);
+
 /// One limiter of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a, K> {
@@ -141,7 +144,16 @@ impl<K: Clone + Eq + Hash> Book<K> {
         for (place, ask) in asks.iter().enumerate() {
             all &= self.spend(now, place, ask, &mut spent);
         }
-        if all { Choice::Here(spent) } else { Choice::Store(spent) }
+        if !all {
+            return Choice::Store(spent);
+        }
+        self.keep(&spent);
+        Choice::Here(spent)
+    }
+
+    /// Counts units as spent, because the store admitted the rest of their request.
+    pub(crate) fn keep(&mut self, spent: &[Spent]) {
+        self.counts.spent += spent.iter().map(|Spent { part, .. }| part.units).sum::<u64>();
     }
 
     /// Spends the cost of one limiter, if it has enough.
@@ -159,7 +171,6 @@ impl<K: Clone + Eq + Hash> Book<K> {
             return false;
         }
         limiter.spend(now, ask.cost, |part| spent.push(Spent { place, part }));
-        self.counts.spent += ask.cost;
         true
     }
 
@@ -167,7 +178,6 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// until the rest of their lease is given back.
     pub(crate) fn put_back(&mut self, now: Micros, asks: &[Ask<'_, K>], spent: &[Spent]) {
         for Spent { place, part } in spent {
-            self.counts.spent -= part.units;
             let can_return = part.ticket >= self.first_valid && now < part.due;
             let key = asks.get(*place).map(|ask| ask.key).filter(|_| can_return);
             match key.and_then(|key| self.limiters.get_mut(key)) {
@@ -233,8 +243,14 @@ impl<K: Clone + Eq + Hash> Book<K> {
         Some(Unspent { key, ticket, units, since, version })
     }
 
-    /// Drops the leases of all limiters that `of` selects, for example because their rule changed or units were
-    /// refunded; returns their units. Replies to questions sent before are not waited for.
+    /// Whether the units of a lease that nothing waits for can be given back: not those of before the last
+    /// [`Book::drop_those`], for what they were taken from may have been reset since.
+    pub(crate) const fn is_valid(&self, ticket: u64) -> bool {
+        ticket >= self.first_valid
+    }
+
+    /// Drops the leases of all limiters that `of` selects, for example because their rule changed or they were reset;
+    /// returns their units. Replies to questions sent before are not waited for.
     pub(crate) fn drop_those(&mut self, now: Micros, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
         self.first_valid = self.next_ticket;
         let dropped: Vec<_> = self.limiters.extract_if(|key, _| of(key)).collect();
@@ -268,7 +284,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     fn sweep(&mut self, now: Micros, life: Micros) {
         if now >= self.next_sweep {
-            self.next_sweep = now.plus(life);
+            self.next_sweep = now.plus(life.max(LEAST_BETWEEN_SWEEPS));
             self.limiters.retain(|_, limiter| !limiter.is_idle(now));
         }
     }

@@ -235,7 +235,7 @@ impl fmt::Display for Problem {
             }
             Self::NoLease => f.write_str(
                 "no two units can be leased from this rule: expected no `lease`, or a limit of 2 or more and an \
-                 algorithm other than \"leaky_queue\"; for a bucket, a `capacity` above what flows in during the \
+                 algorithm other than \"leaky_queue\" and \"concurrency\"; for a bucket, a `capacity` above what flows in during the \
                  `life`; for \"sliding_log\", a `resolution`",
             ),
             Self::LeaseBeside(field) => write!(

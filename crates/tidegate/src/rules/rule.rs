@@ -62,7 +62,8 @@ impl Override {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
     all: Vec<Override>,
-    index: Index,
+    /// `None` without overrides, as in most of many rules.
+    index: Option<Box<Index>>,
 }
 
 impl Overrides {
@@ -71,14 +72,14 @@ impl Overrides {
             let entries = other.entries.iter();
             (number, entries.map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect())
         });
-        let index = Index::new(&required.collect::<Vec<_>>());
+        let index = (!all.is_empty()).then(|| Box::new(Index::new(&required.collect::<Vec<_>>())));
         Self { all, index }
     }
 
     /// Returns the number of the override that applies to a descriptor.
     fn find(&self, descriptor: &Descriptor<'_>) -> Option<usize> {
-        let mut first = None;
-        self.index.visit(descriptor, |number| {
+        let (index, mut first) = (self.index.as_ref()?, None);
+        index.visit(descriptor, |number| {
             let is_earlier = first.is_none_or(|first| number < first);
             if is_earlier && self.all.get(number).is_some_and(|other| other.holds_for(descriptor)) {
                 first = Some(number);

@@ -21,7 +21,8 @@ use crate::store::redis::StoreError;
 ///
 /// Only what this request took is given back, and only where it was taken. A cost that was admitted without the
 /// store ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked.
-/// Units that a late reply took in the store for this request stay taken.
+/// Units that a late reply took in the store for this request stay taken, and so do those of a rule with leases
+/// ([`RuleSpec::lease`](crate::RuleSpec::lease)), whatever the charge says.
 ///
 /// ```
 /// use tidegate::SharedGate;

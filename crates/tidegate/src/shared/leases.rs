@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Micros;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::KeyAsk;
 use super::share::limit_of;
@@ -13,6 +14,8 @@ use crate::rules::{Mode, Policy, PolicyRule};
 
 /// The most limiters with leases at a time. The store decides the requests of others.
 const MOST_LIMITERS: usize = 16_384;
+/// The most leases that are given back at a time.
+const MOST_RETURNS: usize = 64;
 /// The longest life of any lease. What drains is given back as though all leases lived so long, so that nodes whose
 /// configurations differ may share a limiter.
 const LONGEST_LIFE: Micros = Micros::from_millis(1_000);
@@ -33,12 +36,15 @@ struct Held {
     book: Mutex<Book<KeyAsk>>,
     /// Whether no more leases are taken, because the process is about to end.
     has_ended: AtomicBool,
+    /// What gives units back, so that many at a time do not hold up requests at the store.
+    returns: Semaphore,
 }
 
 impl Leases {
     pub(super) fn new() -> Self {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
-        let held = Arc::new(Held { book, has_ended });
+        let returns = Semaphore::new(MOST_RETURNS);
+        let held = Arc::new(Held { book, has_ended, returns });
         Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
     }
 
@@ -77,6 +83,11 @@ impl Leases {
             true => Vec::new(),
             false => self.book().drop_those(self.clock.now(), |_| true),
         }
+    }
+
+    /// Waits until a lease may be given back.
+    pub(super) async fn turn_to_return(&self) -> Option<SemaphorePermit<'_>> {
+        self.held.returns.acquire().await.ok()
     }
 
     /// Takes no more leases.

@@ -52,7 +52,8 @@ fn is_of(reply: &Reply, met: &KeyAsk) -> bool {
 
 impl SharedGate {
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
-    /// values after that. In a cluster each slot is a step of its own.
+    /// values after that. In a cluster each slot is a step of its own. A rule with leases
+    /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back.
     ///
     /// # Errors
     /// The store did not reply. Whether anything was given back is known only if nothing was sent.
@@ -64,7 +65,8 @@ impl SharedGate {
     }
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost
-    /// `actual`. See [`Gate::settle`](crate::Gate::settle).
+    /// `actual`. See [`Gate::settle`](crate::Gate::settle). A rule with leases gives nothing back, but takes more if
+    /// `actual` is more.
     ///
     /// # Errors
     /// The store did not reply. Whether anything was settled is known only if nothing was sent.
@@ -189,10 +191,13 @@ impl SharedGate {
         let met = self.met_at_all(&store, request);
         self.lift_bans(&met);
         self.fallback.forget(&store.generation, &met);
+        // Before and after: what the store grants meanwhile may be of before the reset, and is not given back.
+        store.forget_leases(&met);
         let deadline = self.client.deadline();
         if met.iter().any(|met| met.begins_in_use(store.policy())) {
-            self.give_all_back(&store, &met, deadline).await?;
-            return Ok(met.len());
+            let given_back = self.give_all_back(&store, &met, deadline).await;
+            store.forget_leases(&met);
+            return given_back.map(|()| met.len());
         }
         let parts = store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();

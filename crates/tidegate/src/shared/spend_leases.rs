@@ -139,7 +139,10 @@ impl Spending<'_> {
     fn keep(mut self, gate: &SharedGate) {
         let is_here = |place: usize| matches!(self.standing.get(place), Some(Some(_)));
         gate.fallback.learn(&self.store.generation.policy, self.met, is_here);
-        self.spent.clear();
+        let spent = std::mem::take(&mut self.spent);
+        if !self.is_all {
+            self.store.leases.book().keep(&spent);
+        }
     }
 }
 

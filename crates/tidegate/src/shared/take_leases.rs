@@ -46,6 +46,9 @@ impl Store {
             }
             Granted::NotAsked => {
                 let (grant, terms) = (grant?, self.terms(met)?);
+                if !leases.book().is_valid(ticket) {
+                    return None;
+                }
                 let (since, version) = (terms.counted_from(grant.since), terms.version());
                 Some(Unspent { key: met.clone(), ticket, units, since, version })
             }
@@ -76,6 +79,7 @@ impl Store {
             return;
         }
         let met = rest.key.costing(rest.units);
+        let _turn = self.leases.turn_to_return().await;
         if !self.take_back(from_ref(&met), &Took::of_one(rest.since)).await.is_empty() {
             self.queues.wake_those(|queue| queue.is_of(met.lineage));
         }
@@ -103,7 +107,7 @@ impl Store {
         self.leases.all().into_iter().map(give_back).collect()
     }
 
-    /// Forgets the leases of limiters that were reset. There is nothing to give back.
+    /// Forgets the leases of limiters that are reset. There is nothing to give back.
     pub(super) fn forget_leases(&self, met: &[KeyAsk]) {
         let leases = &self.leases;
         if leases.are_spent() {

@@ -1,5 +1,6 @@
 //! The extensions in which servers store the address of a connection's peer.
 
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Once;
 
@@ -24,7 +25,9 @@ pub struct PeerAddr(pub SocketAddr);
 pub(super) fn report_missing() {
     static REPORTED: Once = Once::new();
     REPORTED.call_once(|| {
-        eprintln!(
+        // Nobody may be reading it any more, which is no reason to panic.
+        let _ = writeln!(
+            std::io::stderr(),
             "tidegate: RateLimitLayer refuses requests with 500, because a limit needs the address of their peer and \
              they have none; in axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`, elsewhere \
              insert the extension `tidegate::tower::PeerAddr`"

@@ -1,6 +1,7 @@
 //! The state that a layer and its services share, and the path of one request through it.
 
 use std::fmt;
+use std::io::Write as _;
 use std::sync::{Arc, Once};
 
 use http::Response;
@@ -81,7 +82,9 @@ impl Plan {
     /// Prints these sentences on standard error, once for a layer and its clones.
     pub(super) fn report_unmatched(&self) {
         self.reported.call_once(|| {
-            self.unmatched().iter().for_each(|sentence| eprintln!("tidegate: {sentence}"));
+            // Nobody may be reading it any more, which is no reason to panic.
+            let mut to = std::io::stderr();
+            self.unmatched().iter().for_each(|sentence| drop(writeln!(to, "tidegate: {sentence}")));
         });
     }
 

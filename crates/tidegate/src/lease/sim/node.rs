@@ -194,7 +194,7 @@ impl<'a> Node<'a> {
             let after = due.as_micros().saturating_sub(now.as_micros());
             self.due.push(Due { after, key, ticket });
         }
-        if granted == Granted::NotAsked && first {
+        if granted == Granted::NotAsked && first && self.book.is_valid(ticket) {
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(since, |terms| terms.counted_from(since));
             let version = revision as u64;
@@ -231,6 +231,7 @@ impl<'a> Node<'a> {
         let Waiting { asked, spent, since, revisions } = waiting;
         if admitted {
             self.answered.insert((request, false));
+            self.book.keep(&spent);
             self.admitted(since, &asked, &spent, &revisions, history);
         } else {
             history.put_back += spent.iter().map(|part| part.units_of().1).sum::<u64>();
