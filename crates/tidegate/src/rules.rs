@@ -28,8 +28,8 @@ pub use on_full::OnFull;
 pub use on_store_error::OnStoreError;
 pub use override_spec::OverrideSpec;
 pub use policy::{Policy, ResetField};
+pub(crate) use rule::Identity;
 pub use rule::PolicyRule;
-pub(crate) use rule::Token;
 #[cfg(feature = "config")]
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::answer::{Answer, Matched};
-use crate::rules::{PolicyRule, Token};
+use crate::rules::{Identity, PolicyRule};
 
 /// One `T` for each rule. Rules of the same domain and name share theirs, so it lasts when a policy is replaced. That of
 /// a rule is dropped when no policy or answer has the rule any more and another rule is added.
@@ -20,7 +20,7 @@ pub(super) struct ByRule<T> {
 }
 
 struct Known<T> {
-    token: Token,
+    identity: Identity,
     domain: Box<str>,
     name: Box<str>,
     of_rule: Arc<T>,
@@ -28,9 +28,9 @@ struct Known<T> {
 
 impl<T> Clone for Known<T> {
     fn clone(&self) -> Self {
-        let Self { token, domain, name, of_rule } = self;
-        let (token, of_rule) = (token.clone(), Arc::clone(of_rule));
-        Self { token, domain: domain.clone(), name: name.clone(), of_rule }
+        let Self { identity, domain, name, of_rule } = self;
+        let (identity, of_rule) = (identity.clone(), Arc::clone(of_rule));
+        Self { identity, domain: domain.clone(), name: name.clone(), of_rule }
     }
 }
 
@@ -45,12 +45,12 @@ impl<T> ByRule<T> {
     pub(super) fn each(&self, answer: &Answer<'_>, count: impl Fn(&Matched<'_>, &T)) {
         let mut known = self.known.load();
         for matched in answer.all() {
-            let token = matched.rule().token();
-            let mut found = find(&known, token);
+            let identity = matched.rule().identity();
+            let mut found = find(&known, identity);
             if found.is_none() {
                 self.add(answer.rules.all());
                 known = self.known.load();
-                found = find(&known, token);
+                found = find(&known, identity);
             }
             if let Some(found) = found {
                 count(&matched, &found.of_rule);
@@ -61,8 +61,9 @@ impl<T> ByRule<T> {
     /// Returns what there is for each of some rules, in their order.
     pub(super) fn of_all(&self, rules: &[PolicyRule]) -> Vec<Arc<T>> {
         let of_all = |known: &[Known<T>]| -> Option<Vec<_>> {
-            let of_rule =
-                |rule: &PolicyRule| find(known, rule.token()).map(|one| Arc::clone(&one.of_rule));
+            let of_rule = |rule: &PolicyRule| {
+                find(known, rule.identity()).map(|one| Arc::clone(&one.of_rule))
+            };
             rules.iter().map(of_rule).collect()
         };
         of_all(&self.known.load()).unwrap_or_else(|| {
@@ -78,24 +79,25 @@ impl<T> ByRule<T> {
         let known = self.known.load();
         let by_name: HashMap<_, _> =
             known.iter().map(|one| ((&*one.domain, &*one.name), &one.of_rule)).collect();
-        let is_new =
-            |rule: &&PolicyRule| rule.token().is_some() && find(&known, rule.token()).is_none();
+        let is_new = |rule: &&PolicyRule| {
+            rule.identity().is_some() && find(&known, rule.identity()).is_none()
+        };
         let added = rules.iter().filter(is_new).map(|rule| {
             let of_rule = by_name.get(&(rule.domain(), rule.name())).map(|known| Arc::clone(known));
             let of_rule = of_rule.unwrap_or_else(|| Arc::new((self.make)(rule)));
-            let (token, domain) = (rule.token().clone(), rule.domain().into());
-            Known { token, domain, name: rule.name().into(), of_rule }
+            let (identity, domain) = (rule.identity().clone(), rule.domain().into());
+            Known { identity, domain, name: rule.name().into(), of_rule }
         });
-        let in_use = known.iter().filter(|one| one.token.is_shared()).cloned();
+        let in_use = known.iter().filter(|one| one.identity.is_shared()).cloned();
         let mut all: Vec<_> = in_use.chain(added).collect();
-        all.sort_unstable_by_key(|one| one.token.address());
+        all.sort_unstable_by_key(|one| one.identity.address());
         self.known.store(Arc::new(all));
     }
 }
 
 #[inline]
-fn find<'a, T>(known: &'a [Known<T>], token: &Token) -> Option<&'a Known<T>> {
-    let found = known.binary_search_by_key(&token.address(), |one| one.token.address());
+fn find<'a, T>(known: &'a [Known<T>], identity: &Identity) -> Option<&'a Known<T>> {
+    let found = known.binary_search_by_key(&identity.address(), |one| one.identity.address());
     known.get(found.ok()?)
 }
 

@@ -177,7 +177,7 @@ impl Policy {
     pub(crate) fn known_as(mut self, other: &Self) -> Self {
         for rule in &mut self.rules {
             if let Ok((_, known)) = other.named(rule.domain(), rule.name()) {
-                rule.token.clone_from(&known.token);
+                rule.identity.clone_from(&known.identity);
             }
         }
         self
