@@ -30,7 +30,8 @@ pub(super) struct Took {
     tokens: Vec<Option<Token>>,
     /// The values that decided in place of the node's own, for each of these limiters.
     newer: NewerValues,
-    since: Timestamp,
+    /// For each of these limiters, since when its units count as taken.
+    since: Vec<Timestamp>,
     /// The time in a replay.
     at: Option<Timestamp>,
 }
@@ -38,7 +39,13 @@ pub(super) struct Took {
 impl Took {
     /// The units of one limiter, taken at `since`.
     pub(super) fn of_one(since: Timestamp) -> Self {
-        Self { places: vec![0], tokens: vec![None], newer: NewerValues::default(), since, at: None }
+        Self {
+            places: vec![0],
+            tokens: vec![None],
+            newer: NewerValues::default(),
+            since: vec![since],
+            at: None,
+        }
     }
 }
 
@@ -168,13 +175,14 @@ impl Store {
             took.map(|((place, _), seen)| (*place, seen)).unzip();
         let tokens = seen.iter().map(|seen| seen.token).collect();
         let newer = NewerValues::seen(seen.into_iter());
-        let terms = places.iter().filter_map(|place| self.terms(met.get(*place)?));
-        let since = terms.map(|terms| terms.exact_from(done.now)).min().unwrap_or(done.now);
+        let terms = |place: &usize| self.terms(met.get(*place)?);
+        let since = |place| terms(place).map_or(done.now, |terms| terms.exact_from(done.now));
+        let since = places.iter().map(since).collect();
         (!places.is_empty()).then_some(Took { places, tokens, newer, since, at })
     }
 
     /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
-    /// units, and the others get theirs one by one.
+    /// units, and the others get theirs one by one; so do limiters whose units count since different times.
     pub(super) async fn take_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let of = |(place, token): (&usize, &Option<Token>)| {
             Some(KeyAsk { token: *token, ..met.get(*place)?.clone() })
@@ -187,24 +195,31 @@ impl Store {
 
     async fn take_back_from(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let limiters = took.newer.limiters(&self.limiters(here, &[], &[]));
-        match self.undone(&limiters, took).await {
-            Some(Answer::Decided(done)) => vec![(took.places.clone(), done)],
-            Some(_) if limiters.len() > 1 => {
-                let mut all = Vec::new();
-                for (place, one) in took.places.iter().zip(&limiters) {
-                    if let Some(Answer::Decided(done)) = self.undone(from_ref(one), took).await {
-                        all.push((vec![*place], done));
-                    }
-                }
-                all
+        let Some((since, others)) = took.since.split_first() else { return Vec::new() };
+        if others.iter().all(|other| other == since) {
+            match self.undone(&limiters, *since, took.at).await {
+                Some(Answer::Decided(done)) => return vec![(took.places.clone(), done)],
+                Some(_) if limiters.len() > 1 => {}
+                _ => return Vec::new(),
             }
-            _ => Vec::new(),
         }
+        let mut all = Vec::new();
+        for ((place, since), one) in took.places.iter().zip(&took.since).zip(&limiters) {
+            if let Some(Answer::Decided(done)) = self.undone(from_ref(one), *since, took.at).await {
+                all.push((vec![*place], done));
+            }
+        }
+        all
     }
 
     /// Gives back to these limiters, all or none; `None` if the store did not reply.
-    async fn undone(&self, limiters: &[Limiter<'_>], took: &Took) -> Option<Answer> {
-        let call = Arc::new(Call::undo(limiters, took.since, took.at));
+    async fn undone(
+        &self,
+        limiters: &[Limiter<'_>],
+        since: Timestamp,
+        at: Option<Timestamp>,
+    ) -> Option<Answer> {
+        let call = Arc::new(Call::undo(limiters, since, at));
         let reply = match give_back(&self.client, &call).await {
             Err(error) if error.is_of_other_layout() => Reply::Nil,
             reply => reply.ok()?,

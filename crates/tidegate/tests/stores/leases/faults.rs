@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, OnStoreError, SharedGate};
-use tokio::time::Instant;
+use tidegate::{AlgorithmKind, Anchor, Answer, OnStoreError, RuleSpec, SharedGate, Spec};
+use tokio::time::{Instant, sleep};
 
 use super::{held, is_level, leased, node, until_leased};
 use crate::server::proxy::{Proxy, Way};
@@ -90,4 +90,38 @@ async fn without_the_store_what_is_held_is_spent_and_then_the_rule_decides() {
         assert!(began.elapsed() < LONG, "{admitted} were admitted, {} are held", held(&gate));
     }
     assert!(admitted <= can_be_spent, "{admitted} of {can_be_spent}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_request_gives_its_units_back_to_a_rule_without_leases_as_well() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let mut settings = settings(&proxy.url());
+    settings.timeout = Duration::from_millis(20);
+    let mut window = Spec::new(AlgorithmKind::FixedWindow, 10, Duration::from_secs(3_600));
+    window.anchor = Some(Anchor::FirstRequest);
+    let rules =
+        [leased(AlgorithmKind::TokenBucket, LIMIT), RuleSpec::new("window", window).key(["user"])];
+    let rules = rules.map(|rule| rule.on_store_error(OnStoreError::Closed));
+    let (gate, _) = gate_with(settings, rules.into()).await;
+    proxy.turn(Way::Slow(Duration::from_millis(30)));
+    assert!(!check(&gate, "ada", 1).await.is_allowed());
+    proxy.turn(Way::Open);
+    let began = Instant::now();
+    while gate.counts().undone == 0 {
+        assert!(began.elapsed() < LONG, "no late reply was undone");
+        sleep(Duration::from_millis(5)).await;
+    }
+    let remaining = |answer: &Answer<'_>| {
+        let matched = answer.matched();
+        matched.iter().find(|one| one.rule().name() == "window").map(|one| one.decision().remaining)
+    };
+    loop {
+        let answer = gate.peek(("default", &[("user", "ada")])).await;
+        if remaining(&answer) == Some(10) {
+            break;
+        }
+        assert!(began.elapsed() < LONG, "{answer:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
 }
