@@ -8,7 +8,7 @@ use tidegate_core::{AlgorithmKind, Rule, Spec};
 use super::several::{at_once, forget_all, left, policy, request, step, store};
 use super::{NOW, caps, explore, fingerprint, limiters, spec, together};
 use crate::clock::Reading;
-use crate::rules::{Policy, PolicyErrors, RuleSpec};
+use crate::rules::{Policy, PolicyErrors};
 use crate::step::Step;
 use crate::store::memory::{Limiters, MemoryStore, Part};
 
@@ -26,11 +26,7 @@ fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
     let store = Arc::clone(store);
     let name = format!("rule-{number}");
     Box::new(move || {
-        let change = |rule: &mut RuleSpec| {
-            rule.spec = spec;
-            Ok(())
-        };
-        let next = |policy: &Policy| policy.with_values(("default", &name), change);
+        let next = |policy: &Policy| policy.with_values(("default", &name), spec.into());
         store.change(|| NOW, next, |_| ()).is_ok()
     })
 }
