@@ -7,10 +7,10 @@ use super::rule::PolicyRule;
 /// The policy has no rule of the given name.
 ///
 /// ```
-/// use tidegate::{Gate, Policy, RuleSpec};
+/// use tidegate::{Descriptor, Gate, Policy, RuleSpec};
 ///
 /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?);
-/// let error = gate.in_force("default", "per-users").unwrap_err();
+/// let error = gate.with_plans("default", "per-users", |_: &Descriptor<'_>| None).unwrap_err();
 /// assert!(error.to_string().ends_with("such as (\"default\", \"per-user\")"), "{error}");
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
