@@ -140,7 +140,8 @@ async fn a_file_that_is_renamed_linked_anew_or_half_written_is_seen() {
 async fn reloads_leave_no_memory_behind() {
     const RULES: u64 = 40;
     const SETTLED: u64 = 200;
-    const MOST_GROWN: u64 = 2 << 20;
+    // A policy of 40 rules takes some 80 KB: left behind 300 times it would be 24 MB. Threads of a busy machine keep some.
+    const MOST_GROWN: u64 = 8 << 20;
     const LAST: u64 = 20;
     let reloads = if testkit::threads::long() { 1_000 } else { 300 };
     let toml = |number: u64| -> String {
