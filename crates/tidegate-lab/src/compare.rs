@@ -1,4 +1,5 @@
-//! A comparison: every algorithm with one limit over one trace.
+//! A comparison: every algorithm with one limit over one trace. Algorithms that hold permits are not compared, because a
+//! trace does not say when a permit is returned.
 //!
 //! Memory is bounded however many keys there are: each algorithm keeps at most as many limiters as
 //! any rule does ([`RuleSpec::max_keys`], a million), and all of them together watch windows in
@@ -63,7 +64,7 @@ impl Run {
 }
 
 impl Comparison {
-    /// Creates limiters of every algorithm with `limit` units per `window`: one for each
+    /// Creates limiters of every compared algorithm with `limit` units per `window`: one for each
     /// combination of the values of the `key` entries, or one for all if there are none. A picture
     /// counts in `bins`.
     ///
@@ -75,13 +76,14 @@ impl Comparison {
         key: &[String],
         bins: Bins,
     ) -> Result<Self, PolicyErrors> {
+        let compared = || AlgorithmKind::ALL.iter().filter(|algorithm| !algorithm.holds_permits());
         let run = |algorithm: &AlgorithmKind| {
             let rule = RuleSpec::new(algorithm.name(), Spec::fitting(*algorithm, limit, window));
             let policy = Policy::new(vec![rule.key(key.iter().cloned())])?;
-            let report = Report::one_of(AlgorithmKind::ALL.len(), &policy).drawn(bins);
+            let report = Report::one_of(compared().count(), &policy).drawn(bins);
             Ok(Run { replay: Replay::new(policy), report })
         };
-        let runs = AlgorithmKind::ALL.iter().map(run).collect::<Result<_, _>>()?;
+        let runs = compared().map(run).collect::<Result<_, _>>()?;
         Ok(Self { limit, window, bins, runs })
     }
 
