@@ -10,7 +10,7 @@ use tidegate_core::{Decision, Micros, Rule, Timestamp, Token};
 use crate::inline_list::InlineList;
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
-use crate::rules::{Mode, PolicyRule, Usage};
+use crate::rules::{Mode, Policy, PolicyRule, Usage};
 use crate::step::{Descriptors, Lineage};
 use crate::store::memory::{Generation, Kept};
 #[cfg(feature = "redis")]
@@ -64,11 +64,12 @@ impl Rules<'_> {
         }
     }
 
-    /// All rules of the policy.
-    pub(crate) fn all(&self) -> &[PolicyRule] {
+    /// The policy; `None` if the answer was built outside a gate.
+    #[inline]
+    pub(crate) fn policy(&self) -> Option<&Policy> {
         match self {
-            Self::Kept(generation) => generation.policy.rules(),
-            Self::Borrowed(rules) => rules,
+            Self::Kept(generation) => Some(&generation.policy),
+            Self::Borrowed(_) => None,
         }
     }
 }
