@@ -154,11 +154,15 @@ impl<'a> Reply<'a> {
         self.known(number);
     }
 
-    /// A line of a kind and a number, which is most often one digit.
+    /// A line of a kind and a number, which is most often one or two digits.
     #[inline]
     fn number(&mut self, kind: u8, number: u64) {
         match number {
             0..10 => self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+            10..100 => {
+                let (ten, one) = (b'0' + (number / 10) as u8, b'0' + (number % 10) as u8);
+                self.out.extend_from_slice(&[kind, ten, one, b'\r', b'\n']);
+            }
             _ => self.digits(kind, number),
         }
     }
