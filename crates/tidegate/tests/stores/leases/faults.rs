@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Anchor, Answer, OnStoreError, RuleSpec, SharedGate, Spec};
+use tidegate::{
+    AlgorithmKind, Anchor, Answer, LeaseSpec, OnStoreError, RuleSpec, SharedGate, Spec,
+};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{held, is_level, leased, node, until_leased};
@@ -67,6 +70,45 @@ async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
             (LIMIT - 4 * LIMIT / 5, LIMIT + if is_level(algorithm) { 2 } else { 0 });
         assert!((least..=most).contains(&admitted), "{algorithm}: {admitted} of {LIMIT}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_that_come_too_late_are_reported_once_and_are_no_overload() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let mut settings = settings(&proxy.url());
+    settings.timeout = LONG;
+    let mut rule = leased(AlgorithmKind::FixedWindow, 1_000_000);
+    rule.lease = Some(LeaseSpec { life: Duration::from_millis(5), ..LeaseSpec::default() });
+    let (gate, events) = gate_with(settings, vec![rule]).await;
+    let gate = Arc::new(gate);
+    proxy.turn(Way::Slow(Duration::from_millis(20)));
+    let mut callers = JoinSet::new();
+    for _ in 0..64 {
+        let gate = Arc::clone(&gate);
+        callers.spawn(async move {
+            loop {
+                let _ = check(&gate, "ada", 1).await;
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    let told = |text: &str| events.told().iter().filter(|told| *told == text).count();
+    let began = Instant::now();
+    while gate.counts().leases_late < 12 {
+        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.told());
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(told("leases late: fixed_window"), 1, "{:?}", events.told());
+    assert_eq!(told("leases in time"), 0);
+    proxy.turn(Way::Open);
+    while told("leases in time") == 0 {
+        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.told());
+        sleep(Duration::from_millis(1)).await;
+    }
+    let counts = gate.counts();
+    assert_eq!((counts.late, told("overloaded")), (0, 0), "{counts:?} {:?}", events.told());
+    assert!(counts.leases_granted + counts.leases_refused > 0, "{counts:?}");
 }
 
 #[tokio::test]
