@@ -146,7 +146,7 @@ async fn a_late_request_gives_its_units_back_to_a_rule_without_leases_as_well() 
         [leased(AlgorithmKind::TokenBucket, LIMIT), RuleSpec::new("window", window).key(["user"])];
     let rules = rules.map(|rule| rule.on_store_error(OnStoreError::Closed));
     let (gate, _) = gate_with(settings, rules.into()).await;
-    proxy.turn(Way::Slow(Duration::from_millis(30)));
+    proxy.turn(Way::Slow(Duration::from_millis(300)));
     assert!(!check(&gate, "ada", 1).await.is_allowed());
     proxy.turn(Way::Open);
     let began = Instant::now();
