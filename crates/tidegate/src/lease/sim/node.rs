@@ -251,7 +251,7 @@ impl<'a> Node<'a> {
     }
 
     /// Gives back what is left of a lease that is due.
-    pub(super) fn give_back_rest(&mut self, time: u64, due: Due) -> Vec<Sent> {
+    pub(super) fn give_back_rest(&mut self, due: Due) -> Vec<Sent> {
         let unspent = self.book.take_out(&due.key, due.ticket);
         unspent.iter().map(|one| self.give_back(one)).collect()
     }
