@@ -7,7 +7,8 @@ use crate::redis_server::{Did, RedisServer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate::{
-    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings,
+    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, SharedGate, Spec,
+    StoreSettings,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;

@@ -2,6 +2,7 @@
 
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -12,8 +13,9 @@ use super::late::Took;
 use super::leases::Leases;
 use super::store::Store;
 use crate::lease::{Grant, Granted, Report, Unspent, Wanted};
+use crate::step::Lineage;
 use crate::store::redis::script::{Answer, Call, Limiter};
-use crate::store::redis::{NoReply, heard};
+use crate::store::redis::{NoReply, StoreEvent, heard};
 
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
@@ -37,22 +39,38 @@ impl Store {
         let leases = &self.leases;
         let Wanted { ticket, units, life } = wanted;
         let reply = self.ask_for_lease(met, wanted).await;
-        let grant = reply.and_then(|(_, grant)| grant);
-        match leases.answered(met, ticket, reply) {
-            Granted::Held { due } => {
-                let wait = due.as_micros().saturating_sub(leases.clock.now().as_micros());
-                sleep(Duration::from_micros(wait.min(life.as_micros()))).await;
-                leases.book().take_out(leases.clock.now(), met, ticket)
-            }
-            Granted::NotAsked => {
-                let (grant, terms) = (grant?, self.terms(met)?);
-                if !leases.book().is_valid(ticket) {
-                    return None;
-                }
-                let (since, version) = (terms.counted_from(grant.since), terms.version());
-                Some(Unspent { key: met.clone(), ticket, units, since, version })
-            }
-            Granted::Ended => None,
+        let granted = leases.answered(met, ticket, reply);
+        self.count(met, reply, granted);
+        if let Granted::Held { due } = granted {
+            let wait = due.as_micros().saturating_sub(leases.clock.now().as_micros());
+            sleep(Duration::from_micros(wait.min(life.as_micros()))).await;
+            return leases.book().take_out(met, ticket);
+        }
+        let (grant, terms) = (reply?.1?, self.terms(met)?);
+        if !leases.book().is_valid(ticket) {
+            return None;
+        }
+        leases.calls().units_late.fetch_add(units, Relaxed);
+        let (since, version) = (terms.counted_from(grant.since), terms.version());
+        Some(Unspent { key: met.clone(), ticket, units, since, version })
+    }
+
+    /// Counts a question for a lease, and reports if many in a row are in vain.
+    fn count(&self, met: &KeyAsk, reply: Option<Reply>, granted: Granted) {
+        let calls = self.leases.calls();
+        let (counter, in_time) = match (reply, granted) {
+            (None, _) => (&calls.unanswered, false),
+            (Some((_, None)), _) => (&calls.refused, true),
+            (_, Granted::Held { .. }) => (&calls.granted, true),
+            _ => (&calls.late, false),
+        };
+        counter.fetch_add(1, Relaxed);
+        if in_time && calls.in_time() {
+            self.client.report(StoreEvent::LeasesInTime);
+        }
+        if !in_time && calls.in_vain() {
+            let rule = self.policy().rules().get(met.rule).map_or("", |rule| rule.name());
+            self.client.report(StoreEvent::LeasesLate { rule });
         }
     }
 
@@ -73,46 +91,55 @@ impl Store {
         read(&call.answer(from_ref(limiter), &reply).ok()?, limiter, wanted)
     }
 
-    /// Gives back what is left of a lease, unless the values of its rule have changed since.
+    /// Gives back what is left of a lease, unless its rule has changed since.
     async fn return_lease(&self, rest: &Unspent<KeyAsk>) {
-        if rest.version != self.leases.version {
-            return;
-        }
-        let met = rest.key.costing(rest.units);
-        let _turn = self.leases.turn_to_return().await;
-        if !self.take_back(from_ref(&met), &Took::of_one(rest.since)).await.is_empty() {
-            self.queues.wake_those(|queue| queue.is_of(met.lineage));
+        let is_back = self.is_returned(rest).await;
+        let calls = self.leases.calls();
+        let counter = if is_back { &calls.returned } else { &calls.kept };
+        counter.fetch_add(rest.units, Relaxed);
+        if is_back {
+            self.queues.wake_those(|queue| queue.is_of(rest.key.lineage));
         }
     }
 
-    /// Gives back all leases in the background, because another policy was put in force.
-    pub(super) fn give_leases_back(&self) {
-        drop(self.returning());
+    /// Gives back what is left of a lease; whether the store has it.
+    async fn is_returned(&self, rest: &Unspent<KeyAsk>) -> bool {
+        if self.terms(&rest.key).is_none_or(|terms| terms.version() != rest.version) {
+            return false;
+        }
+        let met = rest.key.costing(rest.units);
+        let _turn = self.leases.turn_to_return().await;
+        !self.take_back(from_ref(&met), &Took::of_one(rest.since)).await.is_empty()
+    }
+
+    /// Gives back the leases of these rules in the background, because others were put in force.
+    pub(super) fn give_leases_back(&self, of: &[Lineage]) {
+        drop(self.returning(|key| of.iter().any(|rule| rule.is_of_rule(key.lineage))));
     }
 
     /// Takes no more leases, and gives back all there are, as far as the store does that soon.
     pub(super) async fn end_leases(&self) {
         self.leases.end();
         let deadline = self.client.deadline() + AT_THE_END;
-        for returned in self.returning() {
+        for returned in self.returning(|_| true) {
             let _ = timeout_at(deadline, returned).await;
         }
     }
 
-    fn returning(&self) -> Vec<JoinHandle<()>> {
+    fn returning(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<JoinHandle<()>> {
         let give_back = |rest| {
             let store = self.clone();
             self.client.runtime().spawn(async move { store.return_lease(&rest).await })
         };
-        self.leases.all().into_iter().map(give_back).collect()
+        self.leases.take_out(of).into_iter().map(give_back).collect()
     }
 
     /// Forgets the leases of limiters that are reset. There is nothing to give back.
     pub(super) fn forget_leases(&self, met: &[KeyAsk]) {
         let leases = &self.leases;
-        if leases.are_spent() {
-            leases.book().drop_those(leases.clock.now(), |key| met.contains(key));
-        }
+        let units: u64 =
+            leases.take_out(|key| met.contains(key)).iter().map(|rest| rest.units).sum();
+        leases.calls().kept.fetch_add(units, Relaxed);
     }
 }
 

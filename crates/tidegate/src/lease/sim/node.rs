@@ -194,7 +194,7 @@ impl<'a> Node<'a> {
             let after = due.as_micros().saturating_sub(now.as_micros());
             self.due.push(Due { after, key, ticket });
         }
-        if granted == Granted::NotAsked && first && self.book.is_valid(ticket) {
+        if !matches!(granted, Granted::Held { .. }) && first && self.book.is_valid(ticket) {
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(since, |terms| terms.counted_from(since));
             let version = revision as u64;
@@ -251,8 +251,8 @@ impl<'a> Node<'a> {
     }
 
     /// Gives back what is left of a lease that is due.
-    pub(super) fn give_back_rest(&mut self, time: u64, due: Due) -> Vec<Sent> {
-        let unspent = self.book.take_out(self.now(time), &due.key, due.ticket);
+    pub(super) fn give_back_rest(&mut self, due: Due) -> Vec<Sent> {
+        let unspent = self.book.take_out(&due.key, due.ticket);
         unspent.iter().map(|one| self.give_back(one)).collect()
     }
 
@@ -264,7 +264,7 @@ impl<'a> Node<'a> {
         history: &mut History,
     ) -> Vec<Sent> {
         history.add(time, key, What::Dropped { node: self.number });
-        let unspent = self.book.drop_those(self.now(time), |other| *other == key);
+        let unspent = self.book.drop_those(|other| *other == key);
         unspent.iter().map(|one| self.give_back(one)).collect()
     }
 

@@ -112,7 +112,7 @@ impl<'a> World<'a> {
             Next::Request { node } => self.request(node),
             Next::Due { node, begun, due } => {
                 if self.is_running(node, begun) {
-                    let sent = self.nodes[node].give_back_rest(self.time, due);
+                    let sent = self.nodes[node].give_back_rest(due);
                     self.send(node, sent);
                 }
             }
