@@ -32,6 +32,12 @@ pub(super) struct Summary {
     pub(super) changes: u64,
     pub(super) crashes: u64,
     pub(super) late: u64,
+    pub(super) renewed: u64,
+    pub(super) excess: u64,
+    pub(super) local: u64,
+    /// Of runs in which all nodes are asked alike: what one limiter would admit, and what they did.
+    pub(super) possible: u64,
+    pub(super) even: u64,
 }
 
 impl AddAssign for Summary {
@@ -47,6 +53,11 @@ impl AddAssign for Summary {
         self.changes += other.changes;
         self.crashes += other.crashes;
         self.late += other.late;
+        self.renewed += other.renewed;
+        self.excess += other.excess;
+        self.local += other.local;
+        self.possible += other.possible;
+        self.even += other.even;
     }
 }
 
@@ -69,6 +80,11 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
     summary.put_back += history.put_back;
     summary.crashes += history.crashes;
     summary.late += history.late;
+    summary.renewed += history.renewed;
+    summary.excess += history.excess;
+    if plan.is_even {
+        as_stated(plan, history, &mut summary)?;
+    }
     Ok(summary)
 }
 
@@ -242,6 +258,12 @@ fn as_counted(
                 }
             }
             What::Dropped { .. } => {}
+            What::Local { held } => {
+                summary.local += 1;
+                if held > 0 {
+                    return Err(format!("a node admits at {} on top of {held} units", event.time));
+                }
+            }
             What::Lost => (summary.losses, comparable) = (summary.losses + 1, false),
             What::Changed => (summary.changes, comparable) = (summary.changes + 1, false),
             What::Stands { used, held, refused } => {
@@ -260,6 +282,35 @@ fn as_counted(
             }
         }
     }
+    Ok(())
+}
+
+/// While all nodes live and are asked alike, they admit at least half of what one limiter admits that decides all
+/// requests, and each of them at least two fifths of an equal part of that.
+fn as_stated(plan: &Plan, history: &History, summary: &mut Summary) -> Result<(), String> {
+    let Some(mut exact) = limiter(&plan.keys[0].rules[0]) else { return Ok(()) };
+    let mut possible = 0;
+    for time in &history.asked {
+        let now = Timestamp::from_micros(plan.origin + time);
+        if exact.fits(now, 1) {
+            exact.take(now, 1);
+            possible += 1;
+        }
+    }
+    let mut by_node = vec![0_u64; plan.drifts.len()];
+    for event in &history.events {
+        match event.what {
+            What::Taken { units, by: Some((node, ..)) }
+            | What::Spent { id: (node, ..), units, .. } => by_node[node] += units,
+            _ => {}
+        }
+    }
+    let (admitted, nodes) = (by_node.iter().sum::<u64>(), by_node.len() as u64);
+    let least = by_node.iter().min().copied().unwrap_or_default();
+    if 2 * admitted < possible || 5 * nodes * least < 2 * admitted {
+        return Err(format!("{by_node:?} are admitted of {possible}, by nodes that ask alike"));
+    }
+    (summary.possible, summary.even) = (possible, admitted);
     Ok(())
 }
 
