@@ -135,7 +135,7 @@ impl SharedGate {
         let store = Store::new(generation, client.clone(), fallback.clock());
         Ok(Self {
             front: Frontend::new(),
-            nodes: Nodes::begin(&client, &fallback),
+            nodes: Nodes::begin(&client, &fallback, &store.leases),
             client,
             queues: Arc::clone(&store.queues),
             newest: Newest::new(store),
@@ -342,7 +342,8 @@ impl SharedGate {
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
         let (done, standing) =
-            self.fallback.decide(&store.generation, met, verb, id, error, can_hold);
+            self.fallback
+                .decide(&store.generation, met, verb, id, error, can_hold, |met| store.lasts(met));
         let mut answer = store.answer_with(met, done, standing);
         if answer.is_unavailable() {
             // Nothing was taken, so the usage may be reported again.
