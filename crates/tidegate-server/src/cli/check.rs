@@ -89,6 +89,7 @@ struct Sound {
 fn checked(file: &Path) -> Result<Sound, Wrong> {
     let (policy, server) = serve::load(file).map_err(Wrong::Text)?;
     serve::check(file, &server).map_err(Wrong::Whole)?;
+    policy::check_splits(&policy).map_err(|failure| Wrong::Whole(failure.of(file)))?;
     if let Some(store) = policy.store() {
         let fits = SharedGate::fits(&policy, store);
         fits.map_err(|error| Wrong::Whole(Failure::configuration(error).of(file)))?;
