@@ -6,8 +6,8 @@ use std::fmt;
 
 use tidegate::config::ConfigErrors;
 use tidegate::{
-    Limit, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, Spec, Split, StoreSettings,
-    StoreUrl, config,
+    Limit, OnStoreError, Policy, PolicyErrors, PolicyRule, Spec, Split, StoreSettings, StoreUrl,
+    config,
 };
 
 use crate::failure::Failure;
@@ -91,11 +91,11 @@ pub(crate) fn warnings(policy: &Policy) -> Vec<String> {
     if policy.store().is_some() {
         return Vec::new();
     }
-    let rules = policy.rules().iter().map(|rule| rule.spec());
-    rules.flat_map(warnings_without_store).collect()
+    policy.rules().iter().flat_map(warnings_without_store).collect()
 }
 
-fn warnings_without_store(rule: &RuleSpec) -> impl Iterator<Item = String> {
+fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
+    let rule = of.spec();
     let away = (rule.on_store_error != OnStoreError::default()).then(|| {
         let choice = labels::on_store_error(rule.on_store_error);
         (format!("`on_store_error = \"{choice}\"`"), "on_store_error")
@@ -108,27 +108,26 @@ fn warnings_without_store(rule: &RuleSpec) -> impl Iterator<Item = String> {
             rule.name,
         )
     });
-    without_effect.chain(warnings_of_split(rule))
+    without_effect.chain(warnings_of_split(of))
 }
 
 /// What is to be known of a rule that is split among a fixed number of nodes.
-fn warnings_of_split(rule: &RuleSpec) -> Vec<String> {
-    let Some(nodes) = rule.split.and_then(Split::nodes) else { return Vec::new() };
-    let name = &rule.name;
+fn warnings_of_split(rule: &PolicyRule) -> Vec<String> {
+    let Some(nodes) = rule.spec().split.and_then(Split::nodes) else { return Vec::new() };
+    let name = rule.name();
     let fixed = format!(
         "this node decides the rule `{name}` by 1/{nodes} of its limit, and nothing watches how many nodes there are: \
          expected {nodes} of them, or `[store]` and `split = true`"
     );
-    let own = std::iter::once(rule.spec);
-    let all = own.chain(rule.overrides.iter().map(|other| other.applied_to(&rule.spec)));
-    let is_small = |spec: Spec| {
+    let mut all = (0..rule.variants()).map(|number| rule.variant(number).spec());
+    let is_small = |spec: &Spec| {
         let limit = match spec.limit {
             Limit::Units(units) => Some(units),
             Limit::Unlimited => None,
         };
         limit.into_iter().chain(spec.capacity).any(|units| (1..nodes).contains(&units))
     };
-    let small = all.map(is_small).any(|is_small| is_small).then(|| {
+    let small = all.any(is_small).then(|| {
         format!(
             "a limit or capacity of the rule `{name}` is smaller than its {nodes} nodes, so each of them refuses what it \
              limits: expected {nodes} units or more, or `[store]`"
