@@ -121,6 +121,15 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_is_split_without_a_store_is_a_mistake_of_the_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = "[[rule]]\nname = \"r\"\nalgorithm = \"token_bucket\"\nrate = \"40/1s\"\nsplit = true\n";
+        file.write_all(text.as_bytes()).unwrap();
+        let failure = run(&of(file.path())).unwrap_err();
+        assert!(format!("{failure:?}").contains("`split = true` of the rule `r`"), "{failure:?}");
+    }
+
+    #[test]
     fn what_can_not_be_with_its_store_is_a_mistake_of_the_file() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let text = "[store]\nurl = \"redis://127.0.0.1\"\nnodes = 8\npassword_env = \"TIDEGATE_NOWHERE\"\n\

@@ -1,5 +1,7 @@
 //! The book of leases of one process: which requests it decides, and which leases are asked for and given back.
 
+mod shares;
+
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -203,49 +205,12 @@ impl<K: Clone + Eq + Hash> Book<K> {
         self.ask(now, key, units, nodes)
     }
 
-    /// Returns a share to ask the store for as one ends, without a request; `None` if the limiter has no shares, nobody
-    /// asked lately, or its terms have another version by now.
-    pub(crate) fn renewal(
-        &mut self,
-        now: Micros,
-        key: &K,
-        nodes: u64,
-        version: u64,
-    ) -> Option<Wanted> {
-        let limiter = self.limiters.get_mut(key)?;
-        if limiter.terms.version() != version {
-            return None;
-        }
-        let units = limiter.renewal(now, nodes)?;
-        self.ask(now, key, units, nodes)
-    }
-
     fn ask(&mut self, now: Micros, key: &K, units: u64, nodes: u64) -> Option<Wanted> {
         let limiter = self.limiters.get_mut(key)?;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         limiter.ask(now, ticket, units, nodes);
         Some(Wanted { ticket, units, life: limiter.terms.life() })
-    }
-
-    /// Takes out of a share what exceeds this node's part, because there are more nodes than before; `None` if nothing
-    /// does.
-    pub(crate) fn excess(
-        &mut self,
-        now: Micros,
-        key: &K,
-        ticket: u64,
-        nodes: u64,
-    ) -> Option<Unspent<K>> {
-        let limiter = self.limiters.get_mut(key)?;
-        let (excess, version) = (limiter.excess(ticket, nodes)?, limiter.terms.version());
-        self.taken_out(now, key.clone(), excess, version)
-    }
-
-    /// Returns how long units of a limiter can still be spent here. Until then it admits nothing on top of them in
-    /// place of the store.
-    pub(crate) fn lasts(&self, now: Micros, key: &K) -> Option<Micros> {
-        self.limiters.get(key)?.lasts(now)
     }
 
     /// Takes the reply to a question: the store granted the lease.

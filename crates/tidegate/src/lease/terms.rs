@@ -9,6 +9,8 @@ const QUARTERS_HELD: u64 = 3;
 /// A share of what drains lives for at most this part of the time in which all of it drains, so that a burst can be so
 /// much smaller at most.
 const PART_OF_DRAINING: u64 = 4;
+/// Shares of a shorter life are not worth their round trips.
+const SHORTEST_SHARE: Micros = Micros::from_millis(10);
 
 /// How many units a lease has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl Terms {
     }
 
     /// Returns the terms for a node's share of a limit, among the nodes that live or `among` so many; `None` if the
-    /// algorithm of the rule grants no lease of two units. What drains is shared for `longest` at most.
+    /// rule grants no lease of two units that is worth its round trips. What drains is shared for `longest` at most.
     pub(crate) fn of_share(
         rule: &Rule,
         among: Option<u64>,
@@ -58,7 +60,7 @@ impl Terms {
         let drains = rule.leasable(life)?.drains;
         let life = if drains { life.min(drained_in(rule)?).min(longest) } else { life };
         let terms = Self::of(rule, u64::MAX, life, longest)?;
-        Some(Self { size: Size::Part { among }, ..terms })
+        (terms.life >= SHORTEST_SHARE).then_some(Self { size: Size::Part { among }, ..terms })
     }
 
     /// Returns these terms with a version. A limiter has the leases of its newest terms only.

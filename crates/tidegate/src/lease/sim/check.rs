@@ -8,6 +8,8 @@
 //! - Each unit of a lease is spent or returned once at most, before the end of the lease, and under the rule that it was
 //!   taken by. What the books say was spent, was.
 
+mod even;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::AddAssign;
 
@@ -83,7 +85,7 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
     summary.renewed += history.renewed;
     summary.excess += history.excess;
     if plan.is_even {
-        as_stated(plan, history, &mut summary)?;
+        even::as_stated(plan, history, &mut summary)?;
     }
     Ok(summary)
 }
@@ -282,35 +284,6 @@ fn as_counted(
             }
         }
     }
-    Ok(())
-}
-
-/// While all nodes live and are asked alike, they admit at least half of what one limiter admits that decides all
-/// requests, and each of them at least two fifths of an equal part of that.
-fn as_stated(plan: &Plan, history: &History, summary: &mut Summary) -> Result<(), String> {
-    let Some(mut exact) = limiter(&plan.keys[0].rules[0]) else { return Ok(()) };
-    let mut possible = 0;
-    for time in &history.asked {
-        let now = Timestamp::from_micros(plan.origin + time);
-        if exact.fits(now, 1) {
-            exact.take(now, 1);
-            possible += 1;
-        }
-    }
-    let mut by_node = vec![0_u64; plan.drifts.len()];
-    for event in &history.events {
-        match event.what {
-            What::Taken { units, by: Some((node, ..)) }
-            | What::Spent { id: (node, ..), units, .. } => by_node[node] += units,
-            _ => {}
-        }
-    }
-    let (admitted, nodes) = (by_node.iter().sum::<u64>(), by_node.len() as u64);
-    let least = by_node.iter().min().copied().unwrap_or_default();
-    if 2 * admitted < possible || 5 * nodes * least < 2 * admitted {
-        return Err(format!("{by_node:?} are admitted of {possible}, by nodes that ask alike"));
-    }
-    (summary.possible, summary.even) = (possible, admitted);
     Ok(())
 }
 

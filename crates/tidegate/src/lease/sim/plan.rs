@@ -105,7 +105,7 @@ impl Plan {
             origin: 1_000_000_000_000 + rng.below(10_000_000),
             drifts,
             joins,
-            beat: rng.pick([2_000, life, 3 * life, 100 * life]),
+            beat: if is_even { 500 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
             is_even,
             delayed,
             pause,

@@ -150,5 +150,6 @@ fn a_share_lives_until_its_window_bucket_or_tick_ends_and_a_quarter_of_draining(
     assert_eq!(of(spec(AlgorithmKind::TokenBucket, 60)), Some(LONGEST));
     assert_eq!(of(spec(AlgorithmKind::TokenBucket, 1)), ms(250));
     assert_eq!(of(spec(AlgorithmKind::LeakyBucket, 1).burst(100)), ms(25));
+    assert_eq!(of(spec(AlgorithmKind::LeakyBucket, 1).burst(39)), None, "less than 10 ms");
     assert_eq!(of(spec(AlgorithmKind::LeakyQueue, 1)), None);
 }
