@@ -340,10 +340,9 @@ impl SharedGate {
         error: &StoreError,
     ) -> Answer<'_> {
         let settings = self.settings();
-        let can_hold = |rule: &Rule| settings.can_hold(rule);
+        let store_knows = (|rule: &Rule| settings.can_hold(rule), |met: &KeyAsk| store.lasts(met));
         let (done, standing) =
-            self.fallback
-                .decide(&store.generation, met, verb, id, error, can_hold, |met| store.lasts(met));
+            self.fallback.decide(&store.generation, met, verb, id, error, store_knows);
         let mut answer = store.answer_with(met, done, standing);
         if answer.is_unavailable() {
             // Nothing was taken, so the usage may be reported again.

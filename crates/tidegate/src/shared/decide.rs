@@ -60,8 +60,7 @@ impl Fallback {
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,
-        can_hold: impl Fn(&Rule) -> bool,
-        lasts: impl Fn(&KeyAsk) -> Option<Micros>,
+        (can_hold, lasts): (impl Fn(&Rule) -> bool, impl Fn(&KeyAsk) -> Option<Micros>),
     ) -> (Done<Option<Decided>>, Standing) {
         let (lack, policy) = (Lack::of(error), &generation.policy);
         let newest = self.memory.newest();
