@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use crate::context::Context;
 use crate::process::{cargo, succeeds};
 
-/// The commands that draw: a replay, a comparison, and the program for all other pictures.
+/// The commands that draw: a replay, a comparison, and the program for most other pictures.
 const COMMANDS: [&[&str]; 3] = [
     &[
         "run",
@@ -41,6 +41,10 @@ const COMMANDS: [&[&str]; 3] = [
     &["run", "--quiet", "-p", "tidegate-lab", "--example", "make_pictures", "write"],
 ];
 
+/// A test that draws what five nodes admitted.
+const FIVE_NODES: &[&str] =
+    &["test", "--quiet", "-p", "tidegate-server", "--test", "server", "five_nodes"];
+
 /// Draws all pictures; returns whether all could be drawn.
 ///
 /// # Errors
@@ -52,6 +56,9 @@ pub(crate) fn run() -> Result<bool> {
     for command in COMMANDS {
         drawn &= succeeds(&mut cargo(&context, command))?;
     }
+    let picture = context.root().join("docs/img/five-nodes.svg");
+    let mut five_nodes = cargo(&context, FIVE_NODES);
+    drawn &= succeeds(five_nodes.env("TIDEGATE_LONG", "1").env("TIDEGATE_PICTURE", picture))?;
     let target = context.metadata.target_directory.as_std_path();
     let binary = target.join(format!("debug/tidegate{}", std::env::consts::EXE_SUFFIX));
     let picture = recording::record(context.root(), &binary, &target.join("pictures"))?;

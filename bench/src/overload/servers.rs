@@ -11,6 +11,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const RULES: &str = include_str!("rules.toml");
+/// How the limits that many ask for are counted. Both admit just their units in less than a window.
+const EXACT: &str = "algorithm = \"sliding_log\"";
+const LEASED: &str = "algorithm = \"sliding_window\"\nstrict = true\nlease = \"auto\"";
 
 /// Those who answer, until this is dropped.
 pub struct Servers {
@@ -26,8 +29,14 @@ impl Servers {
     ///
     /// # Errors
     /// When a program is missing or does not start.
-    pub fn start(tidegate: &Path, count: usize, setting: Setting) -> Result<Self, String> {
-        let rules = RULES.replace("SETTING", setting.word());
+    pub fn start(
+        tidegate: &Path,
+        count: usize,
+        setting: Setting,
+        leases: bool,
+    ) -> Result<Self, String> {
+        let counted = if leases { LEASED } else { EXACT };
+        let rules = RULES.replace("SETTING", setting.word()).replace("COUNTED", counted);
         Self::under(tidegate, count, &rules, setting != Setting::Memory)
     }
 

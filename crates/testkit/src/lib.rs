@@ -1,6 +1,7 @@
 //! The standards that every store of Tidegate is tested against: naive models, case tables, seeded
 //! traffic.
 //!
+//! - [`admissions`] finds the most that a history admits within an interval.
 //! - [`model`] decides from the definitions, with the full history and exact arithmetic. It is slow
 //!   on purpose and shares no code with the stores.
 //! - [`cases`] reads the text tables in each algorithm's folder.
@@ -17,6 +18,7 @@
 //! assert_eq!(model.step(500_000, 1).retry_after_us, Some(600_000));
 //! ```
 
+pub mod admissions;
 pub mod cases;
 pub mod model;
 pub mod store;

@@ -114,14 +114,21 @@ fn never_more_than_the_limit_is_out_by_what_holders_know() {
         let mut limiter = common::limiter(&policy);
         // The end of each permit that its holder has not returned, and its token and units.
         let mut held: Vec<(u64, u64, u64)> = Vec::new();
+        let mut lost: Vec<(u64, u64)> = Vec::new();
         let mut at_us = 7;
         for _ in 0..300 {
             at_us += rng.below(SECOND_US / 5);
             let cost = rng.between(1, policy.limit);
-            match rng.below(4) {
+            match rng.below(5) {
                 0 | 1 => {
                     let token = limiter.token_of(at_us, cost);
                     held.extend(token.map(|token| (at_us + SECOND_US, token, cost)));
+                }
+                // A holder crashes: nobody renews or returns what it has, and it is out until it ends.
+                4 if !held.is_empty() => {
+                    let (end_us, _, units) =
+                        held.swap_remove(rng.below(held.len() as u64) as usize);
+                    lost.push((end_us, units));
                 }
                 2 if !held.is_empty() => {
                     let one = rng.below(held.len() as u64) as usize;
@@ -140,8 +147,9 @@ fn never_more_than_the_limit_is_out_by_what_holders_know() {
                 }
                 _ => {}
             }
-            let out = held.iter().filter(|(end_us, ..)| *end_us > at_us).map(|(.., units)| units);
-            let out: u64 = out.sum();
+            let out = held.iter().map(|(end_us, _, units)| (*end_us, *units));
+            let out = out.chain(lost.iter().copied()).filter(|(end_us, _)| *end_us > at_us);
+            let out: u64 = out.map(|(_, units)| units).sum();
             assert!(out <= policy.limit, "{out} of {} at {at_us}, seed {seed}", policy.limit);
             assert_eq!(limiter.peek(at_us, 0).remaining, policy.limit - out, "seed {seed}");
         }

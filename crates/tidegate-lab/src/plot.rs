@@ -10,12 +10,14 @@ mod error;
 mod label;
 mod lane;
 mod page;
+mod stack;
 mod style;
 mod time_axis;
 
 pub use bins::{Bins, TARGET_BINS, bin_width};
 pub use error::PlotError;
 pub use label::{count_label, duration_label, length_label};
+pub use stack::{Mark, Part, Stack, stacked};
 
 /// The most bins one picture holds; more are not distinguishable on paper.
 pub const MAX_BINS: usize = 4096;

@@ -167,8 +167,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "a reply that is repeated returns units that are held",
         file: NODE,
         replacements: &[(
-            "granted == Granted::NotAsked && first",
-            "granted == Granted::NotAsked || !first",
+            "!matches!(granted, Granted::Held { .. }) && first",
+            "!matches!(granted, Granted::Held { .. }) || !first",
         )],
     },
     Mutant {

@@ -1,6 +1,7 @@
 //! The models keep the bounds of the definitions.
 
 use crate::{STEPS, answers, for_many_policies, would};
+use testkit::admissions::{self, Admission};
 use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic;
 
@@ -21,10 +22,8 @@ fn bound(policy: &Policy) -> u64 {
 }
 
 fn most_within(taken: &[(u64, u64)], length_us: u64) -> u64 {
-    let inside =
-        |end: u64| move |(at_us, _): &&(u64, u64)| *at_us <= end && at_us + length_us > end;
-    let sum = |end| taken.iter().filter(inside(end)).map(|(_, cost)| cost).sum();
-    taken.iter().map(|(end, _)| sum(*end)).max().unwrap_or(0)
+    let taken: Vec<_> = taken.iter().map(|(at_us, cost)| Admission::at(*at_us, *cost)).collect();
+    admissions::most_within(&taken, length_us).0
 }
 
 #[test]

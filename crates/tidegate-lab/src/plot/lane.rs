@@ -1,5 +1,7 @@
 //! One lane: heading, grid, bars and the line of departures, as a chart.
 
+use std::error::Error;
+
 use plotters::coord::combinators::WithKeyPoints;
 use plotters::coord::types::{RangedCoordu64, RangedCoordu128};
 use plotters::prelude::*;
@@ -13,11 +15,11 @@ use super::style::{ADMITTED, AXIS, Face, GREY, GRID, INK, REFUSED, REFUSED_LINE,
 use super::time_axis::TimeAxis;
 
 /// Microseconds after the start of the picture, and requests.
-type Plane = Cartesian2d<WithKeyPoints<RangedCoordu64>, RangedCoordu128>;
-type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Plane>;
+pub(super) type Plane = Cartesian2d<WithKeyPoints<RangedCoordu64>, RangedCoordu128>;
+pub(super) type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Plane>;
 
 /// The part of the left margin that holds the labels of the value axis.
-const VALUES: i32 = 50;
+pub(super) const VALUES: i32 = 50;
 /// The space above each lane for its heading.
 pub(super) const HEADING: i32 = 38;
 const HEADING_GAP: i32 = 12;
@@ -38,7 +40,12 @@ pub(super) struct Scale {
 
 impl Scale {
     pub(super) fn of(lanes: &[Lane], extent: Extent, height: i32) -> Self {
-        let highest = lanes.iter().map(highest).max().unwrap_or(0).max(1);
+        Self::up_to(lanes.iter().map(highest).max().unwrap_or(0), extent, height)
+    }
+
+    /// The scale of bars that are at most so high.
+    pub(super) fn up_to(highest: u128, extent: Extent, height: i32) -> Self {
+        let highest = highest.max(1);
         let ticks = RangedCoordu128::from(0..highest).key_points(labels(height));
         let step = ticks.get(1).copied().unwrap_or(highest);
         Self {
@@ -74,14 +81,7 @@ fn stacked(lane: &Lane, sum: impl Fn(u128, u128) -> u128) -> impl Iterator<Item 
 pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i32) -> Done {
     draw_heading(area, lane)?;
     let span_us = scale.extent.end_us - scale.extent.start_us;
-    let mut chart: Chart<'a> = ChartBuilder::on(area)
-        .margin_top(HEADING)
-        .margin_left(LEFT - VALUES)
-        .margin_right(RIGHT)
-        .y_label_area_size(VALUES)
-        .x_label_area_size(foot)
-        .build_cartesian_2d((0..span_us).with_key_points(scale.axis.ticks()), 0..scale.top)?;
-    draw_mesh(&mut chart, scale)?;
+    let mut chart = chart(area, scale, foot)?;
     let drawn = |n: u128| scale.drawn(n);
     let admitted: Vec<u128> = stacked(lane, |a, _| drawn(a)).collect();
     let refused = stacked(lane, |a, r| if r == 0 { 0 } else { drawn(a) + drawn(r) });
@@ -98,6 +98,24 @@ pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i
         chart.draw_series(LineSeries::new(line, INK.stroke_width(2)))?;
     }
     Ok(())
+}
+
+/// Returns a chart below a heading, with its grid and `foot` pixels below it for the time axis, or none.
+pub(super) fn chart<'a>(
+    area: &Area<'a>,
+    scale: &Scale,
+    foot: i32,
+) -> Result<Chart<'a>, Box<dyn Error>> {
+    let span_us = scale.extent.end_us - scale.extent.start_us;
+    let mut chart: Chart<'a> = ChartBuilder::on(area)
+        .margin_top(HEADING)
+        .margin_left(LEFT - VALUES)
+        .margin_right(RIGHT)
+        .y_label_area_size(VALUES)
+        .x_label_area_size(foot)
+        .build_cartesian_2d((0..span_us).with_key_points(scale.axis.ticks()), 0..scale.top)?;
+    draw_mesh(&mut chart, scale)?;
+    Ok(chart)
 }
 
 /// The title with the note beside it; a long title is cut down to two fifths to make room for the
@@ -131,7 +149,7 @@ fn draw_mesh(chart: &mut Chart<'_>, scale: &Scale) -> Done {
 
 /// One area for each run of bins that are not empty, outlined above `floor` (zero where `floor`
 /// ends).
-fn draw_bars(
+pub(super) fn draw_bars(
     chart: &mut Chart<'_>,
     bin_us: u64,
     (floor, counts): (&[u128], &[u128]),

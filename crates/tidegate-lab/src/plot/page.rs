@@ -16,8 +16,8 @@ use super::{Lane, Timeline};
 /// The space above the first lane, for the legend.
 const LEGEND: i32 = 24;
 /// The space below the last lane, for the time axis and the edge of the page.
-const FOOT: i32 = 46;
-const BOTTOM: i32 = 16;
+pub(super) const FOOT: i32 = 46;
+pub(super) const BOTTOM: i32 = 16;
 
 const HEADLINE: Face = Face::bold(18, INK);
 const SUBTITLE: Face = Face::plain(14, GREY);
@@ -40,26 +40,30 @@ fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> Done {
     let size = (WIDTH as u32, (top + LEGEND + charts + FOOT + BOTTOM) as u32);
     let root = SVGBackend::with_string(picture, size).into_drawing_area();
     root.fill(&WHITE)?;
-    draw_head(&root, timeline)?;
+    draw_head(&root, &timeline.title, &timeline.subtitle)?;
     if lanes.is_empty() {
         let style = EMPTY.style(HPos::Center, VPos::Center);
         root.draw_text("no requests in this trace", &style, (WIDTH / 2, top + 30))?;
     } else {
         draw_legend(&root, lanes, top + 10)?;
-        let middle = (22, top + LEGEND + (HEADING + charts) / 2);
-        let upward = AXIS_TITLE.style(HPos::Center, VPos::Center);
-        let upward = upward.transform(FontTransform::Rotate270);
-        root.draw_text(&rate_title(timeline.bin_us), &upward, middle)?;
+        draw_axis_title(&root, timeline.bin_us, top + LEGEND + (HEADING + charts) / 2)?;
         draw_lanes(&root, timeline, extent, top + LEGEND)?;
     }
     Ok(root.present()?)
 }
 
-fn draw_head(root: &Area<'_>, timeline: &Timeline) -> Done {
-    for (face, text, y) in [(HEADLINE, &timeline.title, 38), (SUBTITLE, &timeline.subtitle, 62)] {
+pub(super) fn draw_head(root: &Area<'_>, title: &str, subtitle: &str) -> Done {
+    for (face, text, y) in [(HEADLINE, title, 38), (SUBTITLE, subtitle, 62)] {
         write(root, face, &face.fit(text, INNER), (LEFT, y))?;
     }
     Ok(())
+}
+
+/// Writes what the heights are, upwards around `middle`.
+pub(super) fn draw_axis_title(root: &Area<'_>, bin_us: u64, middle: i32) -> Done {
+    let upward = AXIS_TITLE.style(HPos::Center, VPos::Center);
+    let upward = upward.transform(FontTransform::Rotate270);
+    Ok(root.draw_text(&rate_title(bin_us), &upward, (22, middle))?)
 }
 
 fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> Done {

@@ -134,6 +134,13 @@ impl Events {
             StoreEvent::OverloadEnded { undecided } => {
                 tracing::info!(store, undecided, "the store decides every request in time again");
             }
+            StoreEvent::LeasesLate { rule } => tracing::warn!(
+                store,
+                rule,
+                "leases are granted too late to be spent, or not at all: the store decides each request; expected a \
+                 longer `life`, or a store that replies sooner"
+            ),
+            StoreEvent::LeasesInTime => tracing::info!(store, "leases are granted in time again"),
             StoreEvent::Finding(finding) => tracing::warn!(store, "{finding}"),
             _ => {}
         }

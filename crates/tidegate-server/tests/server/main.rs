@@ -15,12 +15,16 @@ mod concurrency;
 mod decided;
 mod envoy;
 mod fd_limit;
+mod five_nodes;
 mod grpc;
 mod histories;
 mod leases;
 mod logs;
 mod memory;
 mod metrics;
+#[allow(dead_code, unreachable_pub, clippy::expect_used, reason = "shared with other tests")]
+#[path = "../../../tidegate/tests/stores/server/moved_clock.rs"]
+mod moved_clock;
 mod nodes;
 mod not_http;
 mod operate;
@@ -34,6 +38,9 @@ mod permits;
 mod process;
 mod prometheus;
 mod protocols;
+#[allow(dead_code, unreachable_pub, reason = "shared with other tests")]
+#[path = "../../../tidegate/tests/stores/server/proxy.rs"]
+mod proxy;
 mod put_rules;
 mod raw;
 mod reflection;

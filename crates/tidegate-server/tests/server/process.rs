@@ -55,6 +55,13 @@ impl Server {
         Self::start(Some(config(toml)), more)
     }
 
+    /// The rules of a text, and variables of the environment.
+    pub(crate) fn with_rules_in(toml: &str, environment: &[(String, String)]) -> Self {
+        let mut command = Command::new(BINARY);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        Self::spawn(command, Some(config(toml)), &[])
+    }
+
     /// The rules that are built in, and a variable of the environment.
     pub(crate) fn with_variable(name: &str, value: &str) -> Self {
         let mut command = Command::new(BINARY);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use testkit::admissions::{self, Admission};
 use tidegate::{Clock, SystemClock};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -78,12 +79,10 @@ fn rules(limit: u64, window: Duration) -> String {
 
 /// The most requests of which each was admitted within one interval of this length, for certain, between two moments.
 fn most_within(admitted: &[[u64; 2]], [from, to]: [u64; 2], length: u64) -> u64 {
-    let inside = |first: u64| {
-        let last = to.min(first + length);
-        admitted.iter().filter(|[sent, answered]| *sent >= first && *answered <= last).count()
-    };
-    let starts = admitted.iter().map(|[sent, _]| *sent).filter(|sent| (from..=to).contains(sent));
-    starts.map(inside).max().unwrap_or_default() as u64
+    let inside = admitted.iter().filter(|[asked, answered]| *asked >= from && *answered <= to);
+    let inside =
+        inside.map(|[asked, answered]| Admission { asked: *asked, answered: *answered, units: 1 });
+    admissions::most_within(&inside.collect::<Vec<_>>(), length).0
 }
 
 /// How many were answered in each part of an epoch that is as long as its window.

@@ -70,7 +70,7 @@ pub(crate) enum Granted {
     },
     /// Nothing waits for it: its units are to be given back, unless this reply was received before.
     NotAsked,
-    /// It ended before the reply came.
+    /// It ended before the reply came: its units are to be given back likewise.
     Ended,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Counts {
     pub(crate) spent: u64,
     /// Units that were handed out to be given back.
     pub(crate) unspent: u64,
-    /// Units whose leases ended before they were spent or given back.
+    /// Units that were put back too late to be spent or given back, or whose terms ended.
     pub(crate) expired: u64,
 }
 
@@ -233,22 +233,19 @@ impl<K: Clone + Eq + Hash> Book<K> {
         }
     }
 
-    /// Takes out what is left of a lease when it is due; `None` if nothing can be given back.
-    pub(crate) fn take_out(&mut self, now: Micros, key: &K, ticket: u64) -> Option<Unspent<K>> {
+    /// Takes out what is left of a lease when it is due; `None` if nothing is. A lease that has ended meanwhile is given
+    /// back as well: what is given back counts by when it was taken.
+    pub(crate) fn take_out(&mut self, key: &K, ticket: u64) -> Option<Unspent<K>> {
         let limiter = self.limiters.get_mut(key)?;
         let (lease, version) = (limiter.take_out(ticket)?, limiter.terms.version());
-        self.taken_out(now, key.clone(), lease, version)
+        Some(self.taken_out(key.clone(), lease, version))
     }
 
-    /// Counts what is left of a lease that the book no longer has; `None` if nothing can be given back.
-    fn taken_out(&mut self, now: Micros, key: K, lease: Lease, version: u64) -> Option<Unspent<K>> {
-        if now >= lease.ends {
-            self.counts.expired += lease.units;
-            return None;
-        }
+    /// Counts what is left of a lease that the book no longer has.
+    const fn taken_out(&mut self, key: K, lease: Lease, version: u64) -> Unspent<K> {
         self.counts.unspent += lease.units;
         let Lease { ticket, units, since, .. } = lease;
-        Some(Unspent { key, ticket, units, since, version })
+        Unspent { key, ticket, units, since, version }
     }
 
     /// Whether the units of a lease that nothing waits for can be given back: not those of before the last
@@ -259,14 +256,14 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     /// Drops the leases of all limiters that `of` selects, for example because their rule changed or they were reset;
     /// returns their units. Replies to questions sent before are not waited for.
-    pub(crate) fn drop_those(&mut self, now: Micros, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
+    pub(crate) fn drop_those(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
         self.first_valid = self.next_ticket;
         let dropped: Vec<_> = self.limiters.extract_if(|key, _| of(key)).collect();
         let mut all = Vec::new();
         for (key, limiter) in dropped {
             let version = limiter.terms.version();
             for lease in limiter.into_leases() {
-                all.extend(self.taken_out(now, key.clone(), lease, version));
+                all.push(self.taken_out(key.clone(), lease, version));
             }
         }
         all
@@ -279,7 +276,10 @@ impl<K: Clone + Eq + Hash> Book<K> {
             Some(known) if known == terms => return self.limiters.get_mut(key),
             Some(known) if known.version() > terms.version() => return None,
             Some(_) => {
-                drop(self.drop_those(now, |other| other == key));
+                let dropped = self.drop_those(|other| other == key);
+                let units = dropped.iter().map(|rest| rest.units).sum::<u64>();
+                self.counts.unspent -= units;
+                self.counts.expired += units;
             }
             None if self.limiters.len() >= self.most_limiters => self.sweep(now, terms.life()),
             None => {}

@@ -183,16 +183,17 @@ fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
 fn what_is_unspent_when_a_lease_is_due_is_given_back_once() {
     let (mut book, ticket) = leased();
     let _ = book.decide(at(20), &[ask(&7, 2)]);
-    assert_eq!(book.take_out(at(150), &7, ticket), Some(unspent(ticket, 10)));
-    assert_eq!((book.take_out(at(150), &7, ticket), book.held(at(150), &7)), (None, 0));
+    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 10)));
+    assert_eq!((book.take_out(&7, ticket), book.held(at(150), &7)), (None, 0));
     assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10, expired: 0 });
 }
 
 #[test]
-fn a_lease_that_ended_before_anybody_looked_is_worth_nothing() {
+fn a_lease_that_ended_before_anybody_looked_is_given_back_and_not_spent() {
     let (mut book, ticket) = leased();
-    assert_eq!(book.take_out(at(200), &7, ticket), None);
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 0, expired: 12 });
+    assert_eq!(book.decide(at(200), &[ask(&7, 1)]), Choice::Store(vec![]));
+    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 12)));
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 12, expired: 0 });
 }
 
 #[test]
@@ -212,8 +213,9 @@ fn newer_terms_end_the_leases_of_older_ones_and_older_ones_get_none() {
     assert!(matches!(book.decide(at(20), &[ask(&7, 1)]), Choice::Here(_)));
     assert_eq!(book.decide(at(21), &[of_version(1)]), Choice::Store(vec![]));
     assert_eq!(book.decide(at(22), &[ask(&7, 1)]), Choice::Store(vec![]));
-    assert_eq!(book.take_out(at(30), &7, ticket), None);
+    assert_eq!(book.take_out(&7, ticket), None);
     assert_eq!(book.held(at(30), &7), 0);
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 1, unspent: 0, expired: 11 });
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn what_a_request_spent_in_vain_is_put_back() {
     assert_eq!((parts.len(), book.held(at(20), &7)), (1, 0));
     book.put_back(at(30), &asks, &parts);
     assert_eq!(book.held(at(30), &7), 12);
-    assert_eq!(book.take_out(at(150), &7, ticket), Some(unspent(ticket, 12)));
+    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 12)));
 
     let (mut book, _) = leased();
     let parts = spent(book.decide(at(20), &asks));
@@ -237,14 +239,14 @@ fn dropped_leases_are_given_back_and_neither_asked_for_nor_put_back() {
     let (mut book, ticket) = leased();
     let asks = [ask(&7, 2), ask(&8, 1)];
     let parts = spent(book.decide(at(20), &asks));
-    assert_eq!(book.drop_those(at(20), |key| *key == 8), vec![]);
-    assert_eq!(book.drop_those(at(20), |key| *key == 7), vec![unspent(ticket, 10)]);
+    assert_eq!(book.drop_those(|key| *key == 8), vec![]);
+    assert_eq!(book.drop_those(|key| *key == 7), vec![unspent(ticket, 10)]);
     ask_times(&mut book, 21, 1, 1);
     book.put_back(at(22), &asks, &parts);
     assert_eq!(book.held(at(22), &7), 0);
 
     let (mut book, Wanted { ticket, .. }) = asked();
-    assert_eq!(book.drop_those(at(5), |_| true), vec![]);
+    assert_eq!(book.drop_those(|_| true), vec![]);
     assert_eq!(book.granted(at(10), &7, &grant(ticket)), Granted::NotAsked);
 }
 
@@ -257,7 +259,7 @@ fn limiters_beyond_the_cap_are_the_stores_until_others_are_idle() {
             let _ = book.decide(at(ms), &[ask(&9, 1)]);
         }
         reported(&mut book, ms, 9, 500);
-        let _ = if ms == 1 { book.take_out(at(ms), &7, ticket) } else { None };
+        let _ = if ms == 1 { book.take_out(&7, ticket) } else { None };
         assert_eq!(book.wants(at(ms), &9, 1).is_some(), ms == 900, "at {ms} ms");
     }
 }

@@ -11,12 +11,18 @@ impl SharedGate {
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
         let counts = self.client.counts();
-        let leased = self.newest().leases.counts();
+        let store = self.newest();
+        let (leased, asked) = (store.leases.counts(), store.leases.calls());
         StoreCounts {
-            leased: leased.taken,
+            leased: leased.taken + asked.units_late.load(Relaxed),
             leased_spent: leased.spent,
-            leased_returned: leased.unspent,
-            leased_expired: leased.expired,
+            leased_returned: asked.returned.load(Relaxed),
+            leased_expired: leased.expired + asked.kept.load(Relaxed),
+            leases_granted: asked.granted.load(Relaxed),
+            leases_refused: asked.refused.load(Relaxed),
+            leases_late: asked.late.load(Relaxed),
+            leases_unanswered: asked.unanswered.load(Relaxed),
+            shares_renewed: asked.renewed.load(Relaxed),
             under_way: counts.under_way.load(Relaxed),
             merged: counts.merged.load(Relaxed),
             denied_again: counts.denied_again.load(Relaxed),

@@ -1,6 +1,6 @@
 //! The leases of this process: which requests spend them, and the terms of the rules in force.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Micros;
@@ -29,7 +29,7 @@ pub(super) struct Leases {
     pub(super) clock: BootClock,
     /// By rule and variant; empty if no rule has leases.
     terms: Arc<Vec<Vec<Option<Terms>>>>,
-    pub(super) version: u64,
+    version: u64,
 }
 
 /// What all policies share.
@@ -42,6 +42,46 @@ struct Held {
     returns: Semaphore,
     /// How many nodes share the store, as far as this one knows.
     nodes: watch::Sender<u64>,
+    /// The version of the newest policy.
+    newest: AtomicU64,
+    calls: CallCounts,
+}
+
+/// Counts of what the store was asked for.
+#[derive(Debug, Default)]
+pub(super) struct CallCounts {
+    /// Leases that can be spent.
+    pub(super) granted: AtomicU64,
+    pub(super) refused: AtomicU64,
+    /// Leases that were granted too late to be spent.
+    pub(super) late: AtomicU64,
+    /// Questions without a reply.
+    pub(super) unanswered: AtomicU64,
+    /// Questions for a share as one ended, without a request.
+    pub(super) renewed: AtomicU64,
+    /// Units of leases that were granted too late.
+    pub(super) units_late: AtomicU64,
+    /// Units that the store got back.
+    pub(super) returned: AtomicU64,
+    /// Units that could not be given back.
+    pub(super) kept: AtomicU64,
+    /// Questions since one was answered in time.
+    in_vain: AtomicU64,
+}
+
+/// So many questions in vain, one after the other, are reported.
+const MANY_IN_VAIN: u64 = 8;
+
+impl CallCounts {
+    /// Notes that a reply came in time; returns whether it is the first after many that did not.
+    pub(super) fn in_time(&self) -> bool {
+        self.in_vain.swap(0, Relaxed) >= MANY_IN_VAIN
+    }
+
+    /// Notes that no reply came in time; returns whether that is to be reported.
+    pub(super) fn in_vain(&self) -> bool {
+        self.in_vain.fetch_add(1, Relaxed) + 1 == MANY_IN_VAIN
+    }
 }
 
 impl Leases {
@@ -50,14 +90,21 @@ impl Leases {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
         let returns = Semaphore::new(MOST_RETURNS);
         let nodes = watch::Sender::new(nodes);
-        let held = Arc::new(Held { book, has_ended, returns, nodes });
+        let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
+        let held = Arc::new(Held { book, has_ended, returns, nodes, newest, calls });
         Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
     }
 
-    /// Returns these leases under another policy. Those taken before are worth nothing there.
-    pub(super) fn under(&self, policy: &Policy) -> Self {
+    /// Returns these leases, which are of the policy `before`, under another one. Those of a rule that is other there are
+    /// worth nothing.
+    pub(super) fn under(&self, before: &Policy, policy: &Policy) -> Self {
         let version = self.version + 1;
+        self.held.newest.store(version, SeqCst);
         let of_rule = |rule: &PolicyRule| {
+            let known = before.named(rule.domain(), rule.name()).ok();
+            let same = known.filter(|(_, known)| known.spec() == rule.spec());
+            let same = same.and_then(|(number, _)| self.terms.get(number)?.iter().flatten().next());
+            let version = same.map_or(version, Terms::version);
             let variants = 0..rule.variants();
             variants.map(|variant| terms_of(rule, variant, version)).collect()
         };
@@ -78,16 +125,21 @@ impl Leases {
         !self.terms.is_empty() && !self.held.has_ended.load(SeqCst)
     }
 
+    /// Returns what the store was asked for so far.
+    pub(super) fn calls(&self) -> &CallCounts {
+        &self.held.calls
+    }
+
     /// Returns what became of all leased units so far.
     pub(super) fn counts(&self) -> Counts {
         self.book().counts()
     }
 
-    /// Takes out what is left of all leases.
-    pub(super) fn all(&self) -> Vec<Unspent<KeyAsk>> {
+    /// Takes out what is left of the leases of all limiters that `of` selects.
+    pub(super) fn take_out(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<Unspent<KeyAsk>> {
         match self.terms.is_empty() {
             true => Vec::new(),
-            false => self.book().drop_those(self.clock.now(), |_| true),
+            false => self.book().drop_those(of),
         }
     }
 
@@ -106,10 +158,12 @@ impl Leases {
         self.held.nodes.subscribe()
     }
 
-    /// Returns the share of a limiter to ask for after one of this policy has ended.
-    pub(super) fn renewal(&self, met: &KeyAsk) -> Option<Wanted> {
+    /// Returns the share of a limiter to ask for after one of these terms has ended; `None` if another policy is in force.
+    pub(super) fn renewal(&self, met: &KeyAsk, terms: Terms) -> Option<Wanted> {
+        let is_newest = self.held.newest.load(SeqCst) == self.version;
         let (now, nodes) = (self.clock.now(), *self.held.nodes.borrow());
-        self.are_spent().then(|| self.book().renewal(now, met, nodes, self.version)).flatten()
+        let renews = is_newest && self.are_spent();
+        renews.then(|| self.book().renewal(now, met, nodes, terms.version())).flatten()
     }
 
     /// Takes no more leases.

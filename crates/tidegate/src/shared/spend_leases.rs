@@ -64,10 +64,14 @@ impl SharedGate {
         let rest: InlineList<_> = of_store.map(|(met, _)| met.clone()).collect();
         let mut answer = self.ask_unless_denied(store, &rest, origin).await;
         store.leases.note(&rest, &answer);
-        let (allowed, at, decisions) = (answer.allowed, answer.at, spending.decisions());
-        if allowed {
+        let (allowed, at) = (answer.allowed, answer.at);
+        let decisions = if allowed {
+            let decisions = spending.decisions();
             spending.keep(self);
-        }
+            decisions
+        } else {
+            spending.refused()
+        };
         let done = Done { allowed, at, repeated: false, decisions };
         answer.replies.extend(store.exact(met, done).replies);
         let place = |lineage, by| met.iter().position(|met| (met.lineage, met.by) == (lineage, by));
@@ -130,6 +134,29 @@ impl Spending<'_> {
         decided.collect()
     }
 
+    /// Puts the units back, and returns the decisions of their limiters with them.
+    fn refused(mut self) -> InlineList<Option<Decided>> {
+        for Spent { place, .. } in self.put_back() {
+            if let (Some(met), Some(Some(report))) =
+                (self.met.get(place), self.standing.get_mut(place))
+            {
+                let leases = &self.store.leases;
+                *report = leases.book().standing(leases.clock.now(), met).unwrap_or(*report);
+            }
+        }
+        self.decisions()
+    }
+
+    /// Puts the units back, and returns what they were.
+    fn put_back(&mut self) -> Vec<Spent> {
+        let spent = std::mem::take(&mut self.spent);
+        if !spent.is_empty() {
+            let leases = &self.store.leases;
+            leases.book().put_back(leases.clock.now(), &asks(self.store, self.met), &spent);
+        }
+        spent
+    }
+
     /// Returns the reading of the store's clock now, as far as it is known.
     fn at(&self) -> Timestamp {
         self.standing.iter().flatten().map(|report| report.at).max().unwrap_or_default()
@@ -156,10 +183,7 @@ fn decision(rule: &Rule, report: Report) -> Option<Decision> {
 
 impl Drop for Spending<'_> {
     fn drop(&mut self) {
-        if !self.spent.is_empty() {
-            let leases = &self.store.leases;
-            leases.book().put_back(leases.clock.now(), &asks(self.store, self.met), &self.spent);
-        }
+        let _ = self.put_back();
     }
 }
 

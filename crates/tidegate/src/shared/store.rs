@@ -119,7 +119,7 @@ impl Store {
     pub(super) fn under(&self, generation: Arc<Generation>) -> Self {
         let prefix = &self.client.settings().key_prefix;
         let counted = generation.policy.rules().iter().map(|rule| Counted::of(prefix, rule));
-        let leases = self.leases.under(&generation.policy);
+        let leases = self.leases.under(self.policy(), &generation.policy);
         Self { counted: Arc::new(counted.collect()), generation, leases, ..self.clone() }
     }
 

@@ -2,6 +2,7 @@
 
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tidegate_core::Micros;
@@ -13,8 +14,9 @@ use super::late::Took;
 use super::leases::Leases;
 use super::store::Store;
 use crate::lease::{Grant, Granted, Report, Unspent, Wanted};
+use crate::step::Lineage;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter};
-use crate::store::redis::{NoReply, heard};
+use crate::store::redis::{NoReply, StoreEvent, heard};
 
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
@@ -32,7 +34,7 @@ impl Store {
                 if let Some(rest) = store.lease(&met.costing(wanted.units), wanted).await {
                     store.return_lease(&rest).await;
                 }
-                next = store.leases.renewal(&met);
+                next = store.renewal(&met);
             }
         });
     }
@@ -42,18 +44,36 @@ impl Store {
         let leases = &self.leases;
         let Wanted { ticket, units, .. } = wanted;
         let reply = self.ask_for_lease(met, wanted).await;
-        let grant = reply.and_then(|(_, grant)| grant);
-        match leases.answered(met, ticket, reply) {
-            Granted::Held { due, ends } => self.hold_lease(met, wanted, [due, ends]).await,
-            Granted::NotAsked => {
-                let (grant, terms) = (grant?, self.terms(met)?);
-                if !leases.book().is_valid(ticket) {
-                    return None;
-                }
-                let (since, version) = (terms.counted_from(grant.since), terms.version());
-                Some(Unspent { key: met.clone(), ticket, units, since, version })
-            }
-            Granted::Ended => None,
+        let granted = leases.answered(met, ticket, reply);
+        self.count(met, reply, granted);
+        if let Granted::Held { due, ends } = granted {
+            return self.hold_lease(met, wanted, [due, ends]).await;
+        }
+        let (grant, terms) = (reply?.1?, self.terms(met)?);
+        if !leases.book().is_valid(ticket) {
+            return None;
+        }
+        leases.calls().units_late.fetch_add(units, Relaxed);
+        let (since, version) = (terms.counted_from(grant.since), terms.version());
+        Some(Unspent { key: met.clone(), ticket, units, since, version })
+    }
+
+    /// Counts a question for a lease, and reports if many in a row are in vain.
+    fn count(&self, met: &KeyAsk, reply: Option<Reply>, granted: Granted) {
+        let calls = self.leases.calls();
+        let (counter, in_time) = match (reply, granted) {
+            (None, _) => (&calls.unanswered, false),
+            (Some((_, None)), _) => (&calls.refused, true),
+            (_, Granted::Held { .. }) => (&calls.granted, true),
+            _ => (&calls.late, false),
+        };
+        counter.fetch_add(1, Relaxed);
+        if in_time && calls.in_time() {
+            self.client.report(StoreEvent::LeasesInTime);
+        }
+        if !in_time && calls.in_vain() {
+            let rule = self.policy().rules().get(met.rule).map_or("", |rule| rule.name());
+            self.client.report(StoreEvent::LeasesLate { rule });
         }
     }
 
@@ -72,14 +92,22 @@ impl Store {
         };
         let mut nodes = leases.nodes();
         while let Ok(Ok(())) = timeout(left_until(due), nodes.changed()).await {
-            let (now, nodes) = (leases.clock.now(), *nodes.borrow_and_update());
-            let excess = leases.book().excess(now, met, ticket, nodes);
+            let nodes = *nodes.borrow_and_update();
+            let excess = leases.book().excess(met, ticket, nodes);
             if let Some(excess) = excess {
                 self.return_lease(&excess).await;
             }
         }
         let _ = timeout(left_until(ends), self.client.fit()).await;
-        leases.book().take_out(leases.clock.now(), met, ticket)
+        leases.book().take_out(met, ticket)
+    }
+
+    /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for
+    /// that: the next request asks under the newest one.
+    fn renewal(&self, met: &KeyAsk) -> Option<Wanted> {
+        let wanted = self.leases.renewal(met, self.terms(met)?)?;
+        self.leases.calls().renewed.fetch_add(1, Relaxed);
+        Some(wanted)
     }
 
     /// Asks the store for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are
@@ -99,50 +127,60 @@ impl Store {
         read(&call.answer(from_ref(limiter), &reply).ok()?, limiter, wanted)
     }
 
-    /// Gives back what is left of a lease, unless the values of its rule have changed since.
+    /// Gives back what is left of a lease, unless its rule has changed since.
     async fn return_lease(&self, rest: &Unspent<KeyAsk>) {
-        if rest.version != self.leases.version {
-            return;
+        let is_back = self.is_returned(rest).await;
+        let calls = self.leases.calls();
+        let counter = if is_back { &calls.returned } else { &calls.kept };
+        counter.fetch_add(rest.units, Relaxed);
+        if is_back {
+            self.queues.wake_those(|queue| queue.is_of(rest.key.lineage));
+        }
+    }
+
+    /// Gives back what is left of a lease; whether the store has it.
+    async fn is_returned(&self, rest: &Unspent<KeyAsk>) -> bool {
+        if self.terms(&rest.key).is_none_or(|terms| terms.version() != rest.version) {
+            return false;
         }
         let met = rest.key.costing(rest.units);
         let _turn = self.leases.turn_to_return().await;
         let back = self.take_back(from_ref(&met), &Took::of_one(rest.since)).await;
-        if let Some((_, done)) = back.first() {
-            if let Some(report) = report(done) {
-                self.leases.book().reported(self.leases.clock.now(), &met, report);
-            }
-            self.queues.wake_those(|queue| queue.is_of(met.lineage));
+        let report = back.first().and_then(|(_, done)| report(done));
+        if let Some(report) = report {
+            self.leases.book().reported(self.leases.clock.now(), &met, report);
         }
+        !back.is_empty()
     }
 
-    /// Gives back all leases in the background, because another policy was put in force.
-    pub(super) fn give_leases_back(&self) {
-        drop(self.returning());
+    /// Gives back the leases of these rules in the background, because others were put in force.
+    pub(super) fn give_leases_back(&self, of: &[Lineage]) {
+        drop(self.returning(|key| of.iter().any(|rule| rule.is_of_rule(key.lineage))));
     }
 
     /// Takes no more leases, and gives back all there are, as far as the store does that soon.
     pub(super) async fn end_leases(&self) {
         self.leases.end();
         let deadline = self.client.deadline() + AT_THE_END;
-        for returned in self.returning() {
+        for returned in self.returning(|_| true) {
             let _ = timeout_at(deadline, returned).await;
         }
     }
 
-    fn returning(&self) -> Vec<JoinHandle<()>> {
+    fn returning(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<JoinHandle<()>> {
         let give_back = |rest| {
             let store = self.clone();
             self.client.runtime().spawn(async move { store.return_lease(&rest).await })
         };
-        self.leases.all().into_iter().map(give_back).collect()
+        self.leases.take_out(of).into_iter().map(give_back).collect()
     }
 
     /// Forgets the leases of limiters that are reset. There is nothing to give back.
     pub(super) fn forget_leases(&self, met: &[KeyAsk]) {
         let leases = &self.leases;
-        if leases.are_spent() {
-            leases.book().drop_those(leases.clock.now(), |key| met.contains(key));
-        }
+        let units: u64 =
+            leases.take_out(|key| met.contains(key)).iter().map(|rest| rest.units).sum();
+        leases.calls().kept.fetch_add(units, Relaxed);
     }
 }
 

@@ -11,13 +11,13 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
 use crate::faults::{lasting, under_load};
-use crate::server::load::{LIMIT, rules};
+use crate::server::load::{limit, rules};
 use crate::server::nodes::{Nodes, Watched, until};
 use crate::server::records::Figures;
 
 fn within_one_limit(figures: &Figures) {
     assert!(figures.degraded > 0, "{figures:?}");
-    assert!(figures.most_over <= LIMIT + 1, "{figures:?}");
+    assert!(figures.most_over <= limit() + 1, "{figures:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

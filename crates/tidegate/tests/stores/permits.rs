@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::server::{Server, check, gate_over, until_lost};
+use crate::server::{Server, check, gate_over, long, until_lost};
 use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate, Spec, Taken};
 
 const LIFE: Duration = Duration::from_secs(60);
@@ -64,6 +64,52 @@ async fn three_gates_over_one_store_never_have_more_out_than_the_limit_and_token
     tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len(), taken, "no token was given twice");
+}
+
+/// Its processor time so far, in microseconds, of all threads.
+fn cpu_us(server: &Server) -> u64 {
+    let info: String = server.run(&["INFO", "cpu"]);
+    let of = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap().parse::<f64>().unwrap()
+    };
+    ((of("used_cpu_user") + of("used_cpu_sys")) * 1e6) as u64
+}
+
+/// A permit has a place of its own in the stored state, which each decision reads and writes whole. Prints what that
+/// costs the store.
+#[tokio::test]
+async fn a_permit_takes_twenty_bytes_of_the_store() {
+    const PAIRS: u64 = 200;
+    let outs: &[u64] = if long() { &[1, 10, 100, 1_000, 10_000] } else { &[1, 10, 100] };
+    for permits in outs {
+        let server = Server::start(&[]);
+        let (gate, _) = gate_over(&server.url(), vec![jobs(*permits, LIFE * 60)]).await;
+        let mut last = None;
+        for _ in 0..*permits {
+            let answer = gate.check(ada()).await;
+            assert!(answer.is_allowed() && !answer.is_degraded());
+            last = Some(Taken::from(&answer));
+        }
+        let keys: Vec<String> = server.run(&["KEYS", "*"]);
+        let mut bytes = Vec::new();
+        for key in keys {
+            bytes.extend(server.ask::<u64>(&["STRLEN", &key]));
+        }
+        let most = bytes.into_iter().max().unwrap();
+        assert_eq!(most, 57 + 20 * permits);
+        let before = cpu_us(&server);
+        for _ in 0..PAIRS {
+            let taken = last.take().unwrap();
+            assert!(gate.renew_taken(ada(), &taken).await.unwrap());
+            let _ = gate.settle_taken(ada(), &taken, &[0]).await.unwrap();
+            let answer = gate.check(ada()).await;
+            assert!(answer.is_allowed() && !answer.is_degraded());
+            last = Some(Taken::from(&answer));
+        }
+        let each = (cpu_us(&server) - before) / (3 * PAIRS);
+        println!("| {permits} | {most} | {each} |");
+    }
 }
 
 #[tokio::test]

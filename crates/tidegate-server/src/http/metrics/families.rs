@@ -198,6 +198,16 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
     ];
     let leased = leased.map(|(what, count)| ([("what", what)], count));
     to.counter("tidegate_leased_units", "Units taken ahead from the store", leased)?;
+    let asked = [
+        ("granted", counts.leases_granted),
+        ("refused", counts.leases_refused),
+        ("late", counts.leases_late),
+        ("unanswered", counts.leases_unanswered),
+    ];
+    let asked = asked.map(|(outcome, count)| ([("outcome", outcome)], count));
+    to.counter("tidegate_leases", "Leases that the store was asked for", asked)?;
+    let renewed = [([], counts.shares_renewed)];
+    to.counter("tidegate_shares_renewed", "Shares asked for as one ended", renewed)?;
     let without = [
         ("unavailable", counts.unavailable),
         ("overloaded_local", counts.local),

@@ -26,16 +26,10 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     /// Takes out of a share what exceeds this node's part, because there are more nodes than before; `None` if nothing
     /// does.
-    pub(crate) fn excess(
-        &mut self,
-        now: Micros,
-        key: &K,
-        ticket: u64,
-        nodes: u64,
-    ) -> Option<Unspent<K>> {
+    pub(crate) fn excess(&mut self, key: &K, ticket: u64, nodes: u64) -> Option<Unspent<K>> {
         let limiter = self.limiters.get_mut(key)?;
         let (excess, version) = (limiter.excess(ticket, nodes)?, limiter.terms.version());
-        self.taken_out(now, key.clone(), excess, version)
+        Some(self.taken_out(key.clone(), excess, version))
     }
 
     /// Returns how long units of a limiter can still be spent here. Until then it admits nothing on top of them in

@@ -10,9 +10,10 @@
 
 mod even;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
+use testkit::admissions::{Admission, most_within};
 use tidegate_core::{Anchor, Limit, Rule, Timestamp};
 
 use super::history::{Account, Event, History, RequestId, What};
@@ -121,29 +122,17 @@ fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String>
     let most = rules.iter().map(|rule| bound(rule, plan.largest_cost)).sum::<u64>()
         + count(&What::Lost) * most_limit;
     let window = key.rules[0].spec().window.unwrap_or_default().as_micros() as u64;
-    let (mut inside, mut sum) = (VecDeque::new(), 0);
     let undone = undone(events);
-    for event in events {
-        let units = match event.what {
-            What::Taken { by: Some(by), .. } if undone.contains(&by) => continue,
-            What::Taken { units, .. } | What::Spent { units, .. } => units,
-            _ => continue,
-        };
-        inside.push_back((event.time, units));
-        sum += units;
-        while let Some((time, units)) =
-            inside.front().copied().filter(|(time, _)| time + window <= event.time)
-        {
-            debug_assert!(time < event.time);
-            sum -= units;
-            inside.pop_front();
+    let admitted = events.iter().filter_map(|event| match event.what {
+        What::Taken { by: Some(by), .. } if undone.contains(&by) => None,
+        What::Taken { units, .. } | What::Spent { units, .. } => {
+            Some(Admission::at(event.time, units))
         }
-        if sum > most {
-            return Err(format!(
-                "{sum} units in the window that ends at {}, of {most}",
-                event.time
-            ));
-        }
+        _ => None,
+    });
+    let (sum, begins) = most_within(&admitted.collect::<Vec<_>>(), window);
+    if sum > most {
+        return Err(format!("{sum} units in the window that begins at {begins}, of {most}"));
     }
     Ok(())
 }

@@ -153,12 +153,12 @@ impl<'a> Node<'a> {
     }
 
     /// Hears how many nodes there are, and gives back what exceeds its part.
-    pub(super) fn hear(&mut self, time: u64, nodes: u64, history: &mut History) -> Vec<Sent> {
+    pub(super) fn hear(&mut self, nodes: u64, history: &mut History) -> Vec<Sent> {
         self.nodes = nodes;
-        let (now, granted) = (self.now(time), std::mem::take(&mut self.granted));
+        let granted = std::mem::take(&mut self.granted);
         let mut sent = Vec::new();
         for (key, ticket) in &granted {
-            if let Some(excess) = self.book.excess(now, key, *ticket, nodes) {
+            if let Some(excess) = self.book.excess(key, *ticket, nodes) {
                 history.excess += excess.units;
                 sent.push(self.give_back(&excess, false));
             }
@@ -234,7 +234,7 @@ impl<'a> Node<'a> {
             let after = due.as_micros().saturating_sub(now.as_micros());
             self.due.push(Due { after, key, ticket });
         }
-        if granted == Granted::NotAsked && first && self.book.is_valid(ticket) {
+        if !matches!(granted, Granted::Held { .. }) && first && self.book.is_valid(ticket) {
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(since, |terms| terms.counted_from(since));
             let version = revision as u64;
@@ -316,7 +316,7 @@ impl<'a> Node<'a> {
         due: Due,
         history: &mut History,
     ) -> Vec<Sent> {
-        match self.book.take_out(self.now(time), &due.key, due.ticket) {
+        match self.book.take_out(&due.key, due.ticket) {
             Some(unspent) => vec![self.give_back(&unspent, true)],
             None => self.renew(time, due.key, history),
         }
@@ -330,7 +330,7 @@ impl<'a> Node<'a> {
         history: &mut History,
     ) -> Vec<Sent> {
         history.add(time, key, What::Dropped { node: self.number });
-        let unspent = self.book.drop_those(self.now(time), |other| *other == key);
+        let unspent = self.book.drop_those(|other| *other == key);
         unspent.iter().map(|one| self.give_back(one, false)).collect()
     }
 

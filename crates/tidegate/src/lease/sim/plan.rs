@@ -190,7 +190,7 @@ fn faults(
     for _ in 0..times {
         let node = rng.below(nodes as u64) as usize;
         let time = rng.between(1, length / 3 + 2);
-        let fault = match rng.below(6) {
+        let fault = match rng.below(8) {
             0 => Fault::Crash { node, again_after: time },
             1 => Fault::Sleep { node, time },
             2 => Fault::Step {

@@ -137,7 +137,7 @@ impl<'a> World<'a> {
             Next::Beat { node, begun } => {
                 if self.is_running(node, begun) && !self.is_cut(node) {
                     let nodes = self.nodes.iter().filter(|node| node.up).count() as u64;
-                    let sent = self.nodes[node].hear(self.time, nodes, &mut self.history);
+                    let sent = self.nodes[node].hear(nodes, &mut self.history);
                     self.send(node, sent);
                 }
             }

@@ -27,10 +27,20 @@ pub struct StoreCounts {
     pub leased: u64,
     /// Leased units that admitted requests.
     pub leased_spent: u64,
-    /// Leased units that were given back unspent.
+    /// Leased units that the store got back unspent.
     pub leased_returned: u64,
-    /// Leased units that nobody spent before their leases ended.
+    /// Leased units that were neither spent nor given back: the store did not reply, or they were reset.
     pub leased_expired: u64,
+    /// Leases that were granted in time.
+    pub leases_granted: u64,
+    /// Leases that the store refused, because too few units were left.
+    pub leases_refused: u64,
+    /// Leases that were granted too late to be spent.
+    pub leases_late: u64,
+    /// Questions for a lease that got no reply.
+    pub leases_unanswered: u64,
+    /// Shares that were asked for as one ended, without a request; they are among the leases above.
+    pub shares_renewed: u64,
     /// Requests that were decided without the store because it was unavailable.
     pub unavailable: u64,
     /// Requests that were decided in process because there was more load than the store decides in time.

@@ -77,6 +77,14 @@ pub enum StoreEvent<'a> {
         /// The requests that it did not decide during the whole overload.
         undecided: u64,
     },
+    /// Eight leases in a row were granted too late to be spent, or not answered, so the store decides what leases were to
+    /// decide: their life is too short for the time of its replies, or it is silent.
+    LeasesLate {
+        /// The rule of the last one.
+        rule: &'a str,
+    },
+    /// After that a reply to a question for a lease came in time.
+    LeasesInTime,
     /// A property of its setup can make limits fail; reported once each.
     Finding(&'a Finding),
 }

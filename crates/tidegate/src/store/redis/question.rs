@@ -35,6 +35,11 @@ impl Asked {
         matches!(self, Self::Step(call) if call.only_asks())
     }
 
+    /// Whether no caller waits for it: a lease that is asked for, or units that are given back.
+    pub(super) fn is_background(&self) -> bool {
+        matches!(self, Self::Step(call) if call.is_background())
+    }
+
     pub(super) fn keys(&self) -> &[Vec<u8>] {
         match self {
             Self::Step(call) => &call.keys,

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Anchor, Answer, OnStoreError, RuleSpec, SharedGate, Spec};
+use tidegate::{
+    AlgorithmKind, Anchor, Answer, LeaseSpec, OnStoreError, RuleSpec, SharedGate, Spec,
+};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{held, is_level, leased, node, until_leased};
@@ -69,6 +72,85 @@ async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_that_come_too_late_are_reported_once_and_are_no_overload() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let mut settings = settings(&proxy.url());
+    settings.timeout = LONG;
+    let mut rule = leased(AlgorithmKind::FixedWindow, 1_000_000);
+    rule.lease = Some(LeaseSpec { life: Duration::from_millis(5), ..LeaseSpec::default() });
+    let (gate, events) = gate_with(settings, vec![rule]).await;
+    let gate = Arc::new(gate);
+    proxy.turn(Way::Slow(Duration::from_millis(20)));
+    let mut callers = JoinSet::new();
+    for _ in 0..64 {
+        let gate = Arc::clone(&gate);
+        callers.spawn(async move {
+            loop {
+                let _ = check(&gate, "ada", 1).await;
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    let told = |text: &str| events.told().iter().filter(|told| *told == text).count();
+    let began = Instant::now();
+    while gate.counts().leases_late < 12 {
+        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.told());
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(told("leases late: fixed_window"), 1, "{:?}", events.told());
+    assert_eq!(told("leases in time"), 0);
+    proxy.turn(Way::Open);
+    while told("leases in time") == 0 {
+        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.told());
+        sleep(Duration::from_millis(1)).await;
+    }
+    let counts = gate.counts();
+    assert_eq!((counts.late, told("overloaded")), (0, 0), "{counts:?} {:?}", events.told());
+    assert!(counts.leases_granted + counts.leases_refused > 0, "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_for_in_the_background_is_no_late_request_and_no_overload() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let algorithm = AlgorithmKind::FixedWindow;
+    let began = Instant::now();
+    'again: loop {
+        assert!(began.elapsed() < LONG, "no lease is spent");
+        proxy.turn(Way::Open);
+        let mut settings = settings(&proxy.url());
+        (settings.timeout, settings.nodes) = (Duration::from_millis(20), Some(1));
+        let (gate, events) = gate_with(settings, vec![leased(algorithm, 1_000_000)]).await;
+        while gate.counts().leased_spent == 0 {
+            assert!(began.elapsed() < LONG, "nothing is leased");
+            let _ = check(&gate, "ada", 1).await;
+        }
+        let before = gate.counts();
+        proxy.turn(Way::Slow(Duration::from_millis(300)));
+        while gate.counts().leases_late == before.leases_late {
+            // Nobody asks for more than is held, so the background alone is late.
+            if held(&gate) > 0 && gate.counts().leased_spent < before.leased {
+                let answer = check(&gate, "ada", 1).await;
+                if answer.is_degraded() || gate.counts().leased_spent == before.leased_spent {
+                    continue 'again;
+                }
+            } else {
+                sleep(Duration::from_millis(1)).await;
+            }
+            if began.elapsed() > LONG {
+                continue 'again;
+            }
+        }
+        let counts = gate.counts();
+        let (late, told) = (counts.late - before.late, events.told());
+        assert_eq!((late, counts.shed + counts.local), (0, 0), "{counts:?} {told:?}");
+        assert!(!told.contains(&"overloaded".to_owned()), "{told:?}");
+        return;
+    }
+}
+
 #[tokio::test]
 async fn without_the_store_what_is_held_is_spent_and_then_the_rule_decides() {
     let mut server = Server::start(&[]);
@@ -104,7 +186,7 @@ async fn a_late_request_gives_its_units_back_to_a_rule_without_leases_as_well() 
         [leased(AlgorithmKind::TokenBucket, LIMIT), RuleSpec::new("window", window).key(["user"])];
     let rules = rules.map(|rule| rule.on_store_error(OnStoreError::Closed));
     let (gate, _) = gate_with(settings, rules.into()).await;
-    proxy.turn(Way::Slow(Duration::from_millis(30)));
+    proxy.turn(Way::Slow(Duration::from_millis(300)));
     assert!(!check(&gate, "ada", 1).await.is_allowed());
     proxy.turn(Way::Open);
     let began = Instant::now();

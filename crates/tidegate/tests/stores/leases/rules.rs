@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, OnExcess, Request, RuleSpec, Spec};
-use tokio::time::Instant;
+use tidegate::{AlgorithmKind, Descriptor, OnExcess, Policy, Request, RuleSpec, Spec};
+use tokio::time::{Instant, sleep};
 
 use super::{held, leased, node, until_leased};
 use crate::server::{LONG, Server, check, rule};
@@ -99,12 +99,65 @@ async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
         let spent = gate.counts().leased_spent;
         let day = Duration::from_secs(86_400);
         gate.amend("default", user, Spec::new(algorithm, 2 * LIMIT, day)).unwrap();
-        assert_eq!(held(&gate), 0, "{algorithm}");
         let answer = check(&gate, user, 1).await;
         assert_eq!(gate.counts().leased_spent, spent, "{algorithm}");
+        while held(&gate) > 0 {
+            assert!(began.elapsed() < LONG, "{algorithm}: {} are not back", held(&gate));
+            sleep(Duration::from_millis(1)).await;
+        }
         let decision = *answer.reported().unwrap().decision();
         assert_eq!(decision.limit, 2 * LIMIT);
         assert!(decision.remaining < 2 * LIMIT - admitted, "what was used stays used");
+    }
+}
+
+#[tokio::test]
+async fn leases_of_a_rule_that_a_new_policy_leaves_as_it_was_are_spent_on() {
+    let server = Server::start(&[]);
+    // A lease lasts a second.
+    let rule = own(AlgorithmKind::FixedWindow);
+    let gate = node(&server.url(), 1, vec![rule.clone(), beside(9_000)]).await;
+    let began = Instant::now();
+    loop {
+        let _ = until_leased(&gate, "ada").await;
+        let held_before = held(&gate);
+        let before = gate.counts();
+        let mut other = beside(8_000);
+        other.key = vec!["other".to_owned()];
+        // The rule has another number as well.
+        gate.replace(Policy::new(vec![other, rule.clone()]).unwrap()).unwrap();
+        assert!(check(&gate, "ada", 1).await.is_allowed());
+        let after = gate.counts();
+        if held_before > 0 && after.leased_spent == before.leased_spent + 1 {
+            assert_eq!(after.leased_returned, before.leased_returned);
+            return;
+        }
+        gate.replace(Policy::new(vec![rule.clone(), beside(9_000)]).unwrap()).unwrap();
+        assert!(began.elapsed() < LONG, "{before:?} {after:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_by_another_rule_reports_what_is_left_with_what_was_put_back() {
+    let server = Server::start(&[]);
+    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow), beside(100)]).await;
+    let mut admitted = 0;
+    while check(&gate, "ada", 1).await.is_allowed() {
+        admitted += 1;
+    }
+    let began = Instant::now();
+    loop {
+        let answer = check(&gate, "ada", 1).await;
+        assert!(!answer.is_allowed());
+        let matched = answer.matched();
+        let own = matched.iter().find(|one| one.rule().name() == "fixed_window").unwrap();
+        // By leased units it would have been admitted.
+        if own.decision().is_allowed() && held(&gate) > 0 {
+            let left = own.decision().remaining;
+            assert!(left == LIMIT - admitted || left == LIMIT - admitted - 1, "{answer:?}");
+            return;
+        }
+        assert!(began.elapsed() < LONG, "{answer:?}");
     }
 }
 

@@ -4,26 +4,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate};
+use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Request, RuleSpec, SharedGate};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::records::{Outcome, Record};
 use super::rule;
 
-/// Units a day of each key.
-pub const LIMIT: u64 = 20;
+/// Units a day of each key: with leases enough to lease some.
+pub fn limit() -> u64 {
+    if is_leased() { 200 } else { 20 }
+}
+
 /// The number of times that each key is asked, by all tasks together, before the next one is.
-pub const ASKED: u64 = 40;
+pub fn asked() -> u64 {
+    2 * limit()
+}
+
 /// The number of tasks.
 const TASKS: usize = 64;
 /// The pause between an answer and the next request of a task: a degraded answer takes no time, and would make
 /// a busy loop.
 const PAUSE: Duration = Duration::from_millis(4);
 
+/// Whether loads are of rules with leases, as far as algorithms have any: `TIDEGATE_MODE=leased`.
+pub fn is_leased() -> bool {
+    std::env::var("TIDEGATE_MODE").is_ok_and(|mode| mode == "leased")
+}
+
 /// A rule of each algorithm, each in a domain of its own name.
 pub fn rules() -> Vec<RuleSpec> {
-    let rule = |algorithm: &AlgorithmKind| rule(*algorithm, LIMIT).in_domain(algorithm.name());
+    let without = ["sliding_log", "leaky_queue", "concurrency"];
+    let rule = |algorithm: &AlgorithmKind| {
+        let rule = rule(*algorithm, limit()).in_domain(algorithm.name());
+        match is_leased() && !without.contains(&algorithm.name()) {
+            true => rule.lease(LeaseSpec::default()),
+            false => rule,
+        }
+    };
     AlgorithmKind::ALL.iter().map(rule).collect()
 }
 
@@ -88,7 +106,7 @@ async fn ask(shared: Arc<Shared>) -> Vec<Record> {
 }
 
 async fn ask_once(shared: &Shared, number: u64) -> Record {
-    let key = number / ASKED;
+    let key = number / asked();
     let (user, id) = (format!("k{key}"), number.to_string());
     let entries = [("user", user.as_str()), ("place", "here")];
     let descriptors = [Descriptor::new(&entries)];

@@ -108,6 +108,8 @@ impl Events {
                 StoreEvent::NoShare { rules, nodes } => {
                     format!("no share: {} among {nodes}", rules.join(", "))
                 }
+                StoreEvent::LeasesLate { rule } => format!("leases late: {rule}"),
+                StoreEvent::LeasesInTime => "leases in time".to_owned(),
                 StoreEvent::Overloaded => "overloaded".to_owned(),
                 StoreEvent::OverloadEnded { undecided } => format!("overload ended: {undecided}"),
                 StoreEvent::Finding(finding) => format!("finding: {finding}"),

@@ -1,5 +1,7 @@
 //! Processes with a wrong wall clock: the environment loads a library in front of the C library.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -8,7 +10,8 @@ use std::sync::LazyLock;
 static CLOCK: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let built = folder.join(format!("clock-{}.so", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores/server/clock.c");
+    let source = built.with_extension("c");
+    std::fs::write(&source, include_str!("clock.c")).expect("the folder of the tests");
     let done = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
         .args([&built, &source])
@@ -26,4 +29,32 @@ pub fn ahead(seconds: i64) -> Vec<(String, String)> {
         ("LD_PRELOAD".to_owned(), CLOCK.display().to_string()),
         ("CLOCK_AHEAD_S".to_owned(), seconds.to_string()),
     ]
+}
+
+/// A wall clock that is stepped while its process runs.
+pub struct Stepped(PathBuf);
+
+impl Stepped {
+    /// A clock that is right, until it is stepped.
+    pub fn new(folder: &Path) -> Self {
+        let clock = Self(folder.join("ahead"));
+        clock.step(0);
+        clock
+    }
+
+    /// Returns the environment of its process.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        vec![
+            ("LD_PRELOAD".to_owned(), CLOCK.display().to_string()),
+            ("CLOCK_AHEAD_FILE".to_owned(), self.0.display().to_string()),
+        ]
+    }
+
+    /// Makes the clock so many seconds fast from now on, or slow if negative.
+    pub fn step(&self, ahead_s: i64) {
+        // The process has mapped this file, so it is written in place.
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.0);
+        let bytes = ahead_s.to_ne_bytes();
+        file.expect("a folder of the test").write_all(&bytes).expect("eight bytes");
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::AlgorithmKind;
 use tokio::time::Instant;
 
-use super::load::{ASKED, LIMIT, algorithm_of};
+use super::load::{algorithm_of, asked, limit};
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +48,8 @@ pub struct Figures {
 }
 
 /// Returns the most units a key admits: a queue serves one more than it has places for.
-const fn most(key: AlgorithmKind) -> u64 {
-    if matches!(key, AlgorithmKind::LeakyQueue) { LIMIT + 1 } else { LIMIT }
+fn most(key: AlgorithmKind) -> u64 {
+    if matches!(key, AlgorithmKind::LeakyQueue) { limit() + 1 } else { limit() }
 }
 
 impl Figures {
@@ -62,15 +62,15 @@ impl Figures {
         let first = after.map(|record| record.began + record.wait).min();
         let mut keys = BTreeMap::<u64, (u64, u64)>::new();
         for record in exact.clone() {
-            let (asked, admitted) = keys.entry(record.key).or_default();
-            *asked += 1;
+            let (times, admitted) = keys.entry(record.key).or_default();
+            *times += 1;
             *admitted += u64::from(record.outcome == Outcome::Admitted);
         }
         let over = |(key, (_, admitted)): (&u64, &(u64, u64))| {
             admitted.saturating_sub(most(algorithm_of(*key)))
         };
-        let short = |(key, (asked, admitted)): (&u64, &(u64, u64))| {
-            if *asked < ASKED { 0 } else { most(algorithm_of(*key)).saturating_sub(*admitted) }
+        let short = |(key, (times, admitted)): (&u64, &(u64, u64))| {
+            if *times < asked() { 0 } else { most(algorithm_of(*key)).saturating_sub(*admitted) }
         };
         Self {
             requests: records.len(),
@@ -79,7 +79,7 @@ impl Figures {
             keys_over: keys.iter().map(over).filter(|over| *over > 0).count(),
             most_over: keys.iter().map(over).max().unwrap_or_default(),
             keys: keys.len(),
-            whole: keys.values().filter(|(asked, _)| *asked >= ASKED).count(),
+            whole: keys.values().filter(|(times, _)| *times >= asked()).count(),
             short: keys.iter().map(short).sum(),
             exact_after: first.expect("it was exact again") - lifted,
             waits,

@@ -120,7 +120,7 @@ impl Pending {
         self.state.set(State::Queued);
     }
 
-    /// Hands over the store's reply, or its error; returns whether it came too late.
+    /// Hands over the store's reply, or its error; returns whether it came too late for a caller.
     pub(super) fn reply(&self, reply: Result<Reply, StoreError>) -> bool {
         self.state.set(State::Done);
         match self.waits.replace(Waits::Nobody) {
@@ -133,9 +133,9 @@ impl Pending {
             }
             Waits::Late(answer) => {
                 drop(answer.send(reply));
-                true
+                !self.asked.is_background()
             }
-            Waits::Nobody => true,
+            Waits::Nobody => !self.asked.is_background(),
         }
     }
 

@@ -275,7 +275,9 @@ impl Shard {
     fn overloaded(&self, queue: &Waiting, request: &Pending) {
         let together = queue.is_shared(&request.keys);
         request.give_up(StoreError::Overloaded { together });
-        self.shared.note_overloaded();
+        if !request.asked.is_background() {
+            self.shared.note_overloaded();
+        }
     }
 
     /// Hands out the replies to a write.

@@ -194,6 +194,11 @@ impl Call {
         Self { form, dedupe: Some(time), ..self }.composed()
     }
 
+    /// Whether no caller waits for it.
+    pub(crate) const fn is_background(&self) -> bool {
+        matches!(self.step, Step::Lease | Step::Undo)
+    }
+
     /// Makes the step amend first what was written under another rule: what was used stays used. It
     /// takes longer, so it is sent only after [`Answer::Changed`](super::Answer::Changed).
     #[must_use]
