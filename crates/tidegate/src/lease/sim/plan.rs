@@ -186,7 +186,7 @@ fn faults(
     [calm, is_even]: [bool; 2],
 ) -> Vec<(u64, Fault)> {
     let mut all = Vec::new();
-    let times = if calm { 0 } else { rng.between(0, 6) };
+    let times = if calm { 0 } else { rng.between(0, 8) };
     for _ in 0..times {
         let node = rng.below(nodes as u64) as usize;
         let time = rng.between(1, length / 3 + 2);
