@@ -8,8 +8,8 @@
 mod server {
     pub(crate) mod grpc {
         pub(crate) mod invariants;
+        mod message;
         pub(crate) mod messages;
-        mod multiplier;
         mod own_limits;
         mod question;
         mod unit;

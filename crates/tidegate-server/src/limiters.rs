@@ -242,7 +242,8 @@ impl Limiters {
             return answer;
         }
         let answer = self.check_as_long_as_it_takes(request).await;
-        logged(Verb::Check, request, answer)
+        log(Verb::Check, request, &answer);
+        answer
     }
 
     async fn check_as_long_as_it_takes(&self, request: &Request<'_>) -> Answer<'_> {
@@ -276,14 +277,22 @@ impl Limiters {
             Store::Memory(gate) => gate.check_unless_waiting(request),
             Store::Shared(..) => None,
         };
-        Some(logged(Verb::Check, request, answer?))
+        if let Some(answer) = &answer {
+            log(Verb::Check, request, answer);
+        }
+        answer
     }
 
     /// Checks or peeks if that needs no waiting.
+    #[inline]
     pub(crate) fn try_answer(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
         match (verb, &self.store) {
             (Verb::Check, _) => self.try_check(request),
-            (Verb::Peek, Store::Memory(gate)) => Some(logged(verb, request, gate.peek(request))),
+            (Verb::Peek, Store::Memory(gate)) => {
+                let answer = gate.peek(request);
+                log(verb, request, &answer);
+                Some(answer)
+            }
             (Verb::Peek, Store::Shared(..)) => None,
         }
     }
@@ -304,7 +313,8 @@ impl Limiters {
                 Box::pin(gate.peek(&request)).await
             }
         };
-        logged(Verb::Peek, request, answer)
+        log(Verb::Peek, request, &answer);
+        answer
     }
 
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
@@ -322,13 +332,12 @@ impl Limiters {
     }
 }
 
-/// The answer, which has been logged if decisions are.
+/// Logs a decision if decisions are logged.
 #[inline]
-fn logged<'a>(verb: Verb, request: &Request<'_>, answer: Answer<'a>) -> Answer<'a> {
+fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
     if tracing::enabled!(tracing::Level::DEBUG) {
-        decided::log(verb, request, &answer);
+        decided::log(verb, request, answer);
     }
-    answer
 }
 
 /// Whether a request may have to wait for a limiter of one of these rules.

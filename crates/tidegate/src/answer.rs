@@ -10,7 +10,7 @@ use tidegate_core::{Decision, Micros, Rule, Timestamp, Token};
 use crate::inline_list::InlineList;
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
-use crate::rules::{Mode, PolicyRule, Usage};
+use crate::rules::{Policy, PolicyRule, Usage};
 use crate::step::{Descriptors, Lineage};
 use crate::store::memory::{Generation, Kept};
 #[cfg(feature = "redis")]
@@ -29,6 +29,8 @@ pub(crate) struct Reply {
     /// Units that were asked for.
     pub(crate) asks: u64,
     pub(crate) report: bool,
+    /// Whether the rule can refuse the request; false in shadow mode.
+    pub(crate) enforced: bool,
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
     pub(crate) token: Option<Token>,
@@ -64,11 +66,12 @@ impl Rules<'_> {
         }
     }
 
-    /// All rules of the policy.
-    pub(crate) fn all(&self) -> &[PolicyRule] {
+    /// The policy; `None` if the answer was built outside a gate.
+    #[inline]
+    pub(crate) fn policy(&self) -> Option<&Policy> {
         match self {
-            Self::Kept(generation) => generation.policy.rules(),
-            Self::Borrowed(rules) => rules,
+            Self::Kept(generation) => Some(&generation.policy),
+            Self::Borrowed(_) => None,
         }
     }
 }
@@ -200,8 +203,8 @@ impl<'a> Matched<'a> {
 
     /// False for a rule in shadow mode, whose decision refuses nothing.
     #[must_use]
-    pub fn is_enforced(&self) -> bool {
-        self.rule.mode() == Mode::Enforce
+    pub const fn is_enforced(&self) -> bool {
+        self.reply.enforced
     }
 }
 
@@ -291,7 +294,7 @@ impl Answer<'_> {
     /// True if no rule with a limit was enforced: the answer has no values, except those of shadow rules.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
-        self.enforced().next().is_none()
+        !self.replies.iter().any(|reply| reply.enforced)
     }
 
     /// True if the request is refused and the same cost can never fit.
@@ -303,7 +306,7 @@ impl Answer<'_> {
     /// True if a rule that can refuse had no room for the key.
     #[must_use]
     pub fn is_overflow(&self) -> bool {
-        self.enforced().any(|matched| matched.is_overflow())
+        self.replies.iter().any(|reply| reply.enforced && reply.overflow)
     }
 
     /// True if the request is allowed and a rule that can refuse is [near its end](Matched::is_near).
@@ -351,12 +354,17 @@ impl Answer<'_> {
 
     /// The rules that can refuse.
     pub fn enforced(&self) -> impl Iterator<Item = Matched<'_>> {
-        self.all().filter(Matched::is_enforced)
+        self.part(true)
     }
 
     /// The rules in shadow mode, with the decisions that they would make.
     pub fn shadow(&self) -> impl Iterator<Item = Matched<'_>> {
-        self.all().filter(|matched| !matched.is_enforced())
+        self.part(false)
+    }
+
+    fn part(&self, enforced: bool) -> impl Iterator<Item = Matched<'_>> {
+        let replies = self.replies.iter().filter(move |reply| reply.enforced == enforced);
+        replies.filter_map(|reply| Some(Matched { rule: self.rules.get(reply.number)?, reply }))
     }
 
     /// Iterates over what [`Answer::matched`] returns.

@@ -62,6 +62,7 @@ fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {
         cost: met.cost,
         asks: met.asks,
         report: met.report,
+        enforced: met.enforced,
         by: met.by,
         decision: decided.decision,
         token: decided.token,

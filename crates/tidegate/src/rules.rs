@@ -1,6 +1,7 @@
 //! Rules: which limiters a request has.
 
 mod amend;
+mod attached;
 mod check;
 mod error;
 mod index;
@@ -30,7 +31,6 @@ pub use on_full::OnFull;
 pub use on_store_error::OnStoreError;
 pub use override_spec::OverrideSpec;
 pub use policy::{Policy, ResetField};
-pub(crate) use rule::Identity;
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]
 pub(crate) use spec::{

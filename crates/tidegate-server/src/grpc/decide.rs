@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use hyper::body::Bytes;
-use prost::Message;
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 use tidegate::{Answer, Request, StoreError};
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::messages::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse};
+use super::message::Message;
 use super::own_limits::OwnLimits;
-use super::question::{Entries, Question};
-use super::{Choices, Unavailable, response, status};
+use super::question::Question;
+use super::response::{Code, Response};
+use super::{Choices, Unavailable, status};
 use crate::counts::Outcome;
 use crate::limiters::Limiters;
 use crate::otlp::Span;
@@ -53,23 +53,24 @@ impl Decider {
         counted: &mut bool,
     ) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
-        let bytes = message;
-        let message = RateLimitRequest::decode(&bytes[..]).map_err(broken)?;
-        let entries = Entries::of(&message)?;
-        let question = Question::of(&message, &entries);
+        let (bytes, mut message) = (message, Message::default());
+        message.read(&bytes).map_err(broken)?;
+        let question = Question::of(&message)?;
         if self.choices.no_refunds && question.has_refunds() {
             return Err(no_refunds());
         }
-        let policy = self.limiters.policy();
-        let own = OwnLimits::of(&message, &bytes, &question.descriptors, &policy)?;
+        let mut own = OwnLimits::default();
+        if message.has_limits() {
+            own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())?;
+        }
         let question = question.under(&own);
-        let (answer, statuses) = self.refund_then_check(&message, &question).await?;
+        let (answer, refunded) = self.refund_then_check(message.domain, &question).await?;
         let only_refunds = question.has_refunds() && question.charges().is_empty();
         if !only_refunds {
             self.limiters.counts().grpc.answered(&answer);
             *counted = true;
             if let Some(span) = &mut span {
-                span.end(&message.domain, &answer);
+                span.end(message.domain, &answer);
             }
         }
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
@@ -82,47 +83,48 @@ impl Decider {
                 () = self.limiters.closing() => return Err(stops()),
             }
         }
-        Ok(self.response(&answer, statuses))
+        Ok(self.response(&question, &answer, refunded.as_ref()))
     }
 
     /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the
-    /// check, and so refuses nothing; its status shows the limit right after the refund.
-    async fn refund_then_check(
+    /// check, and so refuses nothing; its status shows the limit right after the refund. Returns the answer of the
+    /// check and that of the refund, if one was given; if nothing is charged the first is the refund's.
+    async fn refund_then_check<'q>(
         &self,
-        message: &RateLimitRequest,
-        question: &Question<'_>,
-    ) -> Result<(Answer<'_>, Vec<DescriptorStatus>), Status> {
-        let (charges, mut refunded) = (question.charges(), Vec::new());
+        domain: &str,
+        question: &Question<'q>,
+    ) -> Result<(Answer<'_>, Option<Answer<'_>>), Status> {
+        let (charges, mut refunded) = (question.charges(), None);
         if question.has_refunds() {
             let refunds = question.refunds();
-            match self.limiters.refund(&Request::new(&message.domain, &refunds)).await {
-                Ok(answer) => {
-                    refunded = status::of_refunds(&answer, refunds.len());
-                    if charges.is_empty() {
-                        return Ok((answer, refunded));
-                    }
-                }
+            match self.limiters.refund(&Request::new(domain, &refunds)).await {
+                Ok(answer) if charges.is_empty() => return Ok((answer, None)),
+                Ok(answer) => refunded = Some(answer),
                 Err(error) if charges.is_empty() => {
                     return Err(undecided(matches!(error, StoreError::Overloaded { .. })));
                 }
                 Err(error) => tracing::debug!(%error, "a refund was not given"),
             }
         }
-        let answer = self.limiters.check(&Request::new(&message.domain, &charges)).await;
-        let statuses = status::of(&answer, &charges);
-        let statuses = question.in_order(statuses, refunded, status::unlimited);
-        Ok((answer, statuses))
+        Ok((self.limiters.check(&Request::new(domain, &charges)).await, refunded))
     }
 
-    fn response(&self, answer: &Answer<'_>, statuses: Vec<DescriptorStatus>) -> Bytes {
+    fn response(
+        &self,
+        question: &Question<'_>,
+        answer: &Answer<'_>,
+        refunded: Option<&Answer<'_>>,
+    ) -> Bytes {
+        let charges = question.charges();
+        let refunded = if charges.is_empty() { Some(answer) } else { refunded };
+        // There are as many refunds at most.
+        let count = question.descriptors.len();
+        let refunds = refunded.into_iter().flat_map(|answer| status::of_refunds(answer, count));
+        let statuses = status::of(answer, &charges);
+        let statuses = question.in_order(statuses, refunds, status::unlimited);
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
-        let response = RateLimitResponse {
-            overall_code: code.into(),
-            statuses,
-            response_headers_to_add: self.choices.fields.of(answer),
-            dynamic_metadata: metadata(answer),
-        };
-        response::framed(&response)
+        let fields = self.choices.fields.of(answer);
+        Response { code, statuses: &statuses, fields: &fields, metadata: metadata(answer) }.framed()
     }
 }
 

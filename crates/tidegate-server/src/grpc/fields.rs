@@ -2,7 +2,7 @@
 
 use tidegate::{Answer, headers};
 
-use super::messages::HeaderValue;
+use super::response::HeaderValue;
 
 /// A family of header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use prost::Message;
+use prost::Message as _;
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, Policy, RuleSpec, Spec};
 
+use super::message::Message;
 use super::messages::{RateLimitDescriptor, RateLimitRequest};
-use super::multiplier;
 use super::own_limits::OwnLimits;
-use super::question::{Entries, Question};
+use super::question::Question;
 
 /// Rules that use the limits of descriptors, in the domain of the seed that has one.
 static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
@@ -22,21 +22,40 @@ static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
     Policy::new(rules).unwrap_or_default()
 });
 
-/// Panics if a message is misread.
+/// Panics if a message is misread: prost reads it as well.
 pub(crate) fn judge(sent: &[u8]) {
-    let Ok(message) = RateLimitRequest::decode(sent) else { return };
-    assert_eq!(multiplier::of(sent).len(), message.descriptors.len());
-    match Entries::of(&message) {
-        Ok(entries) => {
-            let question = Question::of(&message, &entries);
-            judge_question(&message, &question);
-            judge_own_limits(&message, sent, &question);
+    let mut message = Message::default();
+    let read = message.read(sent);
+    let expected = RateLimitRequest::decode(sent);
+    assert_eq!(read.is_ok(), expected.is_ok(), "{read:?}, {expected:?}");
+    let Ok(expected) = expected else { return };
+    judge_message(&expected, &message);
+    match Question::of(&message) {
+        Ok(question) => {
+            judge_question(&expected, &question);
+            judge_own_limits(&message, &question);
         }
         Err(status) => {
-            let asks = !message.domain.is_empty() && !message.descriptors.is_empty();
+            let asks = !expected.domain.is_empty() && !expected.descriptors.is_empty();
             assert!(!asks || status.message().contains("expected at most"), "{status:?}");
             assert!(status.code() == tonic::Code::InvalidArgument, "{status:?}");
         }
+    }
+}
+
+/// All is read as prost reads it.
+fn judge_message(expected: &RateLimitRequest, message: &Message<'_>) {
+    assert_eq!((message.domain, message.hits_addend), (&*expected.domain, expected.hits_addend));
+    assert_eq!(message.descriptors.len(), expected.descriptors.len());
+    for (one, expected) in message.descriptors.iter().zip(&expected.descriptors) {
+        let entries =
+            expected.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str()));
+        assert!(entries.eq(message.entries_of(one).iter().copied()), "{one:?}");
+        let read = (one.hits_addend, one.is_negative_hits);
+        assert_eq!(read, (expected.hits_addend, expected.is_negative_hits));
+        let limit = one.limit.map(|limit| (limit.requests_per_unit, limit.unit));
+        let expected = expected.limit.as_ref().map(|limit| (limit.requests_per_unit, limit.unit));
+        assert_eq!(limit, expected);
     }
 }
 
@@ -63,8 +82,8 @@ fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_
 }
 
 /// Limits that rules use are applied, or refused as impossible.
-fn judge_own_limits(message: &RateLimitRequest, sent: &[u8], question: &Question<'_>) {
-    let refused = OwnLimits::of(message, sent, &question.descriptors, &LOOKS).err();
+fn judge_own_limits(message: &Message<'_>, question: &Question<'_>) {
+    let refused = OwnLimits::of(message, &question.descriptors, &LOOKS).err();
     let expected = tonic::Code::InvalidArgument;
     assert!(refused.as_ref().is_none_or(|status| status.code() == expected), "{refused:?}");
 }

@@ -17,8 +17,9 @@ mod health;
 mod inline;
 #[cfg(test)]
 mod invariants;
+mod message;
+#[cfg(test)]
 mod messages;
-mod multiplier;
 mod own_limits;
 mod question;
 mod reflection;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tidegate::{Descriptor, Limit, Policy, RequestLimit};
 use tonic::Status;
 
-use super::messages::{RateLimitOverride, RateLimitRequest};
-use super::multiplier;
+use super::message::{Message, SentLimit};
 use super::unit::seconds_of;
 
 /// The limit of each descriptor; empty if no descriptor has one.
@@ -14,26 +13,20 @@ use super::unit::seconds_of;
 pub(super) struct OwnLimits(Vec<Option<RequestLimit>>);
 
 impl OwnLimits {
-    /// The limits in a message, whose bytes are `bytes`, for the rules of `policy`.
+    /// The limits in a message, for the rules of `policy`.
     ///
     /// # Errors
     /// Returns INVALID_ARGUMENT if a rule that uses the limit cannot have it, or the store cannot
     /// hold it. A limit that no rule uses is not checked.
     pub(super) fn of(
-        message: &RateLimitRequest,
-        bytes: &[u8],
+        message: &Message<'_>,
         descriptors: &[Descriptor<'_>],
         policy: &Policy,
     ) -> Result<Self, Status> {
-        if message.descriptors.iter().all(|descriptor| descriptor.limit.is_none()) {
-            return Ok(Self::default());
-        }
-        let multipliers = multiplier::of(bytes);
         let all = message.descriptors.iter().zip(descriptors).enumerate();
         let own = all.map(|(number, (sent, descriptor))| {
             let Some(limit) = &sent.limit else { return Ok(None) };
-            let multiplier = multipliers.get(number).copied().unwrap_or(1);
-            own_limit(limit, multiplier, &message.domain, descriptor, policy)
+            own_limit(limit, message.domain, descriptor, policy)
                 .map_err(|error| Status::invalid_argument(format!("descriptor {number}: {error}")))
         });
         Ok(Self(own.collect::<Result<_, _>>()?))
@@ -51,8 +44,7 @@ impl OwnLimits {
 
 /// The limit of one descriptor; `None` if no rule uses it.
 fn own_limit(
-    limit: &RateLimitOverride,
-    multiplier: u64,
+    limit: &SentLimit,
     domain: &str,
     descriptor: &Descriptor<'_>,
     policy: &Policy,
@@ -66,7 +58,7 @@ fn own_limit(
             limit.unit
         )
     })?;
-    let window = Duration::from_micros((seconds * 1_000_000).saturating_mul(multiplier));
+    let window = Duration::from_micros((seconds * 1_000_000).saturating_mul(limit.multiplier()));
     let units = Limit::Units(limit.requests_per_unit.into());
     let own = policy.own_limit(domain, descriptor, units, window);
     let own = own.map_err(|errors| format!("its `limit` can not be: {errors}"))?;
@@ -77,7 +69,8 @@ fn own_limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::messages::RateLimitDescriptor;
+    use crate::grpc::messages::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
+    use prost::Message as _;
     use tidegate::{AlgorithmKind, RuleSpec, Spec};
 
     /// The result for a limit under two rules that use it, and one that does not.
@@ -93,9 +86,11 @@ mod tests {
         let limit = Some(RateLimitOverride { requests_per_unit, unit });
         let descriptors = vec![RateLimitDescriptor { limit, ..Default::default() }];
         let domain = "default".to_owned();
-        let message = RateLimitRequest { domain, descriptors, hits_addend: 0 };
+        let sent = RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec();
+        let mut message = Message::default();
+        message.read(&sent).unwrap();
         let mut asked = [Descriptor::new(&[])];
-        let own = OwnLimits::of(&message, &[], &asked, &policy.unwrap())?;
+        let own = OwnLimits::of(&message, &asked, &policy.unwrap())?;
         own.added_to(&mut asked);
         Ok(asked[0].own_limit().unwrap().rules().map(|rule| *rule.spec()).collect())
     }

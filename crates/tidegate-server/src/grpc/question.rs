@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tidegate::Descriptor;
 use tonic::Status;
 
-use super::messages::{RateLimitDescriptor, RateLimitRequest};
+use super::message::{DESCRIPTORS_AT_HAND, Message, SentDescriptor};
 use super::own_limits::OwnLimits;
 
 /// The largest number of descriptors of a request: the statuses can distinguish this many.
@@ -14,27 +14,8 @@ const MOST_DESCRIPTORS: usize = 63;
 /// The largest number of entries of a descriptor, as over HTTP and RESP: each is compared with each
 /// other, and rules search them.
 const MOST_ENTRIES: usize = 64;
-/// Entries and descriptors of a question that are stored without an allocation.
-const ENTRIES_AT_HAND: usize = 8;
-const DESCRIPTORS_AT_HAND: usize = 4;
 /// Characters of a name that are shown in an error.
 const SHOWN: usize = 64;
-
-/// Entries of all descriptors, one after another.
-pub(super) struct Entries<'a>(SmallVec<[(&'a str, &'a str); ENTRIES_AT_HAND]>);
-
-impl<'a> Entries<'a> {
-    /// The entries of a message, which must not be empty.
-    ///
-    /// # Errors
-    /// Returns INVALID_ARGUMENT if there is no domain, no descriptor, or there are too many; or if
-    /// a descriptor has too many entries, or two of one name, which rules cannot distinguish.
-    pub(super) fn of(message: &'a RateLimitRequest) -> Result<Self, Status> {
-        check(message)?;
-        let entries = message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
-        Ok(Self(entries.map(|entry| (entry.key.as_str(), entry.value.as_str())).collect()))
-    }
-}
 
 /// The descriptors of a message, some of which may give units back.
 pub(super) struct Question<'e> {
@@ -45,19 +26,21 @@ pub(super) struct Question<'e> {
 }
 
 impl<'e> Question<'e> {
-    pub(super) fn of(message: &RateLimitRequest, entries: &'e Entries<'_>) -> Self {
-        let mut rest = entries.0.as_slice();
+    /// The question of a message.
+    ///
+    /// # Errors
+    /// Returns INVALID_ARGUMENT if there is no domain, no descriptor, or there are too many; or if
+    /// a descriptor has too many entries, or two of one name, which rules cannot distinguish.
+    pub(super) fn of(message: &'e Message<'_>) -> Result<Self, Status> {
+        check(message)?;
         let descriptors = message.descriptors.iter().map(|descriptor| {
-            let (own, others) =
-                rest.split_at_checked(descriptor.entries.len()).unwrap_or((rest, &[]));
-            rest = others;
-            Descriptor::new(own).cost(hits(message, descriptor))
+            Descriptor::new(message.entries_of(descriptor)).cost(hits(message, descriptor))
         });
         let (descriptors, mut gives_back) = (descriptors.collect(), Vec::new());
         if message.descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
             gives_back.extend(message.descriptors.iter().map(|one| one.is_negative_hits));
         }
-        Self { descriptors, gives_back }
+        Ok(Self { descriptors, gives_back })
     }
 
     /// Adds the limits of the descriptors.
@@ -93,12 +76,12 @@ impl<'e> Question<'e> {
     /// for what is missing.
     pub(super) fn in_order<T>(
         &self,
-        charges: Vec<T>,
-        refunds: Vec<T>,
+        charges: impl IntoIterator<Item = T>,
+        refunds: impl IntoIterator<Item = T>,
         none: impl Fn() -> T,
-    ) -> Vec<T> {
+    ) -> SmallVec<[T; DESCRIPTORS_AT_HAND]> {
         if !self.has_refunds() {
-            return charges;
+            return charges.into_iter().collect();
         }
         let (mut charges, mut refunds) = (charges.into_iter(), refunds.into_iter());
         let next = |back: &bool| if *back { refunds.next() } else { charges.next() };
@@ -107,37 +90,38 @@ impl<'e> Question<'e> {
 }
 
 /// The units of a descriptor: its own, else those of the request, where 0 means 1.
-fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
+fn hits(message: &Message<'_>, descriptor: &SentDescriptor) -> u64 {
     let of_request = || u64::from(message.hits_addend.max(1));
     descriptor.hits_addend.unwrap_or_else(of_request)
 }
 
-fn check(message: &RateLimitRequest) -> Result<(), Status> {
+fn check(message: &Message<'_>) -> Result<(), Status> {
     let wrong = match message.descriptors.len() {
         _ if message.domain.is_empty() => {
             "the domain is empty: expected that of the rules".to_owned()
         }
         0 => "there are no descriptors: expected one at least".to_owned(),
         1..=MOST_DESCRIPTORS => {
-            return message.descriptors.iter().enumerate().try_for_each(check_entries);
+            let mut numbered = message.descriptors.iter().enumerate();
+            return numbered
+                .try_for_each(|(number, one)| check_entries(number, message.entries_of(one)));
         }
         many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
     };
     Err(Status::invalid_argument(wrong))
 }
 
-fn check_entries((number, descriptor): (usize, &RateLimitDescriptor)) -> Result<(), Status> {
-    let entries = &descriptor.entries;
+fn check_entries(number: usize, entries: &[(&str, &str)]) -> Result<(), Status> {
     if entries.len() > MOST_ENTRIES {
         return Err(Status::invalid_argument(format!(
             "descriptor {number} has {} entries: expected at most {MOST_ENTRIES}",
             entries.len()
         )));
     }
-    let mut rest = entries.as_slice();
-    while let [entry, others @ ..] = rest {
-        if others.iter().any(|other| other.key == entry.key) {
-            let name: String = entry.key.chars().take(SHOWN).collect();
+    let mut rest = entries;
+    while let [(name, _), others @ ..] = rest {
+        if others.iter().any(|(other, _)| other == name) {
+            let name: String = name.chars().take(SHOWN).collect();
             return Err(Status::invalid_argument(format!(
                 "descriptor {number} has entry {name:?} twice: expected at most one of each name; in Envoy give \
                  the actions a `descriptor_key` each"
@@ -151,19 +135,26 @@ fn check_entries((number, descriptor): (usize, &RateLimitDescriptor)) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::messages::Entry;
+    use crate::grpc::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
+    use prost::Message as _;
 
     fn descriptor(hits_addend: Option<u64>, is_negative_hits: bool) -> RateLimitDescriptor {
         RateLimitDescriptor { hits_addend, is_negative_hits, ..Default::default() }
     }
 
-    fn request(hits_addend: u32, descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
-        RateLimitRequest { domain: "d".to_owned(), descriptors, hits_addend }
+    fn request(hits_addend: u32, descriptors: Vec<RateLimitDescriptor>) -> Vec<u8> {
+        RateLimitRequest { domain: "d".to_owned(), descriptors, hits_addend }.encode_to_vec()
     }
 
-    fn costs(message: &RateLimitRequest) -> (Vec<u64>, Vec<u64>) {
-        let entries = Entries::of(message).unwrap();
-        let question = Question::of(message, &entries);
+    fn read(sent: &[u8]) -> Message<'_> {
+        let mut message = Message::default();
+        message.read(sent).unwrap();
+        message
+    }
+
+    fn costs(sent: &[u8]) -> (Vec<u64>, Vec<u64>) {
+        let message = read(sent);
+        let question = Question::of(&message).unwrap();
         let units = |all: &[Descriptor<'_>]| all.iter().map(Descriptor::units).collect();
         (units(&question.charges()), units(&question.refunds()))
     }
@@ -181,16 +172,19 @@ mod tests {
     fn what_is_given_back_is_not_asked_for() {
         let mixed = request(2, vec![descriptor(None, true), descriptor(Some(5), false)]);
         assert_eq!(costs(&mixed), (vec![5], vec![2]));
-        let entries = Entries::of(&mixed).unwrap();
-        let question = Question::of(&mixed, &entries);
-        assert_eq!(question.in_order(vec!["charge"], vec!["refund"], || ""), ["refund", "charge"]);
-        assert_eq!(question.in_order(vec!["charge"], vec![], || ""), ["", "charge"]);
+        let message = read(&mixed);
+        let question = Question::of(&message).unwrap();
+        let in_order =
+            |refunds: Option<&'static str>| question.in_order(["charge"], refunds, || "");
+        assert_eq!(in_order(Some("refund"))[..], ["refund", "charge"]);
+        assert_eq!(in_order(None)[..], ["", "charge"]);
     }
 
     #[test]
     fn what_asks_nothing_is_refused_with_what_was_expected() {
         let no_domain =
             RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
+        let no_domain = no_domain.encode_to_vec();
         let many = request(0, vec![descriptor(None, false); 64]);
         let of_entries = |entries: Vec<Entry>| {
             let last = RateLimitDescriptor { entries, ..Default::default() };
@@ -200,7 +194,7 @@ mod tests {
         let each = |number: u32| entry(&number.to_string(), "a");
         let (fit, too_many) = ((0..64).map(each).collect(), (0..65).map(each).collect());
         let (fit, too_many) = (of_entries(fit), of_entries(too_many));
-        assert!(Entries::of(&fit).is_ok());
+        assert!(Question::of(&read(&fit)).is_ok());
         let twice = of_entries(vec![entry("a", "x"), entry("b", "x"), entry("a", "y")]);
         for (message, expected) in [
             (no_domain, "the domain is empty"),
@@ -209,7 +203,7 @@ mod tests {
             (too_many, "descriptor 1 has 65 entries: expected at most 64"),
             (twice, "descriptor 1 has entry \"a\" twice: expected at most one of each name"),
         ] {
-            let status = Entries::of(&message).err().unwrap();
+            let status = Question::of(&read(&message)).err().unwrap();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);
             assert!(status.message().starts_with(expected), "{status:?}");
         }

@@ -2,27 +2,32 @@
 
 use std::cmp::Reverse;
 
-use prost_types::Duration;
 use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
 
-use super::messages::{Code, DescriptorStatus, RateLimit};
+use super::response::{Code, DescriptorStatus};
 use super::unit::{Rate, narrow};
 
 /// The statuses of all descriptors, in their order.
-pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<DescriptorStatus> {
+pub(super) fn of<'a>(
+    answer: &'a Answer<'_>,
+    descriptors: &[Descriptor<'_>],
+) -> impl Iterator<Item = DescriptorStatus<'a>> {
     let numbered = descriptors.iter().enumerate();
-    numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0)).collect()
+    numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0))
 }
 
 /// The statuses of descriptors that gave units back: never over the limit, whatever is left.
-pub(super) fn of_refunds(answer: &Answer<'_>, descriptors: usize) -> Vec<DescriptorStatus> {
-    (0..descriptors).map(|number| within(answer, number)).collect()
+pub(super) fn of_refunds<'a>(
+    answer: &'a Answer<'_>,
+    descriptors: usize,
+) -> impl Iterator<Item = DescriptorStatus<'a>> {
+    (0..descriptors).map(|number| within(answer, number))
 }
 
 /// The status of one descriptor, by the rule that refuses it for longest, else by the one with the
 /// fewest remaining units. A descriptor without a cost is never over the limit, except with
 /// reported usage, where it is a look.
-fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
+fn one<'a>(answer: &'a Answer<'_>, number: usize, asks: bool) -> DescriptorStatus<'a> {
     let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
@@ -33,32 +38,23 @@ fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
 }
 
 /// The status of a descriptor that no rule refuses.
-fn within(answer: &Answer<'_>, number: usize) -> DescriptorStatus {
+fn within<'a>(answer: &'a Answer<'_>, number: usize) -> DescriptorStatus<'a> {
     let own = answer.enforced().filter(|matched| matched.is_met_by(number));
     own.min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
         limited(Code::Ok, &least, Some(least.decision().reset_after))
     })
 }
 
-fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> DescriptorStatus {
-    let (rate, decision) = (rate(matched), matched.decision());
-    let current_limit = RateLimit {
-        name: matched.rule().name().to_owned(),
-        requests_per_unit: rate.requests,
-        unit: rate.unit.into(),
-        unit_multiplier: Some(rate.multiplier).filter(|multiplier| *multiplier > 1),
-    };
-    DescriptorStatus {
-        code: code.into(),
-        current_limit: Some(current_limit),
-        limit_remaining: narrow(decision.remaining),
-        duration_until_reset: wait.map(duration),
-    }
+fn limited<'a>(code: Code, matched: &Matched<'a>, wait: Option<Micros>) -> DescriptorStatus<'a> {
+    let (rule, remaining) = (matched.rule(), narrow(matched.decision().remaining));
+    // Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers come too early.
+    let reset_after_s = wait.map(Micros::as_secs_ceil);
+    DescriptorStatus { code, limit: Some((rule.name(), rate(matched))), remaining, reset_after_s }
 }
 
 /// No rule with a limit is enforced, or the limits are unknown while the store is unavailable.
-pub(super) fn unlimited() -> DescriptorStatus {
-    DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() }
+pub(super) const fn unlimited<'a>() -> DescriptorStatus<'a> {
+    DescriptorStatus { code: Code::Ok, limit: None, remaining: u32::MAX, reset_after_s: None }
 }
 
 /// The capacity of the limiter per the time in which it fills, so that the remaining units never
@@ -76,10 +72,4 @@ fn rate(matched: &Matched<'_>) -> Rate {
 
 fn wait(matched: &Matched<'_>) -> Micros {
     matched.decision().retry_after_micros().unwrap_or(Micros::MAX)
-}
-
-/// Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers
-/// come too early.
-fn duration(wait: Micros) -> Duration {
-    Duration { seconds: i64::try_from(wait.as_secs_ceil()).unwrap_or(i64::MAX), nanos: 0 }
 }

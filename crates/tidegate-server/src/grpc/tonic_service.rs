@@ -42,7 +42,8 @@ impl TonicService {
 
     /// Whether a path is one of its methods.
     pub(super) fn has(&self, path: &str) -> bool {
-        path.split('/').nth(1) == Some(self.name)
+        let rest = path.strip_prefix('/').and_then(|path| path.strip_prefix(self.name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Answers a call. A panic before its answer begins is an error of this call alone.

@@ -1,6 +1,20 @@
 //! A window in the terms of the protocol: a number of requests in a multiple of a unit of time.
 
-use super::messages::Unit;
+use prost::Enumeration;
+
+/// A unit of time, an `envoy.type.v3.RateLimitUnit`; in a request and in a response it has the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(crate) enum Unit {
+    Unknown = 0,
+    Second = 1,
+    Minute = 2,
+    Hour = 3,
+    Day = 4,
+    Month = 5,
+    Year = 6,
+    Week = 7,
+}
 
 const SECOND_US: u64 = 1_000_000;
 

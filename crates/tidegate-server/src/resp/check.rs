@@ -4,7 +4,8 @@ use tidegate::Answer;
 use tidegate::json::DecisionLine;
 
 use super::args::Args;
-use super::question::{Mistake, Question};
+use super::line::write_line;
+use super::question::{Entries, Mistake, Question};
 use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::state::ListenerState;
@@ -20,7 +21,8 @@ pub(super) fn answer(
     args: &Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    let question = match Question::read(args) {
+    let mut entries = Entries::default();
+    let question = match Question::read(args, &mut entries) {
         Ok(question) => question,
         Err(mistake) => {
             mistake.write(&session.state, verb, reply);
@@ -50,7 +52,8 @@ pub(super) async fn later(
     args: &Args<'_>,
     reply: &mut Reply<'_>,
 ) {
-    let question = match Question::read(args) {
+    let mut entries = Entries::default();
+    let question = match Question::read(args, &mut entries) {
         Ok(question) => question,
         Err(mistake) => return mistake.write(state, verb, reply),
     };
@@ -90,32 +93,5 @@ pub(super) fn write_answer(answer: &Answer<'_>, more: usize, reply: &mut Reply<'
     if is_near {
         reply.text("near");
         reply.boolean(true);
-    }
-}
-
-/// Writes values under the names that they have over HTTP, in a map with room for `more`.
-#[inline]
-pub(super) fn write_line(
-    decision: &DecisionLine<'_>,
-    flags: [(&'static str, bool); 4],
-    more: usize,
-    reply: &mut Reply<'_>,
-) {
-    reply.map(7 + flags.len() + more);
-    reply.text("allowed");
-    reply.boolean(decision.allowed);
-    reply.text("rule");
-    match decision.rule {
-        Some(name) => reply.text(name),
-        None => reply.null(),
-    }
-    reply.field("limit", decision.limit);
-    reply.field("remaining", decision.remaining);
-    reply.field("retry_after_us", decision.retry_after_us);
-    reply.field("reset_after_us", Some(decision.reset_after_us));
-    reply.field("delay_us", Some(decision.delay_us));
-    for (name, is) in flags {
-        reply.text(name);
-        reply.boolean(is);
     }
 }

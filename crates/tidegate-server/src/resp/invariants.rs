@@ -75,7 +75,7 @@ fn judge_args(args: &Args<'_>) {
 
 /// Reads the words as if they followed TG.CHECK.
 fn judge_question(args: &Args<'_>) {
-    match Question::read(args) {
+    match Question::read(args, &mut question::Entries::default()) {
         Err(question::Mistake::Arity) => {}
         Err(question::Mistake::Invalid(message)) => assert!(!message.is_empty()),
         Ok(question) => question.ask(|request| {

@@ -22,6 +22,7 @@ mod introspection;
 #[cfg(test)]
 mod invariants;
 mod later;
+mod line;
 mod output;
 mod parse;
 mod plans;

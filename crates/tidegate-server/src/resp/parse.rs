@@ -176,6 +176,14 @@ impl Parser {
 /// The word whose length begins at `from`, and the position of the next one.
 #[inline]
 fn word(bytes: &[u8], from: usize, bounds: &InputBounds) -> Result<Option<(Span, usize)>, Mistake> {
+    // Most words are short, and all is there.
+    if let Some([b'$', digit @ b'0'..=b'9', b'\r', b'\n', rest @ ..]) = bytes.get(from..) {
+        let (start, count) = (from + 4, usize::from(digit - b'0'));
+        let end = start + count;
+        if rest.get(count..count + 2) == Some(b"\r\n") && end + 2 <= bounds.command_bytes {
+            return Ok(Some((Span::of(start..end), end + 2)));
+        }
+    }
     match bytes.get(from) {
         None => return Ok(None),
         Some(b'$') => {}
@@ -216,19 +224,17 @@ fn length(
 ) -> Result<Option<(i64, usize)>, Mistake> {
     /// No accepted number has more digits.
     const LONGEST: usize = 20;
-    /// Digits and a line end that are tried before anything else.
-    const SHORT: usize = 6;
     let rest = bytes.get(from..).unwrap_or_default();
-    // Most lengths are a few digits, all there: they are found and read in one pass.
-    let mut number = 0;
-    for (end, byte) in rest.iter().enumerate().take(SHORT) {
-        match byte {
-            b'0'..=b'9' => number = number * 10 + i64::from(byte - b'0'),
-            b'\r' if end > 0 && rest.get(end + 1) == Some(&b'\n') => {
-                return Ok(Some((number, from + end + 2)));
-            }
-            _ => break,
+    // Most lengths have one or two digits, and all is there.
+    match rest {
+        [one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            return Ok(Some((i64::from(one - b'0'), from + 3)));
         }
+        [ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            let number = 10 * i64::from(ten - b'0') + i64::from(one - b'0');
+            return Ok(Some((number, from + 4)));
+        }
+        _ => {}
     }
     let Some(end) = rest.iter().take(LONGEST + 1).position(|byte| *byte == b'\r') else {
         return if rest.len() > LONGEST { Err(too_long) } else { Ok(None) };

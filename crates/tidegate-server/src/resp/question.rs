@@ -15,10 +15,14 @@ const AT_HAND: usize = 8;
 /// Most entries, as over HTTP.
 const MOST_ENTRIES: usize = 64;
 
-pub(super) struct Question<'a> {
+/// The entries of a question, kept apart from it by who asks: they are too large to be moved.
+#[derive(Default)]
+pub(super) struct Entries<'a>(SmallVec<[(&'a str, &'a str); AT_HAND]>);
+
+pub(super) struct Question<'a, 'e> {
     domain: &'a str,
     options: Options<'a>,
-    entries: SmallVec<[(&'a str, &'a str); AT_HAND]>,
+    entries: &'e [(&'a str, &'a str)],
 }
 
 /// Why a question is invalid.
@@ -27,24 +31,31 @@ pub(super) enum Mistake {
     Invalid(String),
 }
 
-impl<'a> Question<'a> {
-    /// Reads the words of a command, including its name.
+impl<'a, 'e> Question<'a, 'e> {
+    /// Reads the words of a command, including its name, with its entries in `entries`, which is empty.
     ///
     /// # Errors
     /// Returns the first error of the question.
-    pub(super) fn read(args: &Args<'a>) -> Result<Self, Mistake> {
-        Self::read_with(args, false)
+    pub(super) fn read(args: &Args<'a>, entries: &'e mut Entries<'a>) -> Result<Self, Mistake> {
+        Self::read_with(args, entries, false)
     }
 
     /// Reads the words of a reserve, which may have `LIFE ms`.
     ///
     /// # Errors
     /// Returns the first error of the question.
-    pub(super) fn read_reserve(args: &Args<'a>) -> Result<Self, Mistake> {
-        Self::read_with(args, true)
+    pub(super) fn read_reserve(
+        args: &Args<'a>,
+        entries: &'e mut Entries<'a>,
+    ) -> Result<Self, Mistake> {
+        Self::read_with(args, entries, true)
     }
 
-    fn read_with(args: &Args<'a>, has_life: bool) -> Result<Self, Mistake> {
+    fn read_with(
+        args: &Args<'a>,
+        entries: &'e mut Entries<'a>,
+        has_life: bool,
+    ) -> Result<Self, Mistake> {
         let domain = text(args.word(1), "the domain")?;
         if domain.is_empty() {
             return Err(Mistake::Invalid(
@@ -55,26 +66,16 @@ impl<'a> Question<'a> {
         if rest.len() % 2 == 1 {
             return Err(Mistake::Arity);
         }
-        let entries = rest.len() / 2;
-        if entries > MOST_ENTRIES {
+        let count = rest.len() / 2;
+        if count > MOST_ENTRIES {
             return Err(Mistake::Invalid(format!(
-                "there are {entries} entries: expected at most {MOST_ENTRIES}"
+                "there are {count} entries: expected at most {MOST_ENTRIES}"
             )));
         }
-        let mut question = Self { domain, options, entries: SmallVec::new() };
         for number in (0..rest.len()).step_by(2) {
-            question.add(rest.word(number), rest.word(number + 1))?;
+            entries.add(rest.word(number), rest.word(number + 1))?;
         }
-        Ok(question)
-    }
-
-    fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), Mistake> {
-        let name = text(name, "the name of an entry")?;
-        if self.entries.iter().any(|(earlier, _)| *earlier == name) {
-            return Err(Mistake::Invalid(format!("entry `{name}` is given twice")));
-        }
-        self.entries.push((name, text(value, "the value of an entry")?));
-        Ok(())
+        Ok(Self { domain, options, entries: &entries.0 })
     }
 
     pub(super) const fn names_a_cost(&self) -> bool {
@@ -91,7 +92,7 @@ impl<'a> Question<'a> {
     }
 
     pub(super) fn descriptor(&self) -> Descriptor<'_> {
-        Descriptor::new(&self.entries).cost(self.options.cost)
+        Descriptor::new(self.entries).cost(self.options.cost)
     }
 
     /// A request about `descriptors`, with the id of the question.
@@ -103,6 +104,17 @@ impl<'a> Question<'a> {
     /// Passes the request to `to`.
     pub(super) fn ask<T>(&self, to: impl FnOnce(&Request<'_>) -> T) -> T {
         to(&self.request(&[self.descriptor()]))
+    }
+}
+
+impl<'a> Entries<'a> {
+    fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), Mistake> {
+        let name = text(name, "the name of an entry")?;
+        if self.0.iter().any(|(earlier, _)| *earlier == name) {
+            return Err(Mistake::Invalid(format!("entry `{name}` is given twice")));
+        }
+        self.0.push((name, text(value, "the value of an entry")?));
+        Ok(())
     }
 }
 

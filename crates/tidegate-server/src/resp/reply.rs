@@ -30,6 +30,10 @@ impl<'a> Reply<'a> {
         Self { out, proto }
     }
 
+    pub(super) const fn proto(&self) -> Proto {
+        self.proto
+    }
+
     /// Continues in another protocol version.
     pub(super) const fn speak(&mut self, proto: Proto) {
         self.proto = proto;
@@ -58,27 +62,37 @@ impl<'a> Reply<'a> {
     pub(super) fn integer(&mut self, number: impl Into<i128>) {
         let number = number.into();
         let units = number.unsigned_abs() as u64;
-        if number < 0 { self.digits(b":-", units) } else { self.number(b':', units) }
+        if number < 0 {
+            self.out.push(b':');
+            self.digits(b'-', units);
+        } else {
+            self.number(b':', units);
+        }
     }
 
-    // Inlined into callers: the length of a constant text is then written without a division.
-    #[inline(always)]
-    pub(super) fn bulk(&mut self, bytes: &[u8]) {
-        match bytes.len() {
-            length @ 0..10 => {
-                self.out.extend_from_slice(&[b'$', b'0' + length as u8, b'\r', b'\n'])
-            }
-            length @ 10..100 => {
-                let (tens, ones) = (b'0' + (length / 10) as u8, b'0' + (length % 10) as u8);
-                self.out.extend_from_slice(&[b'$', tens, ones, b'\r', b'\n']);
-            }
-            length => self.number(b'$', length as u64),
+    /// A whole number that may be unknown.
+    #[inline]
+    pub(super) fn known(&mut self, number: Option<u64>) {
+        match number {
+            Some(number) => self.number(b':', number),
+            None => self.null(),
         }
+    }
+
+    /// Items as they stand in the protocol of this reply.
+    #[inline(always)]
+    pub(super) fn written(&mut self, items: &'static [u8]) {
+        self.out.extend_from_slice(items);
+    }
+
+    #[inline]
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        self.number(b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn text(&mut self, text: &str) {
         self.bulk(text.as_bytes());
     }
@@ -135,39 +149,29 @@ impl<'a> Reply<'a> {
     }
 
     /// A name and a number of a map; the number may be unknown.
-    #[inline(always)]
     pub(super) fn field(&mut self, name: &'static str, number: Option<u64>) {
         self.text(name);
-        match number {
-            Some(number) => self.integer(number),
-            None => self.null(),
-        }
+        self.known(number);
     }
 
-    /// A line of a kind and a number, which is most often one digit.
+    /// A line of a kind and a number, which is most often one or two digits.
     #[inline]
     fn number(&mut self, kind: u8, number: u64) {
         match number {
             0..10 => self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
-            _ => self.digits(&[kind], number),
+            10..100 => {
+                let (ten, one) = (b'0' + (number / 10) as u8, b'0' + (number % 10) as u8);
+                self.out.extend_from_slice(&[kind, ten, one, b'\r', b'\n']);
+            }
+            _ => self.digits(kind, number),
         }
     }
 
-    /// A line of a number after what is `before` it.
-    fn digits(&mut self, before: &[u8], mut number: u64) {
-        // Written backward, for the last digit is the first that is known.
-        let mut line = *b"18446744073709551615\r\n";
-        let mut begins = line.len() - 2;
-        while begins > 0 {
-            begins -= 1;
-            line[begins] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.out.extend_from_slice(before);
-        self.out.extend_from_slice(&line[begins..]);
+    /// A line of a kind and a number of any length.
+    fn digits(&mut self, kind: u8, number: u64) {
+        self.out.push(kind);
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.out.extend_from_slice(b"\r\n");
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {

@@ -4,8 +4,9 @@
 use tidegate::MAX_COST;
 
 use super::args::{Args, integer};
-use super::check::{write_answer, write_line};
-use super::question::{Mistake, Question};
+use super::check::write_answer;
+use super::line::write_line;
+use super::question::{Entries, Mistake, Question};
 use super::reply::Reply;
 use super::state::ListenerState;
 use crate::counts;
@@ -13,7 +14,8 @@ use crate::limiters::Full;
 
 /// Decides as a check, and adds the id of the reservation: null if there is none.
 pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let question = match Question::read_reserve(args) {
+    let mut entries = Entries::default();
+    let question = match Question::read_reserve(args, &mut entries) {
         Ok(question) => question,
         Err(mistake) => {
             state.counts().count(counts::Outcome::Error);

@@ -3,15 +3,16 @@
 use tidegate::json::DecisionLine;
 
 use super::args::Args;
-use super::check::write_line;
-use super::question::{Mistake, Question};
+use super::line::write_line;
+use super::question::{Entries, Mistake, Question};
 use super::reply::Reply;
 use super::state::ListenerState;
 use crate::flags;
 
 /// Gives the cost back; the reply is as over HTTP.
 pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let question = match read(args, "a refund") {
+    let mut entries = Entries::default();
+    let question = match read(args, &mut entries, "a refund") {
         Ok(question) => question,
         Err(mistake) => return mistake.write_of("tg.refund", reply),
     };
@@ -24,7 +25,8 @@ pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut R
 
 /// Resets the limiters; the reply is their number.
 pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let question = match read(args, "a reset") {
+    let mut entries = Entries::default();
+    let question = match read(args, &mut entries, "a reset") {
         Ok(question) if question.names_a_cost() => {
             return reply.error(
                 "ERR COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \
@@ -42,8 +44,12 @@ pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Re
 }
 
 /// Reads a question without an id, for it is done each time it is asked.
-fn read<'a>(args: &Args<'a>, what: &str) -> Result<Question<'a>, Mistake> {
-    let question = Question::read(args)?;
+fn read<'a, 'e>(
+    args: &Args<'a>,
+    entries: &'e mut Entries<'a>,
+    what: &str,
+) -> Result<Question<'a, 'e>, Mistake> {
+    let question = Question::read(args, entries)?;
     if question.names_an_id() {
         return Err(Mistake::Invalid(format!(
             "ID means nothing to {what}, which is done each time it is asked: remove it"

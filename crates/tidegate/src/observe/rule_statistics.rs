@@ -147,7 +147,7 @@ impl<C: Clock + Clone> StatisticsOfRule<C> {
     }
 }
 
-impl<C: Clock + Clone> Observer for RuleStatistics<C> {
+impl<C: Clock + Clone + 'static> Observer for RuleStatistics<C> {
     fn decided(&self, _: &Request<'_>, answer: &Answer<'_>) {
         if !answer.is_repeated() {
             self.0.each(answer, |matched, of_rule| of_rule.count(answer, matched));

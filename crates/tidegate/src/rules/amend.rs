@@ -80,7 +80,7 @@ impl Policy {
     /// Returns this policy with other values of the named rule.
     ///
     /// The domain, the name, the key and all conditions of the rule must stay as they are: the index of rules is not
-    /// made again, and rules are not checked against each other. The rule keeps its identity, and so its limiters.
+    /// made again, and rules are not checked against each other. The rule keeps its name, and so its limiters.
     ///
     /// # Errors
     /// Returns an error if there is no such rule or override, or if the changed spec is invalid.
@@ -92,8 +92,7 @@ impl Policy {
         let (number, known) = self.named(domain, name)?;
         let mut spec = known.spec().clone();
         values.apply(&mut spec)?;
-        let mut rule = PolicyRule::checked(number, spec)?;
-        rule.identity.clone_from(&known.identity);
+        let rule = PolicyRule::checked(number, spec)?;
         let mut next = self.clone();
         if let Some(known) = next.rules.get_mut(number) {
             *known = rule;

@@ -1,8 +1,10 @@
 //! A policy: rules that were checked together, found by domain.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 
+use super::attached::Attached;
 use super::check::check;
 use super::error::PolicyErrors;
 use super::index::Index;
@@ -53,6 +55,8 @@ pub struct Policy {
     revision: Option<NonZeroU32>,
     store: Option<StoreSettings>,
     reset_field: ResetField,
+    /// What observers keep for the rules.
+    attached: Attached,
 }
 
 /// The rules of one domain.
@@ -186,14 +190,15 @@ impl Policy {
         self
     }
 
-    /// Returns this policy with the tokens of the other policy's rules of the same names.
-    pub(crate) fn known_as(mut self, other: &Self) -> Self {
-        for rule in &mut self.rules {
-            if let Ok((_, known)) = other.named(rule.domain(), rule.name()) {
-                rule.identity.clone_from(&known.identity);
-            }
-        }
-        self
+    /// Returns what `owner` keeps for the rules of this policy, which is made the first time; `None` if it is of another
+    /// type.
+    #[inline]
+    pub(crate) fn attached<T: Any + Send + Sync>(
+        &self,
+        owner: usize,
+        make: impl Fn() -> T,
+    ) -> Option<&T> {
+        self.attached.of(owner, make)
     }
 
     /// The rules of a domain with their numbers, in the order they were written.

@@ -105,7 +105,6 @@ impl Overrides {
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
     checked: Arc<Checked>,
-    pub(super) identity: Identity,
 }
 
 /// A checked rule: its spec, and the values that were made from it.
@@ -116,52 +115,20 @@ pub(super) struct Checked {
     pub(super) overrides: Overrides,
 }
 
-/// The identity of a rule without its texts: shared by its copies and by the rules that it is changed to. A rule that
-/// is made for one answer has none.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Identity(Option<Arc<()>>);
-
-impl Identity {
-    pub(super) fn new() -> Self {
-        Self(Some(Arc::new(())))
-    }
-
-    /// A number that differs between rules as long as they exist; 0 if there is none.
-    #[inline]
-    pub(crate) fn address(&self) -> usize {
-        self.0.as_ref().map_or(0, |identity| Arc::as_ptr(identity).addr())
-    }
-
-    pub(crate) const fn is_some(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Whether anything else has a copy of it.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.0.as_ref().is_some_and(|identity| Arc::strong_count(identity) > 1)
-    }
-}
-
 impl PolicyRule {
     /// Returns a rule of the default domain that matches everything, with these values.
     #[cfg(feature = "tower")]
     pub(crate) fn of_values(name: &str, values: &Rule) -> Self {
         let spec = RuleSpec::new(name, *values.spec());
         let checked = Checked { spec, base: values.clone(), overrides: Overrides::default() };
-        Self { checked: Arc::new(checked), identity: Identity::default() }
+        Self { checked: Arc::new(checked) }
     }
 
     pub(super) fn new(mut checked: Checked) -> Self {
         // Lists that were filled one by one have room for more.
         checked.spec.when.shrink_to_fit();
         checked.spec.key.shrink_to_fit();
-        Self { checked: Arc::new(checked), identity: Identity::new() }
-    }
-
-    /// The identity of the rule, without its texts.
-    #[inline]
-    pub(crate) const fn identity(&self) -> &Identity {
-        &self.identity
+        Self { checked: Arc::new(checked) }
     }
 
     /// Returns the same rule with a share of the values that were written.
@@ -175,7 +142,7 @@ impl PolicyRule {
         let overrides = Overrides::new(all.iter().zip(&spec.overrides).map(part_of).collect());
         let base = part(&spec.spec).unwrap_or_else(|| self.checked.base.clone());
         let checked = Checked { spec: spec.clone(), base, overrides };
-        Self { checked: Arc::new(checked), identity: self.identity.clone() }
+        Self { checked: Arc::new(checked) }
     }
 
     /// Its name, unique in its domain.

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-/// The largest number of stripes: more threads share them.
+/// The largest number of stripes, a power of two: more threads share them.
 const MOST_STRIPES: usize = 8;
 
-/// `N` counters, each the sum over stripes of which a thread uses one. They wrap.
+/// `N` counters, each the sum over stripes of which a thread uses one. They wrap. The number of stripes is a power of two,
+/// so that finding that of a thread takes no division.
 #[derive(Debug)]
 pub struct Striped<const N: usize>(Box<[Stripe<N>]>);
 
@@ -20,7 +21,7 @@ impl<const N: usize> Default for Striped<N> {
     fn default() -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let stripe = |_| Stripe(std::array::from_fn(|_| AtomicU64::new(0)));
-        Self((0..threads.min(MOST_STRIPES)).map(stripe).collect())
+        Self((0..threads.next_power_of_two().min(MOST_STRIPES)).map(stripe).collect())
     }
 }
 
@@ -28,7 +29,7 @@ impl<const N: usize> Striped<N> {
     /// Adds to one counter. A number without a counter is ignored.
     #[inline]
     pub fn add(&self, counter: usize, amount: u64) {
-        let stripe = self.0.get(number_of_thread() % self.0.len().max(1));
+        let stripe = self.0.get(number_of_thread() & self.0.len().saturating_sub(1));
         if let Some(number) = stripe.and_then(|stripe| stripe.0.get(counter)) {
             number.fetch_add(amount, Relaxed);
         }

@@ -72,6 +72,7 @@ impl<C: Clock> Keyed<C> {
             cost,
             asks: cost,
             report: false,
+            enforced: true,
             by: Descriptors::one(0),
             decision,
             token,

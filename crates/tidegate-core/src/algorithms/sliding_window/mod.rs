@@ -56,7 +56,8 @@ impl SlidingWindow {
 
     /// The slot of the bucket `age` buckets before `newest`; `age` is less than the span.
     const fn slot(&self, newest: u64, age: u64) -> usize {
-        ((newest % self.span + self.span - age) % self.span) as usize
+        let slot = newest % self.span;
+        (if age <= slot { slot - age } else { slot + self.span - age }) as usize
     }
 
     /// Units of the bucket `age` buckets before the newest.
