@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the simulator of leases, over as many seeds as wanted, or over mutants of the protocol.
+//! `cargo xtask sim`: the simulator of leases and shares, over as many seeds as wanted, or over mutants of the protocol.
 //!
 //! The simulator and the core are copied below the target directory, as a package of their own that builds in seconds. So
 //! a mutant is a replacement of text in the copy, and the code itself has no switches.
@@ -201,12 +201,17 @@ mod tests {
     use crate::tree;
 
     #[test]
-    fn every_mutant_fits_the_code_as_it_is() {
+    fn every_mutant_fits_the_code_as_it_is_and_is_listed() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let files = tree::read(&root).unwrap();
         for mutant in MUTANTS {
             let file = files.iter().find(|file| file.path == Path::new(mutant.file)).unwrap();
             assert_ne!(mutant.of(&file.text).unwrap(), file.text, "{}", mutant.name);
         }
+        let page = files.iter().find(|file| file.path == Path::new("docs/RELIABILITY.md")).unwrap();
+        let listed = page.text.lines().filter_map(|line| line.strip_prefix("- "));
+        let listed: Vec<_> =
+            listed.filter(|line| MUTANTS.iter().any(|one| one.name == *line)).collect();
+        assert_eq!(listed, MUTANTS.iter().map(|mutant| mutant.name).collect::<Vec<_>>());
     }
 }

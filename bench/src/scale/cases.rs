@@ -83,6 +83,7 @@ pub fn all() -> Vec<Case> {
                 gates("exact", HOT),
                 gates("leased, one by one", Ask { tasks: 1, leased: true, ..HOT }),
                 gates("leased", Ask { leased: true, ..HOT }),
+                gates("split", Ask { split: true, ..HOT }),
             ],
         },
         Case {
@@ -124,6 +125,14 @@ pub fn all() -> Vec<Case> {
                 gates("1 node", Ask { leased: true, ..NODES }),
                 gates("2 nodes", Ask { nodes: 2, leased: true, ..NODES }),
                 gates("4 nodes", Ask { nodes: 4, leased: true, ..NODES }),
+            ],
+        },
+        Case {
+            name: "one hot key, split, nodes",
+            subjects: vec![
+                gates("1 node", Ask { split: true, ..NODES }),
+                gates("2 nodes", Ask { nodes: 2, split: true, ..NODES }),
+                gates("4 nodes", Ask { nodes: 4, split: true, ..NODES }),
             ],
         },
         Case {

@@ -7,7 +7,7 @@ use crate::redis_server::{Did, RedisServer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate::{
-    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, SharedGate, Spec, Split,
     StoreSettings,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -26,12 +26,14 @@ pub struct Ask {
     /// Requests on their way at once, of all gates.
     pub tasks: usize,
     pub keys: usize,
-    /// The limit is one unit a day, which is used up, so that all is refused; otherwise it is a million a second, or with leases a
-    /// hundred million, so that nothing is refused.
+    /// The limit is one unit a day, which is used up, so that all is refused; otherwise it is a million a second, or with leases or
+    /// shares a hundred million, so that nothing is refused.
     pub refused: bool,
     pub denial_memory: bool,
     /// Whether the rule has leases.
     pub leased: bool,
+    /// Whether the rule is split among the gates.
+    pub split: bool,
     /// Primaries of a cluster; 0 for a single server.
     pub primaries: usize,
 }
@@ -45,18 +47,23 @@ impl Ask {
         refused: false,
         denial_memory: false,
         leased: false,
+        split: false,
         primaries: 0,
     };
 
     fn rule(self) -> RuleSpec {
-        let (limit, window) = match (self.refused, self.leased) {
+        let (limit, window) = match (self.refused, self.leased || self.split) {
             (true, _) => (1, Duration::from_secs(86_400)),
             (false, false) => (1_000_000, Duration::from_secs(1)),
             (false, true) => (100_000_000, Duration::from_secs(1)),
         };
         let spec = Spec::new(AlgorithmKind::TokenBucket, limit, window);
         let rule = RuleSpec::new("scale", spec).key(["user"]);
-        if self.leased { rule.lease(LeaseSpec::default()) } else { rule }
+        match (self.leased, self.split) {
+            (true, _) => rule.lease(LeaseSpec::default()),
+            (false, true) => rule.split(Split::Live),
+            (false, false) => rule,
+        }
     }
 }
 

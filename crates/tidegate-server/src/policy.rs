@@ -5,7 +5,10 @@ mod mistakes;
 use std::fmt;
 
 use tidegate::config::ConfigErrors;
-use tidegate::{OnStoreError, Policy, PolicyErrors, RuleSpec, StoreSettings, StoreUrl, config};
+use tidegate::{
+    Limit, OnStoreError, Policy, PolicyErrors, PolicyRule, Spec, Split, StoreSettings, StoreUrl,
+    config,
+};
 
 use crate::failure::Failure;
 use tidegate_lab::labels;
@@ -88,23 +91,65 @@ pub(crate) fn warnings(policy: &Policy) -> Vec<String> {
     if policy.store().is_some() {
         return Vec::new();
     }
-    let rules = policy.rules().iter().map(|rule| rule.spec());
-    rules.flat_map(warnings_without_store).collect()
+    policy.rules().iter().flat_map(warnings_without_store).collect()
 }
 
-fn warnings_without_store(rule: &RuleSpec) -> impl Iterator<Item = String> {
+fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
+    let rule = of.spec();
     let away = (rule.on_store_error != OnStoreError::default()).then(|| {
         let choice = labels::on_store_error(rule.on_store_error);
         (format!("`on_store_error = \"{choice}\"`"), "on_store_error")
     });
     let lease = rule.lease.map(|_| ("`lease`".to_owned(), "lease"));
-    away.into_iter().chain(lease).map(|(setting, field)| {
+    let without_effect = away.into_iter().chain(lease).map(|(setting, field)| {
         format!(
             "{setting} of the rule `{}` has no effect, because there is no store: expected `[store]` or --store, or no \
              `{field}`",
             rule.name,
         )
-    })
+    });
+    without_effect.chain(warnings_of_split(of))
+}
+
+/// What is to be known of a rule that is split among a fixed number of nodes.
+fn warnings_of_split(rule: &PolicyRule) -> Vec<String> {
+    let Some(nodes) = rule.spec().split.and_then(Split::nodes) else { return Vec::new() };
+    let name = rule.name();
+    let fixed = format!(
+        "this node decides the rule `{name}` by 1/{nodes} of its limit, and nothing watches how many nodes there are: \
+         expected {nodes} of them, or `[store]` and `split = true`"
+    );
+    let mut all = (0..rule.variants()).map(|number| rule.variant(number).spec());
+    let is_small = |spec: &Spec| {
+        let limit = match spec.limit {
+            Limit::Units(units) => Some(units),
+            Limit::Unlimited => None,
+        };
+        limit.into_iter().chain(spec.capacity).any(|units| (1..nodes).contains(&units))
+    };
+    let small = all.any(is_small).then(|| {
+        format!(
+            "a limit or capacity of the rule `{name}` is smaller than its {nodes} nodes, so each of them refuses what it \
+             limits: expected {nodes} units or more, or `[store]`"
+        )
+    });
+    std::iter::once(fixed).chain(small).collect()
+}
+
+/// Checks that rules which are split among the nodes of a store have one.
+///
+/// # Errors
+/// The first rule that has none.
+pub(crate) fn check_splits(policy: &Policy) -> Result<(), Failure> {
+    let is_alone = |rule: &&PolicyRule| rule.spec().split == Some(Split::Live);
+    match policy.rules().iter().find(is_alone) {
+        Some(rule) if policy.store().is_none() => Err(Failure::configuration(format!(
+            "`split = true` of the rule `{}` divides its limit among the nodes of a store, and there is none: expected \
+             `[store]`, or `split = {{ nodes = 20 }}` with the number of nodes",
+            rule.name()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The warning about a file of limiters that has no effect.
@@ -163,5 +208,25 @@ mod tests {
         assert!(found[2].ends_with("or no `lease`"), "{found:?}");
         let store = format!("{text}[store]\nurl = \"redis://127.0.0.1\"\n");
         assert!(warnings(&config::parse("test", &store).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn a_rule_that_is_split_needs_a_store_or_a_number_of_nodes() {
+        let rule =
+            "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"50/1s\"\nsplit = ";
+        let read = |text: &str| config::parse("test", text).unwrap();
+        let alone = read(&format!("{rule}true\n"));
+        let failure = format!("{:?}", check_splits(&alone).unwrap_err());
+        assert!(failure.contains("expected `[store]`, or `split = { nodes = 20 }`"), "{failure}");
+        let store = "[store]\nurl = \"redis://127.0.0.1\"\n";
+        check_splits(&read(&format!("{rule}true\n{store}"))).unwrap();
+        for (nodes, warned) in [(50, 1), (51, 2)] {
+            let fixed = read(&format!("{rule}{{ nodes = {nodes} }}\n"));
+            check_splits(&fixed).unwrap();
+            let found = warnings(&fixed);
+            assert_eq!(found.len(), warned, "{found:?}");
+            assert!(found[0].contains(&format!("by 1/{nodes} of its limit")), "{found:?}");
+            assert!(found.iter().skip(1).all(|text| text.contains("is smaller than its 51 nodes")));
+        }
     }
 }

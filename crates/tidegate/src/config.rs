@@ -94,6 +94,7 @@ mod secret_fields;
 mod section;
 mod size;
 mod source;
+mod split;
 mod store;
 mod syntax;
 mod table;

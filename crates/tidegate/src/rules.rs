@@ -14,7 +14,9 @@ mod override_spec;
 mod own_limit;
 mod policy;
 mod rule;
+pub(crate) mod share;
 mod spec;
+mod split;
 mod stored;
 
 pub(crate) use amend::refused;
@@ -35,3 +37,6 @@ pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
 };
 pub use spec::{Mode, OnExcess, RuleSpec, Usage};
+#[cfg(feature = "config")]
+pub(crate) use split::SPLIT_NODES_EXPECTED;
+pub use split::Split;

@@ -135,7 +135,7 @@ impl SharedGate {
         let store = Store::new(generation, client.clone(), fallback.clock());
         Ok(Self {
             front: Frontend::new(),
-            nodes: Nodes::begin(&client, &fallback),
+            nodes: Nodes::begin(&client, &fallback, &store.leases),
             client,
             queues: Arc::clone(&store.queues),
             newest: Newest::new(store),
@@ -340,9 +340,9 @@ impl SharedGate {
         error: &StoreError,
     ) -> Answer<'_> {
         let settings = self.settings();
-        let can_hold = |rule: &Rule| settings.can_hold(rule);
+        let store_knows = (|rule: &Rule| settings.can_hold(rule), |met: &KeyAsk| store.lasts(met));
         let (done, standing) =
-            self.fallback.decide(&store.generation, met, verb, id, error, can_hold);
+            self.fallback.decide(&store.generation, met, verb, id, error, store_knows);
         let mut answer = store.answer_with(met, done, standing);
         if answer.is_unavailable() {
             // Nothing was taken, so the usage may be reported again.

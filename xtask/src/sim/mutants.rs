@@ -167,8 +167,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "a reply that is repeated returns units that are held",
         file: NODE,
         replacements: &[(
-            "granted == Granted::NotAsked && first",
-            "granted == Granted::NotAsked || !first",
+            "!matches!(granted, Granted::Held { .. }) && first",
+            "!matches!(granted, Granted::Held { .. }) || !first",
         )],
     },
     Mutant {
@@ -199,6 +199,72 @@ pub(crate) const MUTANTS: &[Mutant] = &[
                 "self.limiters.extract_if(|key, _| of(key) && false).collect()",
             ),
         ],
+    },
+    Mutant {
+        name: "a node prolongs its share without the store",
+        file: LIMITER,
+        replacements: &[(
+            "Some(self.leases.remove(place))",
+            "if self.terms.size != Size::Needed {
+            self.leases[place].ends = self.leases[place].ends.plus(self.terms.life());
+            return None;
+        }
+        Some(self.leases.remove(place))",
+        )],
+    },
+    Mutant {
+        name: "a renewed share keeps its old units as well",
+        file: LIMITER,
+        replacements: &[(
+            "        let Asked { ticket, units, parts, .. } = asked;",
+            "        let Asked { ticket, units, parts, .. } = asked;
+        let units = units + self.leases.iter().map(|lease| lease.units).sum::<u64>();",
+        )],
+    },
+    Mutant {
+        name: "a part is given to a node that joins and can still be spent here",
+        file: LIMITER,
+        replacements: &[(
+            "(lease.units, lease.parts, self.last_size) = (kept, parts, kept);",
+            "(lease.parts, self.last_size) = (parts, kept);",
+        )],
+    },
+    Mutant {
+        name: "a node that others joined gives back more than it keeps less",
+        file: LIMITER,
+        replacements: &[(
+            "let excess = Lease { units, ..*lease };",
+            "let excess = Lease { units: units + 1, ..*lease };",
+        )],
+    },
+    Mutant {
+        name: "a node without the store admits on top of what it holds",
+        file: LIMITER,
+        replacements: &[("let last = held.map(", "let last = held.filter(|_| false).map(")],
+    },
+    Mutant {
+        name: "a share of what drains lives longer than any lease may",
+        file: TERMS,
+        replacements: &[(
+            "life.min(drained_in(rule)?).min(longest)",
+            "life.min(drained_in(rule)?)",
+        )],
+    },
+    Mutant {
+        name: "a node takes all that is left as its part",
+        file: LIMITER,
+        replacements: &[(
+            "self.report.remaining / self.parts(nodes).max(1)",
+            "self.report.remaining",
+        )],
+    },
+    Mutant {
+        name: "what is unspent of a share is not given back",
+        file: NODE,
+        replacements: &[(
+            "Some(unspent) => vec![self.give_back(&unspent, true)],",
+            "Some(_) => self.renew(time, due.key, history),",
+        )],
     },
     Mutant {
         name: "an undone request gives back as though there were no leases",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnStoreError,
-    OverrideSpec, Policy, RuleSpec, Spec, StoreSettings, Usage,
+    OverrideSpec, Policy, RuleSpec, Spec, Split, StoreSettings, Usage,
 };
 
 use super::{Change, PolicyDiff};
@@ -70,7 +70,7 @@ type Changed = (&'static str, fn(&mut RuleSpec));
 
 #[test]
 fn each_field_of_a_rule_is_compared() {
-    let changes: [Changed; 20] = [
+    let changes: [Changed; 21] = [
         ("when", |rule| rule.when.push(("path".to_owned(), "/".to_owned()))),
         ("key", |rule| rule.key.push("path".to_owned())),
         ("match", |rule| rule.exact = true),
@@ -88,6 +88,7 @@ fn each_field_of_a_rule_is_compared() {
         ("hash_tag", |rule| rule.hash_tag = Some("user".to_owned())),
         ("across_slots", |rule| rule.across_slots = true),
         ("lease", |rule| rule.lease = Some(LeaseSpec::default())),
+        ("split", |rule| rule.split = Some(Split::Among(3))),
         ("limit_from_request", |rule| rule.limit_from_request = true),
         ("near", |rule| rule.near = "0.8".parse().ok()),
         ("hide_keys", |rule| rule.hide_keys = true),

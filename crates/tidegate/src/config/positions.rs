@@ -28,7 +28,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => failed(&["key"]),
         Problem::StarInside(_) | Problem::InitialWithKey => false,
         Problem::ReportedQueue | Problem::ReportedPermits => failed(&["algorithm"]),
-        Problem::NoLease => {
+        Problem::NoLease | Problem::NoSplit => {
             failed(&["algorithm", "limit", "window", "rate", "capacity", "resolution"])
         }
         Problem::MatchesNothing => match_failed(other),
@@ -52,6 +52,8 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::LeaseMax(_)
         | Problem::LeaseLife(_)
         | Problem::LeaseBeside(_)
+        | Problem::SplitNodes(_)
+        | Problem::SplitBeside(_)
         | Problem::DedupeAcrossSlots
         | Problem::WaitAcrossSlots => false,
         Problem::Figure(rule_error) => is_echo_of_rule_error(rule_error, rule, other),
@@ -129,6 +131,8 @@ pub(super) fn of(
         Problem::LeaseMax(_) => position_inside("lease", "max", table),
         Problem::LeaseLife(_) => position_inside("lease", "life", table),
         Problem::NoLease | Problem::LeaseBeside(_) => table.position_of(&["lease"]),
+        Problem::SplitNodes(_) => position_inside("split", "nodes", table),
+        Problem::NoSplit | Problem::SplitBeside(_) => table.position_of(&["split"]),
         Problem::AcrossSlots { .. } => table.position_of(&["across_slots", "hash_tag", "name"]),
         Problem::DedupeAcrossSlots => table.position_of(&["dedupe"]),
         Problem::WaitAcrossSlots => position_inside("on_excess", "wait", table),

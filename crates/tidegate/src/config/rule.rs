@@ -15,7 +15,7 @@ use super::value::{
     choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
 };
 use super::vocabulary::MAX_KEYS_ALSO;
-use super::{excess, lease, limits, store, vocabulary};
+use super::{excess, lease, limits, split, store, vocabulary};
 use crate::rules::DEDUPE_EXPECTED;
 use crate::rules::{Mode, OnFull, OnStoreError, Usage};
 
@@ -62,6 +62,7 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
             (("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
             (("across_slots", &["crossslot", "crossslots"]), RuleDraft::across_slots),
             (("lease", &["leases", "prefetch", "batch", "local"]), RuleDraft::lease),
+            (("split", &["shares", "share", "divide", "partition"]), RuleDraft::split),
             (
                 ("limit_from_request", &["requestlimit", "limitoverride", "ownlimit", "dynamic"]),
                 RuleDraft::limit_from_request,
@@ -81,6 +82,10 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
 
 /// The message for a field of `[store]` that stands in a rule.
 fn only_of_the_store(name: &str) -> Option<String> {
+    if name == "nodes" {
+        let below = "expected `split = { nodes = 20 }`, or `nodes` below `[store]`";
+        return Some(format!("`nodes` is no field of a rule: {below}"));
+    }
     let message = || format!("`{name}` is not for one rule: expected it below `[store]`");
     store::fields().has(name).then(message)
 }
@@ -285,6 +290,11 @@ impl<'t> RuleDraft<'t> {
 
     fn lease(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.lease = Some(lease::read(entry, report)?);
+        Some(())
+    }
+
+    fn split(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.split = split::read(entry, report)?;
         Some(())
     }
 

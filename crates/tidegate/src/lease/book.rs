@@ -1,5 +1,7 @@
 //! The book of leases of one process: which requests it decides, and which leases are asked for and given back.
 
+mod shares;
+
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -63,6 +65,8 @@ pub(crate) enum Granted {
     Held {
         /// By the clock of this process.
         due: Micros,
+        /// When it ends, by the same clock.
+        ends: Micros,
     },
     /// Nothing waits for it: its units are to be given back, unless this reply was received before.
     NotAsked,
@@ -197,11 +201,15 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// Returns a lease to ask the store for, after a request was decided. `nodes` share the limiter. The question is
     /// sent after `now`.
     pub(crate) fn wants(&mut self, now: Micros, key: &K, nodes: u64) -> Option<Wanted> {
+        let units = self.limiters.get_mut(key)?.wants(now, nodes)?;
+        self.ask(now, key, units, nodes)
+    }
+
+    fn ask(&mut self, now: Micros, key: &K, units: u64, nodes: u64) -> Option<Wanted> {
         let limiter = self.limiters.get_mut(key)?;
-        let units = limiter.wants(now, nodes)?;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        limiter.ask(now, ticket, units);
+        limiter.ask(now, ticket, units, nodes);
         Some(Wanted { ticket, units, life: limiter.terms.life() })
     }
 
@@ -213,7 +221,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
             Ok(None) => Granted::Ended,
             Ok(Some(lease)) => {
                 self.counts.taken += lease.units;
-                Granted::Held { due: lease.due }
+                Granted::Held { due: lease.due, ends: lease.ends }
             }
         }
     }

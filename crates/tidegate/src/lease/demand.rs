@@ -36,6 +36,12 @@ impl Demand {
         asks.then_some(current.units.max(before.units))
     }
 
+    /// Returns whether the current life is the first one in which anybody asks: what one life needs is not known then.
+    pub(super) fn is_new(&mut self, now: Micros, life: Micros) -> bool {
+        self.advance(now, life);
+        self.before.requests == 0
+    }
+
     /// Returns whether nobody asked in this life and the one before.
     pub(super) fn is_none(&mut self, now: Micros, life: Micros) -> bool {
         self.advance(now, life);

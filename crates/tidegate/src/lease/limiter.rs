@@ -4,12 +4,21 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::demand::Demand;
 use super::reply::{Grant, Report};
-use super::terms::{Terms, held_for, shortened};
+use super::terms::{Size, Terms, held_for, shortened};
 
 /// The least lease. When the store has less for each node, requests are decided there one by one.
 const LEAST: u64 = 2;
 /// The most leases that are held at once: one that is spent, and the next.
 const MOST_HELD: usize = 2;
+/// A share has so many halves of the units that one life needed. Of what drains it has less, and more shares are taken:
+/// units that are given back drain meanwhile.
+const HALVES_OF_NEED: u64 = 4;
+const HALVES_OF_DRAINING: u64 = 1;
+/// After a refusal a node asks for a share again when this part of its life has passed.
+const PART_OF_PAUSE: u64 = 8;
+/// A share that would last for less than this part of its life is not worth having: its window, bucket or tick ends, and
+/// what is unspent then could not be given back in time.
+const PART_OF_LIFE: u64 = 8;
 
 /// A lease that was granted and has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +32,9 @@ pub(super) struct Lease {
     pub(super) due: Micros,
     /// When its units count as taken if they are given back, by the store's clock.
     pub(super) since: Timestamp,
+    /// Among how many parts the limit was divided for it: one for each node and one for the store. At most 1 if it is
+    /// no share.
+    parts: u64,
 }
 
 /// A lease that the store was asked for, without a reply so far.
@@ -32,6 +44,7 @@ struct Asked {
     units: u64,
     /// The time before the question was sent.
     at: Micros,
+    parts: u64,
 }
 
 /// One limiter, as far as this process has asked for it.
@@ -85,22 +98,81 @@ impl Limiter {
         (self.report, self.heard) = (report, now);
     }
 
-    /// Returns the units of a lease to ask for; `None` if one is on its way, half of the last one is left, too few
-    /// ask, or the store has too little.
+    /// Returns the units of a lease to ask for; `None` if one is on its way, more than half of the last one is left, too
+    /// few ask, or the store has too little.
     pub(super) fn wants(&mut self, now: Micros, nodes: u64) -> Option<u64> {
         let waits = self.asked.is_some() || now < self.not_before;
         let live = self.leases.iter().filter(|lease| now < lease.ends).count();
         if waits || live >= MOST_HELD || self.units(now) > self.last_size / 2 {
             return None;
         }
-        let needed = self.demand.of_one_life(now, self.terms.life())?;
-        let part = self.report.remaining / 2 / nodes.max(1);
+        let life = self.terms.life();
+        let needed = self.demand.of_one_life(now, life)?;
+        let (needed, part) = match self.terms.size {
+            Size::Needed => (needed, self.report.remaining / 2 / nodes.max(1)),
+            Size::Part { .. } => (self.of_need(now, needed)?, self.part(nodes)),
+        };
         let units = needed.min(self.terms.most()).min(part);
         (units >= LEAST).then_some(units)
     }
 
-    pub(super) const fn ask(&mut self, now: Micros, ticket: u64, units: u64) {
-        self.asked = Some(Asked { ticket, units, at: now });
+    /// Returns the units that a share needs until its window, bucket or tick ends; `None` if that ends too soon. Nodes
+    /// that ask alike get equal shares until it is known what each needs.
+    fn of_need(&mut self, now: Micros, needed: u64) -> Option<u64> {
+        let is_new = self.demand.is_new(now, self.terms.life());
+        let needed = if is_new { self.terms.most().saturating_mul(2) } else { needed };
+        let life = self.terms.life().as_micros();
+        let lasts = self.terms.left_of_width(self.standing(now).at).as_micros().min(life);
+        let halves = if self.terms.drains() { HALVES_OF_DRAINING } else { HALVES_OF_NEED };
+        let units = u128::from(needed) * u128::from(halves * lasts) / u128::from(2 * life.max(1));
+        (lasts >= life / PART_OF_LIFE).then(|| u64::try_from(units).unwrap_or(u64::MAX))
+    }
+
+    /// Returns a node's part of what the store has left. The store keeps one as well: for requests that it decides
+    /// itself, and for a node that joins.
+    fn part(&self, nodes: u64) -> u64 {
+        self.report.remaining / self.parts(nodes).max(1)
+    }
+
+    /// Returns among how many parts a share is divided; 0 if there are none.
+    fn parts(&self, nodes: u64) -> u64 {
+        match self.terms.size {
+            Size::Needed => 0,
+            Size::Part { among } => among.unwrap_or(nodes).max(1).saturating_add(1),
+        }
+    }
+
+    /// Returns the units of the next share, which is asked for as one ends and without a request; `None` if it is no
+    /// share, or nobody asked lately.
+    pub(super) fn renewal(&mut self, now: Micros, nodes: u64) -> Option<u64> {
+        if self.terms.size == Size::Needed { None } else { self.wants(now, nodes) }
+    }
+
+    pub(super) fn ask(&mut self, now: Micros, ticket: u64, units: u64, nodes: u64) {
+        self.asked = Some(Asked { ticket, units, at: now, parts: self.parts(nodes) });
+    }
+
+    /// Takes out of a share what exceeds the part of a node now that there are more nodes; `None` if nothing does.
+    pub(super) fn excess(&mut self, ticket: u64, nodes: u64) -> Option<Lease> {
+        let parts = self.parts(nodes);
+        let lease = self.leases.iter_mut().find(|lease| lease.ticket == ticket)?;
+        if parts <= lease.parts {
+            return None;
+        }
+        let kept = u128::from(lease.units) * u128::from(lease.parts) / u128::from(parts);
+        let kept = u64::try_from(kept).unwrap_or(lease.units);
+        let units = lease.units - kept;
+        (lease.units, lease.parts, self.last_size) = (kept, parts, kept);
+        let excess = Lease { units, ..*lease };
+        self.leases.retain(|lease| lease.units > 0);
+        (units > 0).then_some(excess)
+    }
+
+    /// Returns how long this node can still spend units, unless more are taken; `None` if it has none.
+    pub(super) fn lasts(&self, now: Micros) -> Option<Micros> {
+        let held = self.leases.iter().filter(|lease| now < lease.ends && lease.units > 0);
+        let last = held.map(|lease| lease.ends.as_micros()).max()?;
+        Some(Micros::from_micros(last.saturating_sub(now.as_micros())))
     }
 
     /// Takes the question with this ticket off the list; `None` if it is not there, because it was answered, given up
@@ -122,7 +194,8 @@ impl Limiter {
         let length = shortened(grant.end.since(grant.since));
         let (ends, due) = (asked.at.plus(length), asked.at.plus(held_for(length)));
         let since = self.terms.counted_from(grant.since);
-        let lease = Lease { ticket: grant.ticket, units: asked.units, ends, due, since };
+        let Asked { ticket, units, parts, .. } = asked;
+        let lease = Lease { ticket, units, ends, due, since, parts };
         self.last_size = lease.units;
         if now >= lease.ends {
             self.pause(now);
@@ -174,7 +247,12 @@ impl Limiter {
     }
 
     const fn pause(&mut self, now: Micros) {
-        self.not_before = now.plus(self.terms.life());
+        let life = self.terms.life().as_micros();
+        let pause = match self.terms.size {
+            Size::Needed => life,
+            Size::Part { .. } => life / PART_OF_PAUSE,
+        };
+        self.not_before = now.plus(Micros::from_micros(pause));
     }
 
     /// Returns the leases that were held.

@@ -1,4 +1,4 @@
-//! A simulator of nodes that lease from one store: virtual time, a network that delays, loses, repeats and reorders, and
+//! A simulator of nodes that lease from one store, or share its limits: virtual time, a network that delays, loses, repeats and reorders, and
 //! nodes and a store that fail. It runs the book itself over the algorithms themselves, and checks what happened.
 //!
 //! All times are microseconds of the store's clock since the beginning of a run. One seed is one run, and the same run
@@ -71,7 +71,11 @@ fn the_seeds_meet_what_they_are_to_check() {
         sum.changes,
         sum.crashes,
         sum.late,
+        sum.renewed,
+        sum.excess,
+        sum.local,
     ];
+    assert!(sum.even * 10 > sum.possible * 9, "even nodes admit too little: {sum:?}");
     assert!(met.iter().all(|count| *count > 15), "something hardly happens: {sum:?}");
 }
 

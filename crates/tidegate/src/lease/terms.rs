@@ -1,20 +1,37 @@
-//! How much of a limit may be leased at once, and for how long.
+//! How much of a limit may be leased at once, and for how long: as a lease of a rule, or as a node's share of it.
 
-use tidegate_core::{Leasable, Micros, Rule, Timestamp};
+use tidegate_core::{Leasable, Limit, Micros, Rule, Timestamp};
 
 /// Clocks of two machines differ by less than one part in this number, in how fast they run.
 const DRIFT_PART: u64 = 1_000;
 /// A lease is given back when this part of its life has passed, in quarters: what was not spent by then is not needed.
 const QUARTERS_HELD: u64 = 3;
+/// A share of what drains lives for at most this part of the time in which all of it drains, so that a burst can be so
+/// much smaller at most.
+const PART_OF_DRAINING: u64 = 4;
+/// Shares of a shorter life are not worth their round trips.
+const SHORTEST_SHARE: Micros = Micros::from_millis(10);
+
+/// How many units a lease has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    /// What one life needed lately.
+    Needed,
+    /// A node's part of what is left: among the nodes that live, or among so many.
+    Part { among: Option<u64> },
+}
 
 /// The terms of the leases of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
+    pub(super) size: Size,
     most: u64,
     life: Micros,
     /// The longest life of any node's leases, if units of this rule drain one by one: how long the units of one lease
     /// may support another.
     longest: Option<Micros>,
+    /// The length of a window, bucket or tick that leases end with, if they do.
+    width: Option<Micros>,
     version: u64,
 }
 
@@ -26,7 +43,24 @@ impl Terms {
         let Leasable { units, life, drains } = rule.leasable(life)?;
         let most = units.min(most);
         let longest = drains.then(|| longest.max(life));
-        (most >= 2).then_some(Self { most, life, longest, version: 0 })
+        let width = rule.leasable(Micros::MAX).filter(|longest| !longest.drains);
+        let width = width.map(|longest| longest.life);
+        let terms = Self { size: Size::Needed, most, life, longest, width, version: 0 };
+        (most >= 2).then_some(terms)
+    }
+
+    /// Returns the terms for a node's share of a limit, among the nodes that live or `among` so many; `None` if the
+    /// rule grants no lease of two units that is worth its round trips. What drains is shared for `longest` at most.
+    pub(crate) fn of_share(
+        rule: &Rule,
+        among: Option<u64>,
+        life: Micros,
+        longest: Micros,
+    ) -> Option<Self> {
+        let drains = rule.leasable(life)?.drains;
+        let life = if drains { life.min(drained_in(rule)?).min(longest) } else { life };
+        let terms = Self::of(rule, u64::MAX, life, longest)?;
+        (terms.life >= SHORTEST_SHARE).then_some(Self { size: Size::Part { among }, ..terms })
     }
 
     /// Returns these terms with a version. A limiter has the leases of its newest terms only.
@@ -48,6 +82,18 @@ impl Terms {
         self.life
     }
 
+    /// Whether units of the rule drain one by one.
+    pub(super) const fn drains(&self) -> bool {
+        self.longest.is_some()
+    }
+
+    /// Returns how long a window, bucket or tick lasts from `at` by the store's clock. One that begins with its first
+    /// unit may end at another time.
+    pub(super) fn left_of_width(&self, at: Timestamp) -> Micros {
+        let left = |width: Micros| width.as_micros() - at.as_micros() % width.as_micros().max(1);
+        self.width.map_or(Micros::MAX, |width| Micros::from_micros(left(width)))
+    }
+
     /// Returns the time since which units count that were taken for a lease and are given back: earlier if leases of
     /// other nodes may live longer.
     pub(crate) fn counted_from(&self, taken: Timestamp) -> Timestamp {
@@ -58,6 +104,15 @@ impl Terms {
     pub(crate) fn exact_from(&self, taken: Timestamp) -> Timestamp {
         taken.minus(self.longest.unwrap_or(Micros::ZERO))
     }
+}
+
+/// Returns the part of the time in which a full level drains that a share may live for.
+fn drained_in(rule: &Rule) -> Option<Micros> {
+    let spec = rule.spec();
+    let Limit::Units(limit @ 1..) = spec.limit else { return None };
+    let capacity = spec.capacity.unwrap_or(limit);
+    let full = spec.window?.as_micros() * u128::from(capacity) / u128::from(limit);
+    Some(Micros::from_micros(u64::try_from(full).unwrap_or(u64::MAX) / PART_OF_DRAINING))
 }
 
 /// Returns how long a lease can be used here that lasts `length` by the store's clock.

@@ -1,5 +1,7 @@
 //! Single steps of the book of leases.
 
+mod shares;
+
 use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
@@ -59,7 +61,8 @@ fn grant(ticket: u64) -> Grant {
 
 /// It was asked for at 0 ms, and is due after three quarters of its life.
 fn held() -> Granted {
-    Granted::Held { due: at(0).plus(Micros::from_micros(149_850)) }
+    let at = |us| at(0).plus(Micros::from_micros(us));
+    Granted::Held { due: at(149_850), ends: at(199_800) }
 }
 
 const fn unspent(ticket: u64, units: u64) -> Unspent<u32> {
@@ -168,8 +171,8 @@ fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
     assert_eq!(book.wants(at(20), &7, 1), None);
     let _ = book.decide(at(20), &[ask(&7, 1)]);
     let Wanted { ticket, units, .. } = book.wants(at(20), &7, 1).unwrap();
-    let due = at(20).plus(Micros::from_micros(149_850));
-    assert_eq!(book.granted(at(30), &7, &grant(ticket)), Granted::Held { due });
+    let [due, ends] = [149_850, 199_800].map(|us| at(20).plus(Micros::from_micros(us)));
+    assert_eq!(book.granted(at(30), &7, &grant(ticket)), Granted::Held { due, ends });
     assert_eq!(book.wants(at(30), &7, 1), None, "two are held");
     let parts = spent(book.decide(at(30), &[ask(&7, 8)]));
     assert_eq!([parts[0].units_of(), parts[1].units_of()], [(first, 6), (ticket, 2)]);

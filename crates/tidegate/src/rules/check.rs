@@ -2,13 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::{Limit, MAX_WINDOW, Rule, RuleErrors, is_whole};
+use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, is_whole};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::lease::LEASE_LIVES;
 use super::override_spec::OverrideSpec;
 use super::rule::{Checked, Override, Overrides, PolicyRule};
+use super::share::Share;
 use super::spec::{DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, RuleSpec, Usage};
+use super::split::SPLIT_NODES;
 
 const LONGEST_NAME: usize = 64;
 
@@ -58,6 +60,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     let read = spec.unread.clone().map_or_else(|| Rule::new(spec.spec), |errors| Err(*errors));
     let base = mistakes.values(Place::Rule, read);
     check_lease(&spec, base.as_ref(), mistakes);
+    check_split(&spec, base.as_ref(), mistakes);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     Some(PolicyRule::new(Checked { base: base?, overrides, spec }))
 }
@@ -110,20 +113,49 @@ fn check_lease(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>
     if !can_live {
         mistakes.add(Place::Rule, Problem::LeaseLife(life));
     }
-    let beside = [
+    for field in decided_by_the_store(spec) {
+        mistakes.add(Place::Rule, Problem::LeaseBeside(field));
+    }
+    let grants = |rule: &Rule| rule.leasable(life.into()).is_some_and(|lease| lease.units >= 2);
+    if can_live && limits(spec) && base.is_some_and(|base| !grants(base)) {
+        mistakes.add(Place::Rule, Problem::NoLease);
+    }
+}
+
+fn check_split(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>) {
+    let Some(split) = spec.split else { return };
+    if let Some(nodes) = split.nodes().filter(|nodes| !SPLIT_NODES.contains(nodes)) {
+        mistakes.add(Place::Rule, Problem::SplitNodes(nodes));
+    }
+    let share = Share::of(split.nodes());
+    if let Some(whole) = base.filter(|whole| split.nodes().is_some() && !share.has_none(whole)) {
+        mistakes.values(Place::Rule, Rule::new(share.spec(whole.spec())));
+    }
+    let lease = spec.lease.map(|_| "lease");
+    for field in lease.into_iter().chain(decided_by_the_store(spec)) {
+        mistakes.add(Place::Rule, Problem::SplitBeside(field));
+    }
+    // Of a limit of one unit there are no shares, but one can be had in the store.
+    let shortest = Micros::from_millis(1);
+    let grants = |rule: &Rule| rule.leasable(shortest).is_some();
+    if limits(spec) && base.is_some_and(|base| !grants(base)) {
+        mistakes.add(Place::Rule, Problem::NoSplit);
+    }
+}
+
+/// Returns the fields of a rule of which the store decides each request.
+fn decided_by_the_store(spec: &RuleSpec) -> impl Iterator<Item = &'static str> + use<> {
+    let all = [
         ("usage", spec.usage == Usage::Reported),
         ("limit_from_request", spec.limit_from_request),
         ("across_slots", spec.across_slots),
         ("initial", spec.spec.initial.is_some()),
     ];
-    for (field, _) in beside.into_iter().filter(|(_, is_there)| *is_there) {
-        mistakes.add(Place::Rule, Problem::LeaseBeside(field));
-    }
-    let limits = !matches!(spec.spec.limit, Limit::Unlimited | Limit::Units(0));
-    let grants = |rule: &Rule| rule.leasable(life.into()).is_some_and(|lease| lease.units >= 2);
-    if can_live && limits && base.is_some_and(|base| !grants(base)) {
-        mistakes.add(Place::Rule, Problem::NoLease);
-    }
+    all.into_iter().filter(|(_, is_there)| *is_there).map(|(field, _)| field)
+}
+
+const fn limits(spec: &RuleSpec) -> bool {
+    !matches!(spec.spec.limit, Limit::Unlimited | Limit::Units(0))
 }
 
 fn check_excess(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {

@@ -7,6 +7,7 @@ use tidegate_core::{RuleError, Shown};
 
 use super::lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
 use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+use super::split::SPLIT_NODES_EXPECTED;
 
 /// The place of a mistake in a rule.
 ///
@@ -103,6 +104,12 @@ pub enum Problem {
     NoLease,
     /// A `lease` beside this field, which goes against it.
     LeaseBeside(&'static str),
+    /// The `nodes` of `split` are not 1 to a million.
+    SplitNodes(u64),
+    /// A `split` of a rule that grants no leases.
+    NoSplit,
+    /// A `split` beside this field, which goes against it.
+    SplitBeside(&'static str),
     /// A log, or permits, whose string could grow past what a store holds for one key.
     TooLargeForStore {
         /// The most bytes that it could take.
@@ -242,6 +249,22 @@ impl fmt::Display for Problem {
                 f,
                 "`lease` beside `{field}`: the store has to decide each request of such a rule, and leased units \
                  are spent without it: expected one of the two fields"
+            ),
+            Self::SplitNodes(given) => {
+                write!(f, "`nodes` of `split` is {given}: expected {SPLIT_NODES_EXPECTED}")
+            }
+            Self::NoSplit => f.write_str(
+                "a limit of this algorithm cannot be split: expected no `split`, or an algorithm other than \
+                 \"leaky_queue\" and \"concurrency\"; for \"sliding_log\", a `resolution`",
+            ),
+            Self::SplitBeside("lease") => f.write_str(
+                "`split` beside `lease`: a share is a lease that follows the number of nodes: expected one of the two \
+                 fields",
+            ),
+            Self::SplitBeside(field) => write!(
+                f,
+                "`split` beside `{field}`: the store has to decide each request of such a rule, and a share is spent \
+                 without it: expected one of the two fields"
             ),
             Self::TooLargeForStore { bytes, resolution: None } => write!(
                 f,

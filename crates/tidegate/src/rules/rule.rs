@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_core::Rule;
+use tidegate_core::{Rule, Spec};
 
 use super::index::{Index, Required};
+use super::override_spec::OverrideSpec;
+use super::share::Share;
 use super::spec::{Mode, RuleSpec};
 use crate::request::Descriptor;
 use crate::short_text::same;
@@ -126,6 +128,20 @@ impl PolicyRule {
         // Lists that were filled one by one have room for more.
         checked.spec.when.shrink_to_fit();
         checked.spec.key.shrink_to_fit();
+        Self { checked: Arc::new(checked) }
+    }
+
+    /// Returns the same rule with a share of the values that were written.
+    pub(super) fn in_part(&self, share: Share) -> Self {
+        let part = |spec: &Spec| Rule::new(*spec).ok().map(|whole| share.alone(&whole));
+        let (spec, all) = (&self.checked.spec, &self.checked.overrides.all);
+        let part_of = |(other, written): (&Override, &OverrideSpec)| {
+            let rule = part(&written.applied_to(&spec.spec)).unwrap_or_else(|| other.rule.clone());
+            Override { entries: other.entries.clone(), rule }
+        };
+        let overrides = Overrides::new(all.iter().zip(&spec.overrides).map(part_of).collect());
+        let base = part(&spec.spec).unwrap_or_else(|| self.checked.base.clone());
+        let checked = Checked { spec: spec.clone(), base, overrides };
         Self { checked: Arc::new(checked) }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tidegate_core::{RuleErrors, Spec};
 
 use crate::request::Request;
-use crate::rules::{LeaseSpec, Near, OnFull, OnStoreError, OverrideSpec};
+use crate::rules::{LeaseSpec, Near, OnFull, OnStoreError, OverrideSpec, Split};
 
 /// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -159,6 +159,9 @@ pub struct RuleSpec {
     /// The leases that a node takes from a shared store, if any. What a request took is not given back then, by a refund
     /// or otherwise.
     pub lease: Option<LeaseSpec>,
+    /// How the limit is split among nodes, if it is; in place of `lease`. Over a shared store what a request took is not
+    /// given back then either.
+    pub split: Option<Split>,
     /// Whether values that a request supplies ([`RequestLimit`](crate::RequestLimit)) apply in place of the rule's own; by
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
     /// overflow limiter under the rule's own values, even keys with an override.
@@ -208,6 +211,7 @@ impl RuleSpec {
             hash_tag: None,
             across_slots: false,
             lease: None,
+            split: None,
             limit_from_request: false,
             near: None,
             hide_keys: false,
@@ -334,6 +338,13 @@ impl RuleSpec {
     #[must_use]
     pub const fn lease(mut self, lease: LeaseSpec) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// Splits the limit among nodes.
+    #[must_use]
+    pub const fn split(mut self, split: Split) -> Self {
+        self.split = Some(split);
         self
     }
 

@@ -22,6 +22,7 @@ impl SharedGate {
             leases_refused: asked.refused.load(Relaxed),
             leases_late: asked.late.load(Relaxed),
             leases_unanswered: asked.unanswered.load(Relaxed),
+            shares_renewed: asked.renewed.load(Relaxed),
             under_way: counts.under_way.load(Relaxed),
             merged: counts.merged.load(Relaxed),
             denied_again: counts.denied_again.load(Relaxed),

@@ -50,7 +50,8 @@ struct Barred {
 }
 
 impl Fallback {
-    /// Decides in place of the store, which failed with `error`. It is all or nothing: if a rule refuses
+    /// Decides in place of the store, which failed with `error`. `lasts` returns how long this node can still spend
+    /// units that it took ahead: nothing is admitted on top of them. It is all or nothing: if a rule refuses
     /// because the store is missing, or has values that no store can hold, the other limiters take nothing.
     pub(super) fn decide(
         &self,
@@ -59,7 +60,7 @@ impl Fallback {
         verb: Verb,
         id: Option<&str>,
         error: &StoreError,
-        can_hold: impl Fn(&Rule) -> bool,
+        (can_hold, lasts): (impl Fn(&Rule) -> bool, impl Fn(&KeyAsk) -> Option<Micros>),
     ) -> (Done<Option<Decided>>, Standing) {
         let (lack, policy) = (Lack::of(error), &generation.policy);
         let newest = self.memory.newest();
@@ -81,8 +82,10 @@ impl Fallback {
         let here: InlineList<_> = here.map(|(place, (met, _))| (place, *met)).collect();
         let together = *error == StoreError::Overloaded { together: true };
         let is_new = together && !here.iter().any(|(_, met)| self.has_news(generation, met));
-        let barred: InlineList<_> =
-            here.iter().map(|(_, met)| self.barred(generation, met, lack, is_new)).collect();
+        let barred: InlineList<_> = here
+            .iter()
+            .map(|(_, met)| self.barred(generation, met, lack, is_new, &lasts))
+            .collect();
         let refused = all.iter().any(|(met, by)| by.is_closed && met.can_deny());
         let denied =
             here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
@@ -139,7 +142,7 @@ impl Fallback {
     }
 
     /// Whether a limiter denies whatever it holds in this process. It does if the store denied it and that
-    /// still holds, or if this node has no share of it. While the store decides for other requests, it also
+    /// still holds, as long as this node can spend units that it took ahead, or if it has no share of it. While the store decides for other requests, it also
     /// does if less than half was left in the store's last reply, or if the store has not reported on a `new`
     /// limiter that many requests ask for.
     fn barred(
@@ -148,6 +151,7 @@ impl Fallback {
         met: &KeyAsk,
         lack: Lack,
         is_new: bool,
+        lasts: impl Fn(&KeyAsk) -> Option<Micros>,
     ) -> Option<Barred> {
         let whole = met.rule_in(&generation.policy)?;
         if met.asks == 0 || !holds(whole, met.asks) {
@@ -156,6 +160,9 @@ impl Fallback {
         let (known_by, now) = (self.under_values(generation, met), self.clock.now());
         if let Some(Known { cost, wait }) = self.denials.of(known_by, met.asks, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
+        }
+        if let Some(wait) = lasts(met) {
+            return Some(Barred { wait, left: 0 });
         }
         let is_scarce = || lack == Lack::Overloaded && self.left.is_little(known_by, now);
         let has_none = is_new || self.share().has_none(whole) || is_scarce();

@@ -4,21 +4,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Micros;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::KeyAsk;
 use super::share::limit_of;
 use crate::clock::BootClock;
-use crate::lease::{Book, Counts, Terms, Unspent};
+use crate::lease::{Book, Counts, Terms, Unspent, Wanted};
 use crate::rules::{Mode, Policy, PolicyRule};
 
 /// The most limiters with leases at a time. The store decides the requests of others.
 const MOST_LIMITERS: usize = 16_384;
 /// The most leases that are given back at a time.
 const MOST_RETURNS: usize = 64;
-/// The longest life of any lease. What drains is given back as though all leases lived so long, so that nodes whose
+/// The longest life of any lease of what drains. It is given back as though all leases lived so long, so that nodes whose
 /// configurations differ may share a limiter.
 const LONGEST_LIFE: Micros = Micros::from_millis(1_000);
+/// The longest life of a share of a limit.
+const SHARE_LIFE: Micros = Micros::from_millis(2_000);
 
 /// The leases of this process, and their terms under one policy.
 #[derive(Clone, Debug)]
@@ -38,6 +40,10 @@ struct Held {
     has_ended: AtomicBool,
     /// What gives units back, so that many at a time do not hold up requests at the store.
     returns: Semaphore,
+    /// How many nodes share the store, as far as this one knows.
+    nodes: watch::Sender<u64>,
+    /// The version of the newest policy.
+    newest: AtomicU64,
     calls: CallCounts,
 }
 
@@ -51,6 +57,8 @@ pub(super) struct CallCounts {
     pub(super) late: AtomicU64,
     /// Questions without a reply.
     pub(super) unanswered: AtomicU64,
+    /// Questions for a share as one ended, without a request.
+    pub(super) renewed: AtomicU64,
     /// Units of leases that were granted too late.
     pub(super) units_late: AtomicU64,
     /// Units that the store got back.
@@ -77,10 +85,13 @@ impl CallCounts {
 }
 
 impl Leases {
-    pub(super) fn new() -> Self {
+    /// Creates the leases of a process that shares a store with `nodes`, itself included.
+    pub(super) fn new(nodes: u64) -> Self {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
         let returns = Semaphore::new(MOST_RETURNS);
-        let held = Arc::new(Held { book, has_ended, returns, calls: CallCounts::default() });
+        let nodes = watch::Sender::new(nodes);
+        let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
+        let held = Arc::new(Held { book, has_ended, returns, nodes, newest, calls });
         Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
     }
 
@@ -88,6 +99,7 @@ impl Leases {
     /// worth nothing.
     pub(super) fn under(&self, before: &Policy, policy: &Policy) -> Self {
         let version = self.version + 1;
+        self.held.newest.store(version, SeqCst);
         let of_rule = |rule: &PolicyRule| {
             let known = before.named(rule.domain(), rule.name()).ok();
             let same = known.filter(|(_, known)| known.spec() == rule.spec());
@@ -136,6 +148,24 @@ impl Leases {
         self.held.returns.acquire().await.ok()
     }
 
+    /// Notes how many nodes share the store. What exceeds this node's share of a limit is given back.
+    pub(super) fn know_nodes(&self, nodes: u64) {
+        self.held.nodes.send_if_modified(|known| std::mem::replace(known, nodes) != nodes);
+    }
+
+    /// Returns how many nodes share the store, and what notices when others join or leave.
+    pub(super) fn nodes(&self) -> watch::Receiver<u64> {
+        self.held.nodes.subscribe()
+    }
+
+    /// Returns the share of a limiter to ask for after one of these terms has ended; `None` if another policy is in force.
+    pub(super) fn renewal(&self, met: &KeyAsk, terms: Terms) -> Option<Wanted> {
+        let is_newest = self.held.newest.load(SeqCst) == self.version;
+        let (now, nodes) = (self.clock.now(), *self.held.nodes.borrow());
+        let renews = is_newest && self.are_spent();
+        renews.then(|| self.book().renewal(now, met, nodes, terms.version())).flatten()
+    }
+
     /// Takes no more leases.
     pub(super) fn end(&self) {
         self.held.has_ended.store(true, SeqCst);
@@ -148,9 +178,15 @@ impl Leases {
 }
 
 fn terms_of(rule: &PolicyRule, variant: usize, version: u64) -> Option<Terms> {
-    let lease = rule.spec().lease.filter(|_| rule.mode() != Mode::Off)?;
-    let values = rule.variant(variant);
-    let most = lease.most(limit_of(values)?);
-    let terms = Terms::of(values, most, lease.life.into(), LONGEST_LIFE)?;
-    Some(terms.of_version(version))
+    let (spec, values) = (rule.spec(), rule.variant(variant));
+    let terms = match (spec.lease, spec.split) {
+        _ if rule.mode() == Mode::Off => None,
+        (Some(lease), _) => {
+            let most = lease.most(limit_of(values)?);
+            Terms::of(values, most, lease.life.into(), LONGEST_LIFE)
+        }
+        (None, Some(split)) => Terms::of_share(values, split.nodes(), SHARE_LIFE, LONGEST_LIFE),
+        (None, None) => None,
+    };
+    Some(terms?.of_version(version))
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SharedGate;
 use super::fallback::Fallback;
+use super::leases::Leases;
 use super::share::Share;
 use crate::step::Lineage;
 use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
@@ -20,15 +21,17 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Lists this node, whatever its policy: another one may be put in force while the store is unavailable, and
     /// then the nodes that were last seen count.
-    pub(super) fn begin(client: &Client, fallback: &Arc<Fallback>) -> Self {
+    pub(super) fn begin(client: &Client, fallback: &Arc<Fallback>, leases: &Leases) -> Self {
         let warned = Arc::<Warned>::default();
         warned.warn(client, fallback);
         let listed = client.settings().nodes.is_none().then(|| {
             let (fallback, warned) = (Arc::downgrade(fallback), Arc::clone(&warned));
+            let leases = leases.clone();
             Listed::begin(client, move |client, seen| {
                 let Some(fallback) = fallback.upgrade() else { return };
                 let before = fallback.share().nodes();
                 fallback.split(Share::of_rank(seen.nodes, seen.rank));
+                leases.know_nodes(seen.nodes);
                 if seen.nodes != before {
                     client.report(StoreEvent::Nodes(seen.nodes));
                 }

@@ -100,6 +100,7 @@ impl Store {
         let loaded = Arc::new(Loaded::now(&clock));
         let (queues, counted) = (Arc::new(GateQueues::new()), Arc::default());
         let remembers = client.settings().denial_memory;
+        let nodes = client.settings().nodes.unwrap_or(1);
         let store = Self {
             generation,
             client,
@@ -109,7 +110,7 @@ impl Store {
             looked_up: Arc::default(),
             queues,
             denial_memory: remembers.then(|| Arc::new(DenialMemory::new())),
-            leases: Leases::new(),
+            leases: Leases::new(nodes),
         };
         store.under(Arc::clone(&store.generation))
     }
@@ -137,6 +138,12 @@ impl Store {
     pub(super) fn terms(&self, met: &KeyAsk) -> Option<Terms> {
         let terms = self.leases.terms(met.rule, met.variant)?;
         (met.figures.is_none() && !self.is_figured(met.rule)).then_some(terms)
+    }
+
+    /// Returns how long this node can still spend units of a limiter that it took ahead; `None` if it has none.
+    pub(super) fn lasts(&self, met: &KeyAsk) -> Option<Micros> {
+        self.terms(met)?;
+        self.leases.book().lasts(self.leases.clock.now(), met)
     }
 
     /// Whether each request has its own values for a rule.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use tidegate_core::Micros;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 use super::KeyAsk;
 use super::late::Took;
@@ -14,7 +15,7 @@ use super::leases::Leases;
 use super::store::Store;
 use crate::lease::{Grant, Granted, Report, Unspent, Wanted};
 use crate::step::Lineage;
-use crate::store::redis::script::{Answer, Call, Limiter};
+use crate::store::redis::script::{Answer, Call, Decided, Limiter};
 use crate::store::redis::{NoReply, StoreEvent, heard};
 
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
@@ -24,12 +25,16 @@ const AT_THE_END: Duration = Duration::from_millis(500);
 type Reply = (Report, Option<Grant>);
 
 impl Store {
-    /// Asks for a lease, and gives back what is left of it later.
+    /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.
     pub(super) fn take_lease(&self, met: &KeyAsk, wanted: Wanted) {
-        let (store, met) = (self.clone(), met.costing(wanted.units));
+        let (store, met) = (self.clone(), met.clone());
         self.client.runtime().spawn(async move {
-            if let Some(rest) = store.lease(&met, wanted).await {
-                store.return_lease(&rest).await;
+            let mut next = Some(wanted);
+            while let Some(wanted) = next {
+                if let Some(rest) = store.lease(&met.costing(wanted.units), wanted).await {
+                    store.return_lease(&rest).await;
+                }
+                next = store.renewal(&met);
             }
         });
     }
@@ -37,14 +42,12 @@ impl Store {
     /// Asks for a lease, and waits until what is left of it is to be given back.
     async fn lease(&self, met: &KeyAsk, wanted: Wanted) -> Option<Unspent<KeyAsk>> {
         let leases = &self.leases;
-        let Wanted { ticket, units, life } = wanted;
+        let Wanted { ticket, units, .. } = wanted;
         let reply = self.ask_for_lease(met, wanted).await;
         let granted = leases.answered(met, ticket, reply);
         self.count(met, reply, granted);
-        if let Granted::Held { due } = granted {
-            let wait = due.as_micros().saturating_sub(leases.clock.now().as_micros());
-            sleep(Duration::from_micros(wait.min(life.as_micros()))).await;
-            return leases.book().take_out(met, ticket);
+        if let Granted::Held { due, ends } = granted {
+            return self.hold_lease(met, wanted, [due, ends]).await;
         }
         let (grant, terms) = (reply?.1?, self.terms(met)?);
         if !leases.book().is_valid(ticket) {
@@ -72,6 +75,39 @@ impl Store {
             let rule = self.policy().rules().get(met.rule).map_or("", |rule| rule.name());
             self.client.report(StoreEvent::LeasesLate { rule });
         }
+    }
+
+    /// Waits until a lease is due; while the store is unavailable, until it ends. Gives back meanwhile what exceeds this
+    /// node's share if other nodes join. Returns what is left then.
+    async fn hold_lease(
+        &self,
+        met: &KeyAsk,
+        wanted: Wanted,
+        [due, ends]: [Micros; 2],
+    ) -> Option<Unspent<KeyAsk>> {
+        let (leases, Wanted { ticket, life, .. }) = (&self.leases, wanted);
+        let left_until = |time: Micros| {
+            let left = time.as_micros().saturating_sub(leases.clock.now().as_micros());
+            Duration::from_micros(left.min(life.as_micros()))
+        };
+        let mut nodes = leases.nodes();
+        while let Ok(Ok(())) = timeout(left_until(due), nodes.changed()).await {
+            let nodes = *nodes.borrow_and_update();
+            let excess = leases.book().excess(met, ticket, nodes);
+            if let Some(excess) = excess {
+                self.return_lease(&excess).await;
+            }
+        }
+        let _ = timeout(left_until(ends), self.client.fit()).await;
+        leases.book().take_out(met, ticket)
+    }
+
+    /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for
+    /// that: the next request asks under the newest one.
+    fn renewal(&self, met: &KeyAsk) -> Option<Wanted> {
+        let wanted = self.leases.renewal(met, self.terms(met)?)?;
+        self.leases.calls().renewed.fetch_add(1, Relaxed);
+        Some(wanted)
     }
 
     /// Asks the store for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are
@@ -109,7 +145,12 @@ impl Store {
         }
         let met = rest.key.costing(rest.units);
         let _turn = self.leases.turn_to_return().await;
-        !self.take_back(from_ref(&met), &Took::of_one(rest.since)).await.is_empty()
+        let back = self.take_back(from_ref(&met), &Took::of_one(rest.since)).await;
+        let report = back.first().and_then(|(_, done)| report(done));
+        if let Some(report) = report {
+            self.leases.book().reported(self.leases.clock.now(), &met, report);
+        }
+        !back.is_empty()
     }
 
     /// Gives back the leases of these rules in the background, because others were put in force.
@@ -160,12 +201,17 @@ impl Leases {
     }
 }
 
+/// Returns how the only limiter of a reply stands.
+fn report(done: &Decided) -> Option<Report> {
+    let decision = done.decisions.first()?;
+    let idle_at = done.at.plus(decision.reset_after);
+    Some(Report { remaining: decision.remaining, at: done.at, idle_at })
+}
+
 /// Reads the answer about a lease; `None` if it was not decided, because the limiter has other values or no room.
 fn read(answer: &Answer, limiter: &Limiter<'_>, wanted: Wanted) -> Option<Reply> {
     let Answer::Decided(done) = answer else { return None };
-    let decision = done.decisions.first()?;
-    let idle_at = done.at.plus(decision.reset_after);
-    let report = Report { remaining: decision.remaining, at: done.at, idle_at };
+    let report = report(done)?;
     let end = done.lease_end(limiter, wanted.life);
     Some((report, end.map(|end| Grant { ticket: wanted.ticket, since: done.at, end })))
 }

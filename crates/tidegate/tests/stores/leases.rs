@@ -5,6 +5,7 @@
 
 mod faults;
 mod rules;
+mod shares;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -93,6 +93,8 @@ fn read(
 ) -> Result<(Policy, SectionValues, Args), Wrong> {
     let (policy, server) = sources::parse(&command(), name, text).map_err(Wrong::Text)?;
     let args = settled(&command(), given, Path::new(name), &server).map_err(Wrong::Whole)?;
+    let splits = if args.store.is_none() { policy::check_splits(&policy) } else { Ok(()) };
+    splits.map_err(|failure| Wrong::Whole(failure.of(Path::new(name))))?;
     let listeners = listeners::check(args.listeners());
     listeners.map_err(|failure| Wrong::Whole(failure.of(Path::new(name))))?;
     Ok((policy, server, args))

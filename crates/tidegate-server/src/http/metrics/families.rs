@@ -206,6 +206,8 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
     ];
     let asked = asked.map(|(outcome, count)| ([("outcome", outcome)], count));
     to.counter("tidegate_leases", "Leases that the store was asked for", asked)?;
+    let renewed = [([], counts.shares_renewed)];
+    to.counter("tidegate_shares_renewed", "Shares asked for as one ended", renewed)?;
     let without = [
         ("unavailable", counts.unavailable),
         ("overloaded_local", counts.local),

@@ -8,6 +8,8 @@
 //! - Each unit of a lease is spent or returned once at most, before the end of the lease, and under the rule that it was
 //!   taken by. What the books say was spent, was.
 
+mod even;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 
@@ -33,6 +35,12 @@ pub(super) struct Summary {
     pub(super) changes: u64,
     pub(super) crashes: u64,
     pub(super) late: u64,
+    pub(super) renewed: u64,
+    pub(super) excess: u64,
+    pub(super) local: u64,
+    /// Of runs in which all nodes are asked alike: what one limiter would admit, and what they did.
+    pub(super) possible: u64,
+    pub(super) even: u64,
 }
 
 impl AddAssign for Summary {
@@ -48,6 +56,11 @@ impl AddAssign for Summary {
         self.changes += other.changes;
         self.crashes += other.crashes;
         self.late += other.late;
+        self.renewed += other.renewed;
+        self.excess += other.excess;
+        self.local += other.local;
+        self.possible += other.possible;
+        self.even += other.even;
     }
 }
 
@@ -70,6 +83,11 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
     summary.put_back += history.put_back;
     summary.crashes += history.crashes;
     summary.late += history.late;
+    summary.renewed += history.renewed;
+    summary.excess += history.excess;
+    if plan.is_even {
+        even::as_stated(plan, history, &mut summary)?;
+    }
     Ok(summary)
 }
 
@@ -231,6 +249,12 @@ fn as_counted(
                 }
             }
             What::Dropped { .. } => {}
+            What::Local { held } => {
+                summary.local += 1;
+                if held > 0 {
+                    return Err(format!("a node admits at {} on top of {held} units", event.time));
+                }
+            }
             What::Lost => (summary.losses, comparable) = (summary.losses + 1, false),
             What::Changed => (summary.changes, comparable) = (summary.changes + 1, false),
             What::Stands { used, held, refused } => {

@@ -28,6 +28,9 @@ pub(super) enum What {
     Dropped { node: usize },
     /// The limiter got its second rule.
     Changed,
+    /// A node took nothing from the store because no message comes through, and admitted a request in its place. It
+    /// could spend so many units then.
+    Local { held: u64 },
 }
 
 /// An event: when, of which limiter, and what.
@@ -60,6 +63,11 @@ pub(super) struct History {
     pub(super) crashes: u64,
     /// Replies to requests that nobody waited for.
     pub(super) late: u64,
+    /// Shares that were asked for without a request, and units that were given back because a node joined.
+    pub(super) renewed: u64,
+    pub(super) excess: u64,
+    /// When clients asked.
+    pub(super) asked: Vec<u64>,
 }
 
 impl History {

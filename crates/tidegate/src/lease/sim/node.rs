@@ -47,6 +47,12 @@ pub(super) struct Node<'a> {
     pub(super) sleeps_until: u64,
     pub(super) clock: Clock,
     pub(super) revisions: Vec<usize>,
+    /// How many nodes there are, as far as this one knows.
+    nodes: u64,
+    /// No message comes through before this time.
+    pub(super) cut_until: u64,
+    /// The keys and tickets of leases that were granted.
+    granted: Vec<(usize, u64)>,
     book: Book<usize>,
     waiting: HashMap<u64, Waiting>,
     /// Leases that were granted, until the world has noted when they are due.
@@ -67,6 +73,9 @@ impl<'a> Node<'a> {
             sleeps_until: 0,
             clock,
             revisions: vec![0; plan.keys.len()],
+            nodes: 1,
+            cut_until: 0,
+            granted: Vec::new(),
             book: Book::new(plan.keys.len()),
             waiting: HashMap::new(),
             due: Vec::new(),
@@ -123,12 +132,38 @@ impl<'a> Node<'a> {
             }
         }
         for (key, _) in parts {
-            let wanted = self.book.wants(now, &key, self.plan.drifts.len() as u64);
-            if let Some(Wanted { ticket, units, life }) = wanted {
-                let question = Question::Lease { id: self.id(ticket), key, units, life };
-                sent.push((question, Some(Wait::Lease { key, ticket })));
+            let wanted = self.book.wants(now, &key, self.nodes);
+            sent.extend(wanted.map(|wanted| self.lease(key, wanted)));
+        }
+        sent
+    }
+
+    fn lease(&self, key: usize, wanted: Wanted) -> Sent {
+        let Wanted { ticket, units, life } = wanted;
+        let question = Question::Lease { id: self.id(ticket), key, units, life };
+        (question, Some(Wait::Lease { key, ticket }))
+    }
+
+    /// Asks for the next share, if one of this limiter has ended.
+    fn renew(&mut self, time: u64, key: usize, history: &mut History) -> Vec<Sent> {
+        let version = self.revisions[key] as u64;
+        let wanted = self.book.renewal(self.now(time), &key, self.nodes, version);
+        history.renewed += u64::from(wanted.is_some());
+        wanted.map(|wanted| self.lease(key, wanted)).into_iter().collect()
+    }
+
+    /// Hears how many nodes there are, and gives back what exceeds its part.
+    pub(super) fn hear(&mut self, nodes: u64, history: &mut History) -> Vec<Sent> {
+        self.nodes = nodes;
+        let granted = std::mem::take(&mut self.granted);
+        let mut sent = Vec::new();
+        for (key, ticket) in &granted {
+            if let Some(excess) = self.book.excess(key, *ticket, nodes) {
+                history.excess += excess.units;
+                sent.push(self.give_back(&excess, false));
             }
         }
+        self.granted = granted;
         sent
     }
 
@@ -165,6 +200,10 @@ impl<'a> Node<'a> {
                 self.book.reported(self.now(time), &key, report);
                 Vec::new()
             }
+            Reply::Back { key, report } => {
+                self.book.reported(self.now(time), &key, report);
+                self.renew(time, key, history)
+            }
             Reply::Lease { id: (.., ticket), key, lease: Some(lease), report, revision } => {
                 self.leased(time, key, ticket, lease, report, revision)
             }
@@ -190,7 +229,8 @@ impl<'a> Node<'a> {
             self.book.granted(now, &key, &Grant { ticket, since, end })
         };
         self.book.reported(now, &key, report);
-        if let Granted::Held { due } = granted {
+        if let Granted::Held { due, .. } = granted {
+            self.granted.push((key, ticket));
             let after = due.as_micros().saturating_sub(now.as_micros());
             self.due.push(Due { after, key, ticket });
         }
@@ -198,7 +238,7 @@ impl<'a> Node<'a> {
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(since, |terms| terms.counted_from(since));
             let version = revision as u64;
-            vec![self.give_back(&Unspent { key, ticket, units, since, version })]
+            vec![self.give_back(&Unspent { key, ticket, units, since, version }, false)]
         } else {
             Vec::new()
         }
@@ -221,7 +261,8 @@ impl<'a> Node<'a> {
             let Stands { key, cost: units, revision, .. } = *one;
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(at, |terms| terms.exact_from(at));
-            (Question::GiveBack { of: Source::Request(request), key, units, since, revision }, None)
+            let (of, was_due) = (Source::Request(request), false);
+            (Question::GiveBack { of, key, units, since, revision, was_due }, None)
         };
         limiters.iter().map(undo).collect()
     }
@@ -234,8 +275,26 @@ impl<'a> Node<'a> {
             self.book.keep(&spent);
             self.admitted(since, &asked, &spent, &revisions, history);
         } else {
+            self.decide_here(time, &asked, &spent, history);
             history.put_back += spent.iter().map(|part| part.units_of().1).sum::<u64>();
             self.book.put_back(self.now(time), &self.asks(&asked), &spent);
+        }
+    }
+
+    /// Admits a request in place of the store, if no message comes through and the limiters allow that.
+    fn decide_here(
+        &self,
+        time: u64,
+        asked: &[(usize, u64)],
+        spent: &[Spent],
+        history: &mut History,
+    ) {
+        let here = |place| spent.iter().any(|part| part.place == place);
+        let rest = asked.iter().enumerate().filter(|(place, _)| !here(*place));
+        for (_, (key, _)) in rest.filter(|_| time < self.cut_until) {
+            if self.book.lasts(self.now(time), key).is_none() {
+                history.add(time, *key, What::Local { held: self.held(time, *key) });
+            }
         }
     }
 
@@ -251,9 +310,16 @@ impl<'a> Node<'a> {
     }
 
     /// Gives back what is left of a lease that is due.
-    pub(super) fn give_back_rest(&mut self, due: Due) -> Vec<Sent> {
-        let unspent = self.book.take_out(&due.key, due.ticket);
-        unspent.iter().map(|one| self.give_back(one)).collect()
+    pub(super) fn give_back_rest(
+        &mut self,
+        time: u64,
+        due: Due,
+        history: &mut History,
+    ) -> Vec<Sent> {
+        match self.book.take_out(&due.key, due.ticket) {
+            Some(unspent) => vec![self.give_back(&unspent, true)],
+            None => self.renew(time, due.key, history),
+        }
     }
 
     /// Drops the leases of a key, after a refund or because its rule changed.
@@ -265,13 +331,13 @@ impl<'a> Node<'a> {
     ) -> Vec<Sent> {
         history.add(time, key, What::Dropped { node: self.number });
         let unspent = self.book.drop_those(|other| *other == key);
-        unspent.iter().map(|one| self.give_back(one)).collect()
+        unspent.iter().map(|one| self.give_back(one, false)).collect()
     }
 
-    fn give_back(&self, unspent: &Unspent<usize>) -> Sent {
+    fn give_back(&self, unspent: &Unspent<usize>, was_due: bool) -> Sent {
         let Unspent { key, ticket, units, since, version } = *unspent;
         let (of, revision) = (Source::Lease(self.id(ticket)), version as usize);
-        (Question::GiveBack { of, key, units, since, revision }, None)
+        (Question::GiveBack { of, key, units, since, revision, was_due }, None)
     }
 
     pub(super) fn account(&self, time: u64) -> Account {

@@ -22,6 +22,10 @@ pub(super) enum Fault {
     Loss { to_copy: bool },
     /// The replica catches up.
     Copy,
+    /// The node gives back all, leaves the list of nodes, and joins again after this time.
+    Leave { node: usize, again_after: u64 },
+    /// No message reaches the node or comes from it for this time.
+    Cut { node: usize, time: u64 },
     /// The rule of a limiter gets its second limit. Nodes hear of it within this time.
     Change { key: usize, known_within: u64 },
 }
@@ -30,7 +34,8 @@ pub(super) enum Fault {
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) rules: [Rule; 2],
-    /// The terms of leases under both; nodes with even numbers have the first ones, the others a shorter life.
+    /// The terms under both; nodes with even numbers have the first ones. Those of the others have a shorter life, or
+    /// are leases beside shares.
     terms: [[Option<Terms>; 2]; 2],
     pub(super) life: Micros,
 }
@@ -52,6 +57,12 @@ pub(super) struct Plan {
     pub(super) keys: Vec<Key>,
     /// How much faster than the store's the clock of each node runs, in parts per million.
     pub(super) drifts: Vec<i64>,
+    /// When each node joins.
+    pub(super) joins: Vec<u64>,
+    /// The longest time after which a node notices that others joined or left.
+    pub(super) beat: u64,
+    /// Nothing fails, all nodes live and are asked alike for one limiter, and all have shares.
+    pub(super) is_even: bool,
     /// How late a node gives units back, at most.
     pub(super) delayed: Vec<u64>,
     /// Mean time between two requests of a node, and how often that is twenty times as long.
@@ -72,27 +83,41 @@ impl Plan {
     pub(super) fn of_seed(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let rng = &mut rng;
+        let is_even = seed % 8 == 7;
         let nodes = rng.between(1, 5) as usize;
         let pause = rng.between(300, 4_000);
-        let keys: Vec<_> =
-            (0..rng.between(1, 3)).map(|_| key(rng, nodes as u64 * 1_000_000 / pause)).collect();
+        let per_second = nodes as u64 * 1_000_000 / pause;
+        let keys = if is_even { 1 } else { rng.between(1, 3) };
+        let keys: Vec<_> = (0..keys).map(|_| key(rng, per_second, is_even)).collect();
         let drifts = (0..nodes).map(|_| rng.pick([-950, 0, 950, rng_drift(seed)])).collect();
         let life = keys[0].life.as_micros();
-        let delayed = (0..nodes).map(|_| life / rng.pick([1, 4, 8, 8]) + 1).collect();
+        let late = |rng: &mut Rng| if is_even { 500 } else { life / rng.pick([1, 4, 8, 8]) + 1 };
+        let delayed = (0..nodes).map(|_| late(rng)).collect();
         let length = (pause * 900 / nodes as u64).max(4 * life).min(pause * 3_000 / nodes as u64);
-        let calm = rng.chance(40);
+        // What is given back may count as taken one life earlier.
+        let first = keys.iter().map(|key| key.life.as_micros()).max().unwrap_or_default();
+        let length = first + length;
+        let calm = rng.chance(40) || is_even;
+        let late = |rng: &mut Rng| if calm || rng.chance(70) { 0 } else { rng.below(length / 2) };
+        let joins = (0..nodes).map(|_| first + late(rng)).collect();
         Self {
             seed,
             origin: 1_000_000_000_000 + rng.below(10_000_000),
             drifts,
+            joins,
+            beat: if is_even { 500 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
+            is_even,
             delayed,
             pause,
-            quiet_percent: rng.pick([2, 2, 20]),
+            quiet_percent: if is_even { 0 } else { rng.pick([2, 2, 20]) },
             length,
-            largest_cost: rng.pick([1, 1, 3]),
-            faults: faults(rng, length, nodes, keys.len(), calm),
+            largest_cost: if is_even { 1 } else { rng.pick([1, 1, 3]) },
+            faults: faults(rng, length, [nodes, keys.len()], [calm, is_even]),
             keys,
-            delays: [rng.pick([300, 2_000, 10_000]), rng.pick([20_000, 300_000])],
+            delays: [
+                if is_even { 300 } else { rng.pick([300, 2_000, 10_000]) },
+                rng.pick([20_000, 300_000]),
+            ],
             slow_percent: if calm { 0 } else { rng.pick([1, 10]) },
             lost_percent: if calm { 0 } else { rng.pick([0, 2, 10]) },
             repeated_percent: rng.pick([0, 20]),
@@ -106,7 +131,7 @@ const fn rng_drift(seed: u64) -> i64 {
 }
 
 /// A limiter, of which some part of `per_second` requests ask.
-fn key(rng: &mut Rng, per_second: u64) -> Key {
+fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     let algorithms = [
         AlgorithmKind::FixedWindow,
         AlgorithmKind::SlidingWindow,
@@ -119,7 +144,8 @@ fn key(rng: &mut Rng, per_second: u64) -> Key {
     let algorithm = rng.pick(algorithms);
     let window_ms = rng.pick([50, 200, 1_000, 2_000]);
     let limit = 5 + per_second * window_ms / 1_000 * rng.pick([10, 40, 80, 200]) / 100;
-    let life = Micros::from_millis(rng.pick([10, 50, 200, 1_000]).min(window_ms));
+    let shortest = if is_even { 50 } else { 10 };
+    let life = Micros::from_millis(rng.pick([shortest, 50, 200, 1_000]).min(window_ms));
     let mut spec = Spec::new(algorithm, limit, Duration::from_millis(window_ms));
     match algorithm {
         AlgorithmKind::FixedWindow => spec.anchor = rng.chance(30).then_some(Anchor::FirstRequest),
@@ -138,24 +164,41 @@ fn key(rng: &mut Rng, per_second: u64) -> Key {
     let rules = [spec, changed].map(|spec| Rule::new(spec).expect("a rule of the plan is valid"));
     let most = (limit * rng.pick([10, 30, 100]) / 100).max(2);
     let shorter = Micros::from_micros(life.as_micros() / rng.pick([1, 2, 5]));
-    let terms =
-        [life, shorter].map(|own| rules.each_ref().map(|rule| Terms::of(rule, most, own, life)));
+    let leases = |own| rules.each_ref().map(|rule| Terms::of(rule, most, own, life));
+    // What drains lives no longer than any lease.
+    let shares = |own: Micros| {
+        let twice = own.plus(own);
+        rules.each_ref().map(|rule| Terms::of_share(rule, None, twice, life))
+    };
+    let terms = match rng.below(4) {
+        _ if is_even => [shares(life), shares(life)],
+        0 => [leases(life), leases(shorter)],
+        1 => [shares(life), leases(shorter)],
+        _ => [shares(life), shares(shorter)],
+    };
     Key { rules, terms, life }
 }
 
-fn faults(rng: &mut Rng, length: u64, nodes: usize, keys: usize, calm: bool) -> Vec<(u64, Fault)> {
+fn faults(
+    rng: &mut Rng,
+    length: u64,
+    [nodes, keys]: [usize; 2],
+    [calm, is_even]: [bool; 2],
+) -> Vec<(u64, Fault)> {
     let mut all = Vec::new();
-    let times = if calm { 0 } else { rng.between(0, 6) };
+    let times = if calm { 0 } else { rng.between(0, 8) };
     for _ in 0..times {
         let node = rng.below(nodes as u64) as usize;
         let time = rng.between(1, length / 3 + 2);
-        let fault = match rng.below(4) {
+        let fault = match rng.below(8) {
             0 => Fault::Crash { node, again_after: time },
             1 => Fault::Sleep { node, time },
             2 => Fault::Step {
                 node,
                 by: rng.pick([-3_600_000_000, -100_000, 100_000, 3_600_000_000]),
             },
+            3 => Fault::Leave { node, again_after: time },
+            4 => Fault::Cut { node, time },
             _ => Fault::Drop { node, key: rng.below(keys as u64) as usize },
         };
         all.push((rng.below(length), fault));
@@ -165,7 +208,7 @@ fn faults(rng: &mut Rng, length: u64, nodes: usize, keys: usize, calm: bool) -> 
         all.push((rng.below(at + 1), Fault::Copy));
         all.push((at, Fault::Loss { to_copy: rng.chance(50) }));
     }
-    if rng.chance(30) {
+    if !is_even && rng.chance(30) {
         let change =
             Fault::Change { key: rng.below(keys as u64) as usize, known_within: length / 4 + 1 };
         all.push((rng.below(length), change));

@@ -27,6 +27,8 @@ pub(super) enum Question {
         units: u64,
         since: Timestamp,
         revision: usize,
+        /// Whether the lease was due.
+        was_due: bool,
     },
 }
 
@@ -40,8 +42,24 @@ pub(super) enum Source {
 /// A reply of the store.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    Step { request: RequestId, at: Timestamp, admitted: bool, limiters: Vec<Stands> },
-    Lease { id: GrantId, key: usize, lease: Option<Leased>, report: Report, revision: usize },
+    Step {
+        request: RequestId,
+        at: Timestamp,
+        admitted: bool,
+        limiters: Vec<Stands>,
+    },
+    Lease {
+        id: GrantId,
+        key: usize,
+        lease: Option<Leased>,
+        report: Report,
+        revision: usize,
+    },
+    /// Units of a lease that was due are back.
+    Back {
+        key: usize,
+        report: Report,
+    },
 }
 
 /// How a limiter stands after a step, under which of its rules, and the cost of the request.
@@ -120,7 +138,7 @@ impl<'a> Store<'a> {
                 let report = report(limiter.as_ref(), now);
                 Some(Reply::Lease { id: *id, key: *key, lease, report, revision: *revision })
             }
-            &Question::GiveBack { of, key, units, since, revision } => {
+            &Question::GiveBack { of, key, units, since, revision, was_due } => {
                 let (own, limiter) = &mut self.limiters[key];
                 if *own == revision && limiter.return_lease(now, units, since) {
                     let since = since.as_micros().saturating_sub(self.plan.origin);
@@ -130,7 +148,8 @@ impl<'a> Store<'a> {
                     };
                     history.add(time, key, what);
                 }
-                None
+                let report = report(self.limiters[key].1.as_ref(), now);
+                was_due.then_some(Reply::Back { key, report })
             }
         }
     }

@@ -23,6 +23,7 @@ enum Next {
     Fault(Fault),
     Begin { node: usize },
     Hear { node: usize, key: usize },
+    Beat { node: usize, begun: u64 },
 }
 
 #[derive(Debug)]
@@ -52,6 +53,8 @@ impl<'a> World<'a> {
         for node in 0..plan.drifts.len() {
             let clock = world.clock(node);
             world.nodes.push(Node::new(plan, node, 0, clock));
+            world.nodes[node].up = false;
+            world.at(plan.joins[node], Next::Begin { node });
             world.at(0, Next::Request { node });
         }
         for (time, fault) in &plan.faults {
@@ -84,7 +87,7 @@ impl<'a> World<'a> {
     }
 
     fn longest_life(&self) -> u64 {
-        self.plan.keys.iter().map(|key| key.life.as_micros()).max().unwrap_or_default()
+        self.plan.keys.iter().map(|key| 2 * key.life.as_micros()).max().unwrap_or_default()
     }
 
     /// One client takes what is left, a unit at a time.
@@ -112,13 +115,13 @@ impl<'a> World<'a> {
             Next::Request { node } => self.request(node),
             Next::Due { node, begun, due } => {
                 if self.is_running(node, begun) {
-                    let sent = self.nodes[node].give_back_rest(due);
+                    let sent = self.nodes[node].give_back_rest(self.time, due, &mut self.history);
                     self.send(node, sent);
                 }
             }
             Next::ToStore { node, begun, question } => self.reach_store(node, begun, &question),
             Next::ToNode { node, begun, reply } => {
-                if self.is_running(node, begun) {
+                if self.is_running(node, begun) && !self.is_cut(node) {
                     let sent = self.nodes[node].reply(self.time, reply, &mut self.history);
                     self.send(node, sent);
                     self.note_due(node);
@@ -131,6 +134,13 @@ impl<'a> World<'a> {
             }
             Next::Fault(fault) => self.fault(fault),
             Next::Begin { node } => self.begin(node),
+            Next::Beat { node, begun } => {
+                if self.is_running(node, begun) && !self.is_cut(node) {
+                    let nodes = self.nodes.iter().filter(|node| node.up).count() as u64;
+                    let sent = self.nodes[node].hear(nodes, &mut self.history);
+                    self.send(node, sent);
+                }
+            }
             Next::Hear { node, key } => {
                 self.nodes[node].revisions[key] = 1;
                 if self.nodes[node].up {
@@ -139,6 +149,10 @@ impl<'a> World<'a> {
                 }
             }
         }
+    }
+
+    fn is_cut(&self, node: usize) -> bool {
+        self.time < self.nodes[node].cut_until
     }
 
     fn is_running(&self, node: usize, begun: u64) -> bool {
@@ -162,6 +176,7 @@ impl<'a> World<'a> {
             }
         }
         if self.nodes[node].up {
+            self.history.asked.push(self.time);
             let sent = self.nodes[node].request(self.time, parts, &mut self.history);
             self.send(node, sent);
         }
@@ -173,7 +188,7 @@ impl<'a> World<'a> {
             if let Some(wait) = wait {
                 self.at(self.time + self.plan.deadline, Next::GiveUp { node, begun, wait });
             }
-            if let Some(delay) = self.delay() {
+            if let Some(delay) = self.delay().filter(|_| !self.is_cut(node)) {
                 self.at(self.time + delay, Next::ToStore { node, begun, question });
             }
         }
@@ -214,8 +229,23 @@ impl<'a> World<'a> {
                 self.nodes[node].up = false;
                 self.history.crashes += 1;
                 self.at(self.time + again_after, Next::Begin { node });
+                self.beat();
             }
-            Fault::Crash { .. } => {}
+            Fault::Leave { node, again_after } if self.nodes[node].up => {
+                for key in 0..self.plan.keys.len() {
+                    let sent = self.nodes[node].drop_leases(self.time, key, &mut self.history);
+                    self.send(node, sent);
+                }
+                self.nodes[node].up = false;
+                self.at(self.time + again_after, Next::Begin { node });
+                self.beat();
+            }
+            Fault::Crash { .. } | Fault::Leave { .. } => {}
+            Fault::Cut { node, time } => {
+                let (until, begun) = (self.time + time, self.nodes[node].begun);
+                self.nodes[node].cut_until = until;
+                self.at(until, Next::Beat { node, begun });
+            }
             Fault::Sleep { node, time } => {
                 self.nodes[node].sleeps_until = self.time + time;
                 self.nodes[node].clock.sleep(time);
@@ -244,7 +274,17 @@ impl<'a> World<'a> {
         let old = &self.nodes[node];
         let mut new = Node::new(self.plan, node, old.begun + 1, clock);
         new.revisions.clone_from(&old.revisions);
+        new.cut_until = old.cut_until;
         self.nodes[node] = new;
+        self.beat();
+    }
+
+    /// Lets all nodes notice after a while how many there are.
+    fn beat(&mut self) {
+        for node in 0..self.nodes.len() {
+            let (begun, after) = (self.nodes[node].begun, self.rng.below(self.plan.beat));
+            self.at(self.time + after, Next::Beat { node, begun });
+        }
     }
 }
 
@@ -256,7 +296,8 @@ impl Next {
             | Self::Due { node, .. }
             | Self::ToNode { node, .. }
             | Self::GiveUp { node, .. }
-            | Self::Hear { node, .. } => Some(*node),
+            | Self::Hear { node, .. }
+            | Self::Beat { node, .. } => Some(*node),
             Self::ToStore { .. } | Self::Fault(_) | Self::Begin { .. } => None,
         }
     }

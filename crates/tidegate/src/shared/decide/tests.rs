@@ -45,7 +45,14 @@ fn decide(
     id: Option<&str>,
     error: &StoreError,
 ) -> (Done<Option<Decided>>, Standing) {
-    fallback.decide(&fallback.memory.newest(), &ada(cost), verb, id, error, |_| true)
+    fallback.decide(
+        &fallback.memory.newest(),
+        &ada(cost),
+        verb,
+        id,
+        error,
+        (|_: &Rule| true, |_: &KeyAsk| None),
+    )
 }
 
 fn ask(fallback: &Fallback, cost: u64, id: Option<&str>) -> Done<Option<Decided>> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use proptest::prelude::*;
+use tidegate_core::{AlgorithmKind, Limit, Spec};
 
 use crate::OverrideSpec;
 

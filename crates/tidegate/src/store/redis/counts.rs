@@ -39,6 +39,8 @@ pub struct StoreCounts {
     pub leases_late: u64,
     /// Questions for a lease that got no reply.
     pub leases_unanswered: u64,
+    /// Shares that were asked for as one ended, without a request; they are among the leases above.
+    pub shares_renewed: u64,
     /// Requests that were decided without the store because it was unavailable.
     pub unavailable: u64,
     /// Requests that were decided in process because there was more load than the store decides in time.

@@ -1,0 +1,40 @@
+//! What the book does for shares alone: renewals, and what goes to a node that joins.
+
+use std::hash::Hash;
+
+use tidegate_core::Micros;
+
+use super::{Book, Unspent, Wanted};
+
+impl<K: Clone + Eq + Hash> Book<K> {
+    /// Returns a share to ask the store for as one ends, without a request; `None` if the limiter has no shares, nobody
+    /// asked lately, or its terms have another version by now.
+    pub(crate) fn renewal(
+        &mut self,
+        now: Micros,
+        key: &K,
+        nodes: u64,
+        version: u64,
+    ) -> Option<Wanted> {
+        let limiter = self.limiters.get_mut(key)?;
+        if limiter.terms.version() != version {
+            return None;
+        }
+        let units = limiter.renewal(now, nodes)?;
+        self.ask(now, key, units, nodes)
+    }
+
+    /// Takes out of a share what exceeds this node's part, because there are more nodes than before; `None` if nothing
+    /// does.
+    pub(crate) fn excess(&mut self, key: &K, ticket: u64, nodes: u64) -> Option<Unspent<K>> {
+        let limiter = self.limiters.get_mut(key)?;
+        let (excess, version) = (limiter.excess(ticket, nodes)?, limiter.terms.version());
+        Some(self.taken_out(key.clone(), excess, version))
+    }
+
+    /// Returns how long units of a limiter can still be spent here. Until then it admits nothing on top of them in
+    /// place of the store.
+    pub(crate) fn lasts(&self, now: Micros, key: &K) -> Option<Micros> {
+        self.limiters.get(key)?.lasts(now)
+    }
+}

@@ -1,0 +1,44 @@
+//! The judge of runs in which nothing fails and all nodes are asked alike: how much they admit at least.
+
+use tidegate_core::Timestamp;
+
+use super::super::history::{History, What};
+use super::super::plan::Plan;
+use super::super::stored::limiter;
+use super::Summary;
+
+/// Of a small limit the last units are the store's, and it is chance who gets them.
+const BY_CHANCE: u64 = 5;
+
+/// While all nodes live and are asked alike, they admit at least half of what one limiter admits that decides all
+/// requests, and each of them at least half of an equal part of that, less what is had by chance.
+pub(super) fn as_stated(
+    plan: &Plan,
+    history: &History,
+    summary: &mut Summary,
+) -> Result<(), String> {
+    let Some(mut exact) = limiter(&plan.keys[0].rules[0]) else { return Ok(()) };
+    let mut possible = 0;
+    for time in &history.asked {
+        let now = Timestamp::from_micros(plan.origin + time);
+        if exact.fits(now, 1) {
+            exact.take(now, 1);
+            possible += 1;
+        }
+    }
+    let mut by_node = vec![0_u64; plan.drifts.len()];
+    for event in &history.events {
+        match event.what {
+            What::Taken { units, by: Some((node, ..)) }
+            | What::Spent { id: (node, ..), units, .. } => by_node[node] += units,
+            _ => {}
+        }
+    }
+    let (admitted, nodes) = (by_node.iter().sum::<u64>(), by_node.len() as u64);
+    let least = by_node.iter().min().copied().unwrap_or_default();
+    if 2 * admitted < possible || 2 * nodes * (least + BY_CHANCE) < admitted {
+        return Err(format!("{by_node:?} are admitted of {possible}, by nodes that ask alike"));
+    }
+    (summary.possible, summary.even) = (possible, admitted);
+    Ok(())
+}

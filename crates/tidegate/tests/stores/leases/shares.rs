@@ -1,0 +1,233 @@
+//! Shares over a real store: nodes join, leave, end without a word and lose the store, and never pass a limit.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{AlgorithmKind, OnStoreError, Rule, RuleSpec, SharedGate, Spec, Split};
+use tokio::time::{Instant, sleep};
+
+use super::{ALGORITHMS, hammer, held, is_level, leased, most_in_a_window, until_leased};
+use crate::server::proxy::{Proxy, Way};
+use crate::server::{LONG, Server, check, gate_with, long, rule, settings};
+
+const LIMIT: u64 = 3_000;
+
+fn split(mut rule: RuleSpec) -> RuleSpec {
+    if rule.spec.algorithm == AlgorithmKind::SlidingLog {
+        rule.spec.resolution = Some(rule.spec.window.unwrap() / 5);
+    }
+    rule.split(Split::Live)
+}
+
+/// A node that counts the nodes by their list in the store.
+async fn node(url: &str, rule: RuleSpec) -> Arc<SharedGate> {
+    let mut settings = settings(url);
+    settings.nodes = None;
+    Arc::new(gate_with(settings, vec![rule]).await.0)
+}
+
+async fn nodes(server: &Server, count: usize, rule: &RuleSpec) -> Vec<Arc<SharedGate>> {
+    let mut gates = Vec::new();
+    for _ in 0..count {
+        gates.push(node(&server.url(), rule.clone()).await);
+    }
+    until(|| gates.iter().all(|gate| gate.nodes() == count as u64)).await;
+    gates
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG, "it never was so");
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Takes all that is left through all nodes, and returns how many units that were.
+async fn take_all(gates: &[Arc<SharedGate>], least: u64) -> u64 {
+    let (mut admitted, began) = (0, Instant::now());
+    while admitted < least && began.elapsed() < LONG {
+        admitted += hammer(gates, Instant::now() + Duration::from_millis(20)).await.len() as u64;
+    }
+    admitted
+}
+
+/// The most units of a limit of a day, when some of them may have drained since.
+fn most(algorithm: AlgorithmKind) -> u64 {
+    LIMIT + if is_level(algorithm) { LONG.as_secs() * LIMIT / 86_400 + 1 } else { 0 }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_that_share_a_limit_never_pass_the_bound_of_any_algorithm() {
+    let window = Duration::from_millis(500);
+    let lasting = Duration::from_millis(if long() { 10_000 } else { 1_500 });
+    for algorithm in ALGORITHMS {
+        let server = Server::start(&[]);
+        let rule = split(RuleSpec::new("own", Spec::new(algorithm, 2_000, window)).key(["user"]));
+        let gates = nodes(&server, 3, &rule).await;
+        let admitted = hammer(&gates, Instant::now() + lasting).await;
+        let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
+        let (total, most) = (admitted.len(), most_in_a_window(admitted, window));
+        let spent: Vec<_> = gates.iter().map(|gate| gate.counts().leased_spent).collect();
+        println!("{algorithm}: {total} admitted, {spent:?} by shares, {most} of {bound}");
+        assert!(most <= bound, "{algorithm}: {most} in a window, of {bound}");
+        assert!(spent.iter().any(|spent| *spent > 0), "{algorithm}: nothing was spent here");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_unit_of_a_share_is_had_by_somebody_and_small_limits_are_exact() {
+    for algorithm in ALGORITHMS {
+        let server = Server::start(&[]);
+        let gates = nodes(&server, 3, &split(rule(algorithm, LIMIT))).await;
+        let admitted = take_all(&gates, LIMIT).await;
+        assert!((LIMIT..=most(algorithm)).contains(&admitted), "{algorithm}: {admitted}");
+        assert!(gates.iter().any(|gate| gate.counts().leased_spent > 0), "{algorithm}");
+    }
+    let server = Server::start(&[]);
+    let gates = nodes(&server, 3, &split(rule(AlgorithmKind::FixedWindow, 2))).await;
+    assert_eq!(take_all(&gates, 2).await, 2, "less than one unit for each node");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_share_lease_or_do_neither_have_one_limit() {
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let server = Server::start(&[]);
+        let kinds =
+            [split(rule(algorithm, LIMIT)), leased(algorithm, LIMIT), rule(algorithm, LIMIT)];
+        let mut gates = Vec::new();
+        for kind in kinds {
+            gates.push(node(&server.url(), kind).await);
+        }
+        let admitted = take_all(&gates, LIMIT).await;
+        assert!((LIMIT..=most(algorithm)).contains(&admitted), "{algorithm}: {admitted}");
+        let spent = [0, 1, 2].map(|node: usize| gates[node].counts().leased_spent > 0);
+        assert_eq!(spent, [true, true, false], "{algorithm}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_joins_gets_what_exceeds_the_shares_of_the_others_at_once() {
+    let server = Server::start(&[]);
+    let rule = split(rule(AlgorithmKind::FixedWindow, 1_000_000));
+    let first = node(&server.url(), rule.clone()).await;
+    until(|| first.nodes() == 1).await;
+    let (mut others, began) = (Vec::new(), Instant::now());
+    loop {
+        // A share of another key for each try: one may be due at the same moment as another node joins.
+        let user = format!("user {}", others.len());
+        let before = first.counts();
+        let _ = until_leased(&first, &user).await;
+        let parts = first.nodes() + 1;
+        let of_user = first.counts().leased - before.leased;
+        let unspent = of_user - (first.counts().leased_spent - before.leased_spent);
+        let returned = first.counts().leased_returned;
+        others.push(node(&server.url(), rule.clone()).await);
+        until(|| first.nodes() == parts).await;
+        until(|| first.counts().leased_returned > returned).await;
+        let given_back = first.counts().leased_returned - returned;
+        if given_back == unspent - unspent * parts / (parts + 1) {
+            break;
+        }
+        until(|| held(&first) == 0).await;
+        assert!(began.elapsed() < LONG, "{given_back} of {unspent} were given back");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_that_leaves_did_not_spend_is_had_by_the_others() {
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow] {
+        let server = Server::start(&[]);
+        let gates = nodes(&server, 3, &split(rule(algorithm, LIMIT))).await;
+        let mut admitted = until_leased(&gates[0], "ada").await.1;
+        gates[0].leave().await.unwrap();
+        assert_eq!(held(&gates[0]), 0);
+        admitted += take_all(&gates[1..], LIMIT - admitted).await;
+        assert_eq!(admitted, LIMIT, "{algorithm}");
+        until(|| gates[1].nodes() == 2).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_ends_without_a_word_wastes_its_share_at_most() {
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let server = Server::start(&[]);
+        let proxy = Proxy::before(server.port).await;
+        let far = node(&proxy.url(), split(rule(algorithm, LIMIT))).await;
+        let near = node(&server.url(), split(rule(algorithm, LIMIT))).await;
+        until(|| far.nodes() == 2 && near.nodes() == 2).await;
+        let mut admitted = until_leased(&far, "ada").await.1;
+        proxy.turn(Way::Cut);
+        drop(far);
+        let near = [near];
+        // The near node's own share comes back once at least.
+        let least = LIMIT - LIMIT * 5 / 9 - admitted;
+        admitted += take_all(&near, least).await;
+        while check(&near[0], "ada", 1).await.is_allowed() {
+            admitted += 1;
+        }
+        assert!((least..=most(algorithm)).contains(&admitted), "{algorithm}: {admitted}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_share_is_renewed_without_requests_and_no_longer_once_nobody_asks() {
+    let server = Server::start(&[]);
+    let gate = node(&server.url(), split(rule(AlgorithmKind::FixedWindow, LIMIT))).await;
+    until(|| gate.nodes() == 1).await;
+    let _ = until_leased(&gate, "ada").await;
+    until(|| held(&gate) > 0).await;
+    let (leased, spent) = (gate.counts().leased, gate.counts().leased_spent);
+    until(|| gate.counts().leased > leased).await;
+    until(|| held(&gate) == 0).await;
+    assert_eq!(gate.counts().leased_spent, spent);
+    let answer = gate.peek(("default", &[("user", "ada")])).await;
+    assert_eq!(answer.reported().unwrap().decision().remaining, LIMIT - used(&gate), "all is back");
+}
+
+/// The units that were taken of the only key, when none is held: all that were leased were spent or are back.
+fn used(gate: &SharedGate) -> u64 {
+    let counts = gate.counts();
+    assert_eq!(counts.leased, counts.leased_spent + counts.leased_returned);
+    EXACT + counts.leased_spent
+}
+
+/// The requests before the first share, which the store decides.
+const EXACT: u64 = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_store_a_share_is_spent_and_local_is_not_added_to_it() {
+    let mut server = Server::start(&[]);
+    let mut settings = settings(&server.url());
+    (settings.timeout, settings.nodes) = (Duration::from_millis(50), Some(2));
+    let own = split(rule(AlgorithmKind::FixedWindow, LIMIT)).on_store_error(OnStoreError::Local);
+    let (gate, events) = gate_with(settings, vec![own]).await;
+    let mut admitted = until_leased(&gate, "ada").await.1;
+    server.kill();
+    crate::server::until_lost(&gate, &events).await;
+    let before = held(&gate);
+    assert!(before > 2, "a share lasts longer than it takes to find the store lost");
+    let large = check(&gate, "ada", before + 1).await;
+    assert!(large.is_degraded() && !large.is_allowed(), "nothing on top of {before}: {large:?}");
+    let one = check(&gate, "ada", 1).await;
+    assert!(one.is_allowed() && !one.is_degraded(), "a unit of the share: {one:?}");
+    admitted += 1;
+    let began = Instant::now();
+    loop {
+        let before = held(&gate);
+        let answer = check(&gate, "ada", 1).await;
+        if !answer.is_allowed() {
+            assert!(answer.is_degraded());
+            if held(&gate) == 0 && admitted >= LIMIT / 2 {
+                break;
+            }
+        } else if answer.is_degraded() {
+            // A share may end while a request is on its way, but not the other way round.
+            assert_eq!(held(&gate), 0, "{before} could be spent");
+        }
+        admitted += u64::from(answer.is_allowed());
+        assert!(began.elapsed() < LONG, "{admitted} were admitted, {before} are held");
+    }
+    assert!(admitted <= LIMIT / 2 + 1, "{admitted}, and this node's share is {}", LIMIT / 2);
+}
