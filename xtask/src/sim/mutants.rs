@@ -166,10 +166,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a reply that is repeated returns units that are held",
         file: NODE,
-        replacements: &[(
-            "granted == Granted::NotAsked && first",
-            "granted == Granted::NotAsked || !first",
-        )],
+        replacements: &[("Granted::Held { .. }) && first", "Granted::Held { .. }) || !first")],
     },
     Mutant {
         name: "units of a refused request are not put back",
