@@ -22,10 +22,6 @@ pub(crate) use settled::{Settled, Settling, Unsettled};
 pub(crate) use table::Counts as ReservationCounts;
 use table::{Counts, Entry, Table};
 
-/// How long a reservation lives if the caller does not say.
-pub(crate) const USUAL_LIFE: Duration = Duration::from_secs(60);
-/// The longest life.
-pub(crate) const LONGEST_LIFE: Duration = Duration::from_secs(86_400);
 /// How long a settled reservation is remembered, so that it can be settled again for the same cost.
 const REMEMBERED: Duration = Duration::from_secs(60);
 

@@ -8,6 +8,7 @@ use testkit::traffic::Rng;
 use tidegate::{Descriptor, Gate, ManualClock, Policy, config};
 
 use super::*;
+use crate::limiters::USUAL_LIFE;
 
 const SECOND_US: u64 = 1_000_000;
 const USERS: [&str; 3] = ["ada", "bob", "eve"];
