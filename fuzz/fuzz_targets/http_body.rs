@@ -2,13 +2,16 @@
 #![no_main]
 #![allow(dead_code, reason = "the server uses more of these files than a target does")]
 
+#[path = "../../crates/tidegate-server/src/limiters/life.rs"]
+mod limiters;
 /// The files of the server that read a body, and what they stand on.
 #[path = "../../crates/tidegate-server/src"]
 mod server {
     pub(crate) mod http {
-        pub(crate) type Response = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;
-
         pub(crate) mod invariants;
+        mod message {
+            pub(crate) type Response = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;
+        }
         mod problem;
         mod question;
     }
