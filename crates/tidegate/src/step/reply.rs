@@ -61,8 +61,16 @@ impl Decided {
 
     /// The reply of one limiter by itself; `None` for [`Step::Decide`].
     pub(crate) fn by(one: One, step: Step) -> Option<Self> {
+        step.wants_values().then(|| Self::from(one))
+    }
+}
+
+/// The reply of one limiter by itself, as part of a step over several.
+impl From<One> for Decided {
+    #[inline]
+    fn from(one: One) -> Self {
         let One { decision, overflow, elsewhere, figures, token, .. } = one;
-        step.wants_values().then_some(Self { decision, overflow, elsewhere, figures, token })
+        Self { decision, overflow, elsewhere, figures, token }
     }
 }
 

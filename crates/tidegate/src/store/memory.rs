@@ -12,6 +12,7 @@ mod cell;
 mod entry;
 mod fixed;
 mod generation;
+mod in_words;
 mod known;
 mod leaving;
 mod locked;
@@ -208,6 +209,9 @@ impl MemoryStore {
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
+        if let Some(done) = generation.step_in_words(met, clock, &step)? {
+            return Ok(done);
+        }
         let mut locked = StepList::new();
         generation.lock_all(met, &step, clock, &mut locked)?;
         let (done, short) = run(&mut locked, met, clock, &step);

@@ -7,6 +7,7 @@ mod chains;
 mod held;
 mod line;
 mod lines;
+mod locked_words;
 mod migrate;
 mod saved;
 mod spilled;
@@ -31,6 +32,7 @@ use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
+pub(super) use locked_words::LockedWords;
 use spilled::{Spilled, is_spilled};
 
 /// Chains that are swept for idle limiters before one more chain is made.
@@ -351,6 +353,24 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
             return Ok(hold);
         }
         self.hold_chains(parts, clock.now())
+    }
+
+    fn lock_words(
+        &self,
+        fingerprint: Fingerprint,
+        generation: GenerationNumber,
+    ) -> Result<Option<LockedWords<'_>>, Moved> {
+        self.words_of(fingerprint, generation)
+    }
+
+    fn step_words(
+        &self,
+        locked: &mut LockedWords<'_>,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> Option<One> {
+        self.run_on_words(locked, cost, step, now)
     }
 
     fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {

@@ -9,6 +9,7 @@ use tidegate_core::{Algorithm, Held, Rule, Timestamp, Token, Verbs, Verdict};
 
 use super::budget::Budget;
 use super::leaving::Leaving;
+use super::packed::LockedWords;
 use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
 use crate::clock::{Clock, Reading};
@@ -156,6 +157,28 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
         parts: &[Part<'a>],
         clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
+
+    /// Locks one limiter for a step that replaces no more than the words of its packed state; `None`, and nothing is
+    /// locked, if it has none. The step may not [owe](Step::owes).
+    fn lock_words(
+        &self,
+        _fingerprint: Fingerprint,
+        _generation: GenerationNumber,
+    ) -> Result<Option<LockedWords<'_>>, Moved> {
+        Ok(None)
+    }
+
+    /// Runs a step on a limiter that [`Table::lock_words`] returned, and stores nothing yet; `None` if the step would
+    /// replace more than its words.
+    fn step_words(
+        &self,
+        _locked: &mut LockedWords<'_>,
+        _cost: u64,
+        _step: Step,
+        _now: Timestamp,
+    ) -> Option<One> {
+        None
+    }
 
     /// Prefetches a little of the memory of limiters; the result means nothing.
     fn touch(&self, _fingerprints: &[Fingerprint]) -> u64 {

@@ -118,6 +118,21 @@ fn nobody_is_charged_for_a_refusal_by_another_rule() {
     });
 }
 
+/// Limiters that exist are charged by replacing their words: one request takes the last unit of the second, and the
+/// other leaves the first as it is.
+#[test]
+fn limiters_that_exist_are_charged_together_or_not_at_all() {
+    explore(2, || {
+        let store = store(&[4, 2]);
+        let both: Limiters = &[(0, 2), (1, 2)];
+        assert!(step(&store, &request(both), Step::Ask).allowed);
+        let admitted = at_once(&store, &[both, both]);
+        assert_ne!(admitted[0], admitted[1]);
+        assert_eq!((left(&store, 0, 2), left(&store, 1, 2)), (2, 0));
+        assert_eq!(store.keys(), 2);
+    });
+}
+
 /// Tables grow one after another while they are unlocked: a request that waits for the last must not hold the first.
 #[test]
 fn tables_that_grow_as_a_request_lets_go_of_them_block_nobody() {

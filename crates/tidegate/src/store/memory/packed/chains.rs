@@ -5,13 +5,14 @@
 //! m in two and touches no other, so the table never stops for a resize; lines never move, so a reader needs no
 //! protection.
 
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
-use super::line::Line;
+use super::line::{Line, Lock};
 use super::lines::Lines;
 use crate::key::Fingerprint;
 use crate::store::memory::sync::{
-    AtomicU32,
+    AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -49,7 +50,12 @@ pub(super) struct Place<'a, const PLACES: usize, const WORDS: usize> {
     index: usize,
 }
 
-impl<const PLACES: usize, const WORDS: usize> Place<'_, PLACES, WORDS> {
+impl<'a, const PLACES: usize, const WORDS: usize> Place<'a, PLACES, WORDS> {
+    #[inline]
+    pub(super) fn words(&self) -> &'a [AtomicU64] {
+        self.line.words(self.index)
+    }
+
     #[inline]
     pub(super) fn state(&self) -> [u64; WORDS] {
         self.line.state(self.index)
@@ -250,6 +256,12 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
         self.place(|place| place.line.holds(place.index, words))
     }
 
+    /// Returns the lock alone, whatever lines it covers.
+    #[inline]
+    pub(super) fn into_lock(self) -> Lock<'a> {
+        ManuallyDrop::new(self).home.held_lock()
+    }
+
     /// Returns a free place, in the chain or in a spare line added to it; `None` if there are no more lines.
     pub(super) fn make_room(&self) -> Option<Place<'a, PLACES, WORDS>> {
         self.vacant().or_else(|| self.extend_with(self.chains.spare()?))
@@ -357,7 +369,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
 
 impl<const PLACES: usize, const WORDS: usize> Drop for Chain<'_, PLACES, WORDS> {
     fn drop(&mut self) {
-        self.home.unlock();
+        drop(self.home.held_lock());
     }
 }
 

@@ -24,6 +24,17 @@ pub(super) struct Line<const PLACES: usize, const WORDS: usize> {
     header: AtomicU32,
 }
 
+/// The lock of a chain, held; unlocks when dropped.
+#[derive(Debug)]
+pub(super) struct Lock<'a>(&'a AtomicU32);
+
+impl Drop for Lock<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.store(self.0.load(Relaxed) & !LOCKED, Release);
+    }
+}
+
 impl<const PLACES: usize, const WORDS: usize> Default for Line<PLACES, WORDS> {
     fn default() -> Self {
         Self {
@@ -59,9 +70,10 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
             && self.header.compare_exchange(header, header | LOCKED, Acquire, Relaxed).is_ok()
     }
 
-    /// Unlocks the chain, which this thread has locked.
-    pub(super) fn unlock(&self) {
-        self.header.store(self.next(), Release);
+    /// The lock of the chain, which this thread has locked.
+    #[inline]
+    pub(super) const fn held_lock(&self) -> Lock<'_> {
+        Lock(&self.header)
     }
 
     /// The number of the next line of the chain; 0 for none.
@@ -88,6 +100,12 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
             .iter()
             .zip(words)
             .all(|(stored, word)| stored.load(Relaxed) == word)
+    }
+
+    /// The words of the packed state in a place.
+    #[inline]
+    pub(super) fn words(&self, place: usize) -> &[AtomicU64] {
+        &self.states[place]
     }
 
     /// The packed state in a place.

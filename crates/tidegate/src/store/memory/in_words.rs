@@ -1,0 +1,93 @@
+//! A step over several limiters that replaces no more than the words of their packed states.
+//!
+//! It is what most requests need: all limiters are in their tables, and stay there. They are locked in the same order
+//! as in any step, and nothing is stored before all have decided; so a step that finds another case has changed
+//! nothing, and is run in full ([`several`](super::several)).
+
+use super::generation::Generation;
+use super::packed::LockedWords;
+use super::succession::Moved;
+use super::table::Table;
+use crate::clock::Clock;
+use crate::inline_list::{StepList, with_room_for};
+use crate::step::{Ask, Decided, Done, Step};
+
+/// One limiter of the step.
+struct Limiter<'a> {
+    table: &'a dyn Table,
+    words: LockedWords<'a>,
+}
+
+impl Generation {
+    /// Runs a step over limiters, with `step` for their indices in `met`; `None`, and nothing is changed, if it has to
+    /// replace more than words.
+    pub(super) fn step_in_words(
+        &self,
+        met: &[Ask],
+        clock: &impl Clock,
+        step: &impl Fn(usize) -> Step,
+    ) -> Result<Option<Done>, Moved> {
+        let step_of_all = step(0);
+        if matches!(step_of_all, Step::Renew { .. }) {
+            return Ok(None);
+        }
+        let part = |place: usize, met: &Ask| met.part(step(place));
+        let Some(mut all) = self.lock_all_words(met, &part)? else { return Ok(None) };
+        let at = clock.now();
+        let wants_values = step_of_all.wants_values();
+        let mut decisions = with_room_for(if wants_values { met.len() } else { 0 });
+        let mut allowed = true;
+        for (place, (one, met)) in all.iter_mut().zip(met).enumerate() {
+            let (cost, step) = part(place, met);
+            let told = one.table.step_words(&mut one.words, cost, step, at);
+            let Some(told) = told else { return Ok(None) };
+            allowed &= told.verdict.is_allowed() | !met.enforced;
+            if wants_values {
+                decisions.push(Decided::from(told));
+            }
+        }
+        if !allowed {
+            for (place, (one, met)) in all.iter_mut().zip(met).enumerate() {
+                let (cost, step) = part(place, met);
+                if !matches!(step, Step::Decide | Step::Ask) || !one.words.are_changed() {
+                    continue;
+                }
+                // It admits the request, which another one refuses: so it takes nothing.
+                let told = one.table.step_words(&mut one.words, cost, Step::Peek, at);
+                let Some(told) = told else { return Ok(None) };
+                if let Some(decided) = decisions.get_mut(place) {
+                    *decided = told.into();
+                }
+            }
+        }
+        all.into_iter().for_each(|one| one.words.store());
+        Ok(Some(Done { allowed, at, repeated: false, decisions }))
+    }
+
+    /// Locks the limiters of a step, each in a table of its own, in the order of [`Generation::table_number`]; `None`,
+    /// and nothing is locked, if they come in another order, or if the step may replace more than words.
+    #[inline]
+    fn lock_all_words<'a>(
+        &'a self,
+        met: &[Ask],
+        part: &impl Fn(usize, &Ask) -> (u64, Step),
+    ) -> Result<Option<StepList<Limiter<'a>>>, Moved> {
+        let mut all = StepList::new();
+        let mut last = None;
+        for (place, met) in met.iter().enumerate() {
+            let Some(rule) = self.rules.get(met.rule) else { return Ok(None) };
+            let number = Some((met.lineage, met.variant));
+            let (cost, step) = part(place, met);
+            // A limiter that has a rule of its own is not packed.
+            if rule.is_per_key || number <= last || step.owes(cost) {
+                return Ok(None);
+            }
+            last = number;
+            let Some(table) = rule.tables.get(met.variant) else { return Ok(None) };
+            let words = table.lock_words(met.fingerprint, self.number)?;
+            let Some(words) = words else { return Ok(None) };
+            all.push(Limiter { table: &**table, words });
+        }
+        Ok(Some(all))
+    }
+}
