@@ -16,6 +16,7 @@ mod in_words;
 mod known;
 mod leaving;
 mod locked;
+mod locked_words;
 mod migration;
 #[cfg(all(test, loom))]
 mod models;

@@ -5,7 +5,7 @@
 //! nothing, and is run in full ([`several`](super::several)).
 
 use super::generation::Generation;
-use super::packed::LockedWords;
+use super::locked_words::LockedWords;
 use super::succession::Moved;
 use super::table::Table;
 use crate::clock::Clock;

@@ -7,10 +7,11 @@ mod chains;
 mod held;
 mod line;
 mod lines;
-mod locked_words;
 mod migrate;
+mod run_on_words;
 mod saved;
 mod spilled;
+mod sweep;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod words;
@@ -22,17 +23,17 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::fixed::FixedEntry;
+use super::locked_words::LockedWords;
 use super::overflow::Overflow;
 use super::parameters::Parameters;
 use super::preview::{Preview, preview};
 use super::succession::{GenerationNumber, Moved, Succession};
-use super::sync::{AtomicU32, Ordering::Relaxed};
+use super::sync::AtomicU32;
 use super::table::{LockedLimiters, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
-pub(super) use locked_words::LockedWords;
 use spilled::{Spilled, is_spilled};
 
 /// Chains that are swept for idle limiters before one more chain is made.
@@ -190,32 +191,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             self.sweep(SWEPT_WHEN_FULL, now);
             found()
         }
-    }
-
-    /// Drops idle limiters from the next few unlocked chains; returns their number.
-    fn sweep(&self, chains: u32, now: Timestamp) -> usize {
-        let mut swept = 0;
-        for _ in 0..chains {
-            let number = self.next_swept.fetch_add(1, Relaxed) % self.chains.count();
-            if let Some(chain) = self.chains.try_lock(number) {
-                swept += self.sweep_chain(&chain, now);
-            }
-        }
-        swept
-    }
-
-    /// Drops idle limiters from a locked chain; returns their number.
-    fn sweep_chain(&self, chain: &Chain<'_, PLACES, WORDS>, now: Timestamp) -> usize {
-        let swept = chain.sweep(|fingerprint, words| {
-            let goes = self.rules.algorithm.is_idle(&self.unpack(fingerprint, words), now);
-            if goes {
-                self.forget_spilled(fingerprint, words);
-            }
-            goes
-        });
-        self.budget.resize(swept * Self::BYTES, 0);
-        self.budget.release_idle(swept);
-        swept
     }
 
     /// Makes room for later limiters after one was added and its chain is unlocked: by dropping idle limiters, else

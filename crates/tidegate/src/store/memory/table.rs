@@ -9,7 +9,7 @@ use tidegate_core::{Algorithm, Held, Rule, Timestamp, Token, Verbs, Verdict};
 
 use super::budget::Budget;
 use super::leaving::Leaving;
-use super::packed::LockedWords;
+use super::locked_words::LockedWords;
 use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
 use crate::clock::{Clock, Reading};

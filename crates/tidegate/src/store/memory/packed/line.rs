@@ -3,13 +3,12 @@
 use std::array::from_fn;
 
 use crate::key::Fingerprint;
+use crate::store::memory::locked_words::{LOCKED, Lock};
 use crate::store::memory::spin::Spin;
 use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed},
 };
-
-const LOCKED: u32 = 1 << 31;
 
 /// Packed states of so many words with their fingerprints, in so many places, and a header: a lock bit, and the number
 /// of the next line of the chain (0 for none).
@@ -22,17 +21,6 @@ pub(super) struct Line<const PLACES: usize, const WORDS: usize> {
     states: [[AtomicU64; WORDS]; PLACES],
     fingerprints: [[AtomicU32; 3]; PLACES],
     header: AtomicU32,
-}
-
-/// The lock of a chain, held; unlocks when dropped.
-#[derive(Debug)]
-pub(super) struct Lock<'a>(&'a AtomicU32);
-
-impl Drop for Lock<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.store(self.0.load(Relaxed) & !LOCKED, Release);
-    }
 }
 
 impl<const PLACES: usize, const WORDS: usize> Default for Line<PLACES, WORDS> {
@@ -73,7 +61,7 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
     /// The lock of the chain, which this thread has locked.
     #[inline]
     pub(super) const fn held_lock(&self) -> Lock<'_> {
-        Lock(&self.header)
+        Lock::held(&self.header)
     }
 
     /// The number of the next line of the chain; 0 for none.

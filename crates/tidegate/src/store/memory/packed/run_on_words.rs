@@ -1,44 +1,16 @@
-//! The words of a packed limiter, its chain locked: all that most steps over several limiters replace.
+//! Steps that replace no more than the words of a limiter.
 
 use std::array::from_fn;
 
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
-use super::line::Lock;
 use super::spilled::is_spilled;
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
+use crate::store::memory::locked_words::{LockedWords, MOST_WORDS};
 use crate::store::memory::succession::{GenerationNumber, Moved};
-use crate::store::memory::sync::{AtomicU64, Ordering::Relaxed};
-
-/// The most words of a packed state.
-const MOST_WORDS: usize = 6;
-
-/// The words of a limiter in any table of packed states, and those that a step leaves there.
-#[derive(Debug)]
-pub(in crate::store::memory) struct LockedWords<'a> {
-    /// Unlocks the chain.
-    _lock: Lock<'a>,
-    kept: &'a [AtomicU64],
-    next: [u64; MOST_WORDS],
-    changed: bool,
-}
-
-impl LockedWords<'_> {
-    /// Whether the last step leaves other words.
-    pub(in crate::store::memory) const fn are_changed(&self) -> bool {
-        self.changed
-    }
-
-    /// Stores the words that the last step leaves, and unlocks.
-    #[inline]
-    pub(in crate::store::memory) fn store(self) {
-        if self.changed {
-            self.kept.iter().zip(self.next).for_each(|(to, word)| to.store(word, Relaxed));
-        }
-    }
-}
+use crate::store::memory::sync::Ordering::Relaxed;
 
 impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
     /// Locks the chain of a limiter; `None`, and nothing is locked, if the limiter is not in the table, or if its state
