@@ -183,8 +183,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "units are put back into leases that were dropped",
-        file: BOOK,
-        replacements: &[("part.ticket >= self.first_valid && now < part.due", "now < part.due")],
+        file: LIMITER,
+        replacements: &[("if part.ticket < self.first_valid {", "if part.ticket == 0 {")],
     },
     Mutant {
         name: "a lease is kept when its rule changes",

@@ -138,7 +138,7 @@ impl Events {
                 store,
                 rule,
                 "leases are granted too late to be spent, or not at all: the store decides each request; expected a \
-                 longer `life`, or a store that replies sooner"
+                 store that replies sooner, or a longer `life` of the rule's `lease`"
             ),
             StoreEvent::LeasesInTime => tracing::info!(store, "leases are granted in time again"),
             StoreEvent::Finding(finding) => tracing::warn!(store, "{finding}"),

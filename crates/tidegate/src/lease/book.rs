@@ -104,7 +104,7 @@ pub(crate) struct Book<K> {
     limiters: HashMap<K, Limiter>,
     most_limiters: usize,
     next_ticket: u64,
-    /// Units of leases with a lower ticket cannot be put back.
+    /// The lowest ticket that a new limiter takes units back of: those before may be of a limiter that was dropped.
     first_valid: u64,
     /// Limiters are not searched for idle ones before this time.
     next_sweep: Micros,
@@ -182,11 +182,9 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// until the rest of their lease is given back.
     pub(crate) fn put_back(&mut self, now: Micros, asks: &[Ask<'_, K>], spent: &[Spent]) {
         for Spent { place, part } in spent {
-            let can_return = part.ticket >= self.first_valid && now < part.due;
-            let key = asks.get(*place).map(|ask| ask.key).filter(|_| can_return);
-            match key.and_then(|key| self.limiters.get_mut(key)) {
-                Some(limiter) => limiter.put_back(*part),
-                None => self.counts.expired += part.units,
+            let limiter = asks.get(*place).and_then(|ask| self.limiters.get_mut(ask.key));
+            if !limiter.is_some_and(|limiter| limiter.put_back(now, *part)) {
+                self.counts.expired += part.units;
             }
         }
     }
@@ -248,10 +246,10 @@ impl<K: Clone + Eq + Hash> Book<K> {
         Unspent { key, ticket, units, since, version }
     }
 
-    /// Whether the units of a lease that nothing waits for can be given back: not those of before the last
-    /// [`Book::drop_those`], for what they were taken from may have been reset since.
-    pub(crate) const fn is_valid(&self, ticket: u64) -> bool {
-        ticket >= self.first_valid
+    /// Returns whether the units of a lease that nothing waits for can be given back. They cannot if its limiter was
+    /// dropped since ([`Book::drop_those`]), because what they were taken from may have been reset.
+    pub(crate) fn is_valid(&self, key: &K, ticket: u64) -> bool {
+        ticket >= self.limiters.get(key).map_or(self.first_valid, |limiter| limiter.first_valid)
     }
 
     /// Drops the leases of all limiters that `of` selects, for example because their rule changed or they were reset;
@@ -287,7 +285,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
         if self.limiters.len() >= self.most_limiters {
             return None;
         }
-        Some(self.limiters.entry(key.clone()).or_insert_with(|| Limiter::new(terms)))
+        let first_valid = self.first_valid;
+        Some(self.limiters.entry(key.clone()).or_insert_with(|| Limiter::new(terms, first_valid)))
     }
 
     fn sweep(&mut self, now: Micros, life: Micros) {

@@ -51,6 +51,8 @@ struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct Limiter {
     pub(super) terms: Terms,
+    /// The lowest ticket of a lease of this limiter; those before may be of one of this key that was dropped.
+    pub(super) first_valid: u64,
     demand: Demand,
     leases: Vec<Lease>,
     asked: Option<Asked>,
@@ -64,9 +66,10 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: Terms, first_valid: u64) -> Self {
         Self {
             terms,
+            first_valid,
             demand: Demand::default(),
             leases: Vec::new(),
             asked: None,
@@ -225,12 +228,18 @@ impl Limiter {
         self.leases.retain(|lease| lease.units > 0);
     }
 
-    /// Puts spent units back into their lease.
-    pub(super) fn put_back(&mut self, part: Lease) {
+    /// Puts spent units back into their lease, and returns whether it takes them. A lease of which all units were spent
+    /// takes them until it is due.
+    pub(super) fn put_back(&mut self, now: Micros, part: Lease) -> bool {
+        if part.ticket < self.first_valid {
+            return false;
+        }
         match self.leases.iter_mut().find(|lease| lease.ticket == part.ticket) {
             Some(lease) => lease.units += part.units,
-            None => self.hold(part),
+            None if now < part.due => self.hold(part),
+            None => return false,
         }
+        true
     }
 
     /// Takes out a lease; `None` if it is not held.
@@ -260,7 +269,7 @@ impl Limiter {
         self.leases
     }
 
-    /// Whether this limiter can be forgotten: it has nothing, waits for nothing, and nobody asks.
+    /// Returns whether this limiter can be forgotten: it has nothing, waits for nothing, and nobody asks.
     pub(super) fn is_idle(&mut self, now: Micros) -> bool {
         self.leases.is_empty()
             && self.asked.is_none()

@@ -82,7 +82,7 @@ impl Terms {
         self.life
     }
 
-    /// Whether units of the rule drain one by one.
+    /// Returns whether units of the rule drain one by one.
     pub(super) const fn drains(&self) -> bool {
         self.longest.is_some()
     }

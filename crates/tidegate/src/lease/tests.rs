@@ -232,6 +232,24 @@ fn what_a_request_spent_in_vain_is_put_back() {
     let parts = spent(book.decide(at(20), &asks));
     book.put_back(at(150), &asks, &parts);
     assert_eq!((book.held(at(150), &7), book.counts().expired), (0, 12), "the lease was due");
+
+    let (mut book, ticket) = leased();
+    let asks = [ask(&7, 2), ask(&8, 1)];
+    let parts = spent(book.decide(at(20), &asks));
+    book.put_back(at(150), &asks, &parts);
+    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 12)), "the lease is held still");
+}
+
+#[test]
+fn units_are_put_back_though_another_limiter_was_dropped() {
+    let (mut book, ticket) = leased();
+    let asks = [ask(&7, 12), ask(&8, 1)];
+    let parts = spent(book.decide(at(20), &asks));
+    assert_eq!(book.drop_those(|key| *key == 8), vec![]);
+    book.put_back(at(30), &asks, &parts);
+    assert_eq!(book.held(at(30), &7), 12);
+    assert!(book.is_valid(&7, ticket), "a late reply of a limiter that is kept");
+    assert!(!book.is_valid(&8, ticket), "of one that was dropped, and is unknown by now");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::answer::{Answer, Matched};
 use crate::rules::PolicyRule;
 
-/// One `T` for each rule. Rules of the same domain and name share theirs, so it lasts when a policy is replaced. That of
-/// a rule is dropped when no policy or answer has the rule any more and another rule is added.
+/// One `T` for each rule. Rules of the same domain and name share theirs, so it lasts when a policy is replaced. When a
+/// rule is first seen, those of others are dropped, unless an answer was seen of a policy that has them and is in use.
 pub(super) struct ByRule<T> {
     /// The number of this observer among all of the process.
     number: usize,

@@ -141,10 +141,11 @@ impl Fallback {
         }
     }
 
-    /// Whether a limiter denies whatever it holds in this process. It does if the store denied it and that
-    /// still holds, as long as this node can spend units that it took ahead, or if it has no share of it. While the store decides for other requests, it also
-    /// does if less than half was left in the store's last reply, or if the store has not reported on a `new`
-    /// limiter that many requests ask for.
+    /// Returns why a limiter denies whatever it holds in this process; `None` if it does not. It denies
+    /// - while a refusal of the store still holds,
+    /// - while this node can spend units that it took ahead, or if it has no share of the limit,
+    /// - if the store decides other requests, and less than half was left in its last reply, or it has not reported on a
+    ///   `new` limiter that many requests ask for.
     fn barred(
         &self,
         generation: &Generation,
@@ -226,7 +227,7 @@ fn on_store_error(policy: &Policy, met: &KeyAsk) -> OnStoreError {
     policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
 }
 
-/// Whether a limiter can ever hold this many units.
+/// Returns whether a limiter can ever hold this many units.
 fn holds(whole: &Rule, cost: u64) -> bool {
     limit_of(whole).is_some_and(|limit| cost <= limit)
 }

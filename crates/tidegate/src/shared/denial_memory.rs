@@ -49,7 +49,7 @@ struct Report {
 }
 
 impl Report {
-    /// Whether a request for `asks` units is denied as well.
+    /// Returns whether a request for `asks` units is denied as well.
     const fn denies(&self, asks: u64) -> bool {
         self.asks <= asks && asks > 0 && !self.decision.is_allowed()
     }

@@ -200,7 +200,7 @@ impl Fallback {
         })
     }
 
-    /// Whether the store has just reported that plenty is left of a limiter for such a cost, or little.
+    /// Returns whether the store has just reported that plenty is left of a limiter for such a cost, or little.
     pub(super) fn has_news(&self, generation: &Generation, met: &KeyAsk) -> bool {
         let known_by = self.under_values(generation, met);
         self.left.is_known_for(known_by, met.asks, self.clock.now())

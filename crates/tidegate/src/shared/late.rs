@@ -72,7 +72,7 @@ impl<'a> Attempt<'a> {
         Self { store, call, pending, replied: Some(replied) }
     }
 
-    /// Whether units of an undelivered reply can be given back. Units of a report cannot, because they were
+    /// Returns whether units of an undelivered reply can be given back. Units of a report cannot, because they were
     /// used, nor units under a remembered id, because asking again returns the first reply.
     fn can_be_undone(&self) -> bool {
         let PendingStep { met, args, undoes, .. } = self.pending;

@@ -53,13 +53,13 @@ pub(super) struct CallCounts {
     /// Leases that can be spent.
     pub(super) granted: AtomicU64,
     pub(super) refused: AtomicU64,
-    /// Leases that were granted too late to be spent.
+    /// Leases that were granted when nothing waited for them any more.
     pub(super) late: AtomicU64,
     /// Questions without a reply.
     pub(super) unanswered: AtomicU64,
     /// Questions for a share as one ended, without a request.
     pub(super) renewed: AtomicU64,
-    /// Units of leases that were granted too late.
+    /// Units of those leases.
     pub(super) units_late: AtomicU64,
     /// Units that the store got back.
     pub(super) returned: AtomicU64,
@@ -120,7 +120,7 @@ impl Leases {
         *self.terms.get(rule)?.get(variant)?
     }
 
-    /// Whether requests may spend leases.
+    /// Returns whether requests may spend leases.
     pub(super) fn are_spent(&self) -> bool {
         !self.terms.is_empty() && !self.held.has_ended.load(SeqCst)
     }

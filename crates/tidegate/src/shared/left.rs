@@ -45,12 +45,12 @@ impl Lefts {
         self.0.note(fingerprint, left, now.plus(holds), |_| true);
     }
 
-    /// Whether less than half is left.
+    /// Returns whether less than half is left.
     pub(super) fn is_little(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
         matches!(self.0.of(fingerprint, now), Some((Left::Little, _)))
     }
 
-    /// Whether it is known that little is left, or plenty for a request of this cost.
+    /// Returns whether it is known that little is left, or plenty for a request of this cost.
     pub(super) fn is_known_for(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> bool {
         self.0.of(fingerprint, now).is_some_and(|(left, _)| match left {
             Left::Little => true,

@@ -13,7 +13,7 @@ use crate::store::redis::script::{Reply, Revision, Script};
 /// Reads the store's clock.
 const TIME: &str = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
 
-/// Whether the values of a limiter have a revision: values of a plan and from the request have none.
+/// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
 const fn has_revision(met: &KeyAsk) -> bool {
     !met.brought && !met.by_plan
 }

@@ -58,7 +58,7 @@ impl Store {
         }
     }
 
-    /// Whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
+    /// Returns whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
     /// remembers answers for as long as a decision may take.
     fn is_safe_twice(&self, met: &[KeyAsk], args: StepArgs<'_>) -> bool {
         let least = dedupe::least_time(self.policy(), met);

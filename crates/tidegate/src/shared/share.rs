@@ -18,12 +18,12 @@ impl Share {
         self.nodes as u64
     }
 
-    /// Whether some node has no share of this limit.
+    /// Returns whether some node has no share of this limit.
     fn leaves_some_without(self, whole: &Rule) -> bool {
         counts(whole.spec()).any(|units| (1..self.nodes()).contains(&units))
     }
 
-    /// Whether a rule that is decided in process leaves some node without a share, under any of its values.
+    /// Returns whether a rule that is decided in process leaves some node without a share, under any of its values.
     pub(super) fn is_too_small(self, rule: &PolicyRule) -> bool {
         is_local(rule.spec())
             && (0..rule.variants()).any(|number| self.leaves_some_without(rule.variant(number)))
@@ -57,7 +57,7 @@ pub(super) fn limit_of(rule: &Rule) -> Option<u64> {
     rule.visit(LimitOf)
 }
 
-/// Whether a rule is decided in process while the store is unavailable or overloaded.
+/// Returns whether a rule is decided in process while the store is unavailable or overloaded.
 pub(super) fn is_local(rule: &RuleSpec) -> bool {
     rule.on_store_error != OnStoreError::Closed
 }

@@ -69,7 +69,7 @@ impl Store {
         }
     }
 
-    /// Whether the store can hold the values from plans and from the request.
+    /// Returns whether the store can hold the values from plans and from the request.
     fn can_hold(&self, met: &[KeyAsk]) -> bool {
         let settings = self.client.settings();
         met.iter().filter_map(|met| met.figures.as_deref()).all(|rule| settings.can_hold(rule))

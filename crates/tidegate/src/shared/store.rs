@@ -146,7 +146,7 @@ impl Store {
         self.leases.book().lasts(self.leases.clock.now(), met)
     }
 
-    /// Whether each request has its own values for a rule.
+    /// Returns whether each request has its own values for a rule.
     pub(super) fn is_figured(&self, rule: usize) -> bool {
         let lineage = self.generation.lineage(rule);
         self.looked_up.iter().any(|rule| rule.is_of_rule(lineage))
@@ -179,7 +179,7 @@ impl Late {
     }
 }
 
-/// Whether a request with these limiters reports usage.
+/// Returns whether a request with these limiters reports usage.
 pub(super) fn is_report(met: &[KeyAsk]) -> bool {
     met.iter().any(|met| met.report)
 }

@@ -21,8 +21,14 @@ use crate::store::redis::{NoReply, StoreEvent, heard};
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
 
-/// A reply to a question for a lease: how the limiter stands, and when the lease was taken and ends if it was granted.
-type Reply = (Report, Option<Grant>);
+/// A reply to a question for a lease.
+#[derive(Clone, Copy)]
+struct Reply {
+    is_in_time: bool,
+    /// How the limiter stands, and the lease if it was granted; `None` if the store did not decide, because the limiter
+    /// has other values or no room.
+    decided: Option<(Report, Option<Grant>)>,
+}
 
 impl Store {
     /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.
@@ -49,11 +55,13 @@ impl Store {
         if let Granted::Held { due, ends } = granted {
             return self.hold_lease(met, wanted, [due, ends]).await;
         }
-        let (grant, terms) = (reply?.1?, self.terms(met)?);
-        if !leases.book().is_valid(ticket) {
+        let (_, grant) = reply?.decided?;
+        let (grant, terms, calls) = (grant?, self.terms(met)?, leases.calls());
+        calls.units_late.fetch_add(units, Relaxed);
+        if !leases.book().is_valid(met, ticket) {
+            calls.kept.fetch_add(units, Relaxed);
             return None;
         }
-        leases.calls().units_late.fetch_add(units, Relaxed);
         let (since, version) = (terms.counted_from(grant.since), terms.version());
         Some(Unspent { key: met.clone(), ticket, units, since, version })
     }
@@ -61,13 +69,14 @@ impl Store {
     /// Counts a question for a lease, and reports if many in a row are in vain.
     fn count(&self, met: &KeyAsk, reply: Option<Reply>, granted: Granted) {
         let calls = self.leases.calls();
-        let (counter, in_time) = match (reply, granted) {
-            (None, _) => (&calls.unanswered, false),
-            (Some((_, None)), _) => (&calls.refused, true),
-            (_, Granted::Held { .. }) => (&calls.granted, true),
-            _ => (&calls.late, false),
+        let counter = match (reply, granted) {
+            (None, _) => &calls.unanswered,
+            (_, Granted::Held { .. }) => &calls.granted,
+            (Some(Reply { decided: Some((_, Some(_))), .. }), _) => &calls.late,
+            _ => &calls.refused,
         };
         counter.fetch_add(1, Relaxed);
+        let in_time = reply.is_some_and(|reply| reply.is_in_time) && granted != Granted::Ended;
         if in_time && calls.in_time() {
             self.client.report(StoreEvent::LeasesInTime);
         }
@@ -116,7 +125,9 @@ impl Store {
         let limiters = self.limiters(from_ref(met), &[], &[]);
         let limiter = limiters.first()?;
         let call = Arc::new(Call::lease(limiter, wanted.life, None));
-        let reply = match heard(self.client.ask(&call, 0, self.client.deadline()).await) {
+        let in_time = heard(self.client.ask(&call, 0, self.client.deadline()).await);
+        let is_in_time = in_time.is_ok();
+        let reply = match in_time {
             Ok(reply) => reply,
             Err(NoReply { late, .. }) => {
                 let leases = &self.leases;
@@ -124,7 +135,8 @@ impl Store {
                 late?.await.ok()?.ok()?
             }
         };
-        read(&call.answer(from_ref(limiter), &reply).ok()?, limiter, wanted)
+        let answer = call.answer(from_ref(limiter), &reply).ok()?;
+        Some(Reply { is_in_time, decided: read(&answer, limiter, wanted) })
     }
 
     /// Gives back what is left of a lease, unless its rule has changed since.
@@ -168,8 +180,10 @@ impl Store {
     }
 
     fn returning(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<JoinHandle<()>> {
-        let give_back = |rest| {
-            let store = self.clone();
+        let give_back = |mut rest: Unspent<KeyAsk>| {
+            let (store, key) = (self.clone(), &mut rest.key);
+            // The leases may be of a policy in which the rule has another number.
+            key.rule = self.generation.number_of(key).unwrap_or(key.rule);
             self.client.runtime().spawn(async move { store.return_lease(&rest).await })
         };
         self.leases.take_out(of).into_iter().map(give_back).collect()
@@ -188,10 +202,11 @@ impl Leases {
     /// Takes the reply to a question, if one came.
     fn answered(&self, met: &KeyAsk, ticket: u64, reply: Option<Reply>) -> Granted {
         let (now, mut book) = (self.clock.now(), self.book());
-        if let Some((report, _)) = reply {
+        let decided = reply.and_then(|reply| reply.decided);
+        if let Some((report, _)) = decided {
             book.reported(now, met, report);
         }
-        match reply.and_then(|(_, grant)| grant) {
+        match decided.and_then(|(_, grant)| grant) {
             Some(grant) => book.granted(now, met, &grant),
             None => {
                 book.not_granted(now, met, ticket);
@@ -209,7 +224,7 @@ fn report(done: &Decided) -> Option<Report> {
 }
 
 /// Reads the answer about a lease; `None` if it was not decided, because the limiter has other values or no room.
-fn read(answer: &Answer, limiter: &Limiter<'_>, wanted: Wanted) -> Option<Reply> {
+fn read(answer: &Answer, limiter: &Limiter<'_>, wanted: Wanted) -> Option<(Report, Option<Grant>)> {
     let Answer::Decided(done) = answer else { return None };
     let report = report(done)?;
     let end = done.lease_end(limiter, wanted.life);

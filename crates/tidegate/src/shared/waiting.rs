@@ -156,7 +156,7 @@ impl SharedGate {
         waitable.refused_behind(seen).map(|refused| store.exact(met, refused))
     }
 
-    /// Whether a request waits for a limiter that can refuse this one.
+    /// Returns whether a request waits for a limiter that can refuse this one.
     fn is_behind(&self, met: &[KeyAsk]) -> bool {
         !self.queues().are_idle()
             && met

@@ -234,7 +234,7 @@ impl<'a> Node<'a> {
             let after = due.as_micros().saturating_sub(now.as_micros());
             self.due.push(Due { after, key, ticket });
         }
-        if !matches!(granted, Granted::Held { .. }) && first && self.book.is_valid(ticket) {
+        if !matches!(granted, Granted::Held { .. }) && first && self.book.is_valid(&key, ticket) {
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(since, |terms| terms.counted_from(since));
             let version = revision as u64;

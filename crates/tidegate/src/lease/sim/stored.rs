@@ -9,7 +9,7 @@ use super::super::Terms;
 
 /// The verbs that the store needs of a limiter.
 pub(super) trait Stored: fmt::Debug {
-    /// Whether the cost fits.
+    /// Returns whether the cost fits.
     fn fits(&mut self, now: Timestamp, cost: u64) -> bool;
     /// Takes units, also beyond the limit.
     fn take(&mut self, now: Timestamp, units: u64);

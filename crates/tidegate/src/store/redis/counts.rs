@@ -29,13 +29,14 @@ pub struct StoreCounts {
     pub leased_spent: u64,
     /// Leased units that the store got back unspent.
     pub leased_returned: u64,
-    /// Leased units that were neither spent nor given back: the store did not reply, or they were reset.
+    /// Leased units that were neither spent nor given back: the store did not reply in time, their limiter was reset or
+    /// its rule changed, or a request that was refused put them back after their lease had ended.
     pub leased_expired: u64,
     /// Leases that were granted in time.
     pub leases_granted: u64,
-    /// Leases that the store refused, because too few units were left.
+    /// Leases that the store refused: too few units were left, it had no room, or the limiter has other values.
     pub leases_refused: u64,
-    /// Leases that were granted too late to be spent.
+    /// Leases that were granted too late to be spent, or after their limiter was reset or its rule changed.
     pub leases_late: u64,
     /// Questions for a lease that got no reply.
     pub leases_unanswered: u64,
@@ -109,7 +110,7 @@ impl Counts {
         before.saturating_sub(since) == 1
     }
 
-    /// Whether an overload lasts.
+    /// Returns whether an overload lasts.
     pub(super) fn is_overloaded(&self) -> bool {
         self.overload.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
