@@ -108,7 +108,18 @@ fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
             rule.name,
         )
     });
-    without_effect.chain(warnings_of_split(of))
+    without_effect.chain(alone(of)).chain(warnings_of_split(of))
+}
+
+/// What is missing for a rule that is split among the nodes of a store, if there is no store.
+fn alone(rule: &PolicyRule) -> Option<String> {
+    (rule.spec().split == Some(Split::Live)).then(|| {
+        format!(
+            "`split = true` of the rule `{}` divides its limit among the nodes of a store, and there is none: expected \
+             `[store]` or --store, or `split = {{ nodes = 20 }}` with the number of nodes",
+            rule.name()
+        )
+    })
 }
 
 /// What is to be known of a rule that is split among a fixed number of nodes.
@@ -141,13 +152,8 @@ fn warnings_of_split(rule: &PolicyRule) -> Vec<String> {
 /// # Errors
 /// The first rule that has none.
 pub(crate) fn check_splits(policy: &Policy) -> Result<(), Failure> {
-    let is_alone = |rule: &&PolicyRule| rule.spec().split == Some(Split::Live);
-    match policy.rules().iter().find(is_alone) {
-        Some(rule) if policy.store().is_none() => Err(Failure::configuration(format!(
-            "`split = true` of the rule `{}` divides its limit among the nodes of a store, and there is none: expected \
-             `[store]`, or `split = {{ nodes = 20 }}` with the number of nodes",
-            rule.name()
-        ))),
+    match policy.rules().iter().find_map(alone) {
+        Some(alone) if policy.store().is_none() => Err(Failure::configuration(alone)),
         _ => Ok(()),
     }
 }
@@ -217,7 +223,10 @@ mod tests {
         let read = |text: &str| config::parse("test", text).unwrap();
         let alone = read(&format!("{rule}true\n"));
         let failure = format!("{:?}", check_splits(&alone).unwrap_err());
-        assert!(failure.contains("expected `[store]`, or `split = { nodes = 20 }`"), "{failure}");
+        assert!(
+            failure.contains("expected `[store]` or --store, or `split = { nodes"),
+            "{failure}"
+        );
         let store = "[store]\nurl = \"redis://127.0.0.1\"\n";
         check_splits(&read(&format!("{rule}true\n{store}"))).unwrap();
         for (nodes, warned) in [(50, 1), (51, 2)] {
