@@ -88,7 +88,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether bytes per key mean anything here: a table of one key is nothing but its beginnings.
+    /// Returns whether bytes per key mean anything here: a table of one key is nothing but its beginnings.
     pub fn has_bytes_per_key(&self) -> bool {
         self.keys > 1
             && matches!(self.shape, Shape::Keyed | Shape::TableAtCap | Shape::TableOnTheWay)

@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a file is source of a crate, and not a test beside it.
+/// Returns whether a file is source of a crate, and not a test beside it.
 fn is_source(file: &SourceFile) -> bool {
     file.is("rs")
         && file.path.starts_with("crates")
@@ -71,7 +71,7 @@ fn code_lines(text: &str) -> usize {
     own.filter(is_code).count()
 }
 
-/// Whether tests, which are at the end of a file, begin on this line.
+/// Returns whether tests, which are at the end of a file, begin on this line.
 fn is_test_module(line: &str) -> bool {
     line == "#[cfg(test)]" || line.starts_with("#[cfg(all(test,")
 }

@@ -193,13 +193,13 @@ fn line_of(part: &impl Spanned) -> usize {
     part.span().start().line
 }
 
-/// Whether an attribute makes an item for tests only.
+/// Returns whether an attribute makes an item for tests only.
 pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
     let written = quote_of(attribute);
     is_test(&written) || written == "test"
 }
 
-/// Whether an attribute, without blanks, makes an item for tests only.
+/// Returns whether an attribute, without blanks, makes an item for tests only.
 pub(crate) fn is_test(attribute: &str) -> bool {
     attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,")
 }

@@ -58,7 +58,7 @@ pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally) -> Result<Outc
     Ok(outcome(command, status))
 }
 
-/// Whether a command succeeds, without output, for example a request for its version.
+/// Returns whether a command succeeds, without output, for example a request for its version.
 pub(crate) fn answers(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())

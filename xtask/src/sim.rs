@@ -159,7 +159,7 @@ impl Copy {
         command
     }
 
-    /// Whether a seed fails with the mutant. One that does not build is an error, not a find.
+    /// Returns whether a seed fails with the mutant. One that does not build is an error, not a find.
     fn finds(&self, context: &Context, args: &Args, mutant: &Mutant) -> Result<bool> {
         let words = ["test", "--release", "--quiet", "--no-run"];
         let built = self.cargo(context, &words).output().context("building a mutant")?;

@@ -50,7 +50,7 @@ impl Outcome {
         Self::Failed(failed.join(", "))
     }
 
-    /// Whether the whole run must end with a failure.
+    /// Returns whether the whole run must end with a failure.
     pub(crate) fn is_failure(&self) -> bool {
         matches!(self, Self::Failed(_))
     }

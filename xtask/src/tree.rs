@@ -12,7 +12,7 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
-    /// Whether its name has this extension, given without a dot.
+    /// Returns whether its name has this extension, given without a dot.
     pub(crate) fn is(&self, extension: &str) -> bool {
         self.path.extension().is_some_and(|own| own == extension)
     }

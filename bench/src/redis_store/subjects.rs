@@ -76,22 +76,22 @@ impl Subject {
         }
     }
 
-    /// Whether the engine's own script answers.
+    /// Returns whether the engine's own script answers.
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::Tidegate | Self::TidegateVerdict | Self::TidegateSortedSet)
     }
 
-    /// Whether it depends on the limit: the other floors only count.
+    /// Returns whether it depends on the limit: the other floors only count.
     const fn decides(self) -> bool {
         self.is_ours() || matches!(self, Self::SortedSet)
     }
 
-    /// Whether its window must fit the rate at which it is asked.
+    /// Returns whether its window must fit the rate at which it is asked.
     pub fn slides(self, case: &Case) -> bool {
         self.decides() && case.state == State::Sliding
     }
 
-    /// Whether a reply is what the case expects.
+    /// Returns whether a reply is what the case expects.
     pub fn is_expected(self, case: &Case, reply: &Reply) -> bool {
         !self.decides() || self.admits(reply) == (case.state != State::Full)
     }

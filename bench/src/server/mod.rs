@@ -226,7 +226,7 @@ const CHECK: Request<'_> = Request {
     body: br#"{"domain":"bench","descriptor":{"user":"u000001"}}"#,
 };
 
-/// Whether it is the answer of a limiter that says no.
+/// Returns whether it is the answer of a limiter that says no.
 fn refuses(subject: Subject, answer: &[Reply]) -> bool {
     match subject {
         Subject::Tidegate => answer.first() != Some(&Reply::Int(0)),

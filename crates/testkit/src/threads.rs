@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::traffic::Rng;
 
-/// Whether many more cases are requested (`TIDEGATE_LONG`).
+/// Returns whether many more cases are requested (`TIDEGATE_LONG`).
 pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }

@@ -73,7 +73,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// The state of a limiter that begins at `now`.
     fn fresh(&self, now: Timestamp) -> Self::State;
 
-    /// Whether `cost` would be admitted at `at`.
+    /// Returns whether `cost` would be admitted at `at`.
     fn decide(&self, state: &Self::State, at: Timestamp, cost: u64) -> Verdict;
 
     /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest
@@ -87,7 +87,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         self.take(state, at, cost);
     }
 
-    /// Whether the state has allocated the memory that one more [`Decide::take`] needs.
+    /// Returns whether the state has allocated the memory that one more [`Decide::take`] needs.
     fn has_place(&self, _state: &Self::State) -> bool {
         true
     }
@@ -134,7 +134,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Units in use at `at`, rounded up; a changed rule carries these over.
     fn used(&self, state: &Self::State, at: Timestamp) -> u64;
 
-    /// Whether forgetting the state would change no later decision.
+    /// Returns whether forgetting the state would change no later decision.
     fn is_idle(&self, state: &Self::State, at: Timestamp) -> bool {
         self.reset_after(state, at).is_zero()
     }
@@ -290,7 +290,7 @@ pub trait Scripted: Decide {
 
 /// How a state is carried over when its rule changes.
 pub trait Amend: Decide {
-    /// Whether a state of `old` has the same meaning under this rule, except for how much is
+    /// Returns whether a state of `old` has the same meaning under this rule, except for how much is
     /// allowed. If not, the used units are taken again.
     fn same_shape(&self, _old: &Self) -> bool {
         false

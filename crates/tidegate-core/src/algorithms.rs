@@ -69,13 +69,13 @@ macro_rules! algorithms {
                 match self { $(Self::$variant => &$also,)+ }
             }
 
-            /// Whether admitted requests are held for their delay and leave in order.
+            /// Returns whether admitted requests are held for their delay and leave in order.
             #[must_use]
             pub const fn is_queue(self) -> bool {
                 match self { $(Self::$variant => $folder::$algorithm::IS_QUEUE,)+ }
             }
 
-            /// Whether units are out until their permit is returned, or its life ends.
+            /// Returns whether units are out until their permit is returned, or its life ends.
             ///
             /// ```
             /// use tidegate_core::AlgorithmKind;
@@ -93,7 +93,7 @@ macro_rules! algorithms {
                 match self { $(Self::$variant => $folder::$algorithm::SCRIPTS,)+ }
             }
 
-            /// Whether a script returns the whole state of a limiter.
+            /// Returns whether a script returns the whole state of a limiter.
             #[must_use]
             pub const fn reply_is_whole(self) -> bool {
                 match self { $(Self::$variant => $folder::$algorithm::REPLY_IS_WHOLE,)+ }

@@ -205,7 +205,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         }
     }
 
-    /// Whether the slot could be emptied without changing a later decision.
+    /// Returns whether the slot could be emptied without changing a later decision.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.slot().as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
@@ -300,7 +300,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 }
 
-/// Whether there is nothing to carry over: a limit of 0 under which nothing is used. The next rule
+/// Returns whether there is nothing to carry over: a limit of 0 under which nothing is used. The next rule
 /// starts fresh, whether the state was kept or dropped.
 fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> bool {
     old.limit() == 0 && old.is_idle(state, at)

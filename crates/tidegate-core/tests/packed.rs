@@ -17,7 +17,7 @@ trait Packed {
     fn figures(&self, at_us: u64) -> (u64, u64);
     /// The wait until a denied cost fits; `None` if it is not denied.
     fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64>;
-    /// Whether a cost would be admitted.
+    /// Returns whether a cost would be admitted.
     fn would_admit(&self, at_us: u64, cost: u64) -> bool;
 }
 

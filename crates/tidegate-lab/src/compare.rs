@@ -204,7 +204,7 @@ impl Comparison {
         }
     }
 
-    /// Whether there were requests and none of them matched a limit.
+    /// Returns whether there were requests and none of them matched a limit.
     #[must_use]
     pub fn nothing_met(&self) -> bool {
         let nothing =

@@ -122,7 +122,7 @@ impl PolicyDiff {
         self
     }
 
-    /// Whether both are the same.
+    /// Returns whether both are the same.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.settings.is_empty() && self.rules.is_empty() && !self.reordered

@@ -146,7 +146,7 @@ enum Why {
 }
 
 impl PictureError {
-    /// Whether the name is wrong, rather than the file or folder.
+    /// Returns whether the name is wrong, rather than the file or folder.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self.why, Why::Name)

@@ -206,7 +206,7 @@ impl Configuration {
     }
 }
 
-/// Whether a field of `[server]` has its effect only at the start.
+/// Returns whether a field of `[server]` has its effect only at the start.
 pub(crate) fn needs_restart(field: &str) -> bool {
     field != LOG_LEVEL
 }

@@ -342,7 +342,7 @@ fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
     }
 }
 
-/// Whether a request may have to wait for a limiter of one of these rules.
+/// Returns whether a request may have to wait for a limiter of one of these rules.
 fn lets_wait(policy: &Policy) -> bool {
     let waits = |spec: &RuleSpec| {
         spec.mode == Mode::Enforce && matches!(spec.on_excess, OnExcess::Wait { .. })

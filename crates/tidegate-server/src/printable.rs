@@ -13,7 +13,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |c| obeyed(c) && c != '\t')
 }
 
-/// Whether a terminal interprets a character instead of showing it: control characters, and those
+/// Returns whether a terminal interprets a character instead of showing it: control characters, and those
 /// that change the direction of text.
 fn obeyed(c: char) -> bool {
     c.is_control()

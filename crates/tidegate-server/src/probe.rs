@@ -31,7 +31,7 @@ impl Probe {
         Self { limiters, within, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
-    /// Whether the limiters decide correctly: a cost of 0 is always allowed, unless usage is
+    /// Returns whether the limiters decide correctly: a cost of 0 is always allowed, unless usage is
     /// reported. `None` if no decision came in time.
     ///
     /// The check takes the locks of a real decision, on a thread that may wait for them, and leaves

@@ -54,12 +54,12 @@ impl Stop {
         *self.0.borrow() >= Phase::Draining
     }
 
-    /// Whether the process was asked a second time.
+    /// Returns whether the process was asked a second time.
     pub(crate) fn is_ending(&self) -> bool {
         *self.0.borrow() >= Phase::Ending
     }
 
-    /// Whether requests must stop waiting.
+    /// Returns whether requests must stop waiting.
     pub(crate) fn refuses_waits(&self) -> bool {
         *self.0.borrow() >= Phase::Refusing
     }

@@ -69,7 +69,7 @@ impl PublicVerbs {
         self.0 & 1 << verb as u8 != 0
     }
 
-    /// Whether clients may undo what others took.
+    /// Returns whether clients may undo what others took.
     pub(crate) const fn undo(self) -> bool {
         self.has(PublicVerb::Refund) || self.has(PublicVerb::Reset)
     }

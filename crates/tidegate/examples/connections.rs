@@ -42,7 +42,7 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing is in use, and nobody waits.
+    /// Returns whether nothing is in use, and nobody waits.
     fn is_at_rest(&self) -> bool {
         let free = self.in_use.available() == CONNECTIONS as u64;
         free && self.idle().len() == CONNECTIONS && self.in_use.waiting() == 0

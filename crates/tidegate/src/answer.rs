@@ -126,30 +126,30 @@ impl<'a> Matched<'a> {
         self.reply.cost
     }
 
-    /// Whether the request reported usage ([`Usage::Reported`](crate::Usage::Reported)): the cost was taken
+    /// Returns whether the request reported usage ([`Usage::Reported`](crate::Usage::Reported)): the cost was taken
     /// regardless of the limit, and the decision holds the limiter's values after that.
     #[must_use]
     pub const fn is_report(&self) -> bool {
         self.reply.report
     }
 
-    /// Whether the request asked for one unit at no cost, as a peek does for reported usage: the decision may deny
-    /// it.
+    /// Returns whether the request asked for one unit at no cost, as a peek does for reported usage: the decision may
+    /// deny it.
     #[must_use]
     pub const fn is_look(&self) -> bool {
         self.reply.asks > self.reply.cost
     }
 
-    /// Whether the actual cost of the work can be settled with the limiter: it took the cost, or takes only what is
-    /// reported.
+    /// Returns whether the actual cost of the work can be settled with the limiter: it took the cost, or takes only
+    /// what is reported.
     pub(crate) fn can_settle(&self) -> bool {
         self.reply.decision.is_allowed()
             || self.reply.report
             || self.rule.spec().usage == Usage::Reported
     }
 
-    /// Whether the descriptor with this number, counted from 0 in the order of the request, has this limiter. The
-    /// descriptors from number 63 on count as one: if any of them has it, all do.
+    /// Returns whether the descriptor with this number, counted from 0 in the order of the request, has this limiter.
+    /// The descriptors from number 63 on count as one: if any of them has it, all do.
     ///
     /// ```
     /// use std::time::Duration;
@@ -188,13 +188,13 @@ impl<'a> Matched<'a> {
         self.reply.overflow
     }
 
-    /// Whether another limiter than the key's own decided.
+    /// Returns whether another limiter than the key's own decided.
     pub(crate) const fn is_elsewhere(&self) -> bool {
         self.reply.elsewhere
     }
 
-    /// Whether the limiter admitted the request and is near its end, as [`RuleSpec::near`](crate::RuleSpec::near) says;
-    /// false if it says nothing.
+    /// Returns whether the limiter admitted the request and is near its end, as
+    /// [`RuleSpec::near`](crate::RuleSpec::near) says; false if it says nothing.
     #[must_use]
     #[inline]
     pub fn is_near(&self) -> bool {
@@ -272,7 +272,7 @@ pub struct Answer<'g> {
 }
 
 impl Answer<'_> {
-    /// Whether the request is allowed.
+    /// Returns whether the request is allowed.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         self.allowed

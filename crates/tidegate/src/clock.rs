@@ -47,7 +47,7 @@ pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Whether no reading is ever before one that any thread has seen, and all are within nine
+    /// Returns whether no reading is ever before one that any thread has seen, and all are within nine
     /// years of the first. Limiters are then packed into one or two words each, without the time of
     /// their last unit. Under a clock that may step back (the default) they are not packed.
     fn never_steps_back(&self) -> bool {

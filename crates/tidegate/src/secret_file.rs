@@ -72,7 +72,7 @@ fn read_within(path: &Path, most_bytes: u64, patience: Duration) -> io::Result<V
     }
 }
 
-/// Whether an earlier read of a path has not ended.
+/// Returns whether an earlier read of a path has not ended.
 fn hangs(path: &Path) -> bool {
     let mut hanging = HANGING.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(hanging) = hanging.as_mut() else { return false };

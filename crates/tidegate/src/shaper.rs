@@ -150,7 +150,7 @@ impl<T, C: Clock> Shaper<T, C> {
         self.shared.change(|queue, _| queue.close_now())
     }
 
-    /// Whether the queue was closed.
+    /// Returns whether the queue was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.look(ShapingQueue::is_closed)
@@ -162,7 +162,7 @@ impl<T, C: Clock> Shaper<T, C> {
         self.shared.look(ShapingQueue::len)
     }
 
-    /// Whether the queue is empty.
+    /// Returns whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,6 +1,6 @@
 //! Comparing short texts, such as the names of entries, without a call.
 
-/// Whether two texts are equal. Up to 16 bytes are compared as two words that may overlap.
+/// Returns whether two texts are equal. Up to 16 bytes are compared as two words that may overlap.
 #[inline]
 pub(crate) fn same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());

@@ -111,17 +111,17 @@ impl Frame {
         Self { kind, flags, stream: u32::from_be_bytes(stream), length }
     }
 
-    /// Whether it is a part of a message.
+    /// Returns whether it is a part of a message.
     pub const fn is_data(&self) -> bool {
         self.kind == DATA
     }
 
-    /// Whether nothing comes behind it on its stream.
+    /// Returns whether nothing comes behind it on its stream.
     pub const fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
 
-    /// Whether the other takes no more of the stream, or of the connection.
+    /// Returns whether the other takes no more of the stream, or of the connection.
     pub const fn breaks_off(&self) -> bool {
         matches!(self.kind, RST_STREAM | GOAWAY)
     }

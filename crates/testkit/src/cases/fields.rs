@@ -82,7 +82,7 @@ fn parse_algorithm(name: &str) -> Result<AlgorithmKind, String> {
     AlgorithmKind::named(name).ok_or_else(|| format!("`{name}` is none of {names}"))
 }
 
-/// Whether the value is the second of the two.
+/// Returns whether the value is the second of the two.
 fn parse_one_of(value: &str, [first, second]: [&str; 2]) -> Result<bool, String> {
     match value {
         _ if value == first => Ok(false),

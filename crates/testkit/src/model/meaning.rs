@@ -8,7 +8,7 @@ use std::fmt::Debug;
 pub(super) trait Meaning: Debug {
     /// Units used at `t`, rounded up.
     fn used(&self, t: i128) -> i128;
-    /// Whether `cost` is admitted at `t`.
+    /// Returns whether `cost` is admitted at `t`.
     fn admits(&self, t: i128, cost: i128) -> bool;
     /// Unit-cost requests admitted at `t`; below 0 in debt.
     fn remaining(&self, t: i128) -> i128;

@@ -53,7 +53,7 @@ impl AlgorithmKind {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Whether its rules have a capacity.
+    /// Returns whether its rules have a capacity.
     pub fn has_capacity(self) -> bool {
         matches!(self, Self::TokenBucket | Self::LeakyBucket | Self::LeakyQueue)
     }
@@ -105,7 +105,7 @@ impl Policy {
         self.capacity.unwrap_or(self.limit)
     }
 
-    /// Whether units are out until their permits come back. Without a window they are only a number.
+    /// Returns whether units are out until their permits come back. Without a window they are only a number.
     pub fn holds_permits(&self) -> bool {
         self.algorithm == AlgorithmKind::Concurrency && self.window_us > 0
     }

@@ -29,7 +29,7 @@ impl SlidingLog {
         t.div_euclid(self.resolution) * self.resolution + self.resolution - 1
     }
 
-    /// Whether units that count as of `place` are in the window at `t`.
+    /// Returns whether units that count as of `place` are in the window at `t`.
     fn counts_at(&self, t: i128) -> impl Fn(i128) -> bool + use<> {
         let window = self.window;
         move |place| place > t - window

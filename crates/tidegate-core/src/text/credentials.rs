@@ -30,7 +30,7 @@ fn of_url(text: &str, start: usize) -> Option<Range<usize>> {
     (end > 0).then_some(start..start + end)
 }
 
-/// Whether a text can be a host with a port.
+/// Returns whether a text can be a host with a port.
 fn is_host(text: &str) -> bool {
     let behind = text.rsplit(']').next().unwrap_or(text);
     let is_port = |port: &str| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -54,7 +54,7 @@ fn of_query(text: &str) -> Option<Range<usize>> {
     Some(start..start + password.len())
 }
 
-/// Whether no URL goes on behind this character.
+/// Returns whether no URL goes on behind this character.
 fn is_end(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`')
 }

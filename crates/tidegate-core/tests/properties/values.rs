@@ -5,7 +5,7 @@ use crate::common::Limiter;
 use crate::{END_US, MANY, STEPS, common, for_many_answers, for_many_policies};
 use testkit::traffic;
 
-/// Whether the clock reaches that far.
+/// Returns whether the clock reaches that far.
 fn is_reachable(at_us: u64, wait_us: u64) -> bool {
     at_us.checked_add(wait_us).is_some_and(|then| then < END_US)
 }

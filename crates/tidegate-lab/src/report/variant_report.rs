@@ -74,7 +74,7 @@ impl VariantReport {
         self.bound().map_or(0.0, |bound| self.worst.units() as f64 / bound.max(1) as f64)
     }
 
-    /// Whether the bound is about departures instead of admissions.
+    /// Returns whether the bound is about departures instead of admissions.
     #[must_use]
     pub fn is_queue(&self) -> bool {
         self.rule.spec().algorithm.is_queue()

@@ -146,7 +146,7 @@ fn without_protocol(target: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether this is a token as HTTP defines it, which every method is.
+/// Returns whether this is a token as HTTP defines it, which every method is.
 fn is_method(word: &[u8]) -> bool {
     let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
     !word.is_empty() && word.iter().all(token)

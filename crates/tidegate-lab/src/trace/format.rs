@@ -20,7 +20,7 @@ pub(super) struct LineParser {
 }
 
 impl LineParser {
-    /// Whether a good line was read. Copies of the parser then read all lines alike.
+    /// Returns whether a good line was read. Copies of the parser then read all lines alike.
     pub(super) fn knows_format(&self) -> bool {
         self.settled.is_some()
     }

@@ -24,7 +24,7 @@ impl PieceParser {
         Self { parser: LineParser::default(), names, events: Buffer::default() }
     }
 
-    /// Whether a good line was read, which decides the format of all others.
+    /// Returns whether a good line was read, which decides the format of all others.
     pub(super) fn knows_format(&self) -> bool {
         self.parser.knows_format()
     }

@@ -72,7 +72,7 @@ impl Sorted {
         &self.summary.bad_lines
     }
 
-    /// Whether compressed data was cut short or damaged, so that only the beginning of the trace
+    /// Returns whether compressed data was cut short or damaged, so that only the beginning of the trace
     /// was read; the last of the bad lines reports where it ends.
     #[must_use]
     pub fn is_cut(&self) -> bool {

@@ -63,7 +63,7 @@ impl Args {
         self.threads.map_or_else(|| half_of(cores()), usize::from)
     }
 
-    /// Whether the number of threads for gRPC was given.
+    /// Returns whether the number of threads for gRPC was given.
     pub(super) const fn has_grpc_threads(&self) -> bool {
         self.grpc_threads.is_some()
     }

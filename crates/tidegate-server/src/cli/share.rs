@@ -17,7 +17,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Whether `part` of `whole` is more than this share; nothing of nothing is not.
+    /// Returns whether `part` of `whole` is more than this share; nothing of nothing is not.
     pub(super) fn is_exceeded(&self, part: u64, whole: u64) -> bool {
         let (part, whole) = (u128::from(part), u128::from(whole));
         part * u128::from(100 * PARTS) > whole * u128::from(self.parts)

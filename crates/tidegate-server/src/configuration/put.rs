@@ -128,7 +128,7 @@ impl Configuration {
     }
 }
 
-/// Whether a list of tags, or `*`, has this one.
+/// Returns whether a list of tags, or `*`, has this one.
 fn has(tags: &str, etag: &str) -> bool {
     tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == etag)
 }

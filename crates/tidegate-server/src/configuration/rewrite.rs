@@ -93,7 +93,7 @@ fn own_like(_: &File, _: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a path still leads to a file that was opened.
+/// Returns whether a path still leads to a file that was opened.
 #[cfg(unix)]
 fn is_at(opened: &Metadata, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

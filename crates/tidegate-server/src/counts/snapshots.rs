@@ -21,7 +21,7 @@ impl Snapshots {
         self.last_us.store(SystemClock::new().now().as_micros(), Relaxed);
     }
 
-    /// Whether there is a file.
+    /// Returns whether there is a file.
     pub(crate) fn is_on(&self) -> bool {
         self.last_us() > 0
     }

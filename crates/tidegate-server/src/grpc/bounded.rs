@@ -17,7 +17,7 @@ use super::testing::{
 };
 use crate::listener::Budget;
 
-/// Whether a call was refused because there was no room for it.
+/// Returns whether a call was refused because there was no room for it.
 fn is_refused(head: &Response<Incoming>) -> bool {
     let status = head.headers().get("grpc-status").map(|status| status.as_bytes());
     assert!(matches!(status, None | Some(b"8")), "{head:?}");

@@ -36,7 +36,7 @@ pub(super) async fn unary(
     }
 }
 
-/// Whether a request is a call of gRPC, in a known encoding of messages.
+/// Returns whether a request is a call of gRPC, in a known encoding of messages.
 pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
     let known =

@@ -81,7 +81,7 @@ impl<'a> Message<'a> {
         self.entries.get(first..behind).unwrap_or_default()
     }
 
-    /// Whether a descriptor supplies a limit.
+    /// Returns whether a descriptor supplies a limit.
     pub(super) fn has_limits(&self) -> bool {
         self.descriptors.iter().any(|descriptor| descriptor.limit.is_some())
     }

@@ -49,7 +49,7 @@ impl<'e> Question<'e> {
         self
     }
 
-    /// Whether it gives units back.
+    /// Returns whether it gives units back.
     pub(super) const fn has_refunds(&self) -> bool {
         !self.gives_back.is_empty()
     }

@@ -40,7 +40,7 @@ impl TonicService {
         Self { name: S::NAME, call: Box::new(call) }
     }
 
-    /// Whether a path is one of its methods.
+    /// Returns whether a path is one of its methods.
     pub(super) fn has(&self, path: &str) -> bool {
         let rest = path.strip_prefix('/').and_then(|path| path.strip_prefix(self.name));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -50,7 +50,7 @@ fn host(request: &Request) -> Option<&str> {
     authority.or_else(field)
 }
 
-/// Whether an origin (`scheme://host:port`) is at this host.
+/// Returns whether an origin (`scheme://host:port`) is at this host.
 fn is_own(origin: &[u8], host: Option<&str>) -> bool {
     let origin = std::str::from_utf8(origin).ok().and_then(|origin| origin.split_once("://"));
     origin.zip(host).is_some_and(|((_, theirs), host)| theirs.eq_ignore_ascii_case(host))

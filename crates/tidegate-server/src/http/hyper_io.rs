@@ -115,7 +115,7 @@ impl HyperIo {
         (this, handed_over)
     }
 
-    /// Whether the end of the client's input may be reported: for a while, not while a request is
+    /// Returns whether the end of the client's input may be reported: for a while, not while a request is
     /// under way.
     fn may_end(&mut self, cx: &mut Context<'_>) -> bool {
         self.activity.wake_when_none(cx.waker());
@@ -150,7 +150,7 @@ impl HyperIo {
         stream.poll_read(cx, into)
     }
 
-    /// Whether `written` is the bare answer, which is withheld.
+    /// Returns whether `written` is the bare answer, which is withheld.
     fn keeps_back(&mut self, written: &[u8]) -> bool {
         self.kept_back = self.kept_back.take().or_else(|| Bare::parse(written));
         self.kept_back.is_some()

@@ -71,7 +71,7 @@ fn answered(Proposed { etag, diff }: &Proposed, dry_run: bool) -> Result<Respons
     Ok(response)
 }
 
-/// Whether the request is for a dry run.
+/// Returns whether the request is for a dry run.
 fn check(who: &Who, request: &Request) -> Result<bool, Problem> {
     if !who.is_known() {
         let detail = "a configuration is taken from this machine alone where neither a token nor a \

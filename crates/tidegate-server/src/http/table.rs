@@ -45,7 +45,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether a request with this method is answered; HEAD is as GET.
+    /// Returns whether a request with this method is answered; HEAD is as GET.
     pub(super) fn takes(&self, method: &Method) -> bool {
         self.method == *method || self.method == Method::GET && *method == Method::HEAD
     }

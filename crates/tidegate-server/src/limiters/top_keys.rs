@@ -131,7 +131,7 @@ impl Observer for TopKeys {
     }
 }
 
-/// Whether this decision is in the sample. The gaps are random, so that no client can ask between them.
+/// Returns whether this decision is in the sample. The gaps are random, so that no client can ask between them.
 #[inline]
 fn is_next() -> bool {
     thread_local! {

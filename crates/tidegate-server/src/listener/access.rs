@@ -83,7 +83,7 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// Whether it has shown a token or a certificate, or is on this machine.
+    /// Returns whether it has shown a token or a certificate, or is on this machine.
     pub(crate) fn is_known(&self) -> bool {
         self.token.is_some() || self.peer.has_certificate() || self.peer.is_local()
     }

@@ -34,7 +34,7 @@ impl Activity {
         Seen { is_used, unended: self.in_head(), unread: None }
     }
 
-    /// Whether a request is under way.
+    /// Returns whether a request is under way.
     pub(crate) fn any_under_way(&self) -> bool {
         self.under_way.load(Ordering::Acquire) > 0
     }
@@ -62,7 +62,7 @@ impl Activity {
         Some(self.head.load(Ordering::Relaxed)).filter(|number| *number > 0)
     }
 
-    /// Whether the client is known to speak HTTP/2.
+    /// Returns whether the client is known to speak HTTP/2.
     pub(crate) fn speaks_http_2(&self) -> bool {
         self.speaks_http_2.load(Ordering::Relaxed)
     }
@@ -72,7 +72,7 @@ impl Activity {
         self.is_last.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the request under way is the last.
+    /// Returns whether the request under way is the last.
     pub(crate) fn is_last(&self) -> bool {
         self.is_last.load(Ordering::Relaxed)
     }

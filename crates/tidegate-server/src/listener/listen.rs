@@ -164,7 +164,7 @@ async fn permit(
     }
 }
 
-/// Whether the error concerns only one connection, so that the next can be accepted immediately.
+/// Returns whether the error concerns only one connection, so that the next can be accepted immediately.
 fn only_theirs(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
@@ -323,7 +323,7 @@ mod tests {
         assert!(outage.is_new(began + BREATH + 3 * OUTAGE));
     }
 
-    /// Whether a future is pending when it is polled once, after every other task had its turn.
+    /// Returns whether a future is pending when it is polled once, after every other task had its turn.
     async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
         tokio::select! {
             biased;

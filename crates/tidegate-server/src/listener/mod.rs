@@ -65,7 +65,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Whether a client has to present a certificate or a token.
+    /// Returns whether a client has to present a certificate or a token.
     pub(crate) fn knows_its_clients(&self) -> bool {
         self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)
     }

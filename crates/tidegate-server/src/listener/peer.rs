@@ -24,12 +24,12 @@ impl Peer {
         Self { address, certificate }
     }
 
-    /// Whether it is on this machine.
+    /// Returns whether it is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         self.address.is_some_and(|address| address.ip().to_canonical().is_loopback())
     }
 
-    /// Whether it has shown a certificate, which the listener has verified.
+    /// Returns whether it has shown a certificate, which the listener has verified.
     pub(crate) const fn has_certificate(&self) -> bool {
         self.certificate.is_some()
     }

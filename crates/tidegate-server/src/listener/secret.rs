@@ -43,7 +43,7 @@ impl Secret {
         self.tokens.store(other.tokens.load_full());
     }
 
-    /// Whether the client's token is one of these. The time that this takes reveals at most the
+    /// Returns whether the client's token is one of these. The time that this takes reveals at most the
     /// length of a token, but nothing of its contents.
     pub(crate) fn opens(&self, said: &[u8]) -> bool {
         let none = Choice::from(0);

@@ -88,7 +88,7 @@ impl Tls {
         Self { speaks, ..self.clone() }
     }
 
-    /// Whether only clients with a certificate are accepted.
+    /// Returns whether only clients with a certificate are accepted.
     pub(crate) const fn asks_for_certificates(&self) -> bool {
         self.files.client_ca.is_some()
     }

@@ -14,7 +14,7 @@ pub(crate) enum Span {}
 #[derive(Debug)]
 pub(crate) enum Exporter {}
 
-/// Whether spans are sent.
+/// Returns whether spans are sent.
 pub(crate) const fn is_on() -> bool {
     false
 }

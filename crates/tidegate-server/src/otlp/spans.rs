@@ -20,7 +20,7 @@ use crate::failure::Failure;
 /// Set once, at the start, if spans are sent.
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
-/// Whether spans are sent.
+/// Returns whether spans are sent.
 #[inline]
 pub(crate) fn is_on() -> bool {
     TRACER.get().is_some()

@@ -139,7 +139,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Whether further commands are read while `waiting` commands wait: the store answers many at a
+    /// Returns whether further commands are read while `waiting` commands wait: the store answers many at a
     /// time, while limiters in process are asked in order.
     fn goes_on(&self, waiting: usize) -> bool {
         self.session.state.limiters.shared().is_some() && waiting < AT_ONCE

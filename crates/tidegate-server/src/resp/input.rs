@@ -50,7 +50,7 @@ impl Input {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Whether some bytes must be parsed before more can be read.
+    /// Returns whether some bytes must be parsed before more can be read.
     pub(super) fn is_full(&self) -> bool {
         self.unread().len() >= self.bounds.input_bytes
     }

@@ -31,7 +31,7 @@ impl Output {
         self.kept.most().min(self.bounds.unread_bytes)
     }
 
-    /// Whether `most` bytes wait.
+    /// Returns whether `most` bytes wait.
     pub(super) const fn has(&self, most: usize) -> bool {
         self.bytes.len() - self.written >= most
     }

@@ -152,7 +152,7 @@ impl Command {
         }
     }
 
-    /// Whether this number of words, including the name, is valid.
+    /// Returns whether this number of words, including the name, is valid.
     pub(super) const fn takes_words(&self, words: usize) -> bool {
         let words = words as i64;
         if self.arity < 0 { words >= -self.arity } else { words == self.arity }

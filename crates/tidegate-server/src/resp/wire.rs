@@ -33,7 +33,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
     }
 
-    /// Whether the client will send no more.
+    /// Returns whether the client will send no more.
     pub(super) const fn has_ended(&self) -> bool {
         self.has_ended
     }

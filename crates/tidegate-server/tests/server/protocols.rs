@@ -137,7 +137,7 @@ enum Way {
 impl Way {
     const ALL: [Self; 3] = [Self::Http, Self::Grpc, Self::Resp];
 
-    /// Whether one request of a user is admitted.
+    /// Returns whether one request of a user is admitted.
     async fn admits(self, server: &Server, user: &str) -> bool {
         match self {
             Self::Http => {

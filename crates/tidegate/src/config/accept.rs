@@ -34,7 +34,7 @@ impl<'t, T> Level<'t, T> {
         self.fields.iter().map(|(known, _)| *known)
     }
 
-    /// Whether there is a field of this name.
+    /// Returns whether there is a field of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.names().any(|(word, _)| word == name)
     }

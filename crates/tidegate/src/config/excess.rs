@@ -46,7 +46,7 @@ pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<OnExces
     }
 }
 
-/// Whether a text that should be a table was meant to be one.
+/// Returns whether a text that should be a table was meant to be one.
 fn says_to_wait(text: &str) -> bool {
     matches!(text, "wait" | "queue" | "delay" | "block") || parse_duration(text).is_ok()
 }

@@ -9,7 +9,7 @@ use super::source::{Report, Span};
 use super::table::Table;
 use crate::rules::{Place, PolicyError, Problem};
 
-/// Whether an error only follows from a value that could not be read, which has been reported.
+/// Returns whether an error only follows from a value that could not be read, which has been reported.
 pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
     let Some(rule) = rules.get(error.rule) else { return false };
     let failed = |names: &[&str]| names.iter().any(|name| rule.failed.contains(name));

@@ -81,7 +81,7 @@ fn value_behind_name(line: &str, in_store: bool) -> Option<usize> {
     (is_secret && !value.trim().is_empty()).then(|| line.len() - value.len())
 }
 
-/// Whether a text ends in the name of a secret.
+/// Returns whether a text ends in the name of a secret.
 fn ends_in_name(before: &str) -> bool {
     let is_part = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let name = before.trim_end().trim_end_matches(['"', '\'']).chars().rev().take_while(is_part);

@@ -89,7 +89,7 @@ impl<'s> Report<'s> {
         self.source.text.get(span.clone()).unwrap_or_default()
     }
 
-    /// Whether there is a secret at a position, which a message does not show.
+    /// Returns whether there is a secret at a position, which a message does not show.
     pub(super) fn is_secret(&self, span: &Span) -> bool {
         self.source
             .secrets
@@ -107,7 +107,7 @@ impl<'s> Report<'s> {
         self.source.line_number(span.start)
     }
 
-    /// Whether there is no error.
+    /// Returns whether there is no error.
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -56,7 +56,7 @@ fn rules_before(text: &str, at: usize) -> Spanned<DeTable<'_>> {
     if sound { root } else { Spanned::new(0..0, DeTable::new()) }
 }
 
-/// Whether a line begins a rule.
+/// Returns whether a line begins a rule.
 fn is_header(line: &str) -> bool {
     let name = line.trim_start().strip_prefix("[[").and_then(|rest| rest.split_once("]]"));
     name.is_some_and(|(name, _)| name.trim() == "rule")

@@ -24,7 +24,7 @@ impl<'t> Entry<'t> {
         self.value.span()
     }
 
-    /// Whether the value is made of tables, under headers of their own.
+    /// Returns whether the value is made of tables, under headers of their own.
     pub(super) fn is_tables(&self) -> bool {
         let mut items = self.value().as_array().into_iter().flat_map(|items| items.iter());
         items.next().is_some_and(|item| item.get_ref().is_table())

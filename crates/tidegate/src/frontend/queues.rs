@@ -15,7 +15,7 @@ pub(crate) struct GateQueue {
 }
 
 impl GateQueue {
-    /// Whether its limiter belongs to this rule.
+    /// Returns whether its limiter belongs to this rule.
     pub(crate) fn is_of(&self, rule: Lineage) -> bool {
         self.rule == rule
     }

@@ -109,7 +109,7 @@ impl Reported {
         self.refusable |= !reported && enforced && units > 0;
     }
 
-    /// Whether the request is a report. A rule in shadow mode makes it one only if no other rule could refuse
+    /// Returns whether the request is a report. A rule in shadow mode makes it one only if no other rule could refuse
     /// it.
     const fn is_report(self) -> bool {
         self.enforced || self.shadow && !self.refusable

@@ -62,7 +62,7 @@ impl From<&Answer<'_>> for Taken {
 }
 
 impl Taken {
-    /// Whether any limiter took the cost and can give it back.
+    /// Returns whether any limiter took the cost and can give it back.
     #[cfg(feature = "tower")]
     pub(crate) fn gives_back(&self) -> bool {
         self.limiters.iter().any(|one| !one.is_elsewhere)

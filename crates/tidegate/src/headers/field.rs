@@ -53,7 +53,7 @@ impl HeaderField {
 pub struct FieldSet(u8);
 
 impl FieldSet {
-    /// Whether a field belongs to the set.
+    /// Returns whether a field belongs to the set.
     #[must_use]
     #[inline]
     pub const fn has(self, field: HeaderField) -> bool {

@@ -32,7 +32,7 @@ impl Near {
         self.0
     }
 
-    /// Whether a limiter that admitted a request has so much in use.
+    /// Returns whether a limiter that admitted a request has so much in use.
     pub(crate) fn is_reached(self, decision: &Decision) -> bool {
         let Decision { limit, remaining, .. } = *decision;
         let used = u128::from(limit.saturating_sub(remaining)) * u128::from(WHOLE);

@@ -20,7 +20,7 @@ impl PolicyRule {
 }
 
 impl Policy {
-    /// Whether a rule of the domain matches the descriptor and uses values that it supplies.
+    /// Returns whether a rule of the domain matches the descriptor and uses values that it supplies.
     #[must_use]
     pub fn looks_at_own_limit(&self, domain: &str, descriptor: &Descriptor<'_>) -> bool {
         self.of_own_limits(domain, descriptor).next().is_some()

@@ -207,7 +207,7 @@ impl Policy {
         numbers.iter().filter_map(|number| Some((*number, self.rules.get(*number)?)))
     }
 
-    /// Whether an enforced rule of the domain matches by an entry of this name.
+    /// Returns whether an enforced rule of the domain matches by an entry of this name.
     #[cfg(feature = "tower")]
     pub(crate) fn looks_at(&self, domain: &str, name: &str) -> bool {
         let looks = |rule: &PolicyRule| rule.required().any(|(required, _)| required == name);

@@ -28,7 +28,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Whether some value matches both.
+    /// Returns whether some value matches both.
     fn agrees(self, other: Self) -> bool {
         match (self, other) {
             (Self::Whole(whole), pattern) | (pattern, Self::Whole(whole)) => pattern.matches(whole),
@@ -191,7 +191,7 @@ impl PolicyRule {
         self.checked.spec.when.iter().map(|(name, value)| (name.as_str(), Pattern::of(value)))
     }
 
-    /// Whether a descriptor has all that the rule requires.
+    /// Returns whether a descriptor has all that the rule requires.
     pub(crate) fn matches(&self, descriptor: &Descriptor<'_>) -> bool {
         if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
@@ -216,7 +216,7 @@ impl PolicyRule {
         when.chain(self.checked.spec.key.iter().map(|name| (name.as_str(), None)))
     }
 
-    /// Whether every entry can have a value that both rules accept.
+    /// Returns whether every entry can have a value that both rules accept.
     pub(super) fn when_agrees(&self, other: &Self) -> bool {
         self.when().all(|(name, pattern)| {
             let mut theirs = other.when().filter(|(theirs, _)| *theirs == name);

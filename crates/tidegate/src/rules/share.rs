@@ -28,7 +28,7 @@ impl Share {
         units / nodes + u64::from(has_one_more)
     }
 
-    /// Whether this node has no share of a limit: less than one unit of what it admits in a window, or of its
+    /// Returns whether this node has no share of a limit: less than one unit of what it admits in a window, or of its
     /// capacity.
     pub(crate) fn has_none(self, whole: &Rule) -> bool {
         counts(whole.spec()).any(|units| units > 0 && self.of_units(units) == 0)

@@ -48,8 +48,8 @@ impl Policy {
 }
 
 impl StoreSettings {
-    /// Whether a store can hold limiters with these values: not a log whose string could exceed 512 MB. This is for
-    /// values from outside a policy; [`Policy::fits`] checks a policy's rules.
+    /// Returns whether a store can hold limiters with these values: not a log whose string could exceed 512 MB. This is
+    /// for values from outside a policy; [`Policy::fits`] checks a policy's rules.
     #[must_use]
     pub fn can_hold(&self, values: &Rule) -> bool {
         values.most_stored_bytes() <= MOST_VALUE_BYTES
@@ -101,7 +101,7 @@ fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Pro
     (!both_say).then_some(Problem::AcrossSlots { earlier: number, name })
 }
 
-/// Whether a descriptor may match both rules; false only if certainly none does.
+/// Returns whether a descriptor may match both rules; false only if certainly none does.
 fn can_meet(one: &PolicyRule, other: &PolicyRule) -> bool {
     let counts = |rule: &PolicyRule| {
         let limits = (0..rule.variants()).any(|variant| !rule.variant(variant).is_unlimited());
@@ -114,7 +114,7 @@ fn can_meet(one: &PolicyRule, other: &PolicyRule) -> bool {
         && names_agree(one, other)
 }
 
-/// Whether a descriptor can have the entries that both rules require.
+/// Returns whether a descriptor can have the entries that both rules require.
 fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
     let has_all = |exact: &[&str], asked: &[&str]| asked.iter().all(|name| exact.contains(name));
     let (ours, theirs) = (one.entry_names(), other.entry_names());

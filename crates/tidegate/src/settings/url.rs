@@ -54,7 +54,7 @@ pub(crate) enum Form {
 }
 
 impl StoreUrl {
-    /// Whether it uses TLS.
+    /// Returns whether it uses TLS.
     #[must_use]
     pub const fn is_tls(&self) -> bool {
         self.tls
@@ -66,13 +66,13 @@ impl StoreUrl {
         self.username.as_deref()
     }
 
-    /// Whether the URL contains a password.
+    /// Returns whether the URL contains a password.
     #[must_use]
     pub const fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// Whether it is the address of a cluster.
+    /// Returns whether it is the address of a cluster.
     #[must_use]
     pub const fn is_cluster(&self) -> bool {
         matches!(self.form, Form::Cluster)

@@ -231,7 +231,7 @@ impl<T> ShapingQueue<T> {
         self.items.drain(..).map(|queued| queued.departure.item).collect()
     }
 
-    /// Whether the queue was closed.
+    /// Returns whether the queue was closed.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed
@@ -243,7 +243,7 @@ impl<T> ShapingQueue<T> {
         self.items.len()
     }
 
-    /// Whether no item is queued.
+    /// Returns whether no item is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

@@ -95,7 +95,7 @@ impl Outlook {
         Self { due, ended: due.is_none() && queue.is_closed() }
     }
 
-    /// Whether an item is due sooner, or no item will come any more. A taken item does not matter:
+    /// Returns whether an item is due sooner, or no item will come any more. A taken item does not matter:
     /// receivers wake at its slot and wait on for the next.
     fn is_news_after(self, before: Self) -> bool {
         let sooner = |due| before.due.is_none_or(|known| due < known);

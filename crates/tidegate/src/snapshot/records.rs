@@ -53,7 +53,7 @@ impl<'a, 'w> Records<'a, 'w> {
         self.limiters += 1;
     }
 
-    /// Whether [`Records::write`] would write.
+    /// Returns whether [`Records::write`] would write.
     pub(crate) const fn are_full(&self) -> bool {
         self.payload.len() >= FULL
     }

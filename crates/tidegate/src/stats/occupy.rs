@@ -41,7 +41,7 @@ impl Still<'_> {
         Some(self.wait_for(ahead, now))
     }
 
-    /// Whether the two seconds that contain the half second `ahead` have room for `units` in it.
+    /// Returns whether the two seconds that contain the half second `ahead` have room for `units` in it.
     fn has_room(&self, ahead: u64, units: u64, limit: u64) -> bool {
         let before = if ahead == 0 { self.passed_before() } else { self.passed(ahead - 1) };
         let neighbour = before.max(self.passed(ahead + 1));
@@ -76,7 +76,7 @@ impl Still<'_> {
     }
 }
 
-/// Whether the sum of `parts` is at most `limit`; a sum that overflows is more.
+/// Returns whether the sum of `parts` is at most `limit`; a sum that overflows is more.
 fn fits<const PARTS: usize>(parts: [u64; PARTS], limit: u64) -> bool {
     let sum = parts.into_iter().try_fold(0, u64::checked_add);
     sum.is_some_and(|sum| sum <= limit)

@@ -100,7 +100,7 @@ impl<C> Resources<C> {
         self.read(BTreeMap::len)
     }
 
-    /// Whether there is no name yet.
+    /// Returns whether there is no name yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

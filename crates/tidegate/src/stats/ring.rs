@@ -133,7 +133,7 @@ impl Ring {
         &self.slots.0[number as usize % SLOTS]
     }
 
-    /// Whether the word is unchanged.
+    /// Returns whether the word is unchanged.
     pub(super) fn is_at(&self, word: u64) -> bool {
         self.word.0.load(Acquire) == word
     }

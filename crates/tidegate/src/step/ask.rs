@@ -36,7 +36,7 @@ impl Lineage {
         Self { limiters: self.limiters.wrapping_add(1), ..self }
     }
 
-    /// Whether both are of one rule, with the same limiters or others.
+    /// Returns whether both are of one rule, with the same limiters or others.
     #[inline]
     pub(crate) const fn is_of_rule(self, other: Self) -> bool {
         self.rule == other.rule
@@ -107,7 +107,7 @@ impl<K: Hash> Hash for Ask<K> {
 }
 
 impl<K> Ask<K> {
-    /// Whether both are the same limiter, also in different generations.
+    /// Returns whether both are the same limiter, also in different generations.
     pub(crate) fn is_of(&self, other: &Self) -> bool
     where
         K: PartialEq,
@@ -115,17 +115,17 @@ impl<K> Ask<K> {
         self.lineage == other.lineage && self.fingerprint == other.fingerprint
     }
 
-    /// Whether it can refuse the request, and so make it wait.
+    /// Returns whether it can refuse the request, and so make it wait.
     pub(crate) fn can_refuse(&self) -> bool {
         self.can_deny() && !self.report
     }
 
-    /// Whether it can deny the request. (A report is never refused, but it can be denied.)
+    /// Returns whether it can deny the request. (A report is never refused, but it can be denied.)
     pub(crate) fn can_deny(&self) -> bool {
         self.enforced && self.asks > 0
     }
 
-    /// Whether the request takes units from it and the rule is enforced.
+    /// Returns whether the request takes units from it and the rule is enforced.
     pub(crate) fn takes_enforced(&self) -> bool {
         self.enforced && self.cost > 0
     }
@@ -150,7 +150,7 @@ impl<K> Ask<K> {
         Self { cost, asks: cost, report: false, ..self.clone() }
     }
 
-    /// Whether the limiter would begin with units in use.
+    /// Returns whether the limiter would begin with units in use.
     pub(crate) fn begins_in_use(&self, policy: &Policy) -> bool {
         self.rule_in(policy).is_some_and(Rule::begins_in_use)
     }

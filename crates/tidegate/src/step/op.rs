@@ -34,7 +34,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether this step creates a limiter that does not exist yet.
+    /// Returns whether this step creates a limiter that does not exist yet.
     pub(crate) const fn begins(self, cost: u64) -> bool {
         match self {
             Self::Decide | Self::Ask | Self::AskReported => true,
@@ -44,7 +44,7 @@ impl Step {
         }
     }
 
-    /// Whether it may leave units in use, for which there must be room.
+    /// Returns whether it may leave units in use, for which there must be room.
     pub(crate) const fn takes(self, cost: u64) -> bool {
         match self {
             Self::Settle { .. } => self.begins(cost),
@@ -53,12 +53,12 @@ impl Step {
         }
     }
 
-    /// Whether it needs memory for one unit more. A step that only looks is treated as one that takes.
+    /// Returns whether it needs memory for one unit more. A step that only looks is treated as one that takes.
     pub(crate) const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }
 
-    /// Whether it may have changed the state of a limiter that returned this verdict.
+    /// Returns whether it may have changed the state of a limiter that returned this verdict.
     #[inline]
     pub(crate) const fn changes(self, verdict: Verdict, cost: u64) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Whether it may exceed the limit: its debt may be too large for a packed state.
+    /// Returns whether it may exceed the limit: its debt may be too large for a packed state.
     pub(crate) const fn owes(self, cost: u64) -> bool {
         matches!(self, Self::Settle { .. } | Self::Report) && self.takes(cost)
     }
@@ -83,17 +83,17 @@ impl Step {
         }
     }
 
-    /// Whether it never refuses: it gives back or takes whatever the limiter holds.
+    /// Returns whether it never refuses: it gives back or takes whatever the limiter holds.
     pub(crate) const fn is_unconditional(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Report)
     }
 
-    /// Whether it may free units, or asks for none.
+    /// Returns whether it may free units, or asks for none.
     pub(crate) const fn gives_back(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Renew { .. })
     }
 
-    /// Whether it returns the values of the decisions.
+    /// Returns whether it returns the values of the decisions.
     pub(crate) const fn wants_values(self) -> bool {
         !matches!(self, Self::Decide)
     }

@@ -226,13 +226,13 @@ impl<'a> Question<'a> {
         descriptors.collect()
     }
 
-    /// Whether nothing else than an address would be the key of the caller, and it is not known.
+    /// Returns whether nothing else than an address would be the key of the caller, and it is not known.
     pub(super) fn lacks_address(&self) -> bool {
         let is_wanted = matches!(self.caller, Caller::Unknown) || !self.without_address.is_empty();
         is_wanted && self.caller().is_none()
     }
 
-    /// Whether `looks_at` holds for an entry that is left out because the caller's address is not known.
+    /// Returns whether `looks_at` holds for an entry that is left out because the caller's address is not known.
     pub(super) fn lacks_address_for(&self, looks_at: impl Fn(&str) -> bool) -> bool {
         self.without_address.iter().any(|name| looks_at(name))
     }

@@ -40,7 +40,8 @@ pub trait Extract: Send + Sync {
         self.extract(parts).map(Cow::Owned)
     }
 
-    /// Whether the value is the address of the caller, as that of [`ClientIp`](super::ClientIp) is; false by default.
+    /// Returns whether the value is the address of the caller, as that of [`ClientIp`](super::ClientIp) is; false by
+    /// default.
     ///
     /// Every request has such an address, so if the server does not pass it on, the layer refuses the request with
     /// 500 ([`Reason::NoAddress`](super::Reason::NoAddress)) in place of leaving out an entry that a rule looks at.

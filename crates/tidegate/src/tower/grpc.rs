@@ -93,7 +93,7 @@ pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response
     response
 }
 
-/// Whether a response of trailers only asks the caller to try again: `RESOURCE_EXHAUSTED` or
+/// Returns whether a response of trailers only asks the caller to try again: `RESOURCE_EXHAUSTED` or
 /// `UNAVAILABLE`.
 pub(super) fn asks_to_come_later(headers: &HeaderMap) -> bool {
     headers.get(STATUS).is_some_and(|code| [&b"8"[..], b"14"].contains(&code.as_bytes()))

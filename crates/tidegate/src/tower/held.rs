@@ -81,7 +81,7 @@ impl Held {
     }
 }
 
-/// Whether a gRPC status corresponds to an HTTP status of 500 and above.
+/// Returns whether a gRPC status corresponds to an HTTP status of 500 and above.
 fn is_grpc_fault(fields: &HeaderMap) -> bool {
     /// Unknown, deadline exceeded, unimplemented, internal, unavailable, data loss.
     const FAULTS: [&[u8]; 6] = [b"2", b"4", b"12", b"13", b"14", b"15"];

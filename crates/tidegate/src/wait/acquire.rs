@@ -47,8 +47,8 @@ impl<D: InProcess> Waiter<D> {
         done
     }
 
-    /// Whether no limiter lets this request wait, and its delay does not count as waiting. The request is then decided
-    /// without joining a queue.
+    /// Returns whether no limiter lets this request wait, and its delay does not count as waiting. The request is then
+    /// decided without joining a queue.
     fn never_waits(&self) -> bool {
         let waitable = self.waitable();
         !waitable.delay_is_waiting()

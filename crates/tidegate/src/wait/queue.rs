@@ -42,7 +42,7 @@ impl Queue {
         self.places.len()
     }
 
-    /// Whether a waiter came before `ticket`.
+    /// Returns whether a waiter came before `ticket`.
     pub(crate) fn has_before(&self, ticket: Ticket) -> bool {
         self.places.first().is_some_and(|place| place.ticket < ticket)
     }
@@ -60,7 +60,7 @@ impl Queue {
         Before { first, others: self.sums_before(ticket).costs.saturating_sub(costs) }
     }
 
-    /// Whether `ticket` waits here.
+    /// Returns whether `ticket` waits here.
     pub(crate) fn holds(&self, ticket: Ticket) -> bool {
         self.places.get(ticket).is_some()
     }
@@ -128,7 +128,7 @@ impl Queue {
         self.missed = self.missed.filter(|missed| *missed != ticket);
     }
 
-    /// Whether units may have become free for `ticket` since its last attempt started.
+    /// Returns whether units may have become free for `ticket` since its last attempt started.
     #[cfg(feature = "redis")]
     pub(crate) fn has_missed(&self, ticket: Ticket) -> bool {
         self.missed == Some(ticket)

@@ -71,13 +71,13 @@ impl<K: QueueKey> Queues<K> {
         }
     }
 
-    /// Whether nobody waits in any queue. A request that finds this overtakes nobody.
+    /// Returns whether nobody waits in any queue. A request that finds this overtakes nobody.
     #[inline]
     pub(crate) fn are_idle(&self) -> bool {
         self.waiting.load(Acquire) == 0
     }
 
-    /// Whether nobody waits in the queue of `key`.
+    /// Returns whether nobody waits in the queue of `key`.
     pub(crate) fn is_idle(&self, key: &K) -> bool {
         self.are_idle() || self.count(key).load(Acquire) == 0
     }

@@ -43,10 +43,10 @@ pub(crate) trait Waitable {
     /// How long an admitted request must be held.
     fn delay(&self, done: &Done) -> Micros;
 
-    /// Whether the delay counts against the longest wait.
+    /// Returns whether the delay counts against the longest wait.
     fn delay_is_waiting(&self) -> bool;
 
-    /// Whether the time when units come back is unknown, so that a waiter sleeps until it is woken
+    /// Returns whether the time when units come back is unknown, so that a waiter sleeps until it is woken
     /// or too late.
     fn is_only_woken(&self) -> bool {
         false

@@ -69,7 +69,7 @@ impl<D: InProcess> Waiter<D> {
 /// the queues are locked only while one is handled.
 #[cfg(feature = "redis")]
 impl<D: Waitable> Waiter<D> {
-    /// Whether an earlier waiter is in the way. The first call is the arrival.
+    /// Returns whether an earlier waiter is in the way. The first call is the arrival.
     pub(crate) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.held(now, |mut asking| asking.is_behind(now))
     }

@@ -83,7 +83,7 @@ impl ByModels<'_> {
         met
     }
 
-    /// Whether a request reports usage: to an enforced rule, or to a rule in shadow mode if no other rule could
+    /// Returns whether a request reports usage: to an enforced rule, or to a rule in shadow mode if no other rule could
     /// refuse it.
     fn is_report(&self, met: &Met) -> bool {
         let tells = |mode: Mode, usage: Usage| {

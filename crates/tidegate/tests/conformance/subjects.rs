@@ -83,12 +83,12 @@ pub(crate) trait Capped: Kind {
 pub(crate) trait InMemory: Kind {
     fn by(&self, clock: &ManualClock, spec: Spec, max_waiters: usize) -> Box<dyn Waiting + '_>;
 
-    /// Whether a rule may start with part of its units, which is only possible without a key.
+    /// Returns whether a rule may start with part of its units, which is only possible without a key.
     fn has_initial(&self) -> bool {
         false
     }
 
-    /// Whether the time for which a queue holds what it admitted is part of the wait.
+    /// Returns whether the time for which a queue holds what it admitted is part of the wait.
     fn delay_is_waiting(&self) -> bool {
         true
     }

@@ -143,7 +143,7 @@ fn leaves_no_trace(case: &Case<'_, dyn InMemory>, victim: usize, step: usize) ->
     true
 }
 
-/// Whether a queue has admitted it, to run later.
+/// Returns whether a queue has admitted it, to run later.
 fn is_held(naive: &Line, victim: usize, now_us: u64) -> bool {
     let mut now = naive.clone();
     now.pass(now_us);

@@ -169,7 +169,7 @@ impl Walk {
         all
     }
 
-    /// Whether a request reports usage; for a rule in shadow mode only if no other rule could refuse it.
+    /// Returns whether a request reports usage; for a rule in shadow mode only if no other rule could refuse it.
     fn reports(&self, all: &[Met]) -> bool {
         let is = |met: &Met, what| (self.modes[met.id.0], self.usages[met.id.0]) == what;
         let tells = |mode, usage| all.iter().any(|met| met.cost > 0 && is(met, (mode, usage)));

@@ -55,7 +55,7 @@ fn reservations_are_answered_while_others_wait() {
     assert!(keyed.reserve("7", 1).is_err());
 }
 
-/// Whether it waits once it was polled.
+/// Returns whether it waits once it was polled.
 fn begun(waits: &mut (impl Future + Unpin)) -> bool {
     Pin::new(waits).poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }

@@ -106,14 +106,14 @@ impl<'c> Walk<'c> {
         }
     }
 
-    /// Whether each limiter is in use: one that is idle may be gone, or be seen by a clock gone back.
+    /// Returns whether each limiter is in use: one that is idle may be gone, or be seen by a clock gone back.
     fn is_used(&self, rng: &mut Rng) -> bool {
         let (one, other, context) = self.step(rng, Step::Peek, None, 0);
         assert_eq!(one, other, "{context}");
         one.1.iter().filter(|one| one.reset_after() > Duration::ZERO).count() == 3
     }
 
-    /// Whether a request of a cost above 0, which meets all rules, reports usage.
+    /// Returns whether a request of a cost above 0, which meets all rules, reports usage.
     fn reports(&self) -> bool {
         let is = |mode, usage| (0..3).any(|n| (self.modes[n], self.usages[n]) == (mode, usage));
         is(Mode::Enforce, Usage::Reported)

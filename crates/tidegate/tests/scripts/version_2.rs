@@ -109,7 +109,7 @@ impl OldNode {
         client.eval(&self.script, &[key.as_bytes().to_vec()], &self.args)
     }
 
-    /// Whether it admits: the time is told, below zero where it does not.
+    /// Returns whether it admits: the time is told, below zero where it does not.
     fn ask(&self, client: &Client, key: &str) -> bool {
         match self.reply(client, key) {
             Reply::Int(told) => told >= 0,

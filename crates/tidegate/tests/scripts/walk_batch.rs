@@ -66,7 +66,7 @@ struct Part {
     looks: bool,
 }
 
-/// Whether a limiter was found under other values: a text for each, and one without bytes behind them.
+/// Returns whether a limiter was found under other values: a text for each, and one without bytes behind them.
 pub(super) fn is_of_others(told: &Told) -> bool {
     let empty = Reply::Bytes(Vec::new());
     matches!(told, Ok(Reply::Array(parts)) if parts.last() == Some(&empty))

@@ -29,7 +29,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Whether the message has each part of the text, in this order.
+    /// Returns whether the message has each part of the text, in this order.
     fn fits(&self, message: &str) -> bool {
         let words: Vec<_> = self.text.split(' ').collect();
         let parts = words.split(|word| GAPS.contains(word)).map(|part| part.join(" "));

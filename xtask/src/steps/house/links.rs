@@ -52,7 +52,7 @@ fn has_anchor(text: &str, anchor: &str) -> bool {
     anchor.is_empty() || markdown::anchors(&markdown::read(text)).iter().any(|one| one == anchor)
 }
 
-/// Whether the target is no file of this project: an address, or a name that rustdoc resolves.
+/// Returns whether the target is no file of this project: an address, or a name that rustdoc resolves.
 fn is_elsewhere(target: &str) -> bool {
     target.contains("://") || target.contains("::") || target.starts_with("mailto:")
 }

@@ -81,7 +81,7 @@ impl Permits {
         found.ok().or_else(|| self.by_end.iter().position(|permit| permit.token_us == token_us))
     }
 
-    /// Whether there is memory for one more.
+    /// Returns whether there is memory for one more.
     pub(super) fn has_place(&self) -> bool {
         self.by_end.len() < self.by_end.capacity()
     }

@@ -132,7 +132,7 @@ impl Ring {
         }
     }
 
-    /// Whether there is memory for one more entry.
+    /// Returns whether there is memory for one more entry.
     pub(super) fn has_place(&self) -> bool {
         let full = self.chunk_len();
         self.chunks.back().is_some_and(|chunk| chunk.len() < chunk.capacity().min(full))

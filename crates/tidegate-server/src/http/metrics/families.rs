@@ -114,7 +114,7 @@ fn by_outcome<'p>(
     })
 }
 
-/// Whether a rule in this mode has decisions with this outcome.
+/// Returns whether a rule in this mode has decisions with this outcome.
 const fn moves(mode: Mode, outcome: RuleOutcome) -> bool {
     let of_shadow = matches!(outcome, RuleOutcome::ShadowAllowed | RuleOutcome::ShadowRefused);
     match mode {

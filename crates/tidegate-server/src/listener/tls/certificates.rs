@@ -40,7 +40,7 @@ fn none(file: &Path) -> String {
     wrong(file, "there is no certificate in it", CERTIFICATE)
 }
 
-/// Whether a certificate can be read and is in force. It is verified as if a server had presented
+/// Returns whether a certificate can be read and is in force. It is verified as if a server had presented
 /// it, and only errors of its form and time count; its owner and its signer are not checked here.
 fn check(certificate: &CertificateDer<'_>, provider: &Arc<CryptoProvider>) -> Result<(), String> {
     let mut roots = RootCertStore::empty();

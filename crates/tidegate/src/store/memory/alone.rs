@@ -93,7 +93,7 @@ impl Limiters {
         Arc::clone(&*self.newest.read())
     }
 
-    /// Whether the early part of a [`Reading`] is used.
+    /// Returns whether the early part of a [`Reading`] is used.
     pub(crate) fn reads_early(&self) -> bool {
         self.first.reads_early()
     }

@@ -95,7 +95,7 @@ impl Budget {
         claimed
     }
 
-    /// Whether [`Budget::claim_with_memory`] would find room; claims nothing.
+    /// Returns whether [`Budget::claim_with_memory`] would find room; claims nothing.
     pub(super) fn has_memory_for(&self, need: Need) -> bool {
         let bytes = self.bytes.load(Relaxed).saturating_add(need.first);
         self.has_room() && bytes <= self.newcomers_cap(need, 0)
@@ -149,7 +149,7 @@ impl Budget {
         self.keys.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Whether [`Budget::claim`] would find room; claims nothing.
+    /// Returns whether [`Budget::claim`] would find room; claims nothing.
     pub(super) fn has_room(&self) -> bool {
         self.keys() < self.most_here() && self.whole.as_ref().is_none_or(|whole| whole.has_room())
     }

@@ -34,7 +34,7 @@ const MOST_PACKED_BYTES: usize = 32;
 
 /// A limiter without a key, with any algorithm and any way to keep its state.
 pub(crate) trait Cell: fmt::Debug + Send + Sync {
-    /// Whether the early part of a [`Reading`] is used; an unpacked state does not use it.
+    /// Returns whether the early part of a [`Reading`] is used; an unpacked state does not use it.
     fn reads_early(&self) -> bool;
 
     /// Decides and takes; returns only whether the cost was admitted. `early` and `clock` are the parts of a

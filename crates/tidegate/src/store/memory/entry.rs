@@ -28,13 +28,13 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Heap bytes that it needs when it is created, and for its next unit.
     fn need(&self, rules: &Self::Rules) -> Need;
 
-    /// Whether its state has the memory for its next unit.
+    /// Returns whether its state has the memory for its next unit.
     fn has_place(&self, rules: &Self::Rules) -> bool;
 
     /// Heap bytes that it uses now.
     fn bytes(&self, rules: &Self::Rules) -> usize;
 
-    /// Whether forgetting it would change no later decision.
+    /// Returns whether forgetting it would change no later decision.
     fn is_idle(&self, rules: &Self::Rules, now: Timestamp) -> bool;
 
     /// Runs a step; [`Step::changes`] says whether the state was changed.
@@ -107,7 +107,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Puts another rule in force for the overflow limiter.
     fn amend(_rules: &Self::Rules, _rule: &Rule) {}
 
-    /// Whether the rule of `part` is unlimited.
+    /// Returns whether the rule of `part` is unlimited.
     #[inline]
     fn is_unlimited(_part: &Part<'_>) -> bool {
         false
@@ -118,7 +118,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         None
     }
 
-    /// Whether the limiter is under the rule of `part`.
+    /// Returns whether the limiter is under the rule of `part`.
     #[inline]
     fn is_under(&self, _part: &Part<'_>) -> bool {
         true

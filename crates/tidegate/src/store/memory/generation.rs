@@ -73,7 +73,7 @@ impl Generation {
         self.rules.get(rule).map_or(Lineage::NONE, |rule| rule.lineage)
     }
 
-    /// Whether each limiter of a rule has a rule of its own.
+    /// Returns whether each limiter of a rule has a rule of its own.
     #[inline]
     pub(crate) fn is_per_key(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.is_per_key)
@@ -95,7 +95,7 @@ impl Generation {
         }
     }
 
-    /// Whether the rule of a limiter from another generation is in force with other limiters.
+    /// Returns whether the rule of a limiter from another generation is in force with other limiters.
     #[cfg(feature = "redis")]
     pub(crate) fn has_others_for<K>(&self, met: &Ask<K>) -> bool {
         let is_other = |rule: &TablesOfRule| {
@@ -104,7 +104,7 @@ impl Generation {
         self.rules.iter().any(is_other)
     }
 
-    /// Whether any rule has limiters with rules of their own.
+    /// Returns whether any rule has limiters with rules of their own.
     pub(crate) fn any_per_key(&self) -> bool {
         self.rules.iter().any(|rule| rule.is_per_key)
     }

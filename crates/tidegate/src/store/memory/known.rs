@@ -83,19 +83,19 @@ impl Known {
         })
     }
 
-    /// Whether `rule` keeps the limiters: if it has the same key, and in a shared store also the same hash tag.
+    /// Returns whether `rule` keeps the limiters: if it has the same key, and in a shared store also the same hash tag.
     pub(super) fn has_same_limiters(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
         let (old, new) = (self.rule.spec(), rule.spec());
         old.key == new.key && (!store.per_key.is_shares() || old.hash_tag == new.hash_tag)
     }
 
-    /// Whether limiters need rules of their own: the override of a limiter is unknown from its fingerprint if the
-    /// overrides change.
+    /// Returns whether limiters need rules of their own: the override of a limiter is unknown from its fingerprint if
+    /// the overrides change.
     fn wants_rules_per_key(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
         self.is_planned || store.per_key.has(rule.spec()) || !self.rule.has_overrides_of(rule)
     }
 
-    /// Whether the table of a variant stays under `rule`.
+    /// Returns whether the table of a variant stays under `rule`.
     fn keeps(&self, variant: usize, rule: &PolicyRule) -> bool {
         self.rule.variant(variant).spec() == rule.variant(variant).spec()
     }
@@ -181,8 +181,8 @@ impl Known {
         (self.of_rule.tables, self.of_rule.is_per_key) = (vec![new], true);
     }
 
-    /// Whether the removed rule would still matter if it was added back: a remembered answer may be repeated, or
-    /// another node may use a limiter.
+    /// Returns whether the removed rule would still matter if it was added back: a remembered answer may be repeated,
+    /// or another node may use a limiter.
     pub(super) fn is_remembered(&self, store: &MemoryStore, now: Timestamp) -> bool {
         let dedupe = self.rule.spec().dedupe.unwrap_or_default().into();
         let time = store.per_key.unseen_for(&self.rule).max(dedupe);
@@ -200,7 +200,7 @@ fn variants(rule: &PolicyRule) -> impl Iterator<Item = &tidegate_core::Rule> {
 }
 
 impl PolicyRule {
-    /// Whether another rule has overrides for the same entries, in the same order.
+    /// Returns whether another rule has overrides for the same entries, in the same order.
     fn has_overrides_of(&self, other: &Self) -> bool {
         fn entries(rule: &RuleSpec) -> impl Iterator<Item = &Vec<(String, String)>> {
             rule.overrides.iter().map(|one| &one.entries)

@@ -36,7 +36,7 @@ pub(crate) trait Leaving {
     /// The rule of the state.
     fn rule(&self) -> &Rule;
 
-    /// Whether the state was made under exactly these values, of any algorithm.
+    /// Returns whether the state was made under exactly these values, of any algorithm.
     fn is_under(&self, algorithm: &dyn Any) -> bool;
 
     /// Returns the state under `rule` from `at` on, by the type of that rule's algorithm; `None` if it is idle.

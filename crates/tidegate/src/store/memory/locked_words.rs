@@ -40,7 +40,7 @@ pub(super) struct LockedWords<'a> {
 }
 
 impl LockedWords<'_> {
-    /// Whether the last step leaves other words.
+    /// Returns whether the last step leaves other words.
     pub(super) const fn are_changed(&self) -> bool {
         self.changed
     }

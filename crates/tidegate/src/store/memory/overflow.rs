@@ -153,7 +153,7 @@ impl<E: Entry> Overflow<E> {
         slot.entry.take()
     }
 
-    /// Whether forgetting it would change no later decision.
+    /// Returns whether forgetting it would change no later decision.
     pub(super) fn is_idle(&self, rules: &E::Rules, now: Timestamp) -> bool {
         self.lock_as_it_is().entry.as_ref().is_none_or(|entry| entry.is_idle(rules, now))
     }

@@ -48,8 +48,8 @@ pub(super) const fn bytes_beside_heap<E>() -> usize {
     3 * (size_of::<(Fingerprint, Option<E>, usize)>() + size_of::<Fingerprint>())
 }
 
-/// Whether packing a state into so many words cuts nothing off. The time of the last unit is not packed, so both states
-/// are compared after one more unit.
+/// Returns whether packing a state into so many words cuts nothing off. The time of the last unit is not packed, so
+/// both states are compared after one more unit.
 pub(super) fn stays_whole<R: Algorithm, const WORDS: usize>(
     algorithm: &R,
     base: Timestamp,

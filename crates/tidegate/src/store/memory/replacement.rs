@@ -29,8 +29,8 @@ impl<T: ?Sized> Replacement<T> {
         Arc::new(Self { begun: AtomicU32::new(0), current: RwLock::new(None) })
     }
 
-    /// Whether there was a change. A running change is visible only after it closed the cell: a caller that reads
-    /// `false` decides as before the change.
+    /// Returns whether there was a change. A running change is visible only after it closed the cell: a caller that
+    /// reads `false` decides as before the change.
     #[inline]
     pub(crate) fn is_in_force(&self) -> bool {
         self.begun.load(Acquire) != 0

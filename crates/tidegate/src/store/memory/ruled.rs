@@ -244,12 +244,12 @@ impl Entry for RuledEntry {
     }
 }
 
-/// Whether the rule comes in force only if units are taken under it.
+/// Returns whether the rule comes in force only if units are taken under it.
 const fn is_tried(part: &Part<'_>) -> bool {
     part.supplied && !part.step.is_unconditional()
 }
 
-/// Whether the rule comes in force with any decision.
+/// Returns whether the rule comes in force with any decision.
 const fn follows(part: &Part<'_>) -> bool {
     part.step.changes_rule(part.cost) && !is_tried(part)
 }

@@ -43,7 +43,7 @@ impl Step {
         One { overflow: true, ..one }
     }
 
-    /// Whether the step puts another rule in force: true for steps that take or give back and for
+    /// Returns whether the step puts another rule in force: true for steps that take or give back and for
     /// [`Step::AskReported`], never for [`Step::Peek`].
     pub(super) const fn changes_rule(self, cost: u64) -> bool {
         self.gives_back() || self.takes(cost) || matches!(self, Self::AskReported)
@@ -130,7 +130,7 @@ impl<'a> Part<'a> {
 ///
 /// A caller that gets [`Moved`] has taken nothing, and asks again in the newest generation.
 pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
-    /// Whether the early part of a [`Reading`] is used; unpacked states do not use it.
+    /// Returns whether the early part of a [`Reading`] is used; unpacked states do not use it.
     fn reads_early(&self) -> bool {
         false
     }
@@ -234,7 +234,7 @@ pub(crate) trait Migrate {
     /// The bytes of all its limiters in a sharded table under `rule`, and their number.
     fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize);
 
-    /// Whether all its limiters are idle.
+    /// Returns whether all its limiters are idle.
     fn is_idle(&self, now: Timestamp) -> bool;
 }
 
@@ -313,10 +313,10 @@ impl DerefMut for LockedLimiter<'_> {
 
 /// The verbs of an algorithm on a locked limiter, and those that the store adds.
 pub(crate) trait StoreVerbs: Verbs {
-    /// Whether the limiter decided without room for its state.
+    /// Returns whether the limiter decided without room for its state.
     fn is_overflow(&self) -> bool;
 
-    /// Whether the overflow limiter decided instead of the key's own.
+    /// Returns whether the overflow limiter decided instead of the key's own.
     fn is_elsewhere(&self) -> bool;
 
     /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.

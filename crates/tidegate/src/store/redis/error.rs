@@ -80,7 +80,7 @@ pub(super) enum Symptom {
 }
 
 impl StoreError {
-    /// Whether a script did nothing because a key has another layout by now.
+    /// Returns whether a script did nothing because a key has another layout by now.
     pub(crate) fn is_of_other_layout(&self) -> bool {
         matches!(self, Self::Refused(text) if text.contains("WRONGTYPE"))
     }
@@ -146,7 +146,7 @@ impl StoreError {
         }
     }
 
-    /// Whether it lasts until somebody corrects it.
+    /// Returns whether it lasts until somebody corrects it.
     pub(super) const fn lasts(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
     }

@@ -25,17 +25,17 @@ impl Asked {
         }
     }
 
-    /// Whether it counts keys.
+    /// Returns whether it counts keys.
     pub(super) fn counts(&self) -> bool {
         matches!(self, Self::Step(call) if call.counts())
     }
 
-    /// Whether it only asks whether a request goes on, which can be decided without the store.
+    /// Returns whether it only asks whether a request goes on, which can be decided without the store.
     pub(super) fn only_asks(&self) -> bool {
         matches!(self, Self::Step(call) if call.only_asks())
     }
 
-    /// Whether no caller waits for it: a lease that is asked for, or units that are given back.
+    /// Returns whether no caller waits for it: a lease that is asked for, or units that are given back.
     pub(super) fn is_background(&self) -> bool {
         matches!(self, Self::Step(call) if call.is_background())
     }

@@ -104,7 +104,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Whether an odd number of backslashes precedes the character.
+/// Returns whether an odd number of backslashes precedes the character.
 fn is_escaped(text: &[u8], at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1

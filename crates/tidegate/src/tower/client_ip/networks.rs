@@ -17,7 +17,7 @@ impl Networks {
         texts.into_iter().map(|text| network(text.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether an address is in one of the networks; v4-mapped addresses must be passed as IPv4.
+    /// Returns whether an address is in one of the networks; v4-mapped addresses must be passed as IPv4.
     pub(super) fn contain(&self, ip: IpAddr) -> bool {
         self.0.iter().any(|net| net.contains(&ip))
     }

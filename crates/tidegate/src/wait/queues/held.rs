@@ -64,7 +64,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
         self.queue(key).map_or(0, Queue::len)
     }
 
-    /// Whether a waiter of the queue came before `ticket`.
+    /// Returns whether a waiter of the queue came before `ticket`.
     pub(crate) fn has_before(&self, key: &K, ticket: Ticket) -> bool {
         self.queue(key).is_some_and(|queue| queue.has_before(ticket))
     }

@@ -73,7 +73,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
 }
 
 impl<D: Waitable> Attempt<'_, '_, D> {
-    /// Whether an earlier waiter is in the way, so that the limiters need not be asked.
+    /// Returns whether an earlier waiter is in the way, so that the limiters need not be asked.
     #[cfg(feature = "redis")]
     pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.evict_late(now);
@@ -95,7 +95,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         Some(self.wait_or_give_up(seen, &obstacles, waker))
     }
 
-    /// Whether units may have become free for this waiter, as the head of a queue, since it asked.
+    /// Returns whether units may have become free for this waiter, as the head of a queue, since it asked.
     #[cfg(feature = "redis")]
     fn has_missed(&self) -> bool {
         let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
@@ -210,7 +210,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         sleeper.map_or(own, |sleeper| own.min(sleeper))
     }
 
-    /// Whether the request would be admitted but run after its deadline.
+    /// Returns whether the request would be admitted but run after its deadline.
     fn is_held_too_long(&mut self, seen: &Done) -> bool {
         let delay = self.waitable.delay(seen);
         if delay.is_zero() || !self.waitable.delay_is_waiting() {

@@ -68,7 +68,7 @@ impl<'a, T> Task<'a, T> {
         self.woken.0.load(SeqCst)
     }
 
-    /// Whether it was woken since it was polled last, and is not over.
+    /// Returns whether it was woken since it was polled last, and is not over.
     pub fn is_woken(&self) -> bool {
         self.future.is_some() && self.wakes() > self.seen
     }

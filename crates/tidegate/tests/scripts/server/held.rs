@@ -82,7 +82,7 @@ impl<Old: Algorithm> Visitor for CarryOver<Old> {
 }
 
 impl<R: Algorithm> Of<R> {
-    /// Whether the state must move with the clock.
+    /// Returns whether the state must move with the clock.
     fn moves(&self, at: Timestamp) -> bool {
         self.slot
             .as_ref()

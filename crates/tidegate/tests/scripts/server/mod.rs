@@ -136,7 +136,7 @@ pub fn reply(value: Value) -> Reply {
     }
 }
 
-/// Whether many cases are asked for.
+/// Returns whether many cases are asked for.
 pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }

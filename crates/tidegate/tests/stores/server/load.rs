@@ -27,7 +27,7 @@ const TASKS: usize = 64;
 /// a busy loop.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// Whether loads are of rules with leases, as far as algorithms have any: `TIDEGATE_MODE=leased`.
+/// Returns whether loads are of rules with leases, as far as algorithms have any: `TIDEGATE_MODE=leased`.
 pub fn is_leased() -> bool {
     std::env::var("TIDEGATE_MODE").is_ok_and(|mode| mode == "leased")
 }

@@ -78,7 +78,7 @@ impl Server {
     }
 }
 
-/// Whether tests may take long.
+/// Returns whether tests may take long.
 pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }

@@ -121,7 +121,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         self.homes.bytes_up_to(self.count()) + self.spares.bytes_up_to(spares)
     }
 
-    /// Whether more chains are needed for that many keys.
+    /// Returns whether more chains are needed for that many keys.
     pub(super) fn are_full(&self, keys: usize) -> bool {
         keys > self.count() as usize * Self::KEYS_PER_CHAIN
     }
@@ -154,8 +154,8 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         }
     }
 
-    /// Whether a locked chain is that of a fingerprint: it may have been split before it was locked; the lock makes
-    /// the new count visible.
+    /// Returns whether a locked chain is that of a fingerprint: it may have been split before it was locked; the lock
+    /// makes the new count visible.
     fn is_of(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) -> bool {
         self.number_of(fingerprint) == chain.number
     }

@@ -81,7 +81,7 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
         Fingerprint::from_words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)])
     }
 
-    /// Whether the limiter in a place has the fingerprint of these words.
+    /// Returns whether the limiter in a place has the fingerprint of these words.
     #[inline]
     pub(super) fn holds(&self, place: usize, words: [u32; 3]) -> bool {
         self.fingerprints[place]

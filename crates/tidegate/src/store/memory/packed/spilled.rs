@@ -11,7 +11,7 @@ use crate::store::memory::budget::Budget;
 /// The first word of a limiter whose state is spilled: the bit that packed states leave free.
 pub(super) const SPILLED: u64 = 1 << 63;
 
-/// Whether the state of a limiter with these words is spilled.
+/// Returns whether the state of a limiter with these words is spilled.
 #[inline]
 pub(super) fn is_spilled<const WORDS: usize>(words: [u64; WORDS]) -> bool {
     words.first() == Some(&SPILLED)

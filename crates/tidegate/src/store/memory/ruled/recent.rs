@@ -48,7 +48,7 @@ mod tests {
     use std::time::Duration;
     use tidegate_core::{AlgorithmKind, Rule, Spec, Visitor};
 
-    /// Whether the parameters of each of these limits in turn are shared with recent ones.
+    /// Returns whether the parameters of each of these limits in turn are shared with recent ones.
     fn are_shared(limits: &[u64]) -> Vec<bool> {
         struct Twice<'a>(&'a mut Recent);
         impl Visitor for Twice<'_> {

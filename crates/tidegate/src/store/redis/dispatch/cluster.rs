@@ -50,12 +50,12 @@ impl Cluster {
         }
     }
 
-    /// Whether any slot is the shard's.
+    /// Returns whether any slot is the shard's.
     fn names(&self, shard: &Rc<Shard>) -> bool {
         self.map.borrow().iter().flatten().any(|known| Rc::ptr_eq(known, shard))
     }
 
-    /// Whether some slot has no known shard.
+    /// Returns whether some slot has no known shard.
     fn has_hole(&self) -> bool {
         self.map.borrow().iter().any(Option::is_none)
     }
@@ -235,7 +235,7 @@ impl Dispatcher {
         });
     }
 
-    /// Whether there are shards without slots.
+    /// Returns whether there are shards without slots.
     pub(super) fn has_retiring(&self) -> bool {
         self.is_cluster() && self.shards.borrow().iter().any(|shard| shard.ranges().is_empty())
     }

@@ -173,7 +173,7 @@ async fn decides_in_time(
     Ok(())
 }
 
-/// Whether the check ran here in time, and was not redirected to another node.
+/// Returns whether the check ran here in time, and was not redirected to another node.
 async fn runs_in_time(
     shard: &Shard,
     connection: &mut MultiplexedConnection,

@@ -92,7 +92,7 @@ impl Pending {
         self.state.get() == State::Queued
     }
 
-    /// Whether nobody can receive a reply, in time or late.
+    /// Returns whether nobody can receive a reply, in time or late.
     pub(super) fn is_abandoned(&self) -> bool {
         match &*self.waits.borrow() {
             Waits::InTime(answer) => answer.is_closed(),
@@ -101,7 +101,7 @@ impl Pending {
         }
     }
 
-    /// Whether a caller still waits for it in time.
+    /// Returns whether a caller still waits for it in time.
     pub(super) fn is_in_time(&self) -> bool {
         matches!(&*self.waits.borrow(), Waits::InTime(_))
     }

@@ -112,12 +112,12 @@ impl<T> Queue<T> {
         self.waiting - self.dropped
     }
 
-    /// Whether a call may be sent now.
+    /// Returns whether a call may be sent now.
     pub(super) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether other requests name one of these keys too, and will be decided with them.
+    /// Returns whether other requests name one of these keys too, and will be decided with them.
     pub(super) fn is_shared(&self, keys: &[KeyHash]) -> bool {
         keys.iter().any(|key| self.keys.get(key).is_some_and(|key| key.named > 1))
     }

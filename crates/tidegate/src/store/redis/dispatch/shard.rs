@@ -160,7 +160,7 @@ impl Shard {
         self.state.borrow().health == Health::Fit
     }
 
-    /// Whether no request waits and nothing is under way.
+    /// Returns whether no request waits and nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         let mut state = self.state.borrow_mut();
         while state.due.pop_front_if(|(_, request)| request.is_done()).is_some() {}
@@ -212,7 +212,7 @@ impl Shard {
         }
     }
 
-    /// Whether a request is decided without the shard unless it is sent immediately: no answer has
+    /// Returns whether a request is decided without the shard unless it is sent immediately: no answer has
     /// been in time for long.
     fn is_hurried(&self, state: &State, request: &Pending) -> bool {
         request.asked.only_asks() && state.window.is_too_slow(self.clock.now())
@@ -258,7 +258,7 @@ impl Shard {
         Some(Sending { flush, pipeline, connection, link: link.number, sent_at: now, was_full })
     }
 
-    /// Whether a request that waited should still be sent.
+    /// Returns whether a request that waited should still be sent.
     fn is_wanted(&self, queue: &Waiting, request: &Pending, now: Instant) -> bool {
         if !request.is_done() && request.is_abandoned() {
             request.reply(Err(StoreError::Away));

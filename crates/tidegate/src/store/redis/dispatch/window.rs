@@ -90,7 +90,7 @@ impl Window {
         }
     }
 
-    /// Whether no answer has been in time for long, until lately: a request that cannot be sent
+    /// Returns whether no answer has been in time for long, until lately: a request that cannot be sent
     /// immediately should not wait.
     pub(super) fn is_too_slow(&self, now: Instant) -> bool {
         self.late.is_some_and(|(since, last)| {

@@ -38,7 +38,7 @@ pub struct Replies {
 }
 
 impl Call {
-    /// Whether it may go in a [`Batch`]: a [`Step::Ask`] that amends nothing, over a few limiters.
+    /// Returns whether it may go in a [`Batch`]: a [`Step::Ask`] that amends nothing, over a few limiters.
     #[must_use]
     pub fn can_merge(&self) -> bool {
         self.step == Step::Ask
@@ -47,7 +47,7 @@ impl Call {
             && (1..=Batch::MOST_KEYS).contains(&self.keys.len())
     }
 
-    /// Whether the other call is identical, and has no id.
+    /// Returns whether the other call is identical, and has no id.
     #[must_use]
     pub fn is_repeat_of(&self, other: &Self) -> bool {
         self.dedupe.is_none() && self == other

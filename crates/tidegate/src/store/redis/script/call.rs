@@ -194,7 +194,7 @@ impl Call {
         Self { form, dedupe: Some(time), ..self }.composed()
     }
 
-    /// Whether no caller waits for it.
+    /// Returns whether no caller waits for it.
     pub(crate) const fn is_background(&self) -> bool {
         matches!(self.step, Step::Lease | Step::Undo)
     }
@@ -213,18 +213,18 @@ impl Call {
         Self { has_no_memory: true, ..self }.composed()
     }
 
-    /// Whether it was made by [`Call::without_memory`].
+    /// Returns whether it was made by [`Call::without_memory`].
     #[must_use]
     pub const fn is_without_memory(&self) -> bool {
         self.has_no_memory
     }
 
-    /// Whether it counts keys: then its last argument is the part of a cluster's node that runs it.
+    /// Returns whether it counts keys: then its last argument is the part of a cluster's node that runs it.
     pub(crate) const fn counts(&self) -> bool {
         !self.counts.is_empty()
     }
 
-    /// Whether it only asks whether a request goes on, and neither gives back nor reports usage.
+    /// Returns whether it only asks whether a request goes on, and neither gives back nor reports usage.
     pub(crate) const fn only_asks(&self) -> bool {
         matches!(self.step, Step::Decide | Step::Ask | Step::Peek | Step::Lease)
     }

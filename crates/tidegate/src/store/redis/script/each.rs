@@ -22,7 +22,7 @@ pub struct Each {
 }
 
 impl Call {
-    /// Whether it may go in an [`Each`]: a [`Step::Ask`] of one limiter, without an id and a bound of keys.
+    /// Returns whether it may go in an [`Each`]: a [`Step::Ask`] of one limiter, without an id and a bound of keys.
     #[must_use]
     pub fn can_go_with_others(&self) -> bool {
         self.form == Form::One

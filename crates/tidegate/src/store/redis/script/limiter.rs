@@ -146,7 +146,7 @@ impl<'a> Limiter<'a> {
         (self.key, self.cost, head)
     }
 
-    /// Whether it may refuse.
+    /// Returns whether it may refuse.
     pub(crate) const fn is_enforced(&self) -> bool {
         self.enforced
     }
@@ -191,7 +191,7 @@ impl<'a> Limiter<'a> {
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
-    /// Whether a permit is returned as a whole. There is none under a limit of 0 without a window.
+    /// Returns whether a permit is returned as a whole. There is none under a limit of 0 without a window.
     fn holds_permits(&self) -> bool {
         let spec = self.rule.spec();
         spec.algorithm.holds_permits() && spec.window.is_some()

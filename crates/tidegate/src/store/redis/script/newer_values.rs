@@ -32,7 +32,7 @@ impl NewerValues {
         self
     }
 
-    /// Whether every limiter is decided by its own values.
+    /// Returns whether every limiter is decided by its own values.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -32,7 +32,7 @@ impl Revision {
         Self { given, loaded }
     }
 
-    /// Whether this is a revision.
+    /// Returns whether this is a revision.
     #[must_use]
     pub fn is_some(self) -> bool {
         self != Self::NONE

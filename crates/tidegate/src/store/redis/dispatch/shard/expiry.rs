@@ -83,17 +83,17 @@ impl Shard {
         None
     }
 
-    /// Whether a caller still waits in time for a request to this shard.
+    /// Returns whether a caller still waits in time for a request to this shard.
     pub(super) fn is_awaited(&self, request: &Pending) -> bool {
         request.home.get() == self.number && !request.is_done() && request.is_in_time()
     }
 
-    /// Whether the shard was silent for most of the time that a request waits.
+    /// Returns whether the shard was silent for most of the time that a request waits.
     fn is_suspect(&self, state: &State, silent: Duration) -> bool {
         state.health == Health::Fit && silent >= self.shared.deadline * 3 / 4
     }
 
-    /// Whether more than a few requests wait: for a server that is short of processor time as likely
+    /// Returns whether more than a few requests wait: for a server that is short of processor time as likely
     /// as for one that is gone, so no limit may open for them.
     fn has_many(&self, state: &State) -> bool {
         state.due.iter().filter(|(_, request)| self.is_awaited(request)).nth(FEW_REQUESTS).is_some()
@@ -118,7 +118,7 @@ impl Shard {
 }
 
 impl State {
-    /// Whether the shard was asked much lately: it may be silent for longer, because a store that
+    /// Returns whether the shard was asked much lately: it may be silent for longer, because a store that
     /// is short of processor time is silent too.
     fn is_busy(&self, now: Instant) -> bool {
         self.busy_at.is_some_and(|at| now.duration_since(at) < LATELY)
