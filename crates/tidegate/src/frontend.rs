@@ -14,7 +14,7 @@ use crate::step::{Ask, Decided, Done};
 use bans::Bans;
 pub(crate) use bans::deny;
 use plans::Plans;
-pub(crate) use queues::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
+pub(crate) use queues::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
 pub use settle::Taken;
 pub(crate) use settle::with_actual;
 #[cfg(feature = "redis")]

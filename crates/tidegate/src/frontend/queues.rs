@@ -50,13 +50,19 @@ pub(crate) fn stops_of<K>(
 }
 
 /// Returns how long a rule lets an excess request wait, if the request itself waits at most `max_wait`.
-pub(crate) fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
+fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
     match policy.rules().get(rule).map(|rule| rule.spec().on_excess) {
         Some(OnExcess::Wait { wait, max_waiters }) => {
             Patience { wait: Micros::from(wait).min(max_wait), max_waiters }
         }
         Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
     }
+}
+
+/// Returns whether one of these limiters may let a request wait that itself waits at most `max_wait`.
+pub(crate) fn may_wait<K>(policy: &Policy, met: &[Ask<K>], max_wait: Micros) -> bool {
+    let waits = |met: &Ask<K>| !patience(policy, met.rule, max_wait).wait.is_zero();
+    met.iter().any(|met| met.can_refuse() && waits(met))
 }
 
 /// Returns how long a request with these limiters must be held. A rule in shadow mode holds no request.

@@ -11,7 +11,7 @@ use super::{Gate, Stepped};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::dedupe::IdempotencyKey;
-use crate::frontend::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
+use crate::frontend::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, Done, Step};
@@ -49,13 +49,9 @@ impl<C: Clock> Gate<C> {
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
         self.step(request, &self.clock, Step::Ask, |generation, met, done| {
-            let (policy, longest) = (&generation.policy, request.longest_wait().into());
-            let waits =
-                |met: &Ask| met.can_refuse() && !patience(policy, met.rule, longest).wait.is_zero();
-            if !done.allowed && met.iter().any(waits) {
-                return None;
-            }
-            Some(self.conclude(request, generation, met, done))
+            let waits = || may_wait(&generation.policy, met, request.longest_wait().into());
+            let is_decided = done.allowed || !waits();
+            is_decided.then(|| self.conclude(request, generation, met, done))
         })
     }
 

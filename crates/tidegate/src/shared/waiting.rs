@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::store::{Late, Store};
 use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
-use crate::frontend::{GateQueue, queue_of};
+use crate::frontend::{GateQueue, may_wait, queue_of};
 use crate::request::{Origin, Request};
 use crate::store::redis::{StoreError, script};
 use crate::wait::{Progress, Sums, Ticket, Waiter};
@@ -99,10 +99,11 @@ impl SharedGate {
         if let Some(answer) = self.banned(&store, &met, origin).await {
             return answer;
         }
-        let waitable = ToStore::new(self, store, met, request.longest_wait().into());
-        if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.decide_now(&waitable.store, &waitable.met, origin).await;
+        let longest = request.longest_wait().into();
+        if !may_wait(store.policy(), &met, longest) {
+            return self.decide_now(&store, &met, origin).await;
         }
+        let waitable = ToStore::new(self, store, met, longest);
         // This future is large and seldom needed; in a box it does not enlarge the futures around it.
         Box::pin(InTurn::new(waitable, *request).until_decided()).await
     }
