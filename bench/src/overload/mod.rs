@@ -12,7 +12,7 @@ use crate::server::running;
 use cases::{Case, Setting};
 use clap::Args;
 use polite::Polite;
-use servers::Servers;
+use servers::{Mode, Servers};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -38,9 +38,9 @@ pub struct Overload {
     /// The server's program, in place of one that is built from these sources.
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
-    /// Lease the units of the limits that many ask for.
-    #[arg(long)]
-    leased: bool,
+    /// How the limits that many ask for are counted.
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
     /// Print the cases, and measure none.
     #[arg(long)]
     list: bool,
@@ -67,7 +67,7 @@ pub fn run(wanted: &Overload) -> Result<(), String> {
         one.scenario == other.scenario && one.load.to_string() == other.load.to_string()
     }) {
         let lines = together.iter().map(|case| {
-            let line = measure(case, &tidegate, length, wanted.leased);
+            let line = measure(case, &tidegate, length, wanted.mode);
             line.map_err(|problem| format!("{case}: {problem}"))
         });
         table::print(&lines.collect::<Result<Vec<_>, _>>()?, wanted.form)?;
@@ -76,8 +76,8 @@ pub fn run(wanted: &Overload) -> Result<(), String> {
 }
 
 /// Servers of its own, polite callers, and then the load beside them.
-fn measure(case: &Case, tidegate: &Path, length: Duration, leases: bool) -> Result<Line, String> {
-    let servers = Servers::start(tidegate, case.servers, case.setting, leases)?;
+fn measure(case: &Case, tidegate: &Path, length: Duration, mode: Mode) -> Result<Line, String> {
+    let servers = Servers::start(tidegate, case.servers, case.setting, mode)?;
     let at = servers.at(case.load.listener);
     let polite = Polite::begin(case.load.listener, &at)?;
     thread::sleep(BEFORE);

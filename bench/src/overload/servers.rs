@@ -11,9 +11,29 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const RULES: &str = include_str!("rules.toml");
-/// How the limits that many ask for are counted. Both admit just their units in less than a window.
-const EXACT: &str = "algorithm = \"sliding_log\"";
-const LEASED: &str = "algorithm = \"sliding_window\"\nstrict = true\nlease = \"auto\"";
+
+/// How the limits that many ask for are counted. All modes admit just their units in less than a window.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub enum Mode {
+    /// The store decides each request.
+    #[default]
+    Exact,
+    /// Servers lease units.
+    Leased,
+    /// Servers hold shares of the limits.
+    Split,
+}
+
+impl Mode {
+    /// The fields of the rules.
+    const fn fields(self) -> &'static str {
+        match self {
+            Self::Exact => "algorithm = \"sliding_log\"",
+            Self::Leased => "algorithm = \"sliding_window\"\nstrict = true\nlease = \"auto\"",
+            Self::Split => "algorithm = \"sliding_window\"\nstrict = true\nsplit = true",
+        }
+    }
+}
 
 /// Those who answer, until this is dropped.
 pub struct Servers {
@@ -33,10 +53,9 @@ impl Servers {
         tidegate: &Path,
         count: usize,
         setting: Setting,
-        leases: bool,
+        mode: Mode,
     ) -> Result<Self, String> {
-        let counted = if leases { LEASED } else { EXACT };
-        let rules = RULES.replace("SETTING", setting.word()).replace("COUNTED", counted);
+        let rules = RULES.replace("SETTING", setting.word()).replace("COUNTED", mode.fields());
         Self::under(tidegate, count, &rules, setting != Setting::Memory)
     }
 

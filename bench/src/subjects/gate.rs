@@ -5,9 +5,7 @@
 use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
-use ::tidegate::{
-    AlgorithmKind, Descriptor, Gate, KeyedLimiter, Policy, Request, RuleSpec, Spec,
-};
+use ::tidegate::{AlgorithmKind, Descriptor, Gate, KeyedLimiter, Policy, Request, RuleSpec, Spec};
 use std::time::Duration;
 
 /// The gates: a name, how many rules there are, and of how many a request meets a limiter.

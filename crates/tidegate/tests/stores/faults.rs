@@ -1,8 +1,8 @@
 //! Faults of one server and of the network while 64 tasks ask: units admitted over a limit meanwhile.
 //!
 //! Each test causes one fault and prints a row of values; times are printed and never asserted. With
-//! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/faults.md`; with `TIDEGATE_MODE=leased` rules have
-//! leases.
+//! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/faults.md`; with `TIDEGATE_MODE=leased` or
+//! `split` nodes take units ahead.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tidegate::{
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
-use crate::server::load::{Load, is_leased, limit, rules};
+use crate::server::load::{Load, limit, rules, takes_ahead};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::records::Figures;
 use crate::server::{Server, check, gate_with, long, rule, settings};
@@ -59,11 +59,11 @@ async fn drive(
     figures.tell(told);
     assert_eq!(
         gate.counts().leased > 0,
-        is_leased() && !asks_again,
+        takes_ahead() && !asks_again,
         "with an id nothing is leased"
     );
     // Leased units may be idle while others are refused.
-    let no_less = figures.short == 0 || is_leased();
+    let no_less = figures.short == 0 || takes_ahead();
     assert!(no_less, "a key has less than its limit for no reason: {figures:?}");
     figures
 }

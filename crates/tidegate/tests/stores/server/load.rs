@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Request, RuleSpec, SharedGate};
+use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Request, RuleSpec, SharedGate, Split};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::records::{Outcome, Record};
 use super::rule;
 
-/// Units a day of each key: with leases enough to lease some.
+/// Units a day of each key: enough to take some ahead, in modes that do.
 pub fn limit() -> u64 {
-    if is_leased() { 200 } else { 20 }
+    if takes_ahead() { 200 } else { 20 }
 }
 
 /// The number of times that each key is asked, by all tasks together, before the next one is.
@@ -27,9 +27,14 @@ const TASKS: usize = 64;
 /// a busy loop.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// Returns whether loads are of rules with leases, as far as algorithms have any: `TIDEGATE_MODE=leased`.
-pub fn is_leased() -> bool {
-    std::env::var("TIDEGATE_MODE").is_ok_and(|mode| mode == "leased")
+/// Returns the mode of the rules of loads: `leased` or `split`, as far as algorithms can, or another word for exact.
+fn mode() -> String {
+    std::env::var("TIDEGATE_MODE").unwrap_or_default()
+}
+
+/// Returns whether nodes take units ahead.
+pub fn takes_ahead() -> bool {
+    ["leased", "split"].contains(&mode().as_str())
 }
 
 /// A rule of each algorithm, each in a domain of its own name.
@@ -37,9 +42,10 @@ pub fn rules() -> Vec<RuleSpec> {
     let without = ["sliding_log", "leaky_queue", "concurrency"];
     let rule = |algorithm: &AlgorithmKind| {
         let rule = rule(*algorithm, limit()).in_domain(algorithm.name());
-        match is_leased() && !without.contains(&algorithm.name()) {
-            true => rule.lease(LeaseSpec::default()),
-            false => rule,
+        match mode().as_str() {
+            "leased" if !without.contains(&algorithm.name()) => rule.lease(LeaseSpec::default()),
+            "split" if !without.contains(&algorithm.name()) => rule.split(Split::Live),
+            _ => rule,
         }
     };
     AlgorithmKind::ALL.iter().map(rule).collect()
