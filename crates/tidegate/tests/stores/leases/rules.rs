@@ -183,6 +183,23 @@ async fn a_reset_ends_the_leases_of_this_node() {
 }
 
 #[tokio::test]
+async fn a_node_that_leaves_gives_back_what_it_holds_of_a_rule_that_got_another_number() {
+    let server = Server::start(&[]);
+    let rule = own(AlgorithmKind::FixedWindow);
+    let gate = node(&server.url(), 1, vec![rule.clone(), beside(9_000)]).await;
+    let began = Instant::now();
+    while held(&gate) == 0 {
+        let _ = until_leased(&gate, "ada").await;
+        assert!(began.elapsed() < LONG, "nothing is held");
+    }
+    let mut other = beside(8_000);
+    other.key = vec!["other".to_owned()];
+    gate.replace(Policy::new(vec![other, rule]).unwrap()).unwrap();
+    gate.leave().await.unwrap();
+    assert_eq!((held(&gate), gate.counts().leased_expired), (0, 0));
+}
+
+#[tokio::test]
 async fn a_node_that_leaves_gives_back_what_it_holds_and_leases_no_more() {
     let server = Server::start(&[]);
     let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow)]).await;
