@@ -10,6 +10,7 @@ use tidegate_core::{Micros, Timestamp};
 use super::charging;
 use super::entries::Question;
 use super::fields::{Constant, Fields};
+use super::held::Held;
 use super::peer;
 use super::permits::{HeldPermits, Returns};
 use super::refusal::Refusal;
@@ -33,12 +34,10 @@ pub(super) enum Ruling {
 pub(super) struct Admission {
     /// The header fields about its limits.
     pub(super) fields: Fields,
-    /// Its permit, where requests in flight are limited.
-    pub(super) permit: Option<Permit>,
     /// The limiters that took its cost, those of permits left out.
     pub(super) took: Taken,
-    /// Its permits of rules of `concurrency`.
-    pub(super) permits: Option<HeldPermits>,
+    /// Its permits.
+    pub(super) held: Held,
 }
 
 impl Ruling {
@@ -55,8 +54,8 @@ impl Ruling {
     /// Adds a permit, which a refusal does not need.
     pub(super) fn with(self, permit: Permit) -> Self {
         match self {
-            Self::Admitted(admission) => {
-                Self::Admitted(Admission { permit: Some(permit), ..admission })
+            Self::Admitted(Admission { fields, took, held }) => {
+                Self::Admitted(Admission { fields, took, held: held.with(permit) })
             }
             Self::Refused(refusal) => Self::Refused(refusal),
         }
@@ -77,8 +76,8 @@ impl Ruling {
         let fields = Fields::of(answer, question.shown, constant);
         let took = || Taken::from(answer).without_permits();
         let took = if question.may_settle { took() } else { Taken::default() };
-        let permits = HeldPermits::of(answer, question, gate);
-        Self::Admitted(Admission { fields, permit: None, took, permits })
+        let held = Held::of(HeldPermits::of(answer, question, gate));
+        Self::Admitted(Admission { fields, took, held })
     }
 }
 

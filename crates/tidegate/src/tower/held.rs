@@ -40,39 +40,56 @@ impl<C: Clock> Ending for Entry<Arc<Statistics<C>>, C> {
     }
 }
 
-/// Ends when it is dropped, at whatever stage the request is.
+/// The guards of a request, which end when this is dropped, at whatever stage the request is. Most requests have none.
+#[derive(Debug, Default)]
+pub(super) struct Held(Option<Box<Guards>>);
+
 #[derive(Default)]
-pub(super) struct Held {
+struct Guards {
     entry: Option<Box<dyn Ending>>,
     permit: Option<Permit>,
     permits: Option<HeldPermits>,
 }
 
 impl Held {
-    pub(super) fn new(
-        recorder: Option<Arc<dyn Recorder>>,
-        permit: Option<Permit>,
-        permits: Option<HeldPermits>,
-    ) -> Self {
-        Self { entry: recorder.map(Recorder::begin), permit, permits }
+    /// Holds the permits of a gate, if there are any.
+    pub(super) fn of(permits: Option<HeldPermits>) -> Self {
+        Self(
+            permits.map(|permits| Box::new(Guards { permits: Some(permits), ..Guards::default() })),
+        )
+    }
+
+    /// Holds a permit to be in flight as well.
+    pub(super) fn with(mut self, permit: Permit) -> Self {
+        self.0.get_or_insert_default().permit = Some(permit);
+        self
+    }
+
+    /// Counts the request as one that begins.
+    pub(super) fn begin(&mut self, recorder: &Arc<dyn Recorder>) {
+        self.0.get_or_insert_default().entry = Some(Arc::clone(recorder).begin());
     }
 
     /// Notes that the service returned an error instead of a response, or broke off.
     pub(super) fn fail(&mut self) {
-        if let Some(entry) = &mut self.entry {
+        if let Some(entry) = self.0.as_mut().and_then(|guards| guards.entry.as_mut()) {
             entry.fail();
         }
     }
 
     /// Notes that a response has begun.
     pub(super) fn answered<B>(&mut self, response: &Response<B>) {
-        if response.status().is_server_error() || is_grpc_fault(response.headers()) {
+        let failed = || response.status().is_server_error() || is_grpc_fault(response.headers());
+        if self.0.is_some() && failed() {
             self.fail();
         }
     }
 
     /// Notes a frame of the body, an error, or its end.
     pub(super) fn saw<D, E>(&mut self, frame: Option<&Result<Frame<D>, E>>) {
+        if self.0.is_none() {
+            return;
+        }
         match frame {
             Some(Ok(frame)) if frame.trailers_ref().is_none_or(|t| !is_grpc_fault(t)) => {}
             Some(_) => self.fail(),
@@ -88,9 +105,9 @@ fn is_grpc_fault(fields: &HeaderMap) -> bool {
     fields.get("grpc-status").is_some_and(|status| FAULTS.contains(&status.as_bytes()))
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for Guards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Held");
+        let mut debug = f.debug_struct("Guards");
         debug.field("entry", &self.entry.is_some()).field("permit", &self.permit);
         debug.field("permits", &self.permits).finish()
     }

@@ -199,11 +199,14 @@ impl Passage {
         mut after: Option<Box<After>>,
         admission: Admission,
     ) -> Self {
-        let Admission { fields, permit, took, permits } = admission;
+        let Admission { fields, took, mut held } = admission;
         if let Some(charge) = after.as_mut().and_then(|after| after.charge.as_mut()) {
             charge.admitted(took);
         }
-        Self { after, fields, held: Held::new(plan.recorder.clone(), permit, permits) }
+        if let Some(recorder) = &plan.recorder {
+            held.begin(recorder);
+        }
+        Self { after, fields, held }
     }
 
     /// Notes the service's response. A cost that does not count is given back before the response
