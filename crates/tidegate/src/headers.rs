@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use tidegate_core::{Limit, Micros};
+use tidegate_core::{Decision, Limit, Micros};
 
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
@@ -116,12 +116,17 @@ pub(crate) fn write(
 /// The fields of the reported rule, which are numbers; `None` if the answer reports none.
 pub(crate) fn numbers(answer: &Answer<'_>) -> Option<[(HeaderField, u64); 3]> {
     let reported = answer.reported()?;
-    let decision = reported.decision();
-    Some([
+    Some(numbers_of(reported.decision(), reset(answer, &reported)))
+}
+
+/// The fields of a decision, which are numbers.
+#[inline]
+pub(crate) const fn numbers_of(decision: &Decision, reset: u64) -> [(HeaderField, u64); 3] {
+    [
         (HeaderField::Limit, decision.limit),
         (HeaderField::Remaining, decision.remaining),
-        (HeaderField::Reset, reset(answer, &reported)),
-    ])
+        (HeaderField::Reset, reset),
+    ]
 }
 
 /// Typical bytes of all values of an answer of one or two rules.

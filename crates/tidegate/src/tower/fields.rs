@@ -1,7 +1,7 @@
 //! Header fields of an answer, ready for responses.
 
 use std::mem;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{Entry, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -44,11 +44,14 @@ impl Empty {
         Self { fields, order }
     }
 
-    /// A copy with these values.
-    fn filled(&self, value: impl Fn(usize) -> HeaderValue) -> HeaderMap {
-        let mut fields = self.fields.clone();
-        for (slot, number) in fields.values_mut().zip(&self.order) {
-            *slot = value(*number);
+    /// The fields of a set, with the values of their numbers.
+    fn filled(set: FieldSet, value: impl Fn(usize) -> Option<HeaderValue>) -> HeaderMap {
+        let empty = EMPTY[set.bits()].get_or_init(|| Self::of(set));
+        let mut fields = empty.fields.clone();
+        for (slot, number) in fields.values_mut().zip(&empty.order) {
+            if let Some(value) = value(*number) {
+                *slot = value;
+            }
         }
         fields
     }
@@ -56,53 +59,70 @@ impl Empty {
 
 /// The values of fields that are the same in all answers under one rule, written with the first answer.
 #[derive(Debug, Default)]
-pub(super) struct Constant(OnceLock<[HeaderValue; 2]>);
+pub(super) struct Constant(OnceLock<Arc<ConstantValues>>);
+
+#[derive(Debug)]
+pub(super) struct ConstantValues {
+    limit: HeaderValue,
+    policies: HeaderValue,
+}
 
 impl Constant {
     const FIELDS: [HeaderField; 2] = [HeaderField::Limit, HeaderField::Policies];
 
+    /// The values, if there was an answer.
+    pub(super) fn get(&self) -> Option<&Arc<ConstantValues>> {
+        self.0.get()
+    }
+
     /// The values, which `answer` has as every other.
-    fn values(&self, answer: &Answer<'_>) -> &[HeaderValue; 2] {
+    fn values(&self, answer: &Answer<'_>) -> &Arc<ConstantValues> {
         self.0.get_or_init(|| {
             let fields = Fields::of(answer, Self::FIELDS.into(), None).into_map();
-            Self::FIELDS.map(|field| {
+            let value = |field: HeaderField| {
                 let value = fields.get(&NAMES[field as usize]);
                 value.cloned().unwrap_or(HeaderValue::from_static(""))
-            })
+            };
+            let (limit, policies) = (value(HeaderField::Limit), value(HeaderField::Policies));
+            Arc::new(ConstantValues { limit, policies })
         })
     }
 }
 
-/// Header fields that describe limits. In a box, because they are moved several times on their way to the response.
+impl ConstantValues {
+    /// The value of the field with this number, if it is constant.
+    fn of(&self, number: usize) -> Option<HeaderValue> {
+        const LIMIT: usize = HeaderField::Limit as usize;
+        const POLICIES: usize = HeaderField::Policies as usize;
+        match number {
+            LIMIT => Some(self.limit.clone()),
+            POLICIES => Some(self.policies.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Header fields that describe limits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fields(Option<Box<HeaderMap>>);
+pub(super) enum Fields {
+    #[default]
+    None,
+    /// Fields of an admission, which become a map when the response is there: numbers are moved for less.
+    Numbers { set: FieldSet, numbers: [u64; 3], constant: Option<Arc<ConstantValues>> },
+    /// In a box, because they are moved several times on their way to the response.
+    Map(Box<HeaderMap>),
+}
 
 impl Fields {
     /// Those of the `wanted` fields that the answer has; `constant` belongs to the rule of an answer of one rule.
     pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet, constant: Option<&Constant>) -> Self {
-        let is_wanted = wanted != FieldSet::default() && !answer.is_unlimited();
-        let Some(numbers) = headers::numbers(answer).filter(|_| is_wanted) else {
-            return Self::default();
-        };
+        let Some(numbers) = headers::numbers(answer) else { return Self::None };
         let constant = constant.map(|constant| constant.values(answer));
-        let written = match constant {
-            Some(_) => wanted.without(Constant::FIELDS.into()),
-            None => wanted,
-        };
-        let constant = |number: usize| {
-            let place = Constant::FIELDS.iter().position(|field| *field as usize == number)?;
-            constant.map(|values| values[place].clone())
-        };
-        if answer.is_allowed()
-            && !written.has(HeaderField::Policies)
-            && !written.has(HeaderField::Limits)
-        {
-            let set = wanted.without([HeaderField::RetryAfter].into());
-            return Self::with(set, |number| {
-                let decimal = || numbers.get(number).map(|(_, value)| decimal(*value));
-                constant(number).or_else(decimal)
-            });
+        let admission = || Self::of_admission(wanted, numbers, constant);
+        if let Some(fields) = answer.is_allowed().then(admission).flatten() {
+            return fields;
         }
+        let written = Self::not_constant(wanted, constant);
         // One behind the other, so that few blocks of memory are asked for.
         let mut text = String::with_capacity(headers::USUAL_BYTES);
         let mut set = wanted.without(written);
@@ -112,30 +132,55 @@ impl Fields {
             ends[field as usize..].fill(text.len());
         });
         let text = Bytes::from(text);
-        Self::with(set, |number| {
+        Self::Map(Box::new(Empty::filled(set, |number| {
             let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
             // A value is digits, names of rules and punctuation.
             let written = || HeaderValue::from_maybe_shared(text.slice(begin..ends[number])).ok();
-            constant(number).or_else(written)
-        })
+            constant.and_then(|values| values.of(number)).or_else(written)
+        })))
     }
 
-    /// The fields of a set, with the values of their numbers.
-    fn with(set: FieldSet, value: impl Fn(usize) -> Option<HeaderValue>) -> Self {
-        let empty = EMPTY[set.bits()].get_or_init(|| Empty::of(set));
-        let value = |number| value(number).unwrap_or(HeaderValue::from_static(""));
-        Self(Some(Box::new(empty.filled(value))))
+    /// The `wanted` fields of an admission under one rule; `None` if some of them are text and not constant.
+    pub(super) fn of_admission(
+        wanted: FieldSet,
+        numbers: [(HeaderField, u64); 3],
+        constant: Option<&Arc<ConstantValues>>,
+    ) -> Option<Self> {
+        let written = Self::not_constant(wanted, constant);
+        if written.has(HeaderField::Policies) || written.has(HeaderField::Limits) {
+            return None;
+        }
+        let set = wanted.without([HeaderField::RetryAfter].into());
+        if set == FieldSet::default() {
+            return Some(Self::None);
+        }
+        let numbers = numbers.map(|(_, number)| number);
+        Some(Self::Numbers { set, numbers, constant: constant.cloned() })
+    }
+
+    fn not_constant(wanted: FieldSet, constant: Option<&Arc<ConstantValues>>) -> FieldSet {
+        match constant {
+            Some(_) => wanted.without(Constant::FIELDS.into()),
+            None => wanted,
+        }
     }
 
     /// The fields by themselves.
     pub(super) fn into_map(self) -> HeaderMap {
-        self.0.map_or_else(HeaderMap::new, |fields| *fields)
+        match self {
+            Self::None => HeaderMap::new(),
+            Self::Numbers { set, numbers, constant } => Empty::filled(set, |number| {
+                let constant = constant.as_ref().and_then(|values| values.of(number));
+                constant.or_else(|| numbers.get(number).copied().map(decimal))
+            }),
+            Self::Map(fields) => *fields,
+        }
     }
 
     /// Adds the fields to a response.
     pub(super) fn put(self, headers: &mut HeaderMap) {
-        if let Some(fields) = self.0 {
-            put(*fields, headers);
+        if !matches!(self, Self::None) {
+            put(self.into_map(), headers);
         }
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::decider::{Decider, Later, Ruling, Soon, runs_at};
+use super::decider::{Admission, Decider, Later, Ruling, Soon, runs_at};
 use super::entries::Question;
 use super::fields::{Constant, Fields};
 use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
+use crate::headers;
 use crate::inline_list::InlineList;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
@@ -63,31 +64,51 @@ impl<C: Clock> Keyed<C> {
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
         let One { verdict, at, decision, overflow, elsewhere, token, .. } = one;
-        let is_limited = !decision.is_unlimited();
-        let reply = is_limited.then_some(Reply {
-            lineage: Lineage::NONE,
-            number: 0,
-            variant: 0,
-            figures: None,
-            cost,
-            asks: cost,
-            report: false,
-            enforced: true,
-            by: Descriptors::one(0),
-            decision,
-            token,
-            overflow,
-            elsewhere,
-        });
+        let mut replies = InlineList::new();
+        if !decision.is_unlimited() {
+            replies.push(Reply {
+                lineage: Lineage::NONE,
+                number: 0,
+                variant: 0,
+                figures: None,
+                cost,
+                asks: cost,
+                report: false,
+                enforced: true,
+                by: Descriptors::one(0),
+                decision,
+                token,
+                overflow,
+                elsewhere,
+            });
+        }
         let answer = Answer {
             rules: Rules::Borrowed(std::slice::from_ref(rule)),
             allowed: verdict.is_allowed(),
             at,
             standing: Standing::Exact,
             repeated: false,
-            replies: reply.map_or_else(InlineList::new, |reply| InlineList::from_buf([reply])),
+            replies,
         };
         read(&answer, own.is_none().then_some(&self.constant))
+    }
+
+    /// The ruling where no answer is needed, as mostly: the request is admitted under the usual rule, its fields are
+    /// numbers, and nothing is waited for or given back.
+    fn plain(&self, one: &One, question: &Question<'_>) -> Option<Ruling> {
+        let One { verdict, decision, token, .. } = one;
+        let is_plain = verdict.is_allowed()
+            && !decision.is_unlimited()
+            && decision.delay_micros().is_zero()
+            && token.is_none()
+            && !question.may_settle
+            && self.limiter.other_rule_of(one).is_none();
+        if !is_plain {
+            return None;
+        }
+        let numbers = headers::numbers_of(decision, decision.reset_after.as_secs_ceil());
+        let fields = Fields::of_admission(question.shown, numbers, Some(self.constant.get()?))?;
+        Some(Ruling::Admitted(Admission { fields, ..Admission::default() }))
     }
 
     fn now(&self) -> Timestamp {
@@ -97,9 +118,19 @@ impl<C: Clock> Keyed<C> {
 
 impl<C: Timer + 'static> Keyed<C> {
     fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
-        let (ruling, runs_at) = self.step(question, Step::Ask, |answer, constant| {
+        let read = |answer: &Answer<'_>, constant: Option<&Constant>| {
             (Ruling::of(answer, question, constant, &self.limiter), runs_at(answer))
-        });
+        };
+        let (ruling, runs_at) = match question.caller() {
+            None => read(&nothing(self.now()), None),
+            Some((key, cost)) => {
+                let one = self.limiter.call_of(&key, cost).step(Step::Ask);
+                if let Some(ruling) = self.plain(&one, question) {
+                    return Soon::Now(ruling);
+                }
+                self.with_answer(cost, one, read)
+            }
+        };
         let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
         let limiter = Arc::clone(&self.limiter);
         Soon::Later(Box::pin(async move {

@@ -117,6 +117,32 @@ async fn a_rate_as_text_limits_each_address_and_a_request_without_one_shares_no_
     assert!(RateLimitLayer::per_ip("1 an hour").is_err());
 }
 
+/// A response that may still be free is made from an answer, and most others are made from the numbers alone.
+#[tokio::test]
+async fn a_response_has_the_same_fields_whether_or_not_it_may_be_free() {
+    use HeaderField::{Limit, Limits, Policies, Remaining, Reset, RetryAfter};
+    let sets = [
+        FieldSet::from(false),
+        [RetryAfter].into(),
+        [Limit, Remaining].into(),
+        [Remaining, Reset].into(),
+        [Limit, Policies].into(),
+        [Limits].into(),
+        true.into(),
+    ];
+    for set in sets {
+        let layer = || RateLimitLayer::per_ip(limiter(3)).unwrap().headers(set);
+        let plain = layer().layer(service_fn(hello));
+        let perhaps_free = layer().charge_when(|_| true).layer(service_fn(hello));
+        for status in [200, 200, 200, 429, 429] {
+            let one = ask(&plain, from(Some("192.0.2.1"))).await;
+            let other = ask(&perhaps_free, from(Some("192.0.2.1"))).await;
+            assert_eq!((one.status().as_u16(), other.status().as_u16()), (status, status));
+            assert_eq!(one.headers(), other.headers(), "{set:?}");
+        }
+    }
+}
+
 /// The names of the fields about limits, sorted.
 fn shown<B>(answer: &Response<B>) -> Vec<&str> {
     let names = answer.headers().keys().map(|name| name.as_str());
