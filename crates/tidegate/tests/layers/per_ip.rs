@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use std::time::Duration;
 use tidegate::headers::{FieldSet, HeaderField};
 use tidegate::tower::{ClientIp, PeerAddr, RateLimitLayer, Reason, Refusal};
-use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Spec};
+use tidegate::{AlgorithmKind, Gate, KeyedLimiter, ManualClock, Policy, RuleSpec, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 fn limiter(limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
@@ -117,9 +117,9 @@ async fn a_rate_as_text_limits_each_address_and_a_request_without_one_shares_no_
     assert!(RateLimitLayer::per_ip("1 an hour").is_err());
 }
 
-/// A response that may still be free is made from an answer, and most others are made from the numbers alone.
+/// The fields are made from the numbers alone, from an answer where a response may be free, or from the answer of a gate.
 #[tokio::test]
-async fn a_response_has_the_same_fields_whether_or_not_it_may_be_free() {
+async fn a_response_has_the_same_fields_however_they_are_made() {
     use HeaderField::{Limit, Limits, Policies, Remaining, Reset, RetryAfter};
     let sets = [
         FieldSet::from(false),
@@ -134,11 +134,18 @@ async fn a_response_has_the_same_fields_whether_or_not_it_may_be_free() {
         let layer = || RateLimitLayer::per_ip(limiter(3)).unwrap().headers(set);
         let plain = layer().layer(service_fn(hello));
         let perhaps_free = layer().charge_when(|_| true).layer(service_fn(hello));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 3, Duration::from_secs(60));
+        let policy = Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])]).unwrap();
+        let gate = Arc::new(Gate::with_clock(policy, ManualClock::new()));
+        let by_gate = RateLimitLayer::new(gate).headers(set).layer(service_fn(hello));
         for status in [200, 200, 200, 429, 429] {
             let one = ask(&plain, from(Some("192.0.2.1"))).await;
             let other = ask(&perhaps_free, from(Some("192.0.2.1"))).await;
-            assert_eq!((one.status().as_u16(), other.status().as_u16()), (status, status));
+            let third = ask(&by_gate, from(Some("192.0.2.1"))).await;
+            let statuses = [&one, &other, &third].map(|answer| answer.status().as_u16());
+            assert_eq!(statuses, [status; 3]);
             assert_eq!(one.headers(), other.headers(), "{set:?}");
+            assert_eq!(one.headers(), third.headers(), "{set:?}");
         }
     }
 }
