@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::fmt;
 
-use tidegate_core::{Algorithm, Held, Micros, Rule, Timestamp, Verdict, Visitor};
+use tidegate_core::{
+    Algorithm, Held, Micros, Rule, Timestamp, Token, Verbs as _, Verdict, Visitor,
+};
 
 use super::super::Terms;
 
@@ -16,6 +18,13 @@ pub(super) trait Stored: fmt::Debug {
     /// Takes a lease, and returns its end.
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
     fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool;
+    /// Takes a permit of these units, if they fit.
+    fn take_permit(&mut self, now: Timestamp, units: u64) -> Option<Token>;
+    fn return_permit(&mut self, now: Timestamp, token: Token, units: u64);
+    /// Renews a permit, and returns whether it was out.
+    fn renew(&mut self, now: Timestamp, token: Token) -> bool;
+    /// Forgets a limiter that exists and is idle.
+    fn forget_if_idle(&mut self, now: Timestamp) -> bool;
     /// Units in use, rounded up.
     fn used(&self, now: Timestamp) -> u64;
     fn remaining(&self, now: Timestamp) -> u64;
@@ -73,6 +82,28 @@ impl<R: Algorithm> Stored for Of<R> {
 
     fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool {
         self.held(units).return_lease(now, since)
+    }
+
+    fn take_permit(&mut self, now: Timestamp, units: u64) -> Option<Token> {
+        let mut held = self.held(units);
+        held.ask(now).is_allowed().then(|| held.token()).flatten()
+    }
+
+    fn return_permit(&mut self, now: Timestamp, token: Token, units: u64) {
+        self.held(0).settle(now, Some(token), units, 0);
+    }
+
+    fn renew(&mut self, now: Timestamp, token: Token) -> bool {
+        self.held(0).renew(now, token)
+    }
+
+    fn forget_if_idle(&mut self, now: Timestamp) -> bool {
+        let (state, at) = self.state(now);
+        let is_idle = self.slot.is_some() && self.algorithm.is_idle(&state, at);
+        if is_idle {
+            self.slot = None;
+        }
+        is_idle
     }
 
     fn used(&self, now: Timestamp) -> u64 {
