@@ -62,7 +62,7 @@ pub(super) struct Plan {
     pub(super) joins: Vec<u64>,
     /// The longest time after which a node notices that others joined or left.
     pub(super) beat: u64,
-    /// Nothing fails, all nodes live and are asked alike for one limiter, and all have shares.
+    /// Nothing fails, all nodes live, know that and are asked alike for one limiter, and all have shares.
     pub(super) is_even: bool,
     /// How late a node gives units back, at most.
     pub(super) delayed: Vec<u64>,
@@ -102,7 +102,7 @@ impl Plan {
             origin: 1_000_000_000_000 + rng.below(10_000_000),
             drifts,
             joins,
-            beat: if is_even { 500 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
+            beat: if is_even { 1 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
             is_even,
             delayed,
             pause,
