@@ -17,7 +17,7 @@ pub(super) trait Stored: fmt::Debug {
     fn take(&mut self, now: Timestamp, units: u64);
     /// Takes a lease, and returns its end.
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
-    fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool;
+    fn give_back_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool;
     /// Takes a permit of these units, if they fit.
     fn take_permit(&mut self, now: Timestamp, units: u64) -> Option<Token>;
     fn return_permit(&mut self, now: Timestamp, token: Token, units: u64);
@@ -80,8 +80,8 @@ impl<R: Algorithm> Stored for Of<R> {
         self.held(units).lease(now, life)
     }
 
-    fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool {
-        self.held(units).return_lease(now, since)
+    fn give_back_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool {
+        self.held(units).give_back_lease(now, since)
     }
 
     fn take_permit(&mut self, now: Timestamp, units: u64) -> Option<Token> {
@@ -146,7 +146,7 @@ fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() 
     let short = stored.lease(at(0), 160, terms(40).life());
     let long = stored.lease(at(1), 20, terms(200).life());
     assert_eq!([short, long], [Some(at(40)), Some(at(201))]);
-    stored.return_lease(at(30), 160, terms(40).counted_from(at(0)));
+    stored.give_back_lease(at(30), 160, terms(40).counted_from(at(0)));
     assert!(
         stored.used(at(200)) >= 20,
         "{} are counted, and 20 can be spent",
@@ -155,6 +155,6 @@ fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() 
     let mut without = limiter(&rule).expect("a limit");
     without.lease(at(0), 160, ms(40));
     without.lease(at(1), 20, ms(200));
-    without.return_lease(at(30), 160, at(0));
+    without.give_back_lease(at(30), 160, at(0));
     assert!(without.used(at(200)) < 20, "it would not hold if lives were all alike");
 }

@@ -173,7 +173,7 @@ impl Ledger {
                     None => self.summary.refused += 1,
                 }
             }
-            What::Returned { token, units } => self.take_back(at, token.as_micros(), units),
+            What::Returned { token, units } => self.give_back(at, token.as_micros(), units),
             What::Renewed { token, told } => {
                 let is_out = self.state.is_out(at, token.as_micros());
                 if told != is_out {
@@ -215,7 +215,7 @@ impl Ledger {
     }
 
     /// Of a permit only its own units come back: after a loss of data another one may have its token.
-    fn take_back(&mut self, at: u64, token: u64, units: u64) {
+    fn give_back(&mut self, at: u64, token: u64, units: u64) {
         let Some((left, _)) = self.state.permits.get_mut(&token).filter(|(_, end)| *end > at)
         else {
             self.summary.in_vain += 1;
