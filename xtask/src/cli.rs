@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Count,
     /// Draw every picture of the documents, each from a run of this build
     Pictures,
-    /// Simulate nodes that lease from one store, and check every bound
+    /// Simulate nodes that lease from one store or hold its permits, and check every bound
     ///
     /// Virtual time, and a network, nodes and a store that fail. A seed that fails is printed, and is the same run again.
     Sim(sim::Args),

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the simulator of leases and shares, over as many seeds as wanted, or over mutants of the protocol.
+//! `cargo xtask sim`: the simulator of leases, shares and permits, over as many seeds as wanted, or over mutants of the protocol.
 //!
 //! The simulator and the core are copied below the target directory, as a package of their own that builds in seconds. So
 //! a mutant is a replacement of text in the copy, and the code itself has no switches.
@@ -39,9 +39,6 @@ const FOLDERS: &[(&str, &str)] = &[
     ("crates/tidegate/src/lease", "src/lease"),
 ];
 
-/// The simulator's test.
-const TEST: &str = "no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased";
-
 /// The arguments of `cargo xtask sim`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -67,19 +64,21 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let context = Context::load()?;
     let copy = Copy::make(&context)?;
     if !args.mutants {
-        return succeeds(&mut copy.test(&context, args));
+        let tests: Vec<_> = MUTANTS.iter().map(|(test, _)| *test).collect();
+        return succeeds(&mut copy.test(&context, args, &tests));
     }
+    let all = || MUTANTS.iter().flat_map(|(test, mutants)| mutants.iter().map(|one| (*test, one)));
     let mut missed = Vec::new();
-    for mutant in MUTANTS {
+    for (test, mutant) in all() {
         copy.mutate(mutant)?;
-        let found = copy.finds(&context, args, mutant)?;
+        let found = copy.finds(&context, args, test, mutant)?;
         copy.mend(mutant)?;
         println!("{}  {}", if found { "found " } else { "MISSED" }, mutant.name);
         if !found {
             missed.push(mutant.name);
         }
     }
-    println!("{} of {} mutants found", MUTANTS.len() - missed.len(), MUTANTS.len());
+    println!("{} of {} mutants found", all().count() - missed.len(), all().count());
     Ok(missed.is_empty())
 }
 
@@ -144,9 +143,10 @@ impl Copy {
         self.mend_file(mutant.file)
     }
 
-    fn test(&self, context: &Context, args: &Args) -> Command {
-        let mut test =
-            self.cargo(context, &["test", "--release", "--quiet", TEST, "--", "--nocapture"]);
+    /// Runs tests of the simulator.
+    fn test(&self, context: &Context, args: &Args, tests: &[&str]) -> Command {
+        let mut test = self.cargo(context, &["test", "--release", "--quiet", "--", "--nocapture"]);
+        test.args(tests);
         test.env("TIDEGATE_SIM_SEEDS", args.seeds.to_string());
         test.env("TIDEGATE_SIM_FROM", args.from.to_string());
         test
@@ -160,14 +160,14 @@ impl Copy {
     }
 
     /// Returns whether a seed fails with the mutant. One that does not build is an error, not a find.
-    fn finds(&self, context: &Context, args: &Args, mutant: &Mutant) -> Result<bool> {
+    fn finds(&self, context: &Context, args: &Args, test: &str, mutant: &Mutant) -> Result<bool> {
         let words = ["test", "--release", "--quiet", "--no-run"];
         let built = self.cargo(context, &words).output().context("building a mutant")?;
         if !built.status.success() {
             let errors = String::from_utf8_lossy(&built.stderr);
             bail!("the mutant \"{}\" does not build:\n{errors}", mutant.name);
         }
-        let ran = self.test(context, args).output().context("running a mutant")?;
+        let ran = self.test(context, args, &[test]).output().context("running a mutant")?;
         let error = String::from_utf8_lossy(&ran.stderr);
         let seed = error.lines().find(|line| line.starts_with("seed "));
         seed.inspect(|line| println!("        {}", line.get(..120).unwrap_or(line)));
@@ -204,14 +204,14 @@ mod tests {
     fn every_mutant_fits_the_code_as_it_is_and_is_listed() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let files = tree::read(&root).unwrap();
-        for mutant in MUTANTS {
+        let mutants = || MUTANTS.iter().flat_map(|(_, mutants)| mutants.iter());
+        for mutant in mutants() {
             let file = files.iter().find(|file| file.path == Path::new(mutant.file)).unwrap();
             assert_ne!(mutant.of(&file.text).unwrap(), file.text, "{}", mutant.name);
         }
         let page = files.iter().find(|file| file.path == Path::new("docs/RELIABILITY.md")).unwrap();
         let listed = page.text.lines().filter_map(|line| line.strip_prefix("- "));
-        let listed: Vec<_> =
-            listed.filter(|line| MUTANTS.iter().any(|one| one.name == *line)).collect();
-        assert_eq!(listed, MUTANTS.iter().map(|mutant| mutant.name).collect::<Vec<_>>());
+        let listed: Vec<_> = listed.filter(|line| mutants().any(|one| one.name == *line)).collect();
+        assert_eq!(listed, mutants().map(|mutant| mutant.name).collect::<Vec<_>>());
     }
 }

@@ -313,7 +313,7 @@ pub trait Lease: Decide {
     fn prepare(&self, _state: &mut Self::State, _end: Timestamp) {}
 
     /// Gives back units that were taken at `since` and never spent, if they still count. Returns whether they did.
-    fn take_back(
+    fn give_back_since(
         &self,
         _state: &mut Self::State,
         _at: Timestamp,

@@ -120,10 +120,10 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
 
     /// Gives back the cost as units of a lease that was taken at `since`, and that nobody spends any more. Returns
     /// false if there is nothing left to give back.
-    pub fn return_lease(&mut self, now: Timestamp, since: Timestamp) -> bool {
+    pub fn give_back_lease(&mut self, now: Timestamp, since: Timestamp) -> bool {
         let Some(mut state) = self.state().cloned() else { return false };
         let at = self.algorithm().advance(&mut state, now);
-        let returned = self.algorithm().take_back(&mut state, at, self.cost(), since);
+        let returned = self.algorithm().give_back_since(&mut state, at, self.cost(), since);
         if returned {
             self.replace(state);
         }

@@ -188,7 +188,7 @@ impl Level {
 
     /// Removes what is left of `units` that were taken at `since`, if the level drained them first. Returns false if
     /// nothing is left.
-    pub(crate) fn take_back(
+    pub(crate) fn give_back_since(
         &mut self,
         rate: Rate,
         at: Timestamp,

@@ -1,4 +1,6 @@
-//! The mutants: one mistake each that a protocol of leases must not make.
+//! The mutants: one mistake each that a protocol of leases or of permits must not make.
+
+mod permits;
 
 use anyhow::{Result, bail};
 
@@ -46,8 +48,14 @@ const COUNTER: &str = "crates/tidegate-core/src/algorithms/sliding_counter/mod.r
 const LOG: &str = "crates/tidegate-core/src/algorithms/sliding_log/mod.rs";
 const CORE: &str = "crates/tidegate-core/src/lease.rs";
 
-/// All mutants.
-pub(crate) const MUTANTS: &[Mutant] = &[
+/// The tests of the simulator, each with the mutants that it has to find.
+pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
+    ("no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased", LEASES),
+    ("no_seed_has_more_permits_out_than_the_limit_or_a_token_twice", permits::PERMITS),
+];
+
+/// The mutants of leases and shares.
+const LEASES: &[Mutant] = &[
     Mutant {
         name: "a lease counts as taken at its start, not at its end",
         file: BUCKET,

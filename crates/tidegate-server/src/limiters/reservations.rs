@@ -144,7 +144,18 @@ impl<C: Clock> Reservations<C> {
         let Entry::Open(open) = entry else { return Ok(false) };
         let are_out = open.asked.ask(async |request| renew(request, &open.taken).await).await;
         let are_out = are_out.map_err(Unsettled::Unrenewed)?;
-        self.table().extend(id, self.clock.now().plus(open.life));
+        let mut table = self.table();
+        table.extend(id, self.clock.now().plus(open.life));
+        let is_event = table.renewed(are_out);
+        drop(table);
+        match are_out {
+            _ if !is_event => {}
+            true => tracing::info!("permits are renewed in time again"),
+            false => tracing::warn!(
+                "permits are renewed too late: others may have had them meanwhile, and whoever renewed was told; \
+                 expected renewals every third of the rule's `window`, or a longer one"
+            ),
+        }
         Ok(are_out)
     }
 

@@ -40,6 +40,7 @@ const NAMES: [&str; 5] =
 enum Mode {
     Exact,
     Leased,
+    Split,
 }
 
 impl Mode {
@@ -47,13 +48,14 @@ impl Mode {
         match self {
             Self::Exact => "",
             Self::Leased => "lease = { max = \"20%\", life = \"100ms\" }\n",
+            Self::Split => "split = true\n",
         }
     }
 
-    /// The most units that an interval of this length may admit. With leases, a level may be a unit higher for the
-    /// rounding of each of two ends.
+    /// The most units that an interval of this length may admit. With leases and shares, a level may be a unit higher for
+    /// the rounding of each of two ends.
     const fn most(self, length_us: u64) -> u64 {
-        let rounded = if matches!(self, Self::Leased) { 2 } else { 0 };
+        let rounded = if matches!(self, Self::Exact) { 0 } else { 2 };
         BURST + (LIMIT * length_us).div_ceil(1_000_000) + rounded
     }
 }
@@ -179,7 +181,7 @@ async fn history(mode: Mode, part: Duration) -> (Vec<Calls>, Vec<Mark>) {
     for call in all[0].answered.iter_mut().filter(|call| (from..to).contains(&call.asked)) {
         call.asked = to;
     }
-    if mode == Mode::Leased {
+    if mode != Mode::Exact {
         for server in [&stopped, &cut, &stepping, &added] {
             let health = Client::new(server.http).get("/healthz").await.json();
             assert!(health["store"]["leased_spent"].as_u64() > Some(0), "{health}");
@@ -238,7 +240,7 @@ fn picture(calls: &[Calls], marks: Vec<Mark>, run_us: u64) -> String {
 async fn no_interval_of_five_nodes_that_fail_admits_more_than_the_limit() {
     let is_long = testkit::threads::long();
     let part = if is_long { Duration::from_secs(1) } else { Duration::from_millis(200) };
-    for mode in [Mode::Exact, Mode::Leased] {
+    for mode in [Mode::Exact, Mode::Leased, Mode::Split] {
         let (calls, marks) = history(mode, part).await;
         println!("{}", judge(mode, &calls));
         if let Some(file) = std::env::var_os("TIDEGATE_PICTURE").filter(|_| mode == Mode::Leased) {

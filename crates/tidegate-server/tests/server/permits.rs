@@ -80,7 +80,7 @@ async fn permits_in_a_store_are_taken_renewed_and_returned() {
 
 #[tokio::test]
 async fn a_permit_comes_back_by_itself_and_who_renews_late_is_told() {
-    let server = Server::with_rules(&rules("50ms"));
+    let mut server = Server::with_rules(&rules("50ms"));
     let client = Client::new(server.http);
     let late = reserve(&client).await;
     let mut last = reserve(&client).await;
@@ -94,9 +94,21 @@ async fn a_permit_comes_back_by_itself_and_who_renews_late_is_told() {
         };
         last = next;
     }
-    let told = client.post("/v1/renew", &of(&late["reservation"])).await.json();
-    assert_eq!(told, json!({"renewed": false}));
     assert!(last["permits"][0]["token"].as_u64() > late["permits"][0]["token"].as_u64());
+    for _ in 0..8 {
+        let told = client.post("/v1/renew", &of(&late["reservation"])).await.json();
+        assert_eq!(told, json!({"renewed": false}));
+    }
+    server.logs("permits are renewed too late");
+    let calls = client.post("/v1/reserve", r#"{"descriptor": {"team": "a"}}"#).await.json();
+    let told = client.post("/v1/renew", &of(&calls["reservation"])).await.json();
+    assert_eq!(told, json!({"renewed": true}), "it has no permit");
+    server.logs("permits are renewed in time again");
+    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    for (outcome, renewals) in [("late", 8), ("renewed", 1)] {
+        let line = format!("\ntidegate_renewals_total{{outcome=\"{outcome}\"}} {renewals}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! A simulator of nodes that lease from one store, or share its limits: virtual time, a network that delays, loses, repeats and reorders, and
-//! nodes and a store that fail. It runs the book itself over the algorithms themselves, and checks what happened.
+//! A simulator of nodes that lease from one store, share its limits, or hold its permits: virtual time, a network that
+//! delays, loses, repeats and reorders, and nodes and a store that fail. It runs the book itself over the algorithms
+//! themselves, and checks what happened.
 //!
 //! All times are microseconds of the store's clock since the beginning of a run. One seed is one run, and the same run
 //! on every machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first one.
@@ -7,13 +8,17 @@
 mod check;
 mod clock;
 mod history;
+mod network;
 mod node;
+mod permits;
 mod plan;
+mod queue;
 mod store;
 mod stored;
 mod world;
 
 use std::env;
+use std::ops::Range;
 
 use check::Summary;
 use plan::Plan;
@@ -34,13 +39,17 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-#[test]
-fn no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased() {
+/// The seeds to run.
+fn seeds() -> Range<u64> {
     let from = setting("TIDEGATE_SIM_FROM", 0);
     let sample = if testkit::threads::long() { LONG_SAMPLE } else { SAMPLE };
-    let seeds = from..from + setting("TIDEGATE_SIM_SEEDS", sample);
+    from..from + setting("TIDEGATE_SIM_SEEDS", sample)
+}
+
+#[test]
+fn no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased() {
     let mut sum = Summary::default();
-    for seed in seeds {
+    for seed in seeds() {
         match run(seed) {
             Ok(one) => sum += one,
             Err(error) => panic!(

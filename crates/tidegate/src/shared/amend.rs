@@ -93,7 +93,7 @@ impl SharedGate {
             let before = self.newest();
             let store = before.under(self.fallback.memory.newest().share());
             self.newest.publish(|| store);
-            before.give_leases_back(changed);
+            before.give_back_leases(changed);
             self.queues().wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
         })?;
         self.nodes.follow(&self.client, &self.fallback);

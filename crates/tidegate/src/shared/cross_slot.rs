@@ -121,7 +121,7 @@ impl Taken {
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
             for took in steps {
-                given.extend(store.take_back(&met, &took).await);
+                given.extend(store.give_back(&met, &took).await);
             }
             given
         }))

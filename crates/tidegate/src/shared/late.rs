@@ -150,7 +150,7 @@ impl Store {
         let done = done.decided_by(newer);
         let places: Vec<_> = (0..met.len()).collect();
         let Some(took) = self.took(met, &places, &done, None) else { return };
-        if !self.take_back(met, &took).await.is_empty() {
+        if !self.give_back(met, &took).await.is_empty() {
             Counts::add(&self.client.counts().undone, 1);
             // The first waiter may have been refused these units.
             self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.lineage)));
@@ -183,17 +183,17 @@ impl Store {
 
     /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
     /// units, and the others get theirs one by one; so do limiters whose units count since different times.
-    pub(super) async fn take_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
+    pub(super) async fn give_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let of = |(place, token): (&usize, &Option<Token>)| {
             Some(KeyAsk { token: *token, ..met.get(*place)?.clone() })
         };
         let here: Vec<_> = took.places.iter().zip(&took.tokens).filter_map(of).collect();
-        let given_back = self.take_back_from(&here, took).await;
+        let given_back = self.give_back_here(&here, took).await;
         self.forget_denials(&here);
         given_back
     }
 
-    async fn take_back_from(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
+    async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let limiters = took.newer.limiters(&self.limiters(here, &[], &[]));
         let Some((since, others)) = took.since.split_first() else { return Vec::new() };
         if others.iter().all(|other| other == since) {
@@ -220,7 +220,7 @@ impl Store {
         at: Option<Timestamp>,
     ) -> Option<Answer> {
         let call = Arc::new(Call::undo(limiters, since, at));
-        let reply = match give_back(&self.client, &call).await {
+        let reply = match send_undo(&self.client, &call).await {
             Err(error) if error.is_of_other_layout() => Reply::Nil,
             reply => reply.ok()?,
         };
@@ -233,7 +233,7 @@ impl Store {
 ///
 /// # Errors
 /// The store did not do it in time.
-async fn give_back(client: &Client, undo: &Arc<Call>) -> Result<Reply, StoreError> {
+async fn send_undo(client: &Client, undo: &Arc<Call>) -> Result<Reply, StoreError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match heard(client.ask(undo, 0, deadline).await) {

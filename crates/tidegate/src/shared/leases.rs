@@ -15,7 +15,7 @@ use crate::rules::{Mode, Policy, PolicyRule};
 /// The most limiters with leases at a time. The store decides the requests of others.
 const MOST_LIMITERS: usize = 16_384;
 /// The most leases that are given back at a time.
-const MOST_RETURNS: usize = 64;
+const MOST_GIVEN_BACK: usize = 64;
 /// The longest life of any lease of what drains. It is given back as though all leases lived so long, so that nodes whose
 /// configurations differ may share a limiter.
 const LONGEST_LIFE: Micros = Micros::from_millis(1_000);
@@ -38,8 +38,8 @@ struct Held {
     book: Mutex<Book<KeyAsk>>,
     /// Whether no more leases are taken, because the process is about to end.
     has_ended: AtomicBool,
-    /// What gives units back, so that many at a time do not hold up requests at the store.
-    returns: Semaphore,
+    /// Lets a few leases be given back at a time, so that they do not hold up requests at the store.
+    giving_back: Semaphore,
     /// How many nodes share the store, as far as this one knows.
     nodes: watch::Sender<u64>,
     /// The version of the newest policy.
@@ -88,10 +88,10 @@ impl Leases {
     /// Creates the leases of a process that shares a store with `nodes`, itself included.
     pub(super) fn new(nodes: u64) -> Self {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
-        let returns = Semaphore::new(MOST_RETURNS);
+        let giving_back = Semaphore::new(MOST_GIVEN_BACK);
         let nodes = watch::Sender::new(nodes);
         let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
-        let held = Arc::new(Held { book, has_ended, returns, nodes, newest, calls });
+        let held = Arc::new(Held { book, has_ended, giving_back, nodes, newest, calls });
         Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
     }
 
@@ -144,8 +144,8 @@ impl Leases {
     }
 
     /// Waits until a lease may be given back.
-    pub(super) async fn turn_to_return(&self) -> Option<SemaphorePermit<'_>> {
-        self.held.returns.acquire().await.ok()
+    pub(super) async fn turn_to_give_back(&self) -> Option<SemaphorePermit<'_>> {
+        self.held.giving_back.acquire().await.ok()
     }
 
     /// Notes how many nodes share the store. What exceeds this node's share of a limit is given back.

@@ -98,11 +98,11 @@ impl ToSettle {
 }
 
 impl Store {
-    /// Gives units back to limiters under the values that they were last under, one step for each slot.
+    /// Gives units back to limiters that are unlimited now, under the values that they were last under, one step for each slot.
     ///
     /// # Errors
     /// The error of the first slot that did not reply. The slots before it have given back.
-    pub(super) async fn give_back(
+    pub(super) async fn give_back_unlimited(
         &self,
         all: &[(u64, KeyAsk)],
         deadline: Instant,

@@ -167,7 +167,7 @@ impl SharedGate {
         self.fallback.forget_denials(&store.generation, &all.met);
         self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {
-            let given_back = store.give_back(&all.unlimited, deadline).await;
+            let given_back = store.give_back_unlimited(&all.unlimited, deadline).await;
             store.forget_denials(all.unlimited.iter().map(|(_, met)| met));
             given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
             all.unlimited.iter().for_each(|(_, met)| self.wake(slice::from_ref(met)));

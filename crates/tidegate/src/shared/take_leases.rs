@@ -38,7 +38,7 @@ impl Store {
             let mut next = Some(wanted);
             while let Some(wanted) = next {
                 if let Some(rest) = store.lease(&met.costing(wanted.units), wanted).await {
-                    store.return_lease(&rest).await;
+                    store.give_back_lease(&rest).await;
                 }
                 next = store.renewal(&met);
             }
@@ -104,7 +104,7 @@ impl Store {
             let nodes = *nodes.borrow_and_update();
             let excess = leases.book().excess(met, ticket, nodes);
             if let Some(excess) = excess {
-                self.return_lease(&excess).await;
+                self.give_back_lease(&excess).await;
             }
         }
         let _ = timeout(left_until(ends), self.client.fit()).await;
@@ -140,8 +140,8 @@ impl Store {
     }
 
     /// Gives back what is left of a lease, unless its rule has changed since.
-    async fn return_lease(&self, rest: &Unspent<KeyAsk>) {
-        let is_back = self.is_returned(rest).await;
+    async fn give_back_lease(&self, rest: &Unspent<KeyAsk>) {
+        let is_back = self.is_given_back(rest).await;
         let calls = self.leases.calls();
         let counter = if is_back { &calls.returned } else { &calls.kept };
         counter.fetch_add(rest.units, Relaxed);
@@ -151,13 +151,13 @@ impl Store {
     }
 
     /// Gives back what is left of a lease; whether the store has it.
-    async fn is_returned(&self, rest: &Unspent<KeyAsk>) -> bool {
+    async fn is_given_back(&self, rest: &Unspent<KeyAsk>) -> bool {
         if self.terms(&rest.key).is_none_or(|terms| terms.version() != rest.version) {
             return false;
         }
         let met = rest.key.costing(rest.units);
-        let _turn = self.leases.turn_to_return().await;
-        let back = self.take_back(from_ref(&met), &Took::of_one(rest.since)).await;
+        let _turn = self.leases.turn_to_give_back().await;
+        let back = self.give_back(from_ref(&met), &Took::of_one(rest.since)).await;
         let report = back.first().and_then(|(_, done)| report(done));
         if let Some(report) = report {
             self.leases.book().reported(self.leases.clock.now(), &met, report);
@@ -166,25 +166,25 @@ impl Store {
     }
 
     /// Gives back the leases of these rules in the background, because others were put in force.
-    pub(super) fn give_leases_back(&self, of: &[Lineage]) {
-        drop(self.returning(|key| of.iter().any(|rule| rule.is_of_rule(key.lineage))));
+    pub(super) fn give_back_leases(&self, of: &[Lineage]) {
+        drop(self.give_back_those(|key| of.iter().any(|rule| rule.is_of_rule(key.lineage))));
     }
 
     /// Takes no more leases, and gives back all there are, as far as the store does that soon.
     pub(super) async fn end_leases(&self) {
         self.leases.end();
         let deadline = self.client.deadline() + AT_THE_END;
-        for returned in self.returning(|_| true) {
+        for returned in self.give_back_those(|_| true) {
             let _ = timeout_at(deadline, returned).await;
         }
     }
 
-    fn returning(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<JoinHandle<()>> {
+    fn give_back_those(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<JoinHandle<()>> {
         let give_back = |mut rest: Unspent<KeyAsk>| {
             let (store, key) = (self.clone(), &mut rest.key);
             // The leases may be of a policy in which the rule has another number.
             key.rule = self.generation.number_of(key).unwrap_or(key.rule);
-            self.client.runtime().spawn(async move { store.return_lease(&rest).await })
+            self.client.runtime().spawn(async move { store.give_back_lease(&rest).await })
         };
         self.leases.take_out(of).into_iter().map(give_back).collect()
     }

@@ -74,7 +74,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     let limiter = Limiter::new(key.as_bytes(), &rule, units).unwrap();
                     let limiters = [limiter];
                     decided(client, &Call::undo(&limiters, since, Some(at)), &limiters[0]);
-                    core.return_lease(at, units, since);
+                    core.give_back_lease(at, units, since);
                     returned += 1;
                 }
                 _ => {

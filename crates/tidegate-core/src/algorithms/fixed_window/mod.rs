@@ -165,7 +165,13 @@ impl Lease for FixedWindow {
         Some(if self.count(state, at) == 0 { self.end(at) } else { state.ends })
     }
 
-    fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
+    fn give_back_since(
+        &self,
+        state: &mut State,
+        at: Timestamp,
+        units: u64,
+        since: Timestamp,
+    ) -> bool {
         let counts = since >= state.ends.minus(self.window);
         if counts {
             self.give_back(state, at, units);

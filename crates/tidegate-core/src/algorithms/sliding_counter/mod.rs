@@ -212,7 +212,13 @@ impl Lease for SlidingCounter {
         Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
     }
 
-    fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
+    fn give_back_since(
+        &self,
+        state: &mut State,
+        at: Timestamp,
+        units: u64,
+        since: Timestamp,
+    ) -> bool {
         let counts = self.number(since) >= self.number(at);
         if counts {
             self.give_back(state, at, units);

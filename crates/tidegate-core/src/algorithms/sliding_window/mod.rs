@@ -255,7 +255,13 @@ impl Lease for SlidingWindow {
         Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
     }
 
-    fn take_back(&self, state: &mut State, at: Timestamp, units: u64, since: Timestamp) -> bool {
+    fn give_back_since(
+        &self,
+        state: &mut State,
+        at: Timestamp,
+        units: u64,
+        since: Timestamp,
+    ) -> bool {
         let counts = self.bucket(at).saturating_sub(self.bucket(since)) < self.span;
         if counts {
             self.give_back(state, at, units);

@@ -159,8 +159,14 @@ impl Lease for TokenBucket {
         self.capacity.saturating_sub(self.rate.drained_in(life))
     }
 
-    fn take_back(&self, state: &mut Level, at: Timestamp, units: u64, since: Timestamp) -> bool {
-        state.take_back(self.rate, at, units, since)
+    fn give_back_since(
+        &self,
+        state: &mut Level,
+        at: Timestamp,
+        units: u64,
+        since: Timestamp,
+    ) -> bool {
+        state.give_back_since(self.rate, at, units, since)
     }
 }
 

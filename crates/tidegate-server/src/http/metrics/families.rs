@@ -97,7 +97,10 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     to.gauge("tidegate_reservation_memory", help, Some(&Unit::Bytes), [([], bytes as u64)])?;
     let ended = [("settled", counts.settled), ("unsettled", counts.unsettled)];
     let ended = ended.map(|(how, count)| ([("how", how)], count));
-    to.counter("tidegate_reservations_ended", "Reservations that have ended", ended)
+    to.counter("tidegate_reservations_ended", "Reservations that have ended", ended)?;
+    let renewals = [("renewed", counts.renewed), ("late", counts.late)];
+    let renewals = renewals.map(|(outcome, count)| ([("outcome", outcome)], count));
+    to.counter("tidegate_renewals", "Renewals of permits", renewals)
 }
 
 /// A series for each outcome of a rule.

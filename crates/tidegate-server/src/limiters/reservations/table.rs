@@ -37,7 +37,12 @@ pub(super) struct Table {
     ends: BTreeSet<(Timestamp, Id)>,
     pub(super) bytes: usize,
     counts: Counts,
+    /// Renewals that were too late since one was in time.
+    late_in_a_row: u64,
 }
+
+/// So many renewals that are too late, one after the other, are an event.
+const MANY_LATE: u64 = 8;
 
 /// The numbers of reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +53,10 @@ pub(crate) struct Counts {
     pub(crate) settled: u64,
     /// Those that ended so far and nobody had settled.
     pub(crate) unsettled: u64,
+    /// Renewals so far by which all permits of a reservation last longer.
+    pub(crate) renewed: u64,
+    /// Renewals of which a permit was out no more.
+    pub(crate) late: u64,
 }
 
 impl Table {
@@ -95,6 +104,20 @@ impl Table {
             self.ends.remove(&(kept.ends, id));
             self.ends.insert((ends, id));
             kept.ends = ends;
+        }
+    }
+
+    /// Counts a renewal; returns whether it is the last of many that were too late, or the first in time after them.
+    pub(super) const fn renewed(&mut self, in_time: bool) -> bool {
+        if in_time {
+            self.counts.renewed += 1;
+            let were_many = self.late_in_a_row >= MANY_LATE;
+            self.late_in_a_row = 0;
+            were_many
+        } else {
+            self.counts.late += 1;
+            self.late_in_a_row += 1;
+            self.late_in_a_row == MANY_LATE
         }
     }
 

@@ -1,4 +1,4 @@
-//! Random reserves, settles, checks and pauses, beside a naive model of the units and of the ids.
+//! Random reserves, renewals, settles, checks and pauses, beside a naive model of the units and of the ids.
 
 use std::collections::HashMap;
 
@@ -18,6 +18,7 @@ const USERS: [&str; 3] = ["ada", "bob", "eve"];
 struct Known {
     user: usize,
     cost: u64,
+    life_us: u64,
     ends_us: u64,
     /// The token of its permit.
     token: Option<u64>,
@@ -70,9 +71,10 @@ impl World {
         });
         assert_eq!(id.is_some(), self.models[user].step(now_us, cost).allowed);
         if let Some(id) = id {
-            let ends_us = now_us + life.as_micros() as u64;
+            let life_us = life.as_micros() as u64;
+            let ends_us = now_us + life_us;
             let token = self.models[user].token().filter(|_| cost > 0);
-            let known = Known { user, cost, ends_us, token, settled: None };
+            let known = Known { user, cost, life_us, ends_us, token, settled: None };
             let before = self.known.insert(id.to_string(), known);
             assert!(before.is_none(), "no id is given twice");
         }
@@ -109,6 +111,30 @@ impl World {
         }
     }
 
+    /// Returns whether a permit was renewed, and whether one was too late.
+    fn renew(&mut self, id: &str) -> [bool; 2] {
+        let now_us = self.now_us();
+        let renew =
+            async |request: &Request<'_>, taken: &Taken| Ok(self.gate.renew_taken(request, taken));
+        let renewed = self.table.renew(id, renew).now_or_never().unwrap();
+        let Some(known) = self.known.get_mut(id) else {
+            assert_eq!(renewed, Err(Unsettled::Unknown));
+            return [false; 2];
+        };
+        match known.settled {
+            Some((_, until)) if now_us < until => assert_eq!(renewed, Ok(false)),
+            None if now_us < known.ends_us => {
+                let model = &mut self.models[known.user];
+                let is_out = known.token.is_none_or(|token| model.renew(now_us, token));
+                assert_eq!(renewed, Ok(is_out));
+                known.ends_us = known.ends_us.max(now_us + known.life_us);
+                return [is_out && known.token.is_some(), !is_out];
+            }
+            _ => assert_eq!(renewed, Err(Unsettled::Unknown)),
+        }
+        [false; 2]
+    }
+
     fn check_units(&mut self) {
         let now_us = self.now_us();
         for user in 0..USERS.len() {
@@ -123,6 +149,7 @@ impl World {
 
 #[test]
 fn a_walk_of_reserves_and_settles_takes_what_a_naive_model_takes() {
+    let (mut renewed, mut late) = (0, 0);
     for algorithm in AlgorithmKind::ALL {
         for seed in 0..20 {
             let (mut world, rng) = (World::new(algorithm), &mut Rng::new(seed));
@@ -146,7 +173,13 @@ fn a_walk_of_reserves_and_settles_takes_what_a_naive_model_takes() {
                             Some((actual, _)) if rng.chance(50) => actual,
                             _ => rng.skewed(20),
                         };
-                        world.settle(&id, actual);
+                        if rng.chance(30) {
+                            let [in_time, too_late] = world.renew(&id);
+                            (renewed, late) =
+                                (renewed + u64::from(in_time), late + u64::from(too_late));
+                        } else {
+                            world.settle(&id, actual);
+                        }
                     }
                     8 => {
                         let now_us = world.now_us();
@@ -163,6 +196,7 @@ fn a_walk_of_reserves_and_settles_takes_what_a_naive_model_takes() {
             }
         }
     }
+    assert!(renewed > 30 && late > 10, "{renewed} {late}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use testkit::traffic::Rng;
 use tidegate_core::{AlgorithmKind, Anchor, Limit, Micros, Rule, Spec};
 
 use super::super::Terms;
+use super::network::Network;
 
 /// Something that happens to a node or the store, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(super) struct Plan {
     pub(super) joins: Vec<u64>,
     /// The longest time after which a node notices that others joined or left.
     pub(super) beat: u64,
-    /// Nothing fails, all nodes live and are asked alike for one limiter, and all have shares.
+    /// Nothing fails, all nodes live, know that and are asked alike for one limiter, and all have shares.
     pub(super) is_even: bool,
     /// How late a node gives units back, at most.
     pub(super) delayed: Vec<u64>,
@@ -71,11 +72,7 @@ pub(super) struct Plan {
     pub(super) length: u64,
     pub(super) largest_cost: u64,
     pub(super) faults: Vec<(u64, Fault)>,
-    /// Ordinary and slow messages: the longest time on the way.
-    pub(super) delays: [u64; 2],
-    pub(super) slow_percent: u64,
-    pub(super) lost_percent: u64,
-    pub(super) repeated_percent: u64,
+    pub(super) network: Network,
     pub(super) deadline: u64,
 }
 
@@ -105,7 +102,7 @@ impl Plan {
             origin: 1_000_000_000_000 + rng.below(10_000_000),
             drifts,
             joins,
-            beat: if is_even { 500 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
+            beat: if is_even { 1 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
             is_even,
             delayed,
             pause,
@@ -114,13 +111,7 @@ impl Plan {
             largest_cost: if is_even { 1 } else { rng.pick([1, 1, 3]) },
             faults: faults(rng, length, [nodes, keys.len()], [calm, is_even]),
             keys,
-            delays: [
-                if is_even { 300 } else { rng.pick([300, 2_000, 10_000]) },
-                rng.pick([20_000, 300_000]),
-            ],
-            slow_percent: if calm { 0 } else { rng.pick([1, 10]) },
-            lost_percent: if calm { 0 } else { rng.pick([0, 2, 10]) },
-            repeated_percent: rng.pick([0, 20]),
+            network: Network::new(rng, calm, is_even),
             deadline: rng.pick([30_000, 100_000, 3_000_000]),
         }
     }

@@ -140,7 +140,7 @@ impl<'a> Store<'a> {
             }
             &Question::GiveBack { of, key, units, since, revision, was_due } => {
                 let (own, limiter) = &mut self.limiters[key];
-                if *own == revision && limiter.return_lease(now, units, since) {
+                if *own == revision && limiter.give_back_lease(now, units, since) {
                     let since = since.as_micros().saturating_sub(self.plan.origin);
                     let what = match of {
                         Source::Lease(id) => What::Returned { id, units, since },

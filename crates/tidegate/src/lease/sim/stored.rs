@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::fmt;
 
-use tidegate_core::{Algorithm, Held, Micros, Rule, Timestamp, Verdict, Visitor};
+use tidegate_core::{
+    Algorithm, Held, Micros, Rule, Timestamp, Token, Verbs as _, Verdict, Visitor,
+};
 
 use super::super::Terms;
 
@@ -15,7 +17,14 @@ pub(super) trait Stored: fmt::Debug {
     fn take(&mut self, now: Timestamp, units: u64);
     /// Takes a lease, and returns its end.
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
-    fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool;
+    fn give_back_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool;
+    /// Takes a permit of these units, if they fit.
+    fn take_permit(&mut self, now: Timestamp, units: u64) -> Option<Token>;
+    fn return_permit(&mut self, now: Timestamp, token: Token, units: u64);
+    /// Renews a permit, and returns whether it was out.
+    fn renew(&mut self, now: Timestamp, token: Token) -> bool;
+    /// Forgets a limiter that exists and is idle.
+    fn forget_if_idle(&mut self, now: Timestamp) -> bool;
     /// Units in use, rounded up.
     fn used(&self, now: Timestamp) -> u64;
     fn remaining(&self, now: Timestamp) -> u64;
@@ -71,8 +80,30 @@ impl<R: Algorithm> Stored for Of<R> {
         self.held(units).lease(now, life)
     }
 
-    fn return_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool {
-        self.held(units).return_lease(now, since)
+    fn give_back_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool {
+        self.held(units).give_back_lease(now, since)
+    }
+
+    fn take_permit(&mut self, now: Timestamp, units: u64) -> Option<Token> {
+        let mut held = self.held(units);
+        held.ask(now).is_allowed().then(|| held.token()).flatten()
+    }
+
+    fn return_permit(&mut self, now: Timestamp, token: Token, units: u64) {
+        self.held(0).settle(now, Some(token), units, 0);
+    }
+
+    fn renew(&mut self, now: Timestamp, token: Token) -> bool {
+        self.held(0).renew(now, token)
+    }
+
+    fn forget_if_idle(&mut self, now: Timestamp) -> bool {
+        let (state, at) = self.state(now);
+        let is_idle = self.slot.is_some() && self.algorithm.is_idle(&state, at);
+        if is_idle {
+            self.slot = None;
+        }
+        is_idle
     }
 
     fn used(&self, now: Timestamp) -> u64 {
@@ -115,7 +146,7 @@ fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() 
     let short = stored.lease(at(0), 160, terms(40).life());
     let long = stored.lease(at(1), 20, terms(200).life());
     assert_eq!([short, long], [Some(at(40)), Some(at(201))]);
-    stored.return_lease(at(30), 160, terms(40).counted_from(at(0)));
+    stored.give_back_lease(at(30), 160, terms(40).counted_from(at(0)));
     assert!(
         stored.used(at(200)) >= 20,
         "{} are counted, and 20 can be spent",
@@ -124,6 +155,6 @@ fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() 
     let mut without = limiter(&rule).expect("a limit");
     without.lease(at(0), 160, ms(40));
     without.lease(at(1), 20, ms(200));
-    without.return_lease(at(30), 160, at(0));
+    without.give_back_lease(at(30), 160, at(0));
     assert!(without.used(at(200)) < 20, "it would not hold if lives were all alike");
 }

@@ -1,13 +1,12 @@
 //! A run: events in the order of their time, the messages on their way, and the faults of the plan.
 
-use std::collections::BTreeMap;
-
 use testkit::traffic::Rng;
 
 use super::clock::Clock;
 use super::history::{History, What};
 use super::node::{Due, Node, Sent, Wait};
 use super::plan::{Fault, Plan};
+use super::queue::Queue;
 use super::store::{Question, Reply, Store};
 
 /// Most of the final requests for one unit: what a limit can have left.
@@ -31,8 +30,7 @@ pub(super) struct World<'a> {
     plan: &'a Plan,
     rng: Rng,
     time: u64,
-    events: BTreeMap<(u64, u64), Next>,
-    next_event: u64,
+    events: Queue<Next>,
     nodes: Vec<Node<'a>>,
     store: Store<'a>,
     history: History,
@@ -44,8 +42,7 @@ impl<'a> World<'a> {
             plan,
             rng: Rng::new(!plan.seed),
             time: 0,
-            events: BTreeMap::new(),
-            next_event: 0,
+            events: Queue::new(),
             nodes: Vec::new(),
             store: Store::new(plan),
             history: History::default(),
@@ -68,13 +65,12 @@ impl<'a> World<'a> {
     }
 
     fn at(&mut self, time: u64, next: Next) {
-        self.next_event += 1;
-        self.events.insert((time, self.next_event), next);
+        self.events.add(time, next);
     }
 
     /// Runs to the end, when no lease is left and no message is on its way.
     pub(super) fn run(mut self) -> History {
-        while let Some(((time, _), next)) = self.events.pop_first() {
+        while let Some((time, next)) = self.events.pop() {
             self.time = time;
             self.happen(next);
         }
@@ -188,7 +184,8 @@ impl<'a> World<'a> {
             if let Some(wait) = wait {
                 self.at(self.time + self.plan.deadline, Next::GiveUp { node, begun, wait });
             }
-            if let Some(delay) = self.delay().filter(|_| !self.is_cut(node)) {
+            let delay = self.plan.network.delay(&mut self.rng);
+            if let Some(delay) = delay.filter(|_| !self.is_cut(node)) {
                 self.at(self.time + delay, Next::ToStore { node, begun, question });
             }
         }
@@ -202,21 +199,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// How long a message is on its way; `None` if it is lost.
-    fn delay(&mut self) -> Option<u64> {
-        let slow = usize::from(self.rng.chance(self.plan.slow_percent));
-        let delay = 20 + self.rng.below(self.plan.delays[slow]);
-        (!self.rng.chance(self.plan.lost_percent)).then_some(delay)
-    }
-
     fn reach_store(&mut self, node: usize, begun: u64, question: &Question) {
         let (time, nodes) = (self.time, &self.nodes);
         let up = || nodes.iter().filter(|node| node.up);
         let held = |key| up().map(|node| node.held(time, key)).sum();
         let Some(reply) = self.store.ask(time, question, &mut self.history, held) else { return };
-        let times = if self.rng.chance(self.plan.repeated_percent) { 2 } else { 1 };
-        for _ in 0..times {
-            if let Some(delay) = self.delay() {
+        for _ in 0..self.plan.network.times(&mut self.rng) {
+            if let Some(delay) = self.plan.network.delay(&mut self.rng) {
                 let reply = reply.clone();
                 self.at(time + delay, Next::ToNode { node, begun, reply });
             }

@@ -1,0 +1,71 @@
+//! A simulator of jobs that hold permits of one store: the algorithm itself, and holders that do what its guide asks for.
+//! Nodes, messages and clocks fail as in the simulator of leases, and the store's clock steps.
+
+mod check;
+mod history;
+mod holder;
+mod plan;
+mod world;
+
+use check::Summary;
+use plan::Plan;
+use world::World;
+
+use super::{SAMPLE, seeds};
+
+/// Runs one seed and checks its history.
+fn run(seed: u64) -> Result<Summary, String> {
+    let plan = Plan::of_seed(seed);
+    let history = World::new(&plan).run();
+    check::all(&plan, &history)
+}
+
+#[test]
+fn no_seed_has_more_permits_out_than_the_limit_or_a_token_twice() {
+    let mut sum = Summary::default();
+    for seed in seeds() {
+        match run(seed) {
+            Ok(one) => sum += one,
+            Err(error) => panic!(
+                "seed {seed}: {error}\nagain: TIDEGATE_SIM_FROM={seed} TIDEGATE_SIM_SEEDS=1\n{:?}",
+                Plan::of_seed(seed)
+            ),
+        }
+    }
+    println!("{sum:#?}");
+}
+
+#[test]
+fn the_seeds_meet_what_they_are_to_check_of_permits() {
+    let sum =
+        (0..SAMPLE).filter_map(|seed| run(seed).ok()).fold(Summary::default(), |mut sum, one| {
+            sum += one;
+            sum
+        });
+    assert_eq!(sum.runs, SAMPLE, "a seed failed");
+    let often = [
+        sum.given,
+        sum.refused,
+        sum.returned,
+        sum.in_vain,
+        sum.renewed,
+        sum.ended,
+        sum.forgotten,
+        sum.told,
+        sum.out_of_time,
+        sum.late,
+        sum.written,
+        sum.fenced,
+        sum.crashes,
+        sum.losses,
+    ];
+    assert!(often.iter().all(|count| *count > 15) && sum.over > 0, "it hardly happens: {sum:?}");
+}
+
+#[test]
+fn a_seed_of_permits_is_the_same_run_again() {
+    for seed in 0..5 {
+        let plan = Plan::of_seed(seed);
+        assert_eq!(World::new(&plan).run(), World::new(&plan).run(), "seed {seed}");
+    }
+}

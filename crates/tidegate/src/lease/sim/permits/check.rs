@@ -1,0 +1,272 @@
+//! The judge of a history of permits. It keeps its own list of those that are out, from the definition in SPEC.md.
+//!
+//! - A permit is given just if its units and those that are out fit in the limit: so never more are out by the store's
+//!   clock, and those of a crashed holder come back at the end of their life.
+//! - A token is larger than all before it. The resource never takes a write of an earlier holder after one of a later.
+//! - A renewal tells whether the permit was out. It, a return, and whatever is repeated or late change nothing else.
+//! - The work that runs is within the limit, and one limit more for a life after each loss of data.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use super::history::{Event, History, What};
+use super::plan::Plan;
+
+/// The totals of all runs that passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) runs: u64,
+    pub(super) given: u64,
+    pub(super) refused: u64,
+    pub(super) returned: u64,
+    /// Returns and renewals of permits that were out no more.
+    pub(super) in_vain: u64,
+    pub(super) renewed: u64,
+    /// Permits that ended by themselves.
+    pub(super) ended: u64,
+    pub(super) forgotten: u64,
+    pub(super) told: u64,
+    pub(super) out_of_time: u64,
+    pub(super) late: u64,
+    pub(super) written: u64,
+    pub(super) fenced: u64,
+    pub(super) crashes: u64,
+    pub(super) losses: u64,
+    /// Runs in which more work ran than the limit, after a loss of data.
+    pub(super) over: u64,
+}
+
+impl AddAssign for Summary {
+    fn add_assign(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.given += other.given;
+        self.refused += other.refused;
+        self.returned += other.returned;
+        self.in_vain += other.in_vain;
+        self.renewed += other.renewed;
+        self.ended += other.ended;
+        self.forgotten += other.forgotten;
+        self.told += other.told;
+        self.out_of_time += other.out_of_time;
+        self.late += other.late;
+        self.written += other.written;
+        self.fenced += other.fenced;
+        self.crashes += other.crashes;
+        self.losses += other.losses;
+        self.over += other.over;
+    }
+}
+
+/// Checks everything that happened.
+pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
+    let mut ledger = Ledger::new(plan);
+    for (number, event) in history.store.iter().enumerate() {
+        let of_event = |error| format!("event {number}, {event:?}: {error}");
+        ledger.follow(event).map_err(of_event)?;
+    }
+    let mut summary = ledger.summary;
+    if !ledger.went_back {
+        in_order(history)?;
+        summary.over = u64::from(within_limit(plan, history)?);
+    }
+    summary.told = history.told;
+    summary.out_of_time = history.out_of_time;
+    summary.late = history.late;
+    summary.written = history.written.len() as u64;
+    summary.fenced = history.fenced;
+    summary.crashes = history.crashes;
+    summary.losses = history.losses.len() as u64;
+    Ok(summary)
+}
+
+/// The permits that the store should know, and the time and the token of the last one.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// The units and the end of each, by its token.
+    permits: BTreeMap<u64, (u64, u64)>,
+    last: u64,
+    newest: u64,
+}
+
+impl State {
+    /// Returns the time that counts. A reading that is earlier than the last permit by no more than a life counts as its
+    /// time; after a longer step back the ends move with it.
+    fn read(&mut self, now: u64, life: u64) -> u64 {
+        let back = self.last.saturating_sub(now);
+        if back <= life {
+            return now.max(self.last);
+        }
+        self.permits.values_mut().for_each(|(_, end)| *end = end.saturating_sub(back));
+        self.last = now;
+        now
+    }
+
+    fn out(&self, at: u64) -> u64 {
+        self.permits.values().filter(|(_, end)| *end > at).map(|(units, _)| units).sum()
+    }
+
+    fn is_out(&self, at: u64, token: u64) -> bool {
+        self.permits.get(&token).is_some_and(|(_, end)| *end > at)
+    }
+}
+
+struct Ledger {
+    life: u64,
+    limit: u64,
+    state: State,
+    copy: State,
+    /// The largest token so far, and the latest reading of the store's clock.
+    largest: u64,
+    latest: u64,
+    stepped_back: bool,
+    /// Whether the store has lost data, and whether it has forgotten an idle limiter.
+    has_lost: bool,
+    has_forgotten: bool,
+    /// Whether a token was no larger than one before, as it may be then.
+    went_back: bool,
+    summary: Summary,
+}
+
+impl Ledger {
+    fn new(plan: &Plan) -> Self {
+        Self {
+            life: plan.life.as_micros(),
+            limit: plan.limits[0],
+            state: State::default(),
+            copy: State::default(),
+            largest: 0,
+            latest: 0,
+            stepped_back: false,
+            has_lost: false,
+            has_forgotten: false,
+            went_back: false,
+            summary: Summary { runs: 1, ..Summary::default() },
+        }
+    }
+
+    fn follow(&mut self, event: &Event) -> Result<(), String> {
+        self.stepped_back |= event.now < self.latest;
+        self.latest = self.latest.max(event.now);
+        match event.what {
+            // Nothing reads the clock.
+            What::Copied => {
+                self.copy = self.state.clone();
+                return Ok(());
+            }
+            What::Lost { to_copy } => {
+                self.state = if to_copy { self.copy.clone() } else { State::default() };
+                self.has_lost = true;
+                return Ok(());
+            }
+            What::Changed { limit } => self.limit = limit,
+            _ => {}
+        }
+        let at = self.state.read(event.now, self.life);
+        match event.what {
+            What::Asked { units, token } => {
+                let out = self.state.out(at);
+                if (out + units <= self.limit) != token.is_some() {
+                    return Err(format!("{out} units are out, of {}", self.limit));
+                }
+                match token {
+                    Some(token) => self.give(at, event.now, units, token.as_micros())?,
+                    None => self.summary.refused += 1,
+                }
+            }
+            What::Returned { token, units } => self.give_back(at, token.as_micros(), units),
+            What::Renewed { token, told } => {
+                let is_out = self.state.is_out(at, token.as_micros());
+                if told != is_out {
+                    return Err(format!("the permit is out: {is_out}"));
+                }
+                self.renew(at, token.as_micros());
+            }
+            What::Forgotten => {
+                let State { last, newest, .. } = self.state;
+                if self.state.out(at) > 0 || (at <= newest && at < last + self.life) {
+                    return Err(format!("at {at} the last token is {newest}: {:?}", self.state));
+                }
+                self.state = State::default();
+                self.has_forgotten = true;
+                self.summary.forgotten += 1;
+            }
+            What::Copied | What::Lost { .. } | What::Changed { .. } => {}
+        }
+        let out = self.state.out(at);
+        if out == event.used { Ok(()) } else { Err(format!("{out} units are out")) }
+    }
+
+    fn give(&mut self, at: u64, now: u64, units: u64, token: u64) -> Result<(), String> {
+        if token <= self.largest {
+            let may_go_back = self.has_lost || self.has_forgotten && self.stepped_back;
+            if !may_go_back || now > self.largest {
+                return Err(format!("a token was {} before", self.largest));
+            }
+            self.went_back = true;
+        }
+        self.largest = self.largest.max(token);
+        let known = self.state.permits.len();
+        self.state.permits.retain(|_, (_, end)| *end > at);
+        self.summary.ended += (known - self.state.permits.len()) as u64;
+        self.state.permits.insert(token, (units, at + self.life));
+        (self.state.last, self.state.newest) = (at, token);
+        self.summary.given += 1;
+        Ok(())
+    }
+
+    /// Of a permit only its own units come back: after a loss of data another one may have its token.
+    fn give_back(&mut self, at: u64, token: u64, units: u64) {
+        let Some((left, _)) = self.state.permits.get_mut(&token).filter(|(_, end)| *end > at)
+        else {
+            self.summary.in_vain += 1;
+            return;
+        };
+        *left = left.saturating_sub(units);
+        if *left == 0 {
+            self.state.permits.remove(&token);
+        }
+        self.summary.returned += 1;
+    }
+
+    fn renew(&mut self, at: u64, token: u64) {
+        let Some((_, end)) = self.state.permits.get_mut(&token).filter(|(_, end)| *end > at) else {
+            self.summary.in_vain += 1;
+            return;
+        };
+        *end = (*end).max(at + self.life);
+        self.state.last = at;
+        self.summary.renewed += 1;
+    }
+}
+
+/// Checks that the resource took writes in the order of the permits.
+fn in_order(history: &History) -> Result<(), String> {
+    match history.written.windows(2).find(|two| two[0] > two[1]) {
+        Some(two) => {
+            Err(format!("the resource took a write under {} after one under {}", two[1], two[0]))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks the units of the jobs that worked at a time; returns whether they were ever more than the limit. Where the
+/// store's clock has stepped forward, permits end earlier than their holders know.
+fn within_limit(plan: &Plan, history: &History) -> Result<bool, String> {
+    let changed = history.store.iter().any(|event| matches!(event.what, What::Changed { .. }));
+    let limit = if changed { plan.limits[0].max(plan.limits[1]) } else { plan.limits[0] };
+    let life = plan.life.as_micros();
+    let within_life = |times: &[u64], now: u64| {
+        times.iter().filter(|time| **time <= now && now < **time + life).count() as u64
+    };
+    let mut over = false;
+    for (time, units) in &history.working {
+        if within_life(&history.steps, *time) > 0 {
+            continue;
+        }
+        if *units > limit * (1 + within_life(&history.losses, *time)) {
+            return Err(format!("work of {units} units runs at {time}, of {limit}"));
+        }
+        over |= *units > limit;
+    }
+    Ok(over)
+}

@@ -1,0 +1,68 @@
+//! The history of a run: what the store did for whom, what the resource took, and how much work ran.
+
+use tidegate_core::Token;
+
+/// A permit as the store gave it. Permits are numbered in the order in which they were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    pub(super) token: Token,
+    pub(super) units: u64,
+    pub(super) number: usize,
+}
+
+/// Something that happened in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A permit was asked for; it has a token if it was given.
+    Asked {
+        units: u64,
+        token: Option<Token>,
+    },
+    Returned {
+        token: Token,
+        units: u64,
+    },
+    /// Whoever renewed was told whether the permit was still out.
+    Renewed {
+        token: Token,
+        told: bool,
+    },
+    /// The limiter was idle, and the store forgot it.
+    Forgotten,
+    Copied,
+    Lost {
+        to_copy: bool,
+    },
+    Changed {
+        limit: u64,
+    },
+}
+
+/// An event of the store: what its clock showed, what happened, and the units in use after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) now: u64,
+    pub(super) what: What,
+    pub(super) used: u64,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct History {
+    pub(super) store: Vec<Event>,
+    /// What the resource took, in that order: the numbers of the permits.
+    pub(super) written: Vec<usize>,
+    /// Writes that the resource refused.
+    pub(super) fenced: u64,
+    /// Times at which a job worked, and the units of all jobs that had a permit then as far as they knew.
+    pub(super) working: Vec<(u64, u64)>,
+    /// When the store lost data, and when its clock stepped forward.
+    pub(super) losses: Vec<u64>,
+    pub(super) steps: Vec<u64>,
+    pub(super) crashes: u64,
+    /// Jobs that ended because their time was over, and those that were told.
+    pub(super) out_of_time: u64,
+    pub(super) told: u64,
+    /// Permits that nobody waited for any more.
+    pub(super) late: u64,
+}
