@@ -75,6 +75,18 @@ impl Permits {
         self.by_end.iter().find(holds).filter(|_| nth > 0).map(|permit| permit.ends)
     }
 
+    /// Returns whether the `units` units that end first have ended. It reads no permit behind the first that has not.
+    pub(super) fn have_ended(&self, units: u64, at: Timestamp) -> bool {
+        let mut left = units;
+        for permit in &self.by_end {
+            if left == 0 || permit.ends > at {
+                break;
+            }
+            left = left.saturating_sub(permit.units);
+        }
+        left == 0
+    }
+
     /// The place of the permit with this token. Only those that were renewed are out of the order of their tokens.
     pub(super) fn find(&self, token_us: u64) -> Option<usize> {
         let found = self.by_end.binary_search_by_key(&token_us, |permit| permit.token_us);
@@ -92,8 +104,8 @@ impl Permits {
         if !self.has_place() {
             let more = held.max(FEWEST).min(most.saturating_sub(held));
             self.by_end.reserve_exact(more.max(1));
-        } else if held.saturating_mul(8) < self.by_end.capacity() && held >= FEWEST {
-            self.by_end.shrink_to(2 * held);
+        } else if held.max(FEWEST).saturating_mul(8) < self.by_end.capacity() {
+            self.by_end.shrink_to(2 * held.max(FEWEST));
         }
     }
 
