@@ -14,7 +14,8 @@ use tidegate::{Answer, Clock, Decision, Durations, Histogram, Striped, SystemClo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Allowed,
-    /// Allowed, for no limit holds for it: it matches no rule, or rules without a limit for its keys.
+    /// Allowed, because no limit holds for it: it matches no rule, or only rules in shadow mode or without a limit for its
+    /// keys.
     Unlimited,
     Refused,
     /// Refused, and the cost can never fit.

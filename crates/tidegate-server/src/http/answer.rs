@@ -63,10 +63,10 @@ pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<Response, Problem> {
     let mut fields = begin(&reserved.answer, &mut body)?;
     if let Some(id) = reserved.reservation {
         fields.value("reservation", &id.to_string()).map_err(|error| unwritable(&error))?;
-    }
-    let permits: Vec<_> = reserved.answer.matched().iter().filter_map(Permit::of).collect();
-    if !permits.is_empty() {
-        fields.value("permits", &permits).map_err(|error| unwritable(&error))?;
+        let permits: Vec<_> = reserved.answer.matched().iter().filter_map(Permit::of).collect();
+        if !permits.is_empty() {
+            fields.value("permits", &permits).map_err(|error| unwritable(&error))?;
+        }
     }
     fields.end();
     with_fields(of_json(body), &reserved.answer)

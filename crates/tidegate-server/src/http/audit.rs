@@ -62,6 +62,16 @@ pub(super) fn settled(who: Option<&Who>, outcome: &Settling) {
     );
 }
 
+/// Logs that an operator renewed the permits of a reservation.
+pub(super) fn renewed(who: Option<&Who>, renewed: bool) {
+    if let Some(who) = who {
+        tracing::info!(
+            target: AUDIT, %who, verb = "renew", renewed,
+            "limiters were changed by an operator"
+        );
+    }
+}
+
 /// Each rule with what its limiter has left: `per-user: 3 of 5, all: 97 of 100`.
 fn standing(answer: &Answer<'_>) -> String {
     let matched = answer.matched();

@@ -108,11 +108,16 @@ pub(super) async fn settle(
 }
 
 /// Makes the permits of a reservation last their lives from now, and answers whether all were still out.
-pub(super) async fn renew(app: &App, request: Request) -> Result<Response, Problem> {
+pub(super) async fn renew(
+    app: &App,
+    who: Option<Who>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
     let Renew { reservation } = serde_json::from_slice(&body)
         .map_err(|error| Problem::of_json(format!("not a renewal: {error}"), &error))?;
     let renewed = app.limiters.renew(&reservation).await.map_err(unsettled)?;
+    audit::renewed(who.as_ref(), renewed);
     answer::json(&Renewed { renewed })
 }
 

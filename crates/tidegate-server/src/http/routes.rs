@@ -136,7 +136,7 @@ async fn go<'a>(
         Ok((Action::Health, _)) => Box::pin(health::health(app)).await,
         Ok((Action::Reserve, _)) => Box::pin(reserve::reserve(app, request)).await,
         Ok((Action::Settle, by)) => Box::pin(reserve::settle(app, who(by), request)).await,
-        Ok((Action::Renew, _)) => Box::pin(reserve::renew(app, request)).await,
+        Ok((Action::Renew, by)) => Box::pin(reserve::renew(app, who(by), request)).await,
         Ok((Action::Reset, by)) => Box::pin(admin::reset(app, who(by), request)).await,
         Ok((Action::Refund, by)) => Box::pin(admin::refund(app, who(by), request)).await,
         Ok((Action::Rules, Some((_, configuration)))) => {

@@ -129,8 +129,8 @@ impl<C: Clock> Reservations<C> {
         if *outcome.actual == *actual { Ok(outcome) } else { Err(Unsettled::Otherwise) }
     }
 
-    /// Renews the permits of a reservation with `renew`, and returns whether all are still out; the reservation itself
-    /// lives on as long as it was given at first. One that is settled has none.
+    /// Renews the permits of a reservation with `renew`, and returns whether all are still out. If they are, the life of the
+    /// reservation begins anew, with its first length. One that is settled has no permits.
     ///
     /// # Errors
     /// Returns why nothing was renewed.
@@ -145,7 +145,9 @@ impl<C: Clock> Reservations<C> {
         let are_out = open.asked.ask(async |request| renew(request, &open.taken).await).await;
         let are_out = are_out.map_err(Unsettled::Unrenewed)?;
         let mut table = self.table();
-        table.extend(id, self.clock.now().plus(open.life));
+        if are_out {
+            table.extend(id, self.clock.now().plus(open.life));
+        }
         let is_event = table.renewed(are_out);
         drop(table);
         match are_out {

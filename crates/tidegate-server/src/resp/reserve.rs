@@ -38,7 +38,9 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     state.counts().answered(&reserved.answer);
     state.counts().took(read, 1);
     let matched = reserved.answer.matched();
-    let permits = || matched.iter().filter_map(|one| Some((one.rule().name(), one.token()?)));
+    // Without a reservation the permits are those of an earlier request, which may have returned them.
+    let held = if reserved.reservation.is_some() { &*matched } else { &[] };
+    let permits = || held.iter().filter_map(|one| Some((one.rule().name(), one.token()?)));
     let count = permits().count();
     write_answer(&reserved.answer, 1 + usize::from(count > 0), reply);
     reply.text("reservation");

@@ -138,3 +138,23 @@ async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
     let refused = Client::new(without.http).post("/v1/renew", &of(&json!(id))).await.problem(403);
     assert!(refused.contains("`settle`"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_repeated_answer_names_no_permit_that_was_returned() {
+    let server = Server::with_rules(
+        "[[rule]]\nname = \"jobs\"\nkey = [\"user\"]\nalgorithm = \"concurrency\"\nlimit = 2\nwindow = \"1h\"\n\
+         dedupe = \"1m\"\n",
+    );
+    let client = Client::new(server.http);
+    let body = json!({"descriptor": {"user": "ada"}, "request_id": "job-1"}).to_string();
+    let first = client.post("/v1/reserve", &body).await.json();
+    let again = client.post("/v1/reserve", &body).await.json();
+    assert!(first["permits"].is_array());
+    assert_eq!(again["reservation"], first["reservation"]);
+    assert_eq!(again["permits"], first["permits"]);
+    let settle = json!({"reservation": first["reservation"], "actual": 1}).to_string();
+    assert_eq!(client.post("/v1/settle", &settle).await.status, 200);
+    let late = client.post("/v1/reserve", &body).await.json();
+    assert_eq!((&late["allowed"], &late["repeated"]), (&json!(true), &json!(true)), "{late}");
+    assert_eq!((late.get("reservation"), late.get("permits")), (None, None), "{late}");
+}

@@ -113,6 +113,11 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
             ["verb=\"refund\"", "per-user: 0 of 5", "per-user: 2 of 5", "units=2"],
         ),
         (
+            "/v1/renew",
+            json!({"reservation": told["reservation"]}).to_string(),
+            ["verb=\"renew\"", "renewed=true", "token 2", "role change"],
+        ),
+        (
             "/v1/settle",
             json!({"reservation": told["reservation"], "actual": 4}).to_string(),
             ["verb=\"settle\"", "reserved [5]", "settled for [4]", "domain=\"default\""],

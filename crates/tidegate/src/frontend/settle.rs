@@ -27,6 +27,8 @@ use crate::step::{Ask, Descriptors, Lineage};
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     limiters: Vec<FromLimiter>,
+    /// Whether the answer was repeated and names permits, which are those of the first request with its id.
+    has_permits_of_first: bool,
     /// Whether this process decided instead of the store.
     #[cfg(feature = "redis")]
     pub(crate) degraded: bool,
@@ -38,6 +40,7 @@ struct FromLimiter {
     known_by: (Lineage, Descriptors),
     /// Whether another limiter than the key's own gave it.
     is_elsewhere: bool,
+    is_enforced: bool,
     token: Option<Token>,
 }
 
@@ -51,10 +54,13 @@ impl From<&Answer<'_>> for Taken {
         let taken = |one: Matched<'_>| FromLimiter {
             known_by: known_by(&one),
             is_elsewhere: one.is_elsewhere(),
+            is_enforced: one.is_enforced(),
             token: one.token(),
         };
         Self {
             limiters: takers.map(taken).collect(),
+            has_permits_of_first: answer.is_repeated()
+                && answer.all().any(|one| one.token().is_some()),
             #[cfg(feature = "redis")]
             degraded: answer.is_degraded(),
         }
@@ -81,17 +87,20 @@ impl Taken {
         both.into_iter().filter(can_settle).map(with_token).collect()
     }
 
-    /// Of `all` limiters of the request, keeps those of which it holds permits; `None` if one of them is not among
-    /// them any more, or shares its permits with other keys.
+    /// Of `all` limiters of the request, keeps those of which it holds permits; `None` if an enforced one is not among
+    /// them any more, or shares its permits with other keys, or if the permits are those of another request.
     pub(crate) fn permits_of<K>(
         &self,
         all: impl IntoIterator<Item = Ask<K>>,
     ) -> Option<Vec<Ask<K>>> {
         let held = || self.limiters.iter().filter(|one| one.token.is_some());
-        let both = again(all, |met| met, held(), |one| one.known_by);
-        let all_are_own = both.len() == held().count() && held().all(|one| !one.is_elsewhere);
+        let own = held().filter(|one| !one.is_elsewhere);
+        let both = again(all, |met| met, own, |one| one.known_by);
+        let found = both.iter().filter(|(_, one)| one.is_enforced).count();
+        let has_all =
+            !self.has_permits_of_first && found == held().filter(|one| one.is_enforced).count();
         let with_token = |(met, one): (Ask<K>, &FromLimiter)| Ask { token: one.token, ..met };
-        all_are_own.then(|| both.into_iter().map(with_token).collect())
+        has_all.then(|| both.into_iter().map(with_token).collect())
     }
 
     /// Keeps only the permits.

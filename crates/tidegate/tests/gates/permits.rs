@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use testkit::threads::together;
 use tidegate::{
-    AlgorithmKind, Gate, KeyedLimiter, Limiter, ManualClock, Policy, RuleSpec, Spec, Taken,
+    AlgorithmKind, Descriptor, Gate, KeyedLimiter, Limiter, ManualClock, Mode, Policy, Request,
+    RuleSpec, Spec, Taken,
 };
 
 const LIFE: Duration = Duration::from_secs(30);
@@ -111,6 +112,37 @@ fn permits_stay_out_under_other_values_and_are_renewed_by_them() {
     assert!(!gate.check(ADA).is_allowed(), "renewed for five seconds");
     clock.advance(Duration::from_secs(1));
     assert!(gate.check(ADA).is_allowed() && !gate.renew_taken(ADA, &one));
+}
+
+#[test]
+fn a_shadow_rule_that_is_removed_lets_the_permits_of_others_be_renewed() {
+    let clock = ManualClock::new();
+    let tried = RuleSpec::new("tried", spec(1)).key(["user"]).mode(Mode::Shadow);
+    let jobs = RuleSpec::new("jobs", spec(1)).key(["user"]);
+    let gate = Gate::with_clock(Policy::new(vec![tried, jobs.clone()]).unwrap(), clock.clone());
+    let taken = Taken::from(&gate.check(ADA));
+    assert_eq!(taken.tokens().count(), 2);
+    gate.replace(Policy::new(vec![jobs]).unwrap()).unwrap();
+    clock.advance(LIFE - Duration::from_micros(1));
+    assert!(gate.renew_taken(ADA, &taken));
+    clock.advance(LIFE - Duration::from_micros(1));
+    assert!(!gate.check(ADA).is_allowed());
+    gate.replace(Policy::new(vec![RuleSpec::new("requests", "9/h")]).unwrap()).unwrap();
+    assert!(!gate.renew_taken(ADA, &taken), "the permit of an enforced rule is out no more");
+}
+
+#[test]
+fn a_repeated_answer_holds_no_permit_to_renew() {
+    let clock = ManualClock::new();
+    let rule = RuleSpec::new("jobs", spec(2)).key(["user"]).dedupe(LIFE);
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("default", &descriptors).with_id("job-1").unwrap();
+    let first = gate.hold(request).unwrap();
+    let again = gate.hold(request).unwrap();
+    assert!(again.answer().is_repeated());
+    assert!(first.renew() && !again.renew());
 }
 
 #[test]
