@@ -32,6 +32,12 @@ impl ThreadClock {
         self.at(Instant::now())
     }
 
+    /// The time by this clock, and by the real one.
+    pub(super) fn both(&self) -> (Instant, Instant) {
+        let real = Instant::now();
+        (self.at(real), real)
+    }
+
     fn at(&self, real: Instant) -> Instant {
         let gap = real.duration_since(self.last.replace(real));
         if gap > LONG {

@@ -199,28 +199,23 @@ impl Shard {
         {
             return self.overloaded(&state.queue, &request);
         }
-        let looked_at = match self.is_hurried(&state, &request) {
-            true => request.send_by.min(self.clock.now() + TICK),
+        let (now, real) = self.clock.both();
+        let looked_at = match state.is_hurried(&request, now) {
+            true => request.send_by.min(now + TICK),
             false => request.send_by,
         };
         request.home.set(self.number);
-        self.asked_at.set(Instant::now());
+        self.asked_at.set(real);
         state.queue.push(request.keys.clone(), request.source, Rc::clone(&request));
         state.add_due(looked_at, request);
         if state.due.len() >= MANY_REQUESTS {
-            state.busy_at = Some(self.clock.now());
+            state.busy_at = Some(now);
         }
-    }
-
-    /// Returns whether a request is decided without the shard unless it is sent immediately: no answer has
-    /// been in time for long.
-    fn is_hurried(&self, state: &State, request: &Pending) -> bool {
-        request.asked.only_asks() && state.window.is_too_slow(self.clock.now())
     }
 
     /// Takes the calls that may be sent now, as one write; `None` if there are none.
     pub(super) fn next(&self) -> Option<Sending> {
-        let now = self.clock.now();
+        let (now, real) = self.clock.both();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let link = state.link.as_mut().filter(|_| state.health == Health::Fit)?;
@@ -234,7 +229,7 @@ impl Shard {
             let Some((requests, taken)) = taken else { break };
             let (done, requests): (Vec<_>, Vec<_>) = requests
                 .into_iter()
-                .partition(|request| !self.is_wanted(&state.queue, request, now));
+                .partition(|request| !self.is_wanted(&state.queue, request, now, real));
             state.queue.took_dropped(done.len());
             if requests.is_empty() {
                 state.queue.answered(&taken);
@@ -259,13 +254,13 @@ impl Shard {
     }
 
     /// Returns whether a request that waited should still be sent.
-    fn is_wanted(&self, queue: &Waiting, request: &Pending, now: Instant) -> bool {
+    fn is_wanted(&self, queue: &Waiting, request: &Pending, now: Instant, real: Instant) -> bool {
         if !request.is_done() && request.is_abandoned() {
             request.reply(Err(StoreError::Away));
             return false;
         }
         let is_over = now > request.send_by && !request.waits_on.get();
-        if !request.is_done() && (is_over || Instant::now() >= request.latest) {
+        if !request.is_done() && (is_over || real >= request.latest) {
             self.overloaded(queue, request);
         }
         !request.is_done()
@@ -383,6 +378,12 @@ impl Shard {
 }
 
 impl State {
+    /// Returns whether a request is decided without the shard unless it is sent immediately: no answer has
+    /// been in time for long.
+    fn is_hurried(&self, request: &Pending, now: Instant) -> bool {
+        request.asked.only_asks() && self.window.is_too_slow(now)
+    }
+
     /// Queues a call that was not run again.
     fn again(&mut self, call: &Sent) {
         for request in call.requests().filter(|request| !request.is_done()) {

@@ -42,7 +42,7 @@ impl Shard {
     /// Gives up requests whose time is over. Returns the reason why the shard is unavailable if it was asked
     /// and has not answered for a few deadlines.
     pub(in crate::store::redis::dispatch) fn tick(&self) -> Option<StoreError> {
-        let (now, real) = (self.clock.now(), Instant::now());
+        let (now, real) = self.clock.both();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let (silent, is_busy) = (state.silent(now), state.is_busy(now));
@@ -107,7 +107,7 @@ impl Shard {
         if is_outage && !request.is_queued() && now >= request.deadline {
             return Due::Unavailable;
         }
-        let is_hurried = request.is_queued() && self.is_hurried(state, request);
+        let is_hurried = request.is_queued() && state.is_hurried(request, now);
         // Many callers ask for its key and are decided together; no limit may open for them.
         let is_shared = state.queue.is_shared(&request.keys);
         if is_shared && !is_hurried && real < request.latest && !request.waits_on.replace(true) {
