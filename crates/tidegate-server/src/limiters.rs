@@ -277,7 +277,7 @@ impl Limiters {
     pub(crate) fn try_check(&self, request: &Request<'_>) -> Option<Answer<'_>> {
         let answer = match &self.store {
             Store::Memory(gate) => gate.check_unless_waiting(request),
-            Store::Shared(..) => None,
+            Store::Shared(gate, _) => gate.check_unless_waiting(request),
         };
         if let Some(answer) = &answer {
             log(Verb::Check, request, answer);

@@ -141,7 +141,7 @@ async fn reloads_leave_no_memory_behind() {
     const RULES: u64 = 40;
     const SETTLED: u64 = 200;
     const MOST_GROWN: u64 = 2 << 20;
-    const SPANS: u64 = 3;
+    const SPANS: u64 = 5;
     let reloads = if testkit::threads::long() { 1_000 } else { 300 };
     let toml = |number: u64| -> String {
         let rule = |rule: u64| {
@@ -167,9 +167,10 @@ async fn reloads_leave_no_memory_behind() {
             used.push(server.memory());
         }
     }
-    // What reloads leave behind grows in every span; what a thread's allocator keeps, in one.
-    let grown = used.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).min().unwrap();
-    assert!(grown * SPANS <= MOST_GROWN, "{used:?}");
+    // What reloads leave behind grows in most spans; what a thread's allocator keeps or gives back, in one or two.
+    let mut grown: Vec<_> = used.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    grown.sort_unstable();
+    assert!(grown[grown.len() / 2] * SPANS <= MOST_GROWN, "{used:?}");
 }
 
 #[tokio::test]

@@ -29,7 +29,8 @@ impl<C: Clock> Gate<C> {
     ///
     /// The gate goes on deciding meanwhile. Limiters are moved one by one, when they are next asked or by this call,
     /// which returns when all are moved: its duration grows with the number of limiters of changed rules. Changes
-    /// from several threads are applied one after another.
+    /// from several threads are applied one after another. They count at the time of the gate's clock, so a gate that
+    /// decides at the times of a trace has a [`ManualClock`](crate::ManualClock) that is set to them.
     ///
     /// An [`Answer`](crate::Answer) keeps the policy that decided.
     ///

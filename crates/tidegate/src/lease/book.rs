@@ -141,6 +141,15 @@ impl<K: Clone + Eq + Hash> Book<K> {
         Some(self.limiters.get(key)?.standing(now))
     }
 
+    /// Returns whether all limiters of a request have enough leased units.
+    pub(crate) fn has_all(&self, now: Micros, asks: &[Ask<'_, K>]) -> bool {
+        let has = |ask: &Ask<'_, K>| {
+            let limiter = self.limiters.get(ask.key).filter(|one| Some(one.terms) == ask.terms);
+            ask.cost > 0 && limiter.is_some_and(|one| one.units(now) >= ask.cost)
+        };
+        !asks.is_empty() && asks.iter().all(has)
+    }
+
     /// Decides a request whose limiters all have enough leased units. Of any other request, spends the leased units of
     /// the limiters that have enough.
     pub(crate) fn decide(&mut self, now: Micros, asks: &[Ask<'_, K>]) -> Choice {
@@ -256,6 +265,16 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// returns their units. Replies to questions sent before are not waited for.
     pub(crate) fn drop_those(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
         self.first_valid = self.next_ticket;
+        self.take_those_out(of)
+    }
+
+    /// Takes out the leases of all limiters. Replies to questions sent before are not waited for, and their leases can be
+    /// given back.
+    pub(crate) fn take_all_out(&mut self) -> Vec<Unspent<K>> {
+        self.take_those_out(|_| true)
+    }
+
+    fn take_those_out(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
         let dropped: Vec<_> = self.limiters.extract_if(|key, _| of(key)).collect();
         let mut all = Vec::new();
         for (key, limiter) in dropped {

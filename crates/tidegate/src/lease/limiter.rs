@@ -32,8 +32,8 @@ pub(super) struct Lease {
     pub(super) due: Micros,
     /// When its units count as taken if they are given back, by the store's clock.
     pub(super) since: Timestamp,
-    /// Among how many parts the limit was divided for it: one for each node and one for the store. At most 1 if it is
-    /// no share.
+    /// Among how many parts the limit was divided for it: one for each node and one for the store. 0 if it is no
+    /// share.
     parts: u64,
 }
 

@@ -12,7 +12,7 @@ pub(crate) const SPLIT_NODES_EXPECTED: &str =
 /// How a limit is split among the nodes that share it, so that each decides by its own part.
 ///
 /// Over a shared store ([`SharedGate`](crate::SharedGate)) a node takes its share of what is left from the store and
-/// renews it every few seconds, as its callers need it: all nodes together never admit more than the limit, whatever they
+/// renews it every second or two, as its callers need it: all nodes together never admit more than the limit, whatever they
 /// know of each other. A gate in memory knows no other nodes. Under [`Split::Among`] it decides by a fixed part of the
 /// limit, and under [`Split::Live`] by the whole, as the only node.
 ///

@@ -50,6 +50,11 @@ impl SharedGate {
         Ok(self)
     }
 
+    /// Returns whether any key is banned.
+    pub(super) fn has_bans(&self) -> bool {
+        !self.front.bans.is_empty()
+    }
+
     /// Returns the denial of a request with a banned key, or its remembered answer.
     pub(super) async fn banned(
         &self,
@@ -57,7 +62,7 @@ impl SharedGate {
         met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
-        if self.front.bans.is_empty() {
+        if !self.has_bans() {
             return None;
         }
         let now = self.now();

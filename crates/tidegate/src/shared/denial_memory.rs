@@ -82,6 +82,11 @@ impl DenialMemory {
         }
     }
 
+    /// Returns whether any denial may be repeated.
+    pub(super) fn has_any(&self, now: Timestamp) -> bool {
+        now.as_micros() < self.last.load(SeqCst)
+    }
+
     /// Notes the store's reply to a refused request that was sent at `sent` and answered by `now`. `reply_of` returns
     /// the decision of the limiter at a place, if its own limiter decided under the values of this node.
     pub(super) fn note(
@@ -145,7 +150,7 @@ impl DenialMemory {
         met: &[KeyAsk],
         now: Timestamp,
     ) -> Option<Done<Option<Decided>>> {
-        if self.last.load(SeqCst) <= now.as_micros() || met.iter().any(|met| met.report) {
+        if !self.has_any(now) || met.iter().any(|met| met.report) {
             return None;
         }
         let all: InlineList<_> = met.iter().map(|met| self.report(generation, met, now)).collect();

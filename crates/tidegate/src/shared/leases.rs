@@ -44,6 +44,8 @@ struct Held {
     nodes: watch::Sender<u64>,
     /// The version of the newest policy.
     newest: AtomicU64,
+    /// The questions for leases without a reply so far.
+    asking: watch::Sender<usize>,
     calls: CallCounts,
 }
 
@@ -89,9 +91,9 @@ impl Leases {
     pub(super) fn new(nodes: u64) -> Self {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
         let giving_back = Semaphore::new(MOST_GIVEN_BACK);
-        let nodes = watch::Sender::new(nodes);
+        let (nodes, asking) = (watch::Sender::new(nodes), watch::Sender::new(0));
         let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
-        let held = Arc::new(Held { book, has_ended, giving_back, nodes, newest, calls });
+        let held = Arc::new(Held { book, has_ended, giving_back, nodes, newest, asking, calls });
         Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
     }
 
@@ -166,14 +168,37 @@ impl Leases {
         renews.then(|| self.book().renewal(now, met, nodes, terms.version())).flatten()
     }
 
-    /// Takes no more leases.
-    pub(super) fn end(&self) {
+    /// Takes no more leases, and takes out what is left of all there are. Those that are still asked for are given back
+    /// when they come.
+    pub(super) fn end(&self) -> Vec<Unspent<KeyAsk>> {
         self.held.has_ended.store(true, SeqCst);
+        self.book().take_all_out()
+    }
+
+    /// Notes that a lease is asked for, until the result is dropped.
+    pub(super) fn asking(&self) -> Asking<'_> {
+        self.held.asking.send_modify(|count| *count += 1);
+        Asking(&self.held.asking)
+    }
+
+    /// Waits until no lease is asked for.
+    pub(super) async fn none_asked(&self) {
+        // The sender lives as long as this future.
+        let _ = self.held.asking.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Returns the book; it is not held across an await.
     pub(super) fn book(&self) -> MutexGuard<'_, Book<KeyAsk>> {
         self.held.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question for a lease without a reply so far.
+pub(super) struct Asking<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 

@@ -9,9 +9,10 @@ use super::share::limit_of;
 use super::store::Store;
 use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
+use crate::frontend::may_wait;
 use crate::inline_list::InlineList;
 use crate::lease::{Ask, Choice, Report, Spent, Wanted};
-use crate::request::Origin;
+use crate::request::{Origin, Request};
 use crate::step::{Decided, Done};
 
 /// The leased units that a request spends. If it is dropped, they are put back.
@@ -26,6 +27,14 @@ pub(super) struct Spending<'a> {
     is_all: bool,
 }
 
+/// The limiters of a request that spend leased units.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    AsManyAsHaveEnough,
+    /// All of them, or none.
+    All,
+}
+
 impl SharedGate {
     /// Decides a request for whose limiters nobody waits in this process. Limiters with enough leased units spend those;
     /// the others are decided in the store, in one step, and if that refuses the request the units are put back.
@@ -35,16 +44,37 @@ impl SharedGate {
         met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        let Some(spending) = self.spend_leases(store, met, origin) else {
+        let Some(spending) = self.spend_leases(store, met, origin, Parts::AsManyAsHaveEnough)
+        else {
             return self.ask_unless_denied(store, met, origin).await;
         };
         if spending.is_all {
-            let at = spending.at();
-            let decisions = spending.decisions();
-            spending.keep(self);
-            return store.exact(met, Done { allowed: true, at, repeated: false, decisions });
+            return spending.admitted(self);
         }
         Box::pin(self.decide_rest(store, met, origin, spending)).await
+    }
+
+    /// Decides a request if that takes neither waiting nor a question to the store: with units that this node took
+    /// ahead ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), or because the
+    /// store has just denied it ([`StoreSettings::denial_memory`](crate::StoreSettings)). Returns `None` for any other
+    /// request, which then was not decided; [`SharedGate::check_in_turn`] decides it.
+    pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
+        let request = &request.into();
+        let store = self.newest();
+        if !store.decides_here() || self.has_bans() {
+            return None;
+        }
+        let (met, origin) = (self.met(&store, request), request.origin());
+        if may_wait(store.policy(), &met, request.longest_wait().into()) || self.is_behind(&met) {
+            return None;
+        }
+        let has_leases =
+            store.leases.are_spent() && met.iter().any(|met| store.terms(met).is_some());
+        let answer = match has_leases {
+            true => self.spend_leases(&store, &met, origin, Parts::All)?.admitted(self),
+            false => self.denied_again(&store, &met, origin)?,
+        };
+        Some(self.conclude(request, answer))
     }
 
     /// Decides in the store about the limiters that spend no leased units.
@@ -80,12 +110,13 @@ impl SharedGate {
     }
 
     /// Spends what is leased of the limiters of a request, and asks for more in the background; `None` if no limiter has
-    /// leases, or the request has an id, for which the store may remember an answer.
+    /// leases, or the request has an id, for which the store may remember an answer, or not all `parts` have enough.
     fn spend_leases<'a>(
         &self,
         store: &'a Store,
         met: &'a [KeyAsk],
         origin: Origin<'_>,
+        parts: Parts,
     ) -> Option<Spending<'a>> {
         let leases = &store.leases;
         if !leases.are_spent() || origin.id.is_some() {
@@ -97,6 +128,9 @@ impl SharedGate {
         }
         let (now, nodes) = (leases.clock.now(), self.nodes());
         let mut book = leases.book();
+        if parts == Parts::All && !book.has_all(now, &asks) {
+            return None;
+        }
         let (spent, is_all) = match book.decide(now, &asks) {
             Choice::Here(spent) => (spent, true),
             Choice::Store(spent) => (spent, false),
@@ -160,6 +194,13 @@ impl Spending<'_> {
     /// Returns the reading of the store's clock now, as far as it is known.
     fn at(&self) -> Timestamp {
         self.standing.iter().flatten().map(|report| report.at).max().unwrap_or_default()
+    }
+
+    /// Returns the answer to a request whose limiters all spend leased units.
+    fn admitted<'g>(self, gate: &'g SharedGate) -> Answer<'g> {
+        let (store, met, at, decisions) = (self.store, self.met, self.at(), self.decisions());
+        self.keep(gate);
+        store.exact(met, Done { allowed: true, at, repeated: false, decisions })
     }
 
     /// Keeps the units as spent, because the request is admitted.

@@ -11,7 +11,7 @@ use super::counted::Counted;
 use super::denial_memory::DenialMemory;
 use super::leases::Leases;
 use super::loaded::Loaded;
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::frontend::GateQueues;
 use crate::lease::Terms;
 use crate::request::Descriptor;
@@ -113,6 +113,12 @@ impl Store {
             leases: Leases::new(nodes),
         };
         store.under(Arc::clone(&store.generation))
+    }
+
+    /// Returns whether some requests may be decided without a question to the store.
+    pub(super) fn decides_here(&self) -> bool {
+        let denies = |memory: &Arc<DenialMemory>| memory.has_any(self.clock.now());
+        self.leases.are_spent() || self.denial_memory.as_ref().is_some_and(denies)
     }
 
     /// Returns this store under another policy.

@@ -45,14 +45,19 @@ impl Store {
         });
     }
 
-    /// Asks for a lease, and waits until what is left of it is to be given back.
+    /// Asks for a lease, and waits until what is left of it is to be given back. One that comes too late is given back here.
     async fn lease(&self, met: &KeyAsk, wanted: Wanted) -> Option<Unspent<KeyAsk>> {
         let leases = &self.leases;
         let Wanted { ticket, units, .. } = wanted;
+        let asking = leases.asking();
+        if !leases.are_spent() {
+            return None;
+        }
         let reply = self.ask_for_lease(met, wanted).await;
         let granted = leases.answered(met, ticket, reply);
         self.count(met, reply, granted);
         if let Granted::Held { due, ends } = granted {
+            drop(asking);
             return self.hold_lease(met, wanted, [due, ends]).await;
         }
         let (_, grant) = reply?.decided?;
@@ -63,7 +68,8 @@ impl Store {
             return None;
         }
         let (since, version) = (terms.counted_from(grant.since), terms.version());
-        Some(Unspent { key: met.clone(), ticket, units, since, version })
+        self.give_back_lease(&Unspent { key: met.clone(), ticket, units, since, version }).await;
+        None
     }
 
     /// Counts a question for a lease, and reports if many in a row are in vain.
@@ -100,6 +106,8 @@ impl Store {
             Duration::from_micros(left.min(life.as_micros()))
         };
         let mut nodes = leases.nodes();
+        // They may have changed while the lease was asked for.
+        nodes.mark_changed();
         while let Ok(Ok(())) = timeout(left_until(due), nodes.changed()).await {
             let nodes = *nodes.borrow_and_update();
             let excess = leases.book().excess(met, ticket, nodes);
@@ -167,26 +175,27 @@ impl Store {
 
     /// Gives back the leases of these rules in the background, because others were put in force.
     pub(super) fn give_back_leases(&self, of: &[Lineage]) {
-        drop(self.give_back_those(|key| of.iter().any(|rule| rule.is_of_rule(key.lineage))));
+        let is_of = |key: &KeyAsk| of.iter().any(|rule| rule.is_of_rule(key.lineage));
+        drop(self.give_back_all(self.leases.take_out(is_of)));
     }
 
     /// Takes no more leases, and gives back all there are, as far as the store does that soon.
     pub(super) async fn end_leases(&self) {
-        self.leases.end();
         let deadline = self.client.deadline() + AT_THE_END;
-        for returned in self.give_back_those(|_| true) {
+        for returned in self.give_back_all(self.leases.end()) {
             let _ = timeout_at(deadline, returned).await;
         }
+        let _ = timeout_at(deadline, self.leases.none_asked()).await;
     }
 
-    fn give_back_those(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<JoinHandle<()>> {
+    fn give_back_all(&self, all: Vec<Unspent<KeyAsk>>) -> Vec<JoinHandle<()>> {
         let give_back = |mut rest: Unspent<KeyAsk>| {
             let (store, key) = (self.clone(), &mut rest.key);
             // The leases may be of a policy in which the rule has another number.
             key.rule = self.generation.number_of(key).unwrap_or(key.rule);
             self.client.runtime().spawn(async move { store.give_back_lease(&rest).await })
         };
-        self.leases.take_out(of).into_iter().map(give_back).collect()
+        all.into_iter().map(give_back).collect()
     }
 
     /// Forgets the leases of limiters that are reset. There is nothing to give back.

@@ -158,7 +158,7 @@ impl SharedGate {
     }
 
     /// Returns whether a request waits for a limiter that can refuse this one.
-    fn is_behind(&self, met: &[KeyAsk]) -> bool {
+    pub(super) fn is_behind(&self, met: &[KeyAsk]) -> bool {
         !self.queues().are_idle()
             && met
                 .iter()

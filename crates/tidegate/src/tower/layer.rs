@@ -127,7 +127,7 @@ impl RateLimitLayer {
     /// Uses the rules of this domain (`default` by default).
     #[must_use]
     pub fn domain(mut self, domain: &str) -> Self {
-        self.plan_mut().domain = domain.into();
+        self.plan_mut().domain(domain);
         self
     }
 

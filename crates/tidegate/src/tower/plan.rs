@@ -63,6 +63,11 @@ impl Plan {
         }
     }
 
+    pub(super) fn domain(&mut self, domain: &str) {
+        self.domain = domain.into();
+        self.reported = Arc::new(Once::new());
+    }
+
     pub(super) fn descriptor(&mut self, entries: Entries) {
         self.descriptors.push(entries);
         self.reported = Arc::new(Once::new());

@@ -55,6 +55,13 @@ async fn a_denial_is_repeated_without_the_store_until_this_node_gives_units_back
     while gate.counts().denied_again == before {
         assert!(!check(&gate, "ada", 2).await.is_allowed());
     }
+    let denied = loop {
+        let _ = denied_again(&gate, "ada").await;
+        if let Some(denied) = gate.check_unless_waiting(ada) {
+            break denied;
+        }
+    };
+    assert!(!denied.is_allowed() && !denied.is_degraded(), "nobody waits for it: {denied:?}");
     drop(gate.refund(&ada).await.unwrap());
     assert!(check(&gate, "ada", 1).await.is_allowed(), "a refund");
     drop(denied_again(&gate, "ada").await);

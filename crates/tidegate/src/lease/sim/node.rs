@@ -322,7 +322,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Drops the leases of a key, after a refund or because its rule changed.
+    /// Drops the leases of a key, after a reset or because its rule changed.
     pub(super) fn drop_leases(
         &mut self,
         time: u64,

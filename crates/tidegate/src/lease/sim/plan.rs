@@ -17,7 +17,7 @@ pub(super) enum Fault {
     Sleep { node: usize, time: u64 },
     /// The wall clock of the node steps by this many microseconds.
     Step { node: usize, by: i64 },
-    /// The node drops the leases of a limiter, as after a refund.
+    /// The node drops the leases of a limiter, as after a reset.
     Drop { node: usize, key: usize },
     /// The store fails over to a replica: to the last copy of its data, or to none.
     Loss { to_copy: bool },

@@ -63,6 +63,34 @@ async fn ids_and_looks_and_what_may_wait_are_the_stores() {
 }
 
 #[tokio::test]
+async fn what_leases_cover_is_decided_without_waiting_and_nothing_else() {
+    let server = Server::start(&[]);
+    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow), beside(9_000)]).await;
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries)];
+    let ada = Request::new("default", &descriptors);
+    assert!(
+        gate.check_unless_waiting(ada).is_none(),
+        "nothing is leased, and a rule has no leases"
+    );
+    gate.replace(Policy::new(vec![own(AlgorithmKind::FixedWindow)]).unwrap()).unwrap();
+    let began = Instant::now();
+    loop {
+        let _ = until_leased(&gate, "ada").await;
+        let (before, spent) = (held(&gate), gate.counts().leased_spent);
+        assert!(gate.check_unless_waiting(ada.with_id("once").unwrap()).is_none());
+        let answer = gate.check_unless_waiting(ada);
+        assert_eq!(gate.counts().leased_spent - spent, u64::from(answer.is_some()));
+        if let Some(answer) = answer {
+            assert!(answer.is_allowed() && !answer.is_degraded() && before > 0, "{answer:?}");
+            assert_eq!(answer.reported().unwrap().rule().name(), "fixed_window");
+            return;
+        }
+        assert!(began.elapsed() < LONG, "{before} are held");
+    }
+}
+
+#[tokio::test]
 async fn a_refund_gives_back_to_the_rules_without_leases_alone() {
     let server = Server::start(&[]);
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
@@ -114,7 +142,6 @@ async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
 #[tokio::test]
 async fn leases_of_a_rule_that_a_new_policy_leaves_as_it_was_are_spent_on() {
     let server = Server::start(&[]);
-    // A lease lasts a second.
     let rule = own(AlgorithmKind::FixedWindow);
     let gate = node(&server.url(), 1, vec![rule.clone(), beside(9_000)]).await;
     let began = Instant::now();
