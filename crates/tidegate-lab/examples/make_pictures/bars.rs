@@ -28,10 +28,10 @@ fn row(page: &str, begins: &str) -> Result<(f64, f64), Box<dyn Error>> {
 }
 
 pub(crate) fn picture(page: &str) -> Result<String, Box<dyn Error>> {
-    let (few, few_other) = row(page, "1 key / `governor/String`")?;
-    let (many, many_other) = row(page, "1,000,000 keys, uniform / `governor/String`")?;
-    let (batch, _) = row(page, "the same, `check_many` | <= 0.25")?;
-    let (bytes, bytes_other) = row(page, "bytes per key")?;
+    let (few, few_other) = row(page, "1 key, text / `governor/String`")?;
+    let (many, many_other) = row(page, "1,000,000 keys, text / `governor/String`")?;
+    let (batch, _) = row(page, "1,000,000 keys, text, `check_many`")?;
+    let (bytes, bytes_other) = row(page, "bytes per key, `token_bucket`")?;
     let mut drawing =
         Drawing::new(760, 344, "Time of a decision and bytes per key, beside governor");
     drawing.text(

@@ -30,13 +30,17 @@ pub(super) fn answer(
         }
     };
     let limiters = &session.state.limiters;
-    let answered = question.ask(|request| {
-        limiters.try_answer(verb, request).map(|answer| {
-            count(&session.state, verb, &answer);
-            write_answer(&answer, 0, reply);
+    // A command that waits for its answer may reset the limiter or give units back.
+    let now = !session.is_behind;
+    let answered = now.then(|| {
+        question.ask(|request| {
+            limiters.try_answer(verb, request).map(|answer| {
+                count(&session.state, verb, &answer);
+                write_answer(&answer, 0, reply);
+            })
         })
     });
-    match answered {
+    match answered.flatten() {
         None => Outcome::Later,
         Some(()) => {
             session.decided += u64::from(verb == Verb::Check);

@@ -50,7 +50,7 @@ impl SharedGate {
         Ok(self)
     }
 
-    /// Returns whether any key is banned.
+    /// Returns whether any rule bans keys.
     pub(super) fn has_bans(&self) -> bool {
         !self.front.bans.is_empty()
     }

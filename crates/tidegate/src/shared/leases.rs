@@ -44,8 +44,8 @@ struct Held {
     nodes: watch::Sender<u64>,
     /// The version of the newest policy.
     newest: AtomicU64,
-    /// The questions for leases without a reply so far.
-    asking: watch::Sender<usize>,
+    /// How many leases are asked for or given back now.
+    under_way: watch::Sender<usize>,
     calls: CallCounts,
 }
 
@@ -91,9 +91,9 @@ impl Leases {
     pub(super) fn new(nodes: u64) -> Self {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
         let giving_back = Semaphore::new(MOST_GIVEN_BACK);
-        let (nodes, asking) = (watch::Sender::new(nodes), watch::Sender::new(0));
+        let (nodes, under_way) = (watch::Sender::new(nodes), watch::Sender::new(0));
         let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
-        let held = Arc::new(Held { book, has_ended, giving_back, nodes, newest, asking, calls });
+        let held = Arc::new(Held { book, has_ended, giving_back, nodes, newest, under_way, calls });
         Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
     }
 
@@ -175,16 +175,16 @@ impl Leases {
         self.book().take_all_out()
     }
 
-    /// Notes that a lease is asked for, until the result is dropped.
-    pub(super) fn asking(&self) -> Asking<'_> {
-        self.held.asking.send_modify(|count| *count += 1);
-        Asking(&self.held.asking)
+    /// Notes that a lease is asked for or given back, until the result is dropped.
+    pub(super) fn under_way(&self) -> UnderWay<'_> {
+        self.held.under_way.send_modify(|count| *count += 1);
+        UnderWay(&self.held.under_way)
     }
 
-    /// Waits until no lease is asked for.
-    pub(super) async fn none_asked(&self) {
+    /// Waits until no lease is asked for or given back.
+    pub(super) async fn none_under_way(&self) {
         // The sender lives as long as this future.
-        let _ = self.held.asking.subscribe().wait_for(|count| *count == 0).await;
+        let _ = self.held.under_way.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Returns the book; it is not held across an await.
@@ -193,10 +193,10 @@ impl Leases {
     }
 }
 
-/// A question for a lease without a reply so far.
-pub(super) struct Asking<'a>(&'a watch::Sender<usize>);
+/// A lease that is asked for or given back.
+pub(super) struct UnderWay<'a>(&'a watch::Sender<usize>);
 
-impl Drop for Asking<'_> {
+impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }

@@ -57,7 +57,8 @@ impl SharedGate {
     /// Decides a request if that takes neither waiting nor a question to the store: with units that this node took
     /// ahead ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), or because the
     /// store has just denied it ([`StoreSettings::denial_memory`](crate::StoreSettings)). Returns `None` for any other
-    /// request, which then was not decided; [`SharedGate::check_in_turn`] decides it.
+    /// request, which then was not decided; [`SharedGate::check_in_turn`] decides it. So it does if a rule of the gate bans
+    /// keys ([`SharedGate::with_ban`]), and a request that the store has denied if a rule that it matches has leases.
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
         let store = self.newest();

@@ -37,19 +37,24 @@ impl Store {
         self.client.runtime().spawn(async move {
             let mut next = Some(wanted);
             while let Some(wanted) = next {
-                if let Some(rest) = store.lease(&met.costing(wanted.units), wanted).await {
-                    store.give_back_lease(&rest).await;
-                }
+                store.lease(&met.costing(wanted.units), wanted).await;
                 next = store.renewal(&met);
             }
         });
     }
 
-    /// Asks for a lease, and waits until what is left of it is to be given back. One that comes too late is given back here.
-    async fn lease(&self, met: &KeyAsk, wanted: Wanted) -> Option<Unspent<KeyAsk>> {
+    /// Asks for a lease, and gives back what is left of it when it is due, or all of it if it comes too late.
+    async fn lease(&self, met: &KeyAsk, wanted: Wanted) {
+        if let Some((due, ends)) = self.take(met, wanted).await {
+            self.hold_lease(met, wanted, [due, ends]).await;
+        }
+    }
+
+    /// Asks for a lease; returns when it is due and when it ends. One that comes too late is given back.
+    async fn take(&self, met: &KeyAsk, wanted: Wanted) -> Option<(Micros, Micros)> {
         let leases = &self.leases;
         let Wanted { ticket, units, .. } = wanted;
-        let asking = leases.asking();
+        let _under_way = leases.under_way();
         if !leases.are_spent() {
             return None;
         }
@@ -57,8 +62,7 @@ impl Store {
         let granted = leases.answered(met, ticket, reply);
         self.count(met, reply, granted);
         if let Granted::Held { due, ends } = granted {
-            drop(asking);
-            return self.hold_lease(met, wanted, [due, ends]).await;
+            return Some((due, ends));
         }
         let (_, grant) = reply?.decided?;
         let (grant, terms, calls) = (grant?, self.terms(met)?, leases.calls());
@@ -92,14 +96,9 @@ impl Store {
         }
     }
 
-    /// Waits until a lease is due; while the store is unavailable, until it ends. Gives back meanwhile what exceeds this
-    /// node's share if other nodes join. Returns what is left then.
-    async fn hold_lease(
-        &self,
-        met: &KeyAsk,
-        wanted: Wanted,
-        [due, ends]: [Micros; 2],
-    ) -> Option<Unspent<KeyAsk>> {
+    /// Waits until a lease is due; while the store is unavailable, until it ends. Gives back what is left then, and
+    /// meanwhile what exceeds this node's share if other nodes join.
+    async fn hold_lease(&self, met: &KeyAsk, wanted: Wanted, [due, ends]: [Micros; 2]) {
         let (leases, Wanted { ticket, life, .. }) = (&self.leases, wanted);
         let left_until = |time: Micros| {
             let left = time.as_micros().saturating_sub(leases.clock.now().as_micros());
@@ -109,14 +108,18 @@ impl Store {
         // They may have changed while the lease was asked for.
         nodes.mark_changed();
         while let Ok(Ok(())) = timeout(left_until(due), nodes.changed()).await {
-            let nodes = *nodes.borrow_and_update();
+            let (nodes, _under_way) = (*nodes.borrow_and_update(), leases.under_way());
             let excess = leases.book().excess(met, ticket, nodes);
             if let Some(excess) = excess {
                 self.give_back_lease(&excess).await;
             }
         }
         let _ = timeout(left_until(ends), self.client.fit()).await;
-        leases.book().take_out(met, ticket)
+        let _under_way = leases.under_way();
+        let rest = leases.book().take_out(met, ticket);
+        if let Some(rest) = rest {
+            self.give_back_lease(&rest).await;
+        }
     }
 
     /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for
@@ -185,7 +188,7 @@ impl Store {
         for returned in self.give_back_all(self.leases.end()) {
             let _ = timeout_at(deadline, returned).await;
         }
-        let _ = timeout_at(deadline, self.leases.none_asked()).await;
+        let _ = timeout_at(deadline, self.leases.none_under_way()).await;
     }
 
     fn give_back_all(&self, all: Vec<Unspent<KeyAsk>>) -> Vec<JoinHandle<()>> {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tidegate::{AlgorithmKind, Answer, Decision, Descriptor, Request, RuleSpec, SharedGate, Spec};
+use tokio::time::Instant;
 
 use crate::server::{LONG, Server, check, gate_over, gate_with, rule, settings};
 
@@ -55,7 +56,9 @@ async fn a_denial_is_repeated_without_the_store_until_this_node_gives_units_back
     while gate.counts().denied_again == before {
         assert!(!check(&gate, "ada", 2).await.is_allowed());
     }
+    let began = Instant::now();
     let denied = loop {
+        assert!(began.elapsed() < LONG, "the denial memory decides nothing by itself");
         let _ = denied_again(&gate, "ada").await;
         if let Some(denied) = gate.check_unless_waiting(ada) {
             break denied;

@@ -11,17 +11,14 @@ pub(super) const PERMITS: &[Mutant] = &[
     Mutant {
         name: "a permit is given as soon as one unit has ended",
         file: CONCURRENCY,
-        replacements: &[(
-            "state.permits.end_of_unit(over).is_none_or",
-            "state.permits.end_of_unit(1).is_none_or",
-        )],
+        replacements: &[("state.permits.have_ended(over, at)", "state.permits.have_ended(1, at)")],
     },
     Mutant {
         name: "the permit of a crashed holder never comes back",
         file: CONCURRENCY,
         replacements: &[(
-            "is_none_or(|ends| ends <= at) => Verdict::Allow",
-            "is_none_or(|_| over == 0) => Verdict::Allow",
+            "over if state.permits.have_ended(over, at) => Verdict::Allow",
+            "over if over == u64::MAX => Verdict::Allow",
         )],
     },
     Mutant {

@@ -127,7 +127,9 @@ impl World {
                 let model = &mut self.models[known.user];
                 let is_out = known.token.is_none_or(|token| model.renew(now_us, token));
                 assert_eq!(renewed, Ok(is_out));
-                known.ends_us = known.ends_us.max(now_us + known.life_us);
+                if is_out {
+                    known.ends_us = known.ends_us.max(now_us + known.life_us);
+                }
                 return [is_out && known.token.is_some(), !is_out];
             }
             _ => assert_eq!(renewed, Err(Unsettled::Unknown)),
