@@ -58,7 +58,7 @@ fn run_logged(args: &Args, policy: Policy, origin: Origin, log: &Log) -> Result<
     // Each runtime takes some file handles.
     fd_limit::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
-    let for_grpc = runtimes_of_grpc(args, &policy)?;
+    let for_grpc = runtimes_of_grpc(args)?;
     let served = runtime.block_on(serve(args, policy, origin, Threads::of(&for_grpc), log));
     // A task that hangs does not keep the process from ending.
     for_grpc.into_iter().chain([runtime]).for_each(Runtime::shutdown_background);
@@ -66,22 +66,14 @@ fn run_logged(args: &Args, policy: Policy, origin: Origin, log: &Log) -> Result<
 }
 
 /// The runtimes of gRPC calls. They keep more threads busy than checks at the other listeners,
-/// which they would only disturb, and are fastest on threads of their own. But decisions of a store
-/// run on the runtime of its connections, and passing each between two runtimes costs more than it
-/// saves.
-fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failure> {
-    let why_none = match args.grpc {
-        Where::At(_) if policy.store().is_none() => {
-            let threads = 0..args.bounds.grpc_threads();
-            return threads.map(|_| runtime("--grpc-threads", 1)).collect();
-        }
-        Where::At(_) => {
-            "with a store the threads of the other listeners answer over gRPC (--threads)"
-        }
-        Where::Off => "that listener is off",
-    };
+/// which they would only disturb, and are fastest on threads of their own.
+fn runtimes_of_grpc(args: &Args) -> Result<Vec<Runtime>, Failure> {
+    if let Where::At(_) = args.grpc {
+        let threads = 0..args.bounds.grpc_threads();
+        return threads.map(|_| runtime("--grpc-threads", 1)).collect();
+    }
     if args.bounds.has_grpc_threads() {
-        tracing::warn!("--grpc-threads has no effect: {why_none}");
+        tracing::warn!("--grpc-threads has no effect: that listener is off");
     }
     Ok(Vec::new())
 }
