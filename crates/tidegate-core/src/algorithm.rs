@@ -312,15 +312,24 @@ pub trait Lease: Decide {
     /// Changes the state so that units taken next count as though they were taken at `end`.
     fn prepare(&self, _state: &mut Self::State, _end: Timestamp) {}
 
+    /// Returns whether units that were taken at `since` still count.
+    fn still_counts(&self, _state: &Self::State, _at: Timestamp, _since: Timestamp) -> bool {
+        false
+    }
+
     /// Gives back units that were taken at `since` and never spent, if they still count. Returns whether they did.
     fn give_back_since(
         &self,
-        _state: &mut Self::State,
-        _at: Timestamp,
-        _units: u64,
-        _since: Timestamp,
+        state: &mut Self::State,
+        at: Timestamp,
+        units: u64,
+        since: Timestamp,
     ) -> bool {
-        false
+        let counts = self.still_counts(state, at, since);
+        if counts {
+            self.give_back(state, at, units);
+        }
+        counts
     }
 
     /// Returns the most units that a lease with this life can have, when nothing else is in use.

@@ -85,15 +85,15 @@ const LEASES: &[Mutant] = &[
     Mutant {
         name: "units of a window are returned to the next one",
         file: WINDOW,
-        replacements: &[("since >= state.ends.minus(self.window)", "since <= at")],
+        replacements: &[(
+            "_at: Timestamp, since: Timestamp) -> bool {\n        since >= state.ends.minus(self.window)",
+            "at: Timestamp, since: Timestamp) -> bool {\n        let _ = state;\n        since <= at",
+        )],
     },
     Mutant {
         name: "units of a weighted window are returned to the next one",
         file: COUNTER,
-        replacements: &[(
-            "let counts = self.number(since) >= self.number(at);",
-            "let counts = since <= at;",
-        )],
+        replacements: &[("self.number(since) >= self.number(at)", "since <= at")],
     },
     Mutant {
         name: "a lease outlives its bucket",

@@ -30,17 +30,13 @@ pub(super) fn answer(
         }
     };
     let limiters = &session.state.limiters;
-    // A command that waits for its answer may reset the limiter or give units back.
-    let now = !session.is_behind;
-    let answered = now.then(|| {
-        question.ask(|request| {
-            limiters.try_answer(verb, request).map(|answer| {
-                count(&session.state, verb, &answer);
-                write_answer(&answer, 0, reply);
-            })
+    let answered = question.ask(|request| {
+        limiters.try_answer(verb, request).map(|answer| {
+            count(&session.state, verb, &answer);
+            write_answer(&answer, 0, reply);
         })
     });
-    match answered.flatten() {
+    match answered {
         None => Outcome::Later,
         Some(()) => {
             session.decided += u64::from(verb == Verb::Check);

@@ -162,7 +162,6 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         };
         let (start, proto) = (out.len(), session.proto);
         let args = parser.args(wire.input.unread());
-        session.is_behind = !later.is_empty();
         let answered = catch_unwind(AssertUnwindSafe(|| session.answer(&args, out)));
         let outcome = answered.unwrap_or_else(|_| {
             out.truncate(start);

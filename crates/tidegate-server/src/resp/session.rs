@@ -27,8 +27,6 @@ pub(super) struct Session {
     pub(super) is_authenticated: bool,
     /// Wrong tokens since the last right one.
     pub(super) wrong_tokens: u32,
-    /// Whether commands before this one wait for their answers.
-    pub(super) is_behind: bool,
     /// Decisions that were made at once.
     pub(super) decided: u64,
     pub(super) number: u64,
@@ -40,18 +38,8 @@ impl Session {
     pub(super) fn begin(state: Arc<ListenerState>) -> Self {
         let (number, is_authenticated) = (state.begin(), state.secret.is_none());
         let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
-        let (wrong_tokens, is_behind, decided) = (0, false, 0);
-        Self {
-            state,
-            proto,
-            is_authenticated,
-            wrong_tokens,
-            is_behind,
-            decided,
-            number,
-            name,
-            plans,
-        }
+        let (wrong_tokens, decided) = (0, 0);
+        Self { state, proto, is_authenticated, wrong_tokens, decided, number, name, plans }
     }
 
     /// The bounds of its input and unread replies.

@@ -268,13 +268,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
         self.take_those_out(of)
     }
 
-    /// Takes out the leases of all limiters. Replies to questions sent before are not waited for, and their leases can be
-    /// given back.
-    pub(crate) fn take_all_out(&mut self) -> Vec<Unspent<K>> {
-        self.take_those_out(|_| true)
-    }
-
-    fn take_those_out(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
+    /// Like [`Book::drop_those`], for limiters that were not reset: leases that are granted later can be given back.
+    pub(crate) fn take_those_out(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
         let dropped: Vec<_> = self.limiters.extract_if(|key, _| of(key)).collect();
         let mut all = Vec::new();
         for (key, limiter) in dropped {

@@ -18,7 +18,8 @@ mod stored;
 mod world;
 
 use std::env;
-use std::ops::Range;
+use std::fmt::Debug;
+use std::ops::{AddAssign, Range};
 
 use check::Summary;
 use plan::Plan;
@@ -39,7 +40,26 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// The seeds to run.
+/// Runs seeds, and returns the sum of what they met. Panics at the first that fails, with its plan.
+fn sum<S: AddAssign + Default, P: Debug>(
+    seeds: Range<u64>,
+    run: impl Fn(u64) -> Result<S, String>,
+    plan: impl Fn(u64) -> P,
+) -> S {
+    let mut sum = S::default();
+    for seed in seeds {
+        match run(seed) {
+            Ok(one) => sum += one,
+            Err(error) => panic!(
+                "seed {seed}: {error}\nagain: TIDEGATE_SIM_FROM={seed} TIDEGATE_SIM_SEEDS=1\n{:?}",
+                plan(seed)
+            ),
+        }
+    }
+    sum
+}
+
+/// The seeds that are asked for.
 fn seeds() -> Range<u64> {
     let from = setting("TIDEGATE_SIM_FROM", 0);
     let sample = if testkit::threads::long() { LONG_SAMPLE } else { SAMPLE };
@@ -48,28 +68,14 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased() {
-    let mut sum = Summary::default();
-    for seed in seeds() {
-        match run(seed) {
-            Ok(one) => sum += one,
-            Err(error) => panic!(
-                "seed {seed}: {error}\nagain: TIDEGATE_SIM_FROM={seed} TIDEGATE_SIM_SEEDS=1\n{:?}",
-                Plan::of_seed(seed)
-            ),
-        }
-    }
-    println!("{sum:#?}");
+    println!("{:#?}", sum(seeds(), run, Plan::of_seed));
 }
 
 /// A simulator in which nothing happens would find nothing.
 #[test]
 fn the_seeds_meet_what_they_are_to_check() {
-    let sum =
-        (0..SAMPLE).filter_map(|seed| run(seed).ok()).fold(Summary::default(), |mut sum, one| {
-            sum += one;
-            sum
-        });
-    assert_eq!(sum.runs, SAMPLE, "a seed failed");
+    let sum = sum(0..SAMPLE, run, Plan::of_seed);
+    assert_eq!(sum.runs, SAMPLE);
     assert!(sum.leased * 3 > sum.exact, "hardly anything is spent from leases: {sum:?}");
     let met = [
         sum.refused,

@@ -11,15 +11,12 @@ pub(super) const PERMITS: &[Mutant] = &[
     Mutant {
         name: "a permit is given as soon as one unit has ended",
         file: CONCURRENCY,
-        replacements: &[("state.permits.have_ended(over, at)", "state.permits.have_ended(1, at)")],
+        replacements: &[("over if over <= state", "_ if 1 <= state")],
     },
     Mutant {
         name: "the permit of a crashed holder never comes back",
         file: CONCURRENCY,
-        replacements: &[(
-            "over if state.permits.have_ended(over, at) => Verdict::Allow",
-            "over if over == u64::MAX => Verdict::Allow",
-        )],
+        replacements: &[("over if over <= state.permits.ended(at).1", "over if over == u64::MAX")],
     },
     Mutant {
         name: "a token is the time alone",
@@ -48,7 +45,7 @@ pub(super) const PERMITS: &[Mutant] = &[
         replacements: &[("permit.filter(|(_, permit)| permit.ends > at) else", "permit else")],
     },
     Mutant {
-        name: "a renewal is told to last, and does not",
+        name: "a renewal is answered as in time, and the permit lasts no longer",
         file: CONCURRENCY,
         replacements: &[("permit.ends.max(self.end(at)), ..permit", "permit.ends, ..permit")],
     },
@@ -100,7 +97,7 @@ pub(super) const PERMITS: &[Mutant] = &[
         replacements: &[("now >= self.until", "now >= self.until && now >= self.done")],
     },
     Mutant {
-        name: "a holder that is told to be late works on",
+        name: "a holder whose renewal was too late works on",
         file: HOLDER,
         replacements: &[(
             "Some(held) if is_out => {",

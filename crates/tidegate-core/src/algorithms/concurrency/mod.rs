@@ -86,14 +86,14 @@ impl Decide for Concurrency {
         State { permits: Permits::default(), last: Timestamp::EPOCH, token_us: 0 }
     }
 
-    /// Admits if the permits that have to end have ended; those behind the first that has not are not read.
+    /// Admits if as many units have ended as are too many; permits that have not are not read.
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.limit {
             return Verdict::Never;
         }
         match self.over(state, cost) {
             0 => Verdict::Allow,
-            over if state.permits.have_ended(over, at) => Verdict::Allow,
+            over if over <= state.permits.ended(at).1 => Verdict::Allow,
             _ => Verdict::Deny,
         }
     }

@@ -75,18 +75,6 @@ impl Permits {
         self.by_end.iter().find(holds).filter(|_| nth > 0).map(|permit| permit.ends)
     }
 
-    /// Returns whether the `units` units that end first have ended. It reads no permit behind the first that has not.
-    pub(super) fn have_ended(&self, units: u64, at: Timestamp) -> bool {
-        let mut left = units;
-        for permit in &self.by_end {
-            if left == 0 || permit.ends > at {
-                break;
-            }
-            left = left.saturating_sub(permit.units);
-        }
-        left == 0
-    }
-
     /// The place of the permit with this token. Only those that were renewed are out of the order of their tokens.
     pub(super) fn find(&self, token_us: u64) -> Option<usize> {
         let found = self.by_end.binary_search_by_key(&token_us, |permit| permit.token_us);
@@ -151,5 +139,26 @@ impl Permits {
     /// Moves all ends back.
     pub(super) fn move_back(&mut self, step: Micros) {
         self.by_end.iter_mut().for_each(|permit| permit.ends = permit.ends.minus(step));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_many_permits_is_freed_when_the_next_is_taken_and_few_are_out() {
+        const MANY: u64 = 10_000;
+        let mut permits = Permits::default();
+        for token_us in 1..=MANY {
+            permits.make_place(MANY);
+            permits.insert(Permit { ends: Timestamp::MAX, token_us, units: 1 });
+        }
+        assert!(permits.heap_bytes() >= MANY * Permits::BYTES_PER_PERMIT);
+        (0..MANY).for_each(|_| permits.remove(0));
+        permits.make_place(MANY);
+        let few = 2 * FEWEST as u64 * Permits::BYTES_PER_PERMIT;
+        assert!(permits.heap_bytes() <= few, "{} bytes", permits.heap_bytes());
+        assert!(permits.has_place());
     }
 }

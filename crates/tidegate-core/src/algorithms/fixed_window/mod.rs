@@ -165,18 +165,8 @@ impl Lease for FixedWindow {
         Some(if self.count(state, at) == 0 { self.end(at) } else { state.ends })
     }
 
-    fn give_back_since(
-        &self,
-        state: &mut State,
-        at: Timestamp,
-        units: u64,
-        since: Timestamp,
-    ) -> bool {
-        let counts = since >= state.ends.minus(self.window);
-        if counts {
-            self.give_back(state, at, units);
-        }
-        counts
+    fn still_counts(&self, state: &State, _at: Timestamp, since: Timestamp) -> bool {
+        since >= state.ends.minus(self.window)
     }
 }
 

@@ -212,18 +212,8 @@ impl Lease for SlidingCounter {
         Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
     }
 
-    fn give_back_since(
-        &self,
-        state: &mut State,
-        at: Timestamp,
-        units: u64,
-        since: Timestamp,
-    ) -> bool {
-        let counts = self.number(since) >= self.number(at);
-        if counts {
-            self.give_back(state, at, units);
-        }
-        counts
+    fn still_counts(&self, _state: &State, at: Timestamp, since: Timestamp) -> bool {
+        self.number(since) >= self.number(at)
     }
 }
 

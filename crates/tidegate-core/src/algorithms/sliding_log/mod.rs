@@ -309,18 +309,8 @@ impl Lease for SlidingLog {
         (self.tick_us > 1).then(|| self.end_of_tick(at).plus(Micros::from_micros(1)))
     }
 
-    fn give_back_since(
-        &self,
-        state: &mut State,
-        at: Timestamp,
-        units: u64,
-        since: Timestamp,
-    ) -> bool {
-        let counts = self.leaves(since) > at;
-        if counts {
-            self.give_back(state, at, units);
-        }
-        counts
+    fn still_counts(&self, _state: &State, at: Timestamp, since: Timestamp) -> bool {
+        self.leaves(since) > at
     }
 }
 

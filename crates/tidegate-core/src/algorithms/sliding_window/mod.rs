@@ -255,18 +255,8 @@ impl Lease for SlidingWindow {
         Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
     }
 
-    fn give_back_since(
-        &self,
-        state: &mut State,
-        at: Timestamp,
-        units: u64,
-        since: Timestamp,
-    ) -> bool {
-        let counts = self.bucket(at).saturating_sub(self.bucket(since)) < self.span;
-        if counts {
-            self.give_back(state, at, units);
-        }
-        counts
+    fn still_counts(&self, _state: &State, at: Timestamp, since: Timestamp) -> bool {
+        self.bucket(at).saturating_sub(self.bucket(since)) < self.span
     }
 }
 

@@ -11,7 +11,7 @@ use check::Summary;
 use plan::Plan;
 use world::World;
 
-use super::{SAMPLE, seeds};
+use super::{SAMPLE, seeds, sum};
 
 /// Runs one seed and checks its history.
 fn run(seed: u64) -> Result<Summary, String> {
@@ -22,27 +22,13 @@ fn run(seed: u64) -> Result<Summary, String> {
 
 #[test]
 fn no_seed_has_more_permits_out_than_the_limit_or_a_token_twice() {
-    let mut sum = Summary::default();
-    for seed in seeds() {
-        match run(seed) {
-            Ok(one) => sum += one,
-            Err(error) => panic!(
-                "seed {seed}: {error}\nagain: TIDEGATE_SIM_FROM={seed} TIDEGATE_SIM_SEEDS=1\n{:?}",
-                Plan::of_seed(seed)
-            ),
-        }
-    }
-    println!("{sum:#?}");
+    println!("{:#?}", sum(seeds(), run, Plan::of_seed));
 }
 
 #[test]
 fn the_seeds_meet_what_they_are_to_check_of_permits() {
-    let sum =
-        (0..SAMPLE).filter_map(|seed| run(seed).ok()).fold(Summary::default(), |mut sum, one| {
-            sum += one;
-            sum
-        });
-    assert_eq!(sum.runs, SAMPLE, "a seed failed");
+    let sum = sum(0..SAMPLE, run, Plan::of_seed);
+    assert_eq!(sum.runs, SAMPLE);
     let often = [
         sum.given,
         sum.refused,
@@ -51,7 +37,7 @@ fn the_seeds_meet_what_they_are_to_check_of_permits() {
         sum.renewed,
         sum.ended,
         sum.forgotten,
-        sum.told,
+        sum.answered_late,
         sum.out_of_time,
         sum.late,
         sum.written,

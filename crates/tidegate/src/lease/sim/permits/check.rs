@@ -3,7 +3,7 @@
 //! - A permit is given just if its units and those that are out fit in the limit: so never more are out by the store's
 //!   clock, and those of a crashed holder come back at the end of their life.
 //! - A token is larger than all before it. The resource never takes a write of an earlier holder after one of a later.
-//! - A renewal tells whether the permit was out. It, a return, and whatever is repeated or late change nothing else.
+//! - A renewal answers whether the permit was out. It, a return, and whatever is repeated or late change nothing else.
 //! - The work that runs is within the limit, and one limit more for a life after each loss of data.
 
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ pub(super) struct Summary {
     pub(super) given: u64,
     pub(super) refused: u64,
     pub(super) returned: u64,
-    /// Returns and renewals of permits that were out no more.
+    /// Returns and renewals of permits that had ended.
     pub(super) in_vain: u64,
     pub(super) renewed: u64,
     /// Permits that ended by themselves.
     pub(super) ended: u64,
     pub(super) forgotten: u64,
-    pub(super) told: u64,
+    pub(super) answered_late: u64,
     pub(super) out_of_time: u64,
     pub(super) late: u64,
     pub(super) written: u64,
@@ -46,7 +46,7 @@ impl AddAssign for Summary {
         self.renewed += other.renewed;
         self.ended += other.ended;
         self.forgotten += other.forgotten;
-        self.told += other.told;
+        self.answered_late += other.answered_late;
         self.out_of_time += other.out_of_time;
         self.late += other.late;
         self.written += other.written;
@@ -69,7 +69,7 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
         in_order(history)?;
         summary.over = u64::from(within_limit(plan, history)?);
     }
-    summary.told = history.told;
+    summary.answered_late = history.answered_late;
     summary.out_of_time = history.out_of_time;
     summary.late = history.late;
     summary.written = history.written.len() as u64;
@@ -174,10 +174,10 @@ impl Ledger {
                 }
             }
             What::Returned { token, units } => self.give_back(at, token.as_micros(), units),
-            What::Renewed { token, told } => {
-                let is_out = self.state.is_out(at, token.as_micros());
-                if told != is_out {
-                    return Err(format!("the permit is out: {is_out}"));
+            What::Renewed { token, is_out } => {
+                let expected = self.state.is_out(at, token.as_micros());
+                if is_out != expected {
+                    return Err(format!("the permit is out: {expected}"));
                 }
                 self.renew(at, token.as_micros());
             }

@@ -22,10 +22,10 @@ pub(super) enum What {
         token: Token,
         units: u64,
     },
-    /// Whoever renewed was told whether the permit was still out.
+    /// A permit was renewed, if it was still out.
     Renewed {
         token: Token,
-        told: bool,
+        is_out: bool,
     },
     /// The limiter was idle, and the store forgot it.
     Forgotten,
@@ -60,9 +60,9 @@ pub(super) struct History {
     pub(super) losses: Vec<u64>,
     pub(super) steps: Vec<u64>,
     pub(super) crashes: u64,
-    /// Jobs that ended because their time was over, and those that were told.
+    /// Jobs that ended because their time was over, and those whose renewal was answered too late.
     pub(super) out_of_time: u64,
-    pub(super) told: u64,
-    /// Permits that nobody waited for any more.
+    pub(super) answered_late: u64,
+    /// Permits that came after their job had given up.
     pub(super) late: u64,
 }

@@ -33,7 +33,7 @@ pub(super) enum Act {
     Ask(Question),
     /// The job writes to the resource.
     Write(Grant),
-    /// The job goes on in a while.
+    /// The job goes on after a pause.
     GoOn(Job),
 }
 
@@ -159,7 +159,7 @@ impl Node {
                 held.until = held.until.max(sent.plus(shortened(self.life)));
             }
             Some(_) => {
-                history.told += 1;
+                history.answered_late += 1;
                 self.jobs.remove(&job);
             }
             None => {}

@@ -10,9 +10,9 @@ use super::super::network::Network;
 /// Something that happens to a node or the store, at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
-    /// The node ends without a word, and begins anew after this time.
+    /// The node crashes, and starts again after this time.
     Crash { node: usize, again_after: u64 },
-    /// The node returns all its permits, ends, and begins anew after this time.
+    /// The node returns all its permits, ends, and starts again after this time.
     Leave { node: usize, again_after: u64 },
     /// The node stands still for this time.
     Sleep { node: usize, time: u64 },

@@ -188,9 +188,9 @@ impl<'a> World<'a> {
                 (What::Asked { units, token }, Some(Reply::Taken { job, grant }))
             }
             Question::Renew { job, token, sent } => {
-                let told = self.limiter.renew(now, token);
-                let reply = Reply::Renewed { job, is_out: told, sent };
-                (What::Renewed { token, told }, Some(reply))
+                let is_out = self.limiter.renew(now, token);
+                let reply = Reply::Renewed { job, is_out, sent };
+                (What::Renewed { token, is_out }, Some(reply))
             }
             Question::Return { token, units } => {
                 self.limiter.return_permit(now, token, units);
