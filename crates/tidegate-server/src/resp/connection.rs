@@ -18,6 +18,7 @@ use super::parse::Parser;
 use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::state::ListenerState;
+use super::table::Verb;
 use super::wire::Wire;
 use crate::listener::{Arrives, Bounds, Patience, Remainder, Seen, Shell};
 use crate::stop::Stop;
@@ -126,7 +127,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 None => break Next::Read,
                 Some(Outcome::Answered) => {}
                 Some(Outcome::Ends) => break Next::End,
-                Some(Outcome::Later) if self.goes_on(later.len()) => {}
+                Some(Outcome::Later) if self.goes_on(&later) => {}
                 Some(Outcome::Later) => break Next::Read,
             }
         };
@@ -139,10 +140,17 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns whether further commands are read while `waiting` commands wait: the store answers many at a
-    /// time, while limiters in process are asked in order.
-    fn goes_on(&self, waiting: usize) -> bool {
-        self.session.state.limiters.shared().is_some() && waiting < AT_ONCE
+    /// Returns whether further commands are read while others wait: the store answers many at a time, while
+    /// limiters in process are asked in order. What gives units back is waited for, if the commands behind it could be
+    /// refused by what this process remembers.
+    fn goes_on(&self, waiting: &[Later]) -> bool {
+        let Some(gate) = self.session.state.limiters.shared() else { return false };
+        let is_awaited = match waiting.last().and_then(Later::verb) {
+            Some(Verb::ResetLimiters) => true,
+            Some(Verb::Refund | Verb::Settle) => gate.settings().denial_memory,
+            _ => false,
+        };
+        waiting.len() < AT_ONCE && !is_awaited
     }
 
     /// Answers one command; `None` if no command is complete.

@@ -28,6 +28,14 @@ impl Later {
         Self::Asked { state, proto, args: args.into() }
     }
 
+    /// The verb of a command that waits.
+    pub(super) fn verb(&self) -> Option<Verb> {
+        match self {
+            Self::Asked { args, .. } => verb(&args.as_args()),
+            Self::Known(_) => None,
+        }
+    }
+
     /// The reply, when it is ready; a panic results in a reply as well.
     pub(super) async fn reply(self) -> Vec<u8> {
         let (state, proto, args) = match self {
@@ -44,10 +52,14 @@ impl Later {
     }
 }
 
+fn verb(args: &Args<'_>) -> Option<Verb> {
+    table::find(args.word(0)).map(|command| command.verb)
+}
+
 async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, proto);
-    match table::find(args.word(0)).map(|command| command.verb) {
+    match verb(args) {
         Some(Verb::Throttle) => throttle::later(state, args, &mut reply).await,
         Some(Verb::Reserve) => reserve::reserve(state, args, &mut reply).await,
         Some(Verb::Settle) => reserve::settle(state, args, &mut reply).await,

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::store::Store;
 
 const RULES: &str = r#"
 [[rule]]
@@ -85,6 +86,33 @@ async fn clients_refund_and_reset_where_they_may() {
     ] {
         let error = cmd(words[0]).arg(&words[1..]).query::<Value>(&mut redis).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// The denial memory answers immediately, but not before a command that gives units back.
+#[tokio::test]
+async fn a_refund_counts_for_the_check_behind_it_in_a_pipeline() {
+    let store = Store::start();
+    let settings =
+        format!("[store]\nurl = \"{}\"\ntimeout = \"20s\"\ndenial_memory = true\n", store.url());
+    let server = Server::with_rules_and(
+        &format!("{}{settings}", rules()),
+        &["--public-verbs", "check,refund"],
+    );
+    let mut redis = resp(&server);
+    let ada =
+        |verb: &str, cost: &str| cmd(verb).arg(&["default", "COST", cost, "user", "ada"]).clone();
+    let is_allowed = |reply: &[Value]| reply[1] == Value::Int(1);
+    let first: Vec<Value> = ada("TG.CHECK", "5").query(&mut redis).unwrap();
+    assert!(is_allowed(&first), "{first:?}");
+    for _ in 0..20 {
+        let denied: Vec<Value> = ada("TG.CHECK", "1").query(&mut redis).unwrap();
+        assert!(!is_allowed(&denied), "{denied:?}");
+        let mut both = redis::pipe();
+        both.add_command(ada("TG.REFUND", "1")).add_command(ada("TG.CHECK", "1"));
+        let [_, checked]: [Vec<Value>; 2] =
+            both.query::<Vec<_>>(&mut redis).unwrap().try_into().unwrap();
+        assert!(is_allowed(&checked), "the unit was given back before: {checked:?}");
     }
 }
 
