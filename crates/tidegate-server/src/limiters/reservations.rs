@@ -129,8 +129,8 @@ impl<C: Clock> Reservations<C> {
         if *outcome.actual == *actual { Ok(outcome) } else { Err(Unsettled::Otherwise) }
     }
 
-    /// Renews the permits of a reservation with `renew`, and returns whether all are still out. If they are, the life of the
-    /// reservation begins anew, with its first length. One that is settled has no permits.
+    /// Renews the permits of a reservation with `renew`, and returns whether all are still out. If they are, the reservation
+    /// lasts its whole life from now. A reservation that is settled has no permits.
     ///
     /// # Errors
     /// Returns why nothing was renewed.
@@ -154,8 +154,8 @@ impl<C: Clock> Reservations<C> {
             _ if !is_event => {}
             true => tracing::info!("permits are renewed in time again"),
             false => tracing::warn!(
-                "permits are renewed too late: others may have had them meanwhile, and whoever renewed was told; \
-                 expected renewals every third of the rule's `window`, or a longer one"
+                "permits are renewed too late: others may have their places, and the answer to the caller is `false`; \
+                 expected a renewal every third of the rule's `window`, or a longer `window`"
             ),
         }
         Ok(are_out)

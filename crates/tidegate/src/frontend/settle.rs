@@ -27,7 +27,7 @@ use crate::step::{Ask, Descriptors, Lineage};
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     limiters: Vec<FromLimiter>,
-    /// Whether the answer was repeated and names permits, which are those of the first request with its id.
+    /// Whether the answer repeats an earlier one that took permits: they belong to the earlier request.
     has_permits_of_first: bool,
     /// Whether this process decided instead of the store.
     #[cfg(feature = "redis")]

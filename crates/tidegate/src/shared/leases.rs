@@ -172,7 +172,7 @@ impl Leases {
     /// when they come.
     pub(super) fn end(&self) -> Vec<Unspent<KeyAsk>> {
         self.held.has_ended.store(true, SeqCst);
-        self.book().take_all_out()
+        self.book().take_those_out(|_| true)
     }
 
     /// Notes that a lease is asked for or given back, until the result is dropped.

@@ -9,10 +9,9 @@ use super::share::limit_of;
 use super::store::Store;
 use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
-use crate::frontend::may_wait;
 use crate::inline_list::InlineList;
 use crate::lease::{Ask, Choice, Report, Spent, Wanted};
-use crate::request::{Origin, Request};
+use crate::request::Origin;
 use crate::step::{Decided, Done};
 
 /// The leased units that a request spends. If it is dropped, they are put back.
@@ -54,28 +53,18 @@ impl SharedGate {
         Box::pin(self.decide_rest(store, met, origin, spending)).await
     }
 
-    /// Decides a request if that takes neither waiting nor a question to the store: with units that this node took
-    /// ahead ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), or because the
-    /// store has just denied it ([`StoreSettings::denial_memory`](crate::StoreSettings)). Returns `None` for any other
-    /// request, which then was not decided; [`SharedGate::check_in_turn`] decides it. So it does if a rule of the gate bans
-    /// keys ([`SharedGate::with_ban`]), and a request that the store has denied if a rule that it matches has leases.
-    pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
-        let request = &request.into();
-        let store = self.newest();
-        if !store.decides_here() || self.has_bans() {
-            return None;
+    /// Decides a request for whose limiters nobody waits in this process, if all of them have enough leased units, or none
+    /// has leases and the store has just denied it. Returns `None` for any other request, which then was not decided.
+    pub(super) fn decide_here(
+        &self,
+        store: &Store,
+        met: &[KeyAsk],
+        origin: Origin<'_>,
+    ) -> Option<Answer<'_>> {
+        if store.leases.are_spent() && met.iter().any(|met| store.terms(met).is_some()) {
+            return Some(self.spend_leases(store, met, origin, Parts::All)?.admitted(self));
         }
-        let (met, origin) = (self.met(&store, request), request.origin());
-        if may_wait(store.policy(), &met, request.longest_wait().into()) || self.is_behind(&met) {
-            return None;
-        }
-        let has_leases =
-            store.leases.are_spent() && met.iter().any(|met| store.terms(met).is_some());
-        let answer = match has_leases {
-            true => self.spend_leases(&store, &met, origin, Parts::All)?.admitted(self),
-            false => self.denied_again(&store, &met, origin)?,
-        };
-        Some(self.conclude(request, answer))
+        self.denied_again(store, met, origin)
     }
 
     /// Decides in the store about the limiters that spend no leased units.

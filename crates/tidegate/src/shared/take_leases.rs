@@ -37,21 +37,16 @@ impl Store {
         self.client.runtime().spawn(async move {
             let mut next = Some(wanted);
             while let Some(wanted) = next {
-                store.lease(&met.costing(wanted.units), wanted).await;
+                if let Some(held) = store.lease(&met.costing(wanted.units), wanted).await {
+                    store.hold_lease(&met, wanted, held).await;
+                }
                 next = store.renewal(&met);
             }
         });
     }
 
-    /// Asks for a lease, and gives back what is left of it when it is due, or all of it if it comes too late.
-    async fn lease(&self, met: &KeyAsk, wanted: Wanted) {
-        if let Some((due, ends)) = self.take(met, wanted).await {
-            self.hold_lease(met, wanted, [due, ends]).await;
-        }
-    }
-
     /// Asks for a lease; returns when it is due and when it ends. One that comes too late is given back.
-    async fn take(&self, met: &KeyAsk, wanted: Wanted) -> Option<(Micros, Micros)> {
+    async fn lease(&self, met: &KeyAsk, wanted: Wanted) -> Option<[Micros; 2]> {
         let leases = &self.leases;
         let Wanted { ticket, units, .. } = wanted;
         let _under_way = leases.under_way();
@@ -62,7 +57,7 @@ impl Store {
         let granted = leases.answered(met, ticket, reply);
         self.count(met, reply, granted);
         if let Granted::Held { due, ends } = granted {
-            return Some((due, ends));
+            return Some([due, ends]);
         }
         let (_, grant) = reply?.decided?;
         let (grant, terms, calls) = (grant?, self.terms(met)?, leases.calls());

@@ -93,6 +93,36 @@ impl SharedGate {
         self.conclude(request, answer)
     }
 
+    /// Decides and takes if that needs no waiting, neither for a limiter nor for the store; returns `None` and takes
+    /// nothing if it does. [`SharedGate::check_in_turn`] then decides.
+    ///
+    /// That is a request that units which this node took ahead cover
+    /// ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), and one without leases
+    /// that the store has just denied ([`StoreSettings::denial_memory`](crate::StoreSettings::denial_memory)). If the gate
+    /// [bans](SharedGate::with_ban) keys, the result is always `None`.
+    ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) -> bool {
+    /// let request = ("default", &[("user", "ada")]);
+    /// match gate.check_unless_waiting(request) {
+    ///     Some(answer) => answer.is_allowed(),
+    ///     None => gate.check(request).await.is_allowed(),
+    /// }
+    /// # }
+    /// ```
+    pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
+        let (request, store) = (&request.into(), self.newest());
+        if !store.decides_here() || self.has_bans() {
+            return None;
+        }
+        let met = self.met(&store, request);
+        if may_wait(store.policy(), &met, request.longest_wait().into()) || self.is_behind(&met) {
+            return None;
+        }
+        let answer = self.decide_here(&store, &met, request.origin())?;
+        Some(self.conclude(request, answer))
+    }
+
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.origin());
@@ -158,7 +188,7 @@ impl SharedGate {
     }
 
     /// Returns whether a request waits for a limiter that can refuse this one.
-    pub(super) fn is_behind(&self, met: &[KeyAsk]) -> bool {
+    fn is_behind(&self, met: &[KeyAsk]) -> bool {
         !self.queues().are_idle()
             && met
                 .iter()

@@ -44,6 +44,7 @@ impl<C: Clock> Ending for Entry<Arc<Statistics<C>>, C> {
 #[derive(Debug, Default)]
 pub(super) struct Held(Option<Box<Guards>>);
 
+/// The guards of a request that has some.
 #[derive(Default)]
 struct Guards {
     entry: Option<Box<dyn Ending>>,

@@ -128,7 +128,7 @@ fn a_shadow_rule_that_is_removed_lets_the_permits_of_others_be_renewed() {
     clock.advance(LIFE - Duration::from_micros(1));
     assert!(!gate.check(ADA).is_allowed());
     gate.replace(Policy::new(vec![RuleSpec::new("requests", "9/h")]).unwrap()).unwrap();
-    assert!(!gate.renew_taken(ADA, &taken), "the permit of an enforced rule is out no more");
+    assert!(!gate.renew_taken(ADA, &taken), "the rule that enforced its permit is gone");
 }
 
 #[test]

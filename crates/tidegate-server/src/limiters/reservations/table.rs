@@ -41,7 +41,7 @@ pub(super) struct Table {
     late_in_a_row: u64,
 }
 
-/// So many renewals that are too late, one after the other, are an event.
+/// The number of renewals in a row that are too late and are reported.
 const MANY_LATE: u64 = 8;
 
 /// The numbers of reservations.
@@ -55,7 +55,7 @@ pub(crate) struct Counts {
     pub(crate) unsettled: u64,
     /// Renewals so far by which all permits of a reservation last longer.
     pub(crate) renewed: u64,
-    /// Renewals of which a permit was out no more.
+    /// Renewals that came after a permit had ended.
     pub(crate) late: u64,
 }
 
