@@ -13,10 +13,6 @@ use crate::request::Origin;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{StoreError, answer_key};
 
-/// The most times that a step is sent again if nothing was done: once for a changed rule, once for newer
-/// values, and more if values change meanwhile.
-const MOST_TURNS: usize = 6;
-
 impl Store {
     /// Runs a step. If a limiter was written under another rule, the step amends it first.
     ///
@@ -111,7 +107,7 @@ impl Store {
     }
 
     /// Asks again after a reply that did nothing: a limiter has to change to its new rule first, newer values
-    /// decide it, or it has no room.
+    /// decide it, or it has no room. Values may change meanwhile, any number of times before the deadline.
     async fn ask_again(
         &self,
         limiters: &[Limiter<'_>],
@@ -120,13 +116,17 @@ impl Store {
         pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
         let mut newer = NewerValues::default();
-        for _ in 0..MOST_TURNS {
+        loop {
             let (mut amends, mut lacks) = (false, None);
             match answer {
                 Answer::Decided(done) => return Ok(done.decided_by(newer)),
                 Answer::Changed => amends = true,
                 Answer::Superseded(found) => newer = newer.and(found),
                 Answer::NoRoom(found) => lacks = Some(found),
+            }
+            if Instant::now() >= pending.deadline {
+                let error = "values that changed until the deadline".to_owned();
+                return Err(StoreError::Answer(error));
             }
             let limiters = newer.limiters(limiters);
             if let Some(lacks) = lacks {
@@ -140,10 +140,6 @@ impl Store {
                 .answer(&limiters, call, PendingStep { newer: Some(&newer), ..pending })
                 .await?;
         }
-        if let Answer::Decided(done) = answer {
-            return Ok(done.decided_by(newer));
-        }
-        Err(StoreError::Answer(format!("values that changed {MOST_TURNS} times")))
     }
 
     async fn answer(

@@ -9,7 +9,7 @@ use tidegate::{AlgorithmKind, Policy, RuleSpec, SharedGate};
 use tokio::task::JoinSet;
 
 use crate::changes::History;
-use crate::server::{Server, check, gate_over, long, rule};
+use crate::server::{LONG, Server, check, gate_over, long, rule};
 
 fn rules(algorithm: AlgorithmKind, limit: u64, step: u64) -> Vec<RuleSpec> {
     let mut own = rule(algorithm, limit);
@@ -29,19 +29,21 @@ async fn history(server: &Server, nodes: usize, algorithm: AlgorithmKind, steps:
     let (history, done) = (Arc::new(History::default()), Arc::new(AtomicBool::new(false)));
     let mut gates = Vec::new();
     for _ in 0..nodes {
-        gates.push(Arc::new(gate_over(&server.url(), rules(algorithm, limit(0), 0)).await.0));
+        let (gate, events) = gate_over(&server.url(), rules(algorithm, limit(0), 0)).await;
+        gates.push((Arc::new(gate), Arc::new(events)));
     }
     history.change(limit(0), || ());
     let user = format!("ada of {nodes}");
     let mut tasks = JoinSet::new();
     for task in 0..32 {
-        let (gate, user): (Arc<SharedGate>, _) = (Arc::clone(&gates[task % nodes]), user.clone());
+        let (gate, events): (Arc<SharedGate>, _) = gates[task % nodes].clone();
+        let user = user.clone();
         let (history, done) = (Arc::clone(&history), Arc::clone(&done));
         tasks.spawn(async move {
             loop {
                 let (was_last, begun) = (done.load(SeqCst), history.now());
                 let answer = check(&gate, &user, 1).await;
-                assert!(!answer.is_degraded(), "{answer:?}");
+                assert!(!answer.is_degraded(), "{:?} {answer:?}", events.told());
                 if !history.note(begun, &answer) && was_last {
                     return;
                 }
@@ -49,7 +51,7 @@ async fn history(server: &Server, nodes: usize, algorithm: AlgorithmKind, steps:
         });
     }
     for step in 1..=steps {
-        for gate in &gates {
+        for (gate, _) in &gates {
             let policy = Policy::new(rules(algorithm, limit(step), step)).unwrap();
             history.change(limit(step), || gate.replace(policy).unwrap());
         }
@@ -86,16 +88,19 @@ async fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     let (gate, _) = gate_over(&server.url(), vec![stays()]).await;
     let gate = Arc::new(gate);
     // Twice the number of changes so far, plus one while a change is under way.
-    let (phase, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (phase, answered) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let done = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     for _ in 0..32 {
         let (gate, phase, done) = (Arc::clone(&gate), Arc::clone(&phase), Arc::clone(&done));
+        let answered = Arc::clone(&answered);
         tasks.spawn(async move {
             let [mut surely, mut perhaps, mut all] = [0, 0, 0];
             while !done.load(SeqCst) {
                 let before = phase.load(SeqCst);
                 let answer = check(&gate, "ada", 1).await;
                 assert!(answer.is_allowed() && !answer.is_degraded(), "{answer:?}");
+                answered.fetch_add(1, SeqCst);
                 let begun_in = answer.matched().len() == 2;
                 let is_still = before == phase.load(SeqCst) && before.is_multiple_of(2);
                 let is_there = before / 2 % 2 == 1;
@@ -112,7 +117,14 @@ async fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
         phase.fetch_add(1, SeqCst);
         gate.replace(Policy::new(rules).unwrap()).unwrap();
         phase.fetch_add(1, SeqCst);
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        // Each task had one request under way at the change. Another 32 are of this phase alone.
+        let so_many = answered.load(SeqCst) + 64;
+        let are_answered = async {
+            while answered.load(SeqCst) < so_many {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(LONG, are_answered).await.unwrap();
     }
     done.store(true, SeqCst);
     let told = tasks.join_all().await;
