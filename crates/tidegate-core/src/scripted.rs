@@ -9,7 +9,7 @@ use crate::algorithms::AlgorithmKind;
 use crate::decision::Decision;
 use crate::held::{Held, Verbs};
 use crate::rule::{Rule, Visitor};
-use crate::script::{ScriptInput, ScriptReply};
+use crate::script::{Script, ScriptInput, ScriptReply};
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp, Token};
 
@@ -19,6 +19,20 @@ impl Rule {
     #[must_use]
     pub fn script_input(&self, cost: u64) -> Option<ScriptInput> {
         self.visit(Input { cost })
+    }
+
+    /// The rule's script; `None` if the rule is unlimited.
+    ///
+    /// ```
+    /// use tidegate_core::Rule;
+    ///
+    /// let rule = Rule::new("10/s")?;
+    /// assert_eq!(rule.script().map(|script| script.name), Some("token_bucket"));
+    /// # Ok::<(), tidegate_core::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn script(&self) -> Option<Script> {
+        self.visit(OfRule)
     }
 
     /// The rule whose states carry this `kind` of script and these parameters; `None` if there is
@@ -141,6 +155,16 @@ impl Visitor for Input {
             parameters: algorithm.parameters(),
             args: algorithm.script_args(self.cost),
         }
+    }
+}
+
+struct OfRule;
+
+impl Visitor for OfRule {
+    type Out = Script;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Script {
+        algorithm.script()
     }
 }
 

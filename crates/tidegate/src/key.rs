@@ -95,6 +95,28 @@ impl Seed {
     }
 }
 
+/// The hasher of maps whose keys are keyed hashes already.
+#[derive(Debug, Default)]
+pub(crate) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.0 = (fingerprint >> 32) as u64;
+    }
+}
+
 /// A hasher that only keeps what is written.
 #[derive(Debug, Default)]
 pub(crate) struct Written(SmallVec<[u8; 128]>);

@@ -1,9 +1,8 @@
 //! One unary call: reads the message within bounds, and sends the answer.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+use std::panic::AssertUnwindSafe;
 
+use futures_util::FutureExt;
 use hyper::body::{Buf, Bytes, Incoming};
 use hyper::http::header::CONTENT_TYPE;
 use hyper::http::{HeaderMap, Method, Request, Response};
@@ -83,18 +82,16 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
 }
 
 /// The result of a call; a panic becomes INTERNAL.
-pub(super) async fn unpanicked<T>(
+pub(super) fn unpanicked<T>(
     call: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    let mut call = pin!(call);
+) -> impl Future<Output = Result<T, Status>> {
     // The state that it uses survives a panic anywhere in the server.
-    let polled = std::future::poll_fn(|cx| {
-        catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))).unwrap_or_else(|_| {
+    AssertUnwindSafe(call).catch_unwind().map(|result| {
+        result.unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");
-            Poll::Ready(Err(Status::internal("a defect of the server ended this call")))
+            Err(Status::internal("a defect of the server ended this call"))
         })
-    });
-    polled.await
+    })
 }
 
 #[cfg(test)]

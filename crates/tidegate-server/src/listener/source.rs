@@ -7,10 +7,13 @@ tokio::task_local! {
     static SOURCE: (u64, &'static str);
 }
 
-/// Runs a connection of a listener to its end, with a number of its own.
-pub(super) async fn number(listener: &'static str, connection: impl Future<Output = ()>) {
+/// Gives a connection of a listener a number of its own.
+pub(super) fn number(
+    listener: &'static str,
+    connection: impl Future<Output = ()>,
+) -> impl Future<Output = ()> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    SOURCE.scope((NEXT.fetch_add(1, Relaxed), listener), connection).await;
+    SOURCE.scope((NEXT.fetch_add(1, Relaxed), listener), connection)
 }
 
 /// The number of the current task's connection; 0 outside of one.

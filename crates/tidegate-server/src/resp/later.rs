@@ -13,6 +13,9 @@ use super::table::{self, Verb};
 use super::{check, reserve, throttle, undo};
 use crate::limiters;
 
+/// The length that most replies do not pass, in bytes.
+const USUAL: usize = 384;
+
 /// A pending reply.
 #[derive(Debug)]
 pub(super) enum Later {
@@ -57,7 +60,7 @@ fn verb(args: &Args<'_>) -> Option<Verb> {
 }
 
 async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(USUAL);
     let mut reply = Reply::new(&mut out, proto);
     match verb(args) {
         Some(Verb::Throttle) => throttle::later(state, args, &mut reply).await,

@@ -116,7 +116,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
 
     /// Reads and drops all further input.
     pub(super) async fn discard(&mut self) {
-        let mut dropped = [0; 4 << 10];
+        // On the heap, because every connection would hold room for it.
+        let mut dropped = vec![0; 4 << 10];
         while self.stream.read(&mut dropped).await.is_ok_and(|bytes| bytes > 0) {}
     }
 }

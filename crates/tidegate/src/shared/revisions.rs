@@ -1,6 +1,8 @@
 //! The revision of a policy's values over a store: the number of the policy, and when the values were loaded by
 //! the store's clock.
 
+use std::sync::LazyLock;
+
 use tidegate_core::Timestamp;
 use tokio::time::Instant;
 
@@ -11,7 +13,10 @@ use crate::store::redis::StoreError;
 use crate::store::redis::script::{Reply, Revision, Script};
 
 /// Reads the store's clock.
-const TIME: &str = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
+static TIME: LazyLock<Script> = LazyLock::new(|| {
+    let text = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
+    Script::new(text.to_owned())
+});
 
 /// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
 const fn has_revision(met: &KeyAsk) -> bool {
@@ -49,8 +54,7 @@ impl Store {
             return Ok(());
         }
         let passed = self.clock.now().since(self.loaded.here);
-        let script = Script::new(TIME.to_owned());
-        let reply = self.client.run(&script, &[key.to_vec()], &[], deadline).await?;
+        let reply = self.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
         let now = match reply {
             Reply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
             _ => None,

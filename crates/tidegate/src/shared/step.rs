@@ -100,7 +100,8 @@ impl Store {
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
     ) -> Result<Decided, StoreError> {
-        match self.answer(limiters, self.call(limiters, call_args), pending).await? {
+        let call = Arc::new(self.call(limiters, call_args));
+        match self.answer(limiters, call, pending).await? {
             Answer::Decided(done) => Ok(done),
             other => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
         }
@@ -135,7 +136,7 @@ impl Store {
                 return Ok(done.decided_by(newer));
             }
             let call = self.call(&limiters, call_args);
-            let call = if amends { call.amending() } else { call };
+            let call = Arc::new(if amends { call.amending() } else { call });
             answer = self
                 .answer(&limiters, call, PendingStep { newer: Some(&newer), ..pending })
                 .await?;
@@ -145,10 +146,9 @@ impl Store {
     async fn answer(
         &self,
         limiters: &[Limiter<'_>],
-        call: Call,
+        mut call: Arc<Call>,
         pending: PendingStep<'_>,
     ) -> Result<Answer, StoreError> {
-        let mut call = Arc::new(call);
         let mut reply = self.run(&call, pending).await;
         if reply == Err(StoreError::OutOfMemory) {
             // Nothing was done.

@@ -16,34 +16,44 @@ use crate::store::redis::script::Limiter;
 
 /// Longer ones are replaced by a digest, in bytes.
 const LONGEST: usize = 200;
+/// The room for the parts of a key, so that most keys are written without growing.
+const USUAL: usize = 48;
 
 /// The key of the limiter of a descriptor that `rule` matches.
 pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
-    let mut parts = String::new();
-    for part in rule.key(descriptor) {
-        parts.push(':');
-        escape(part, &mut parts);
-    }
-    let mut key = prefix.to_owned();
+    let known = prefix.len() + rule.domain().len() + rule.name().len();
+    let mut key = String::with_capacity(known + USUAL);
+    key.push_str(prefix);
     if let Some(name) = &rule.spec().hash_tag {
-        tag(descriptor.value(name).unwrap_or_default(), &mut key);
+        key.push_str("{=");
+        let begins = key.len();
+        escape(descriptor.value(name).unwrap_or_default(), &mut key);
+        shorten(&mut key, begins, "#");
+        key.push('}');
     }
     escape(rule.domain(), &mut key);
     key.push(':');
     key.push_str(rule.name());
-    key.push_str(&shortened(parts, ":#"));
+    let begins = key.len();
+    for part in rule.key(descriptor) {
+        key.push(':');
+        escape(part, &mut key);
+    }
+    shorten(&mut key, begins, ":#");
     key.into_bytes()
 }
 
 /// The key of the limiter of `key` in a namespace outside of all rules:
 /// `{prefix}#{namespace}:{key}`, since no domain begins with `#`.
 pub(crate) fn key_in(prefix: &str, namespace: &str, key: &[u8]) -> Vec<u8> {
-    let mut escaped = String::new();
+    let mut written = format!("{prefix}#{namespace}:");
+    let begins = written.len();
     for chunk in key.utf8_chunks() {
-        escape(chunk.valid(), &mut escaped);
-        chunk.invalid().iter().for_each(|byte| escape_byte(*byte, &mut escaped));
+        escape(chunk.valid(), &mut written);
+        chunk.invalid().iter().for_each(|byte| escape_byte(*byte, &mut written));
     }
-    format!("{prefix}#{namespace}:{}", shortened(escaped, "#")).into_bytes()
+    shorten(&mut written, begins, "#");
+    written.into_bytes()
 }
 
 /// The key of data about all limiters of a rule, after the prefix: `?{what}:{domain}:{rule}`. It
@@ -103,23 +113,25 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     State::<XMODEM>::calculate(tag.unwrap_or(key)) % 16_384
 }
 
-fn tag(value: &str, key: &mut String) {
-    let mut escaped = String::new();
-    escape(value, &mut escaped);
-    key.push_str("{=");
-    key.push_str(&shortened(escaped, "#"));
-    key.push('}');
-}
-
-/// The text; or its digest after `mark`, which no escaped text contains.
-fn shortened(text: String, mark: &str) -> String {
-    if text.len() <= LONGEST { text } else { format!("{mark}{:x}", Sha256::digest(text)) }
+/// Replaces what is behind `begins` by its digest after `mark`, which no escaped text contains, if it is long.
+fn shorten(text: &mut String, begins: usize, mark: &str) {
+    if text.len() - begins > LONGEST {
+        let digest = Sha256::digest(&text[begins..]);
+        text.truncate(begins);
+        // Writing to a string does not fail.
+        let _ = write!(text, "{mark}{digest:x}");
+    }
 }
 
 /// Writes `%XX` for each byte that has a meaning here or is not visible.
 fn escape(text: &str, to: &mut String) {
+    let is_special = |byte| matches!(byte, b':' | b'{' | b'}' | b'%' | b'#' | b'?');
+    if text.bytes().all(|byte| byte.is_ascii_graphic() && !is_special(byte)) {
+        return to.push_str(text);
+    }
     for c in text.chars() {
-        if c.is_control() || matches!(c, ':' | '{' | '}' | '%' | '#' | '?' | ' ') {
+        let is_special = u8::try_from(c).is_ok_and(is_special);
+        if c.is_control() || c == ' ' || is_special {
             let mut bytes = [0; 4];
             c.encode_utf8(&mut bytes).bytes().for_each(|byte| escape_byte(byte, to));
         } else {

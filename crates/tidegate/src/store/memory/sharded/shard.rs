@@ -2,11 +2,11 @@
 
 use std::collections::hash_map::Entry::Occupied;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use tidegate_core::Timestamp;
 
-use crate::key::Fingerprint;
+use crate::key::{Fingerprint, Hashed};
 use crate::store::memory::budget::Budget;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::parameters::bytes_beside_heap;
@@ -14,7 +14,7 @@ use crate::store::memory::parameters::bytes_beside_heap;
 /// A part of a table's limiters, and all of their fingerprints in the order of sweeping.
 #[derive(Debug)]
 pub(super) struct Shard<E: Entry> {
-    limiters: HashMap<Fingerprint, Kept<E>, BuildHasherDefault<Spread>>,
+    limiters: HashMap<Fingerprint, Kept<E>, BuildHasherDefault<Hashed>>,
     turns: VecDeque<Fingerprint>,
     pub(super) recent: E::Recent,
 }
@@ -143,23 +143,5 @@ impl<E: Entry> Shard<E> {
     pub(super) fn all(&self) -> impl Iterator<Item = (Fingerprint, &E)> {
         let all = self.limiters.iter();
         all.filter_map(|(fingerprint, kept)| Some((*fingerprint, kept.entry.as_ref()?)))
-    }
-}
-
-/// Fingerprints are hashes already.
-#[derive(Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u128(&mut self, fingerprint: u128) {
-        self.0 = (fingerprint >> 32) as u64;
     }
 }

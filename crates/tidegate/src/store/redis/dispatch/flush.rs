@@ -1,7 +1,6 @@
 //! Calls made of waiting requests, sent together, and their replies.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use redis::{Pipeline, Value};
 
 use super::link::Link;
 use super::pending::Pending;
-use super::queue::{KeyHash, Taken};
+use super::queue::{ByKey, KeyHash, Taken};
 use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::keys::slot_of;
 use crate::store::redis::question::Asked;
@@ -115,7 +114,7 @@ fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
 /// an earlier one that names one of its keys.
 fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
     let mut groups: Vec<(Arc<Call>, Vec<Rc<Pending>>)> = Vec::new();
-    let mut last: HashMap<KeyHash, usize> = HashMap::new();
+    let mut last: ByKey<usize> = ByKey::default();
     for (request, call) in requests {
         let mut latest = request.keys.iter().map(|key| last.get(key).copied());
         let first = latest.next().flatten();

@@ -12,9 +12,11 @@
 //! in fq_codel (RFC 8290, 4.2): sources that ask little do not wait behind sources that ask much.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 
 use smallvec::SmallVec;
+
+use crate::key::Hashed;
 
 /// Calls about one key that may be under way: further requests wait and are merged.
 const CALLS_OF_A_KEY: u8 = 2;
@@ -27,6 +29,8 @@ const SWEEP: u32 = 1_024;
 /// turns and nothing else.
 pub(super) type KeyHash = u64;
 
+pub(super) type ByKey<T> = HashMap<KeyHash, T, BuildHasherDefault<Hashed>>;
+
 /// The keys that one request names.
 pub(super) type KeyHashes = SmallVec<[KeyHash; 4]>;
 
@@ -34,7 +38,7 @@ pub(super) type KeyHashes = SmallVec<[KeyHash; 4]>;
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     hashes: RandomState,
-    keys: HashMap<KeyHash, Key<T>>,
+    keys: ByKey<Key<T>>,
     /// The keys that a call may be sent for, in the order of their turns.
     ready: BTreeSet<Turn>,
     key_time: u64,
@@ -89,7 +93,7 @@ impl<T> Queue<T> {
     pub(super) fn new() -> Self {
         Self {
             hashes: RandomState::new(),
-            keys: HashMap::new(),
+            keys: ByKey::default(),
             ready: BTreeSet::new(),
             key_time: 0,
             round: 0,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{
-    Decision, Micros, Outcome, Rule, ScriptInput, ScriptReply, Timestamp, Token, Verdict,
+    Decision, Micros, Outcome, Rule, Script, ScriptReply, Timestamp, Token, Verdict,
 };
 
 use super::call::Call;
@@ -258,7 +258,7 @@ impl Call {
     ) -> Option<(Decision, Seen)> {
         let &Heard { verdict, now, at, state, waits } = heard;
         let taken = took && verdict.is_allowed() && one.cost > 0;
-        let state = integers(&one.rule.script_input(0)?, state)?;
+        let state = integers(&one.rule.script()?, state)?;
         let reply = ScriptReply { now, at, verdict, taken, state };
         let decision = match self.step {
             Step::Report if one.cost > 0 => one.rule.standing(&reply)?,
@@ -325,15 +325,14 @@ fn verdict_alone(one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
 
 /// When the last unit was taken: the last integer of every state.
 fn last(one: &Limiter<'_>, state: &[u8]) -> Option<Timestamp> {
-    let input = one.rule.script_input(0)?;
-    let integers = integers(&input, state)?;
-    let last = integers.get(input.script.state_integers.checked_sub(1)?)?;
-    Some(Timestamp::from_micros(*last))
+    let before = one.rule.script()?.state_integers.checked_sub(1)?;
+    let last = state.get(8 * before..)?.first_chunk()?;
+    number(*last).map(Timestamp::from_micros)
 }
 
 /// The integers of a state, then its counters.
-fn integers(input: &ScriptInput, state: &[u8]) -> Option<Vec<u64>> {
-    let (numbers, counters) = state.split_at_checked(8 * input.script.state_integers)?;
+fn integers(script: &Script, state: &[u8]) -> Option<Vec<u64>> {
+    let (numbers, counters) = state.split_at_checked(8 * script.state_integers)?;
     let numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| number(*bytes));
     let (counters, []) = counters.as_chunks::<4>() else { return None };
     let counters = counters.iter().map(|bytes| Some(u64::from(u32::from_le_bytes(*bytes))));

@@ -71,7 +71,7 @@ impl Batch {
             let answer_key = call.keys.get(limiters).map_or(0, |key| keys.of(key));
             plan.extend([*times, limiters, answer_key].into_iter().flat_map(number));
             plan.extend((call.dedupe.unwrap_or_default().as_micros() as f64).to_le_bytes());
-            for ((key, arg), flag) in call.keys.iter().zip(&call.arguments).zip(&call.enforced) {
+            for ((key, arg), flag) in call.keys.iter().zip(call.arguments()).zip(&call.enforced) {
                 plan.extend([keys.of(key), values.of(arg)].into_iter().flat_map(number));
                 plan.push(*flag);
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
 use super::count::Count;
@@ -19,6 +20,9 @@ fn digits(length: Micros) -> Vec<u8> {
     length.as_micros().to_string().into_bytes()
 }
 
+/// A flag for each limiter.
+type Flags = SmallVec<[u8; 8]>;
+
 /// A script and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -32,12 +36,10 @@ pub struct Call {
     pub(super) step: Step,
     /// A bit for each kind of algorithm.
     pub(super) kinds: u32,
-    /// An argument for each key.
-    pub(super) arguments: Vec<Vec<u8>>,
     /// A flag for each limiter of a call that amends nothing.
-    pub(super) enforced: Vec<u8>,
+    pub(super) enforced: Flags,
     /// A flag for each limiter of a call that amends.
-    flags: Vec<u8>,
+    flags: Flags,
     /// The time, if it is given.
     pub(super) at: Option<Timestamp>,
     /// When the units of an undo were taken.
@@ -74,7 +76,7 @@ impl Call {
     #[must_use]
     pub fn lease(limiter: &Limiter<'_>, life: Micros, at: Option<Timestamp>) -> Self {
         let call = Self::made(std::slice::from_ref(limiter), Step::Lease, at, None);
-        Self { life: Some(life), ..call }.composed()
+        call.changed(|call| call.life = Some(life))
     }
 
     fn made(
@@ -83,24 +85,22 @@ impl Call {
         at: Option<Timestamp>,
         since: Option<Timestamp>,
     ) -> Self {
-        let kinds = limiters.iter().filter_map(|one| one.script_input(step));
-        let kinds = kinds.fold(0, |kinds, input| kinds | 1 << input.script.kind);
-        let flags: Vec<u8> = limiters.iter().map(|one| one.flag(step)).collect();
-        let enforced: Vec<u8> = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
+        let mut kinds = 0;
+        let argument = |one: &Limiter<'_>| {
+            let input = one.script_input(step);
+            kinds |= input.as_ref().map_or(0, |input| 1 << input.script.kind);
+            input.map(|input| one.argument(step, &input)).unwrap_or_default()
+        };
+        let arguments = limiters.iter().map(argument).collect();
+        let flags: Flags = limiters.iter().map(|one| one.flag(step)).collect();
+        let enforced = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
         let looks = flags.iter().any(|flag| flag & LOOKS > 0);
         let is_one = limiters.len() == 1 && !looks;
         let form = if is_one { Form::One } else { Form::Several };
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
-        let arguments = limiters.iter().map(|one| one.argument(step)).collect();
         let counts = if at.is_some() { Vec::new() } else { Count::of(limiters, step) };
-        Self {
-            enforced,
-            flags,
-            since,
-            counts,
-            ..Self::plain(form, step, kinds, keys, arguments, at)
-        }
-        .composed()
+        let plain = Self::plain(form, step, kinds, keys, at);
+        Self { enforced, flags, since, counts, ..plain }.composed(arguments)
     }
 
     /// A call that has yet to be composed.
@@ -109,7 +109,6 @@ impl Call {
         step: Step,
         kinds: u32,
         keys: Vec<Vec<u8>>,
-        arguments: Vec<Vec<u8>>,
         at: Option<Timestamp>,
     ) -> Self {
         let id = Id { kinds, amends: false, has_bounds: false, runner: Runner::Dispatch };
@@ -120,9 +119,8 @@ impl Call {
             form,
             step,
             kinds,
-            arguments,
-            enforced: Vec::new(),
-            flags: Vec::new(),
+            enforced: Flags::new(),
+            flags: Flags::new(),
             at,
             since: None,
             life: None,
@@ -132,8 +130,9 @@ impl Call {
         }
     }
 
-    /// The call with its script and its arguments, in the order in which `prelude.lua` lists them.
-    fn composed(mut self) -> Self {
+    /// The call with its script, and with an argument for each limiter among its arguments, in the order in which
+    /// `prelude.lua` lists them.
+    fn composed(mut self, arguments: Vec<Vec<u8>>) -> Self {
         let amends = matches!(self.form, Form::Amending | Form::GivingBack);
         let kinds = if amends { u32::MAX } else { self.kinds };
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
@@ -144,6 +143,56 @@ impl Call {
             (Form::GivingBack, _) => "give_back",
             (_, step) => step.verb(),
         };
+        let last = self.last();
+        self.args = if self.is_short() {
+            let verb = (self.step != Step::Ask).then(|| verb.as_bytes().to_vec());
+            let mut args = arguments;
+            args.extend(verb);
+            args
+        } else {
+            let flags = match self.form {
+                Form::One => Vec::new(),
+                Form::Amending => self.flags.to_vec(),
+                Form::Several | Form::GivingBack => self.enforced.to_vec(),
+            };
+            let dedupe = self.dedupe.map(digits);
+            let arguments = arguments.into_iter().chain(dedupe);
+            [verb.as_bytes().to_vec(), flags].into_iter().chain(arguments).chain(last).collect()
+        };
+        self
+    }
+
+    /// The call after a change.
+    fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        let arguments = self.arguments().to_vec();
+        change(&mut self);
+        self.composed(arguments)
+    }
+
+    /// The argument of each limiter.
+    pub(super) fn arguments(&self) -> &[Vec<u8>] {
+        let begin = if self.is_short() { 0 } else { 2 };
+        self.args.get(begin..begin + self.enforced.len()).unwrap_or_default()
+    }
+
+    /// Returns whether its arguments are those of its limiter, and perhaps a verb.
+    fn is_short(&self) -> bool {
+        self.form == Form::One && !self.has_last()
+    }
+
+    fn has_last(&self) -> bool {
+        self.at.is_some()
+            || self.since.is_some()
+            || self.life.is_some()
+            || self.has_no_memory
+            || self.counts()
+    }
+
+    /// The last arguments: the time, another time or a life, a word about memory, and the keys that are counted.
+    fn last(&self) -> Vec<Vec<u8>> {
+        if !self.has_last() {
+            return Vec::new();
+        }
         let mut last = vec![
             self.at.map(decimal).unwrap_or_default(),
             self.since.map(decimal).or_else(|| self.life.map(digits)).unwrap_or_default(),
@@ -153,20 +202,7 @@ impl Call {
         if self.counts.is_empty() {
             last.truncate(last.iter().rposition(|one| !one.is_empty()).map_or(0, |end| end + 1));
         }
-        let flags = match self.form {
-            Form::One => Vec::new(),
-            Form::Amending => self.flags.clone(),
-            Form::Several | Form::GivingBack => self.enforced.clone(),
-        };
-        self.args = if self.form == Form::One && last.is_empty() {
-            let verb = (self.step != Step::Ask).then(|| verb.as_bytes().to_vec());
-            self.arguments.iter().cloned().chain(verb).collect()
-        } else {
-            let dedupe = self.dedupe.map(digits);
-            let arguments = self.arguments.iter().cloned().chain(dedupe);
-            [verb.as_bytes().to_vec(), flags].into_iter().chain(arguments).chain(last).collect()
-        };
-        self
+        last
     }
 
     /// Gives units back to each of these keys, under whatever rule its state was written last: for
@@ -175,10 +211,10 @@ impl Call {
     pub fn giving_back(keys: &[(&[u8], u64)], at: Option<Timestamp>) -> Self {
         let units = keys.iter().map(|(_, units)| (*units).min(Timestamp::MAX.as_micros()));
         let arguments = units.map(|units| units.to_string().into_bytes()).collect();
-        let enforced = vec![b'1'; keys.len()];
+        let enforced = keys.iter().map(|_| b'1').collect();
         let keys = keys.iter().map(|(key, _)| key.to_vec()).collect();
-        let plain = Self::plain(Form::GivingBack, Step::Settle, u32::MAX, keys, arguments, at);
-        Self { enforced, ..plain }.composed()
+        let plain = Self::plain(Form::GivingBack, Step::Settle, u32::MAX, keys, at);
+        Self { enforced, ..plain }.composed(arguments)
     }
 
     /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the
@@ -188,10 +224,12 @@ impl Call {
     /// The key stands for everything that makes the request the same: its limiters, rules and
     /// costs.
     #[must_use]
-    pub fn remembering(mut self, key: Vec<u8>, time: Micros) -> Self {
-        self.keys.push(key);
-        let form = if self.form == Form::One { Form::Several } else { self.form };
-        Self { form, dedupe: Some(time), ..self }.composed()
+    pub fn remembering(self, key: Vec<u8>, time: Micros) -> Self {
+        self.changed(|call| {
+            call.keys.push(key);
+            call.form = if call.form == Form::One { Form::Several } else { call.form };
+            call.dedupe = Some(time);
+        })
     }
 
     /// Returns whether no caller waits for it.
@@ -203,14 +241,14 @@ impl Call {
     /// takes longer, so it is sent only after [`Answer::Changed`](super::Answer::Changed).
     #[must_use]
     pub fn amending(self) -> Self {
-        Self { form: Form::Amending, ..self }.composed()
+        self.changed(|call| call.form = Form::Amending)
     }
 
     /// Makes the step fit a server that has no memory: existing limiters go on, and a new one is
     /// answered [`Answer::NoRoom`](super::Answer::NoRoom).
     #[must_use]
     pub fn without_memory(self) -> Self {
-        Self { has_no_memory: true, ..self }.composed()
+        self.changed(|call| call.has_no_memory = true)
     }
 
     /// Returns whether it was made by [`Call::without_memory`].

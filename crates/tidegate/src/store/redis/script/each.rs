@@ -41,7 +41,7 @@ impl Each {
     #[must_use]
     pub fn of(calls: &[&Call]) -> Self {
         let (mut values, mut numbers) = (Vec::<&Vec<u8>>::new(), Vec::with_capacity(calls.len()));
-        for arg in calls.iter().flat_map(|call| &call.arguments) {
+        for arg in calls.iter().flat_map(|call| call.arguments()) {
             let known = values.iter().position(|known| *known == arg);
             numbers.push(known.unwrap_or(values.len()) as u8 + 1);
             if known.is_none() {

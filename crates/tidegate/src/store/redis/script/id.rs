@@ -1,7 +1,7 @@
 //! The properties by which one script differs from another.
 
 /// The files of a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     /// A bit for each kind of algorithm in the call.
     pub(super) kinds: u32,
@@ -14,7 +14,7 @@ pub(super) struct Id {
 }
 
 /// The file that runs steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Runner {
     /// One step.
     Dispatch,

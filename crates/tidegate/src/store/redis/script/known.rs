@@ -1,7 +1,7 @@
 //! The scripts made so far: each is made once, when it is first needed.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use sha1_smol::Sha1;
 
@@ -25,7 +25,7 @@ impl Script {
 }
 
 /// At most one for each set of algorithms that a request combines.
-static KNOWN: LazyLock<RwLock<HashMap<Id, Arc<Script>>>> = LazyLock::new(RwLock::default);
+static KNOWN: RwLock<BTreeMap<Id, Arc<Script>>> = RwLock::new(BTreeMap::new());
 
 pub(super) fn script(id: Id) -> Arc<Script> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();

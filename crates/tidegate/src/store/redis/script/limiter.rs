@@ -208,14 +208,16 @@ impl<'a> Limiter<'a> {
         Some(input)
     }
 
-    /// Its argument to a script: the head of its state, the revision, then integers.
-    pub(super) fn argument(&self, step: Step) -> Vec<u8> {
-        let Some(input) = self.script_input(step) else { return Vec::new() };
-        let mut arg = head(&input).to_vec();
-        arg.extend(self.revision.stamp());
-        let window = input.parameters[1].cast_signed();
-        for number in [self.units(step), window].into_iter().chain(input.args) {
-            arg.extend((number as f64).to_le_bytes());
+    /// Its argument to a script, of `input`: the head of its state, the revision, then integers.
+    pub(super) fn argument(&self, step: Step, input: &ScriptInput) -> Vec<u8> {
+        let (head, stamp) = (head(input), self.revision.stamp());
+        let numbers = [self.units(step), input.parameters[1].cast_signed()];
+        let length = head.len() + stamp.len() + 8 * (numbers.len() + input.args.len());
+        let mut arg = Vec::with_capacity(length + usize::from(self.looks));
+        arg.extend(head);
+        arg.extend(stamp);
+        for number in numbers.iter().chain(&input.args) {
+            arg.extend((*number as f64).to_le_bytes());
         }
         // Differs from every argument of a request that takes.
         arg.extend(self.looks.then_some(b'?'));
