@@ -10,6 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::Bounds;
+use super::gathered::Gathered;
 use super::inline::{self, Inline};
 use super::reply::{self, OF_A_CALL};
 use super::routes::Routes;
@@ -57,8 +58,10 @@ impl Handler for Connections {
                 Ok::<_, Infallible>(answer.map(|reply| reply.under_way(under_way)))
             }
         });
-        let connection = builder(shell.bounds).serve_connection(TokioIo::new(stream), service);
-        let connection = inline::Connection::new(connection);
+        let stream = Gathered::new(stream);
+        let io = TokioIo::new(stream.clone());
+        let connection = builder(shell.bounds).serve_connection(io, service);
+        let connection = inline::Connection::new(connection, stream);
         let run = shell.run(
             connection,
             &activity,

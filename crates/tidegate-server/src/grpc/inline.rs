@@ -11,7 +11,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use hyper::rt::Executor;
+use tokio::io::AsyncWrite;
 
+use super::gathered::Gathered;
 use crate::listener::{Watched, source};
 
 thread_local! {
@@ -56,19 +58,24 @@ impl Drop for Called {
 }
 
 /// A connection of hyper that is not woken by the calls that it polls in place, because it goes on
-/// after each of them until it has nothing more to do.
-pub(super) struct Connection<C> {
+/// after each of them until it has nothing more to do. Then it sends all their answers together.
+pub(super) struct Connection<C, S> {
     connection: Pin<Box<C>>,
+    stream: Gathered<S>,
+    /// Whether other tasks had their turn since it had something to send.
+    has_yielded: bool,
     /// The waker of its task, and the one that it is polled with, by its number.
     task: Waker,
     quiet: Waker,
     number: usize,
 }
 
-impl<C> Connection<C> {
-    pub(super) fn new(connection: C) -> Self {
+impl<C, S> Connection<C, S> {
+    /// A connection that writes to `stream`.
+    pub(super) fn new(connection: C, stream: Gathered<S>) -> Self {
         let (task, quiet) = (Waker::noop().clone(), Waker::noop().clone());
-        Self { connection: Box::pin(connection), task, quiet, number: 0 }
+        let connection = Box::pin(connection);
+        Self { connection, stream, has_yielded: false, task, quiet, number: 0 }
     }
 
     pub(super) fn inner(&mut self) -> Pin<&mut C> {
@@ -76,7 +83,7 @@ impl<C> Connection<C> {
     }
 }
 
-impl<C: Future> Future for Connection<C> {
+impl<C: Future, S: AsyncWrite + Unpin> Future for Connection<C, S> {
     type Output = C::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
@@ -88,7 +95,16 @@ impl<C: Future> Future for Connection<C> {
             this.quiet = quiet.into();
         }
         POLLED.set(this.number);
-        this.connection.as_mut().poll(&mut Context::from_waker(&this.quiet))
+        let polled = this.connection.as_mut().poll(&mut Context::from_waker(&this.quiet));
+        if polled.is_pending() && this.stream.has_some() {
+            // Tasks that have a decision to answer run in between.
+            this.has_yielded = !this.has_yielded;
+            match this.has_yielded {
+                true => cx.waker().wake_by_ref(),
+                false => this.stream.send(cx),
+            }
+        }
+        polled
     }
 }
 
@@ -118,6 +134,7 @@ mod tests {
     use super::*;
     use std::future::poll_fn;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use tokio::io::{AsyncReadExt, Sink, duplex, sink};
     use tokio::sync::oneshot;
 
     const STALLED: Duration = Duration::from_secs(30);
@@ -151,6 +168,36 @@ mod tests {
         }
     }
 
+    /// A connection that writes nothing.
+    fn of<C: Future>(connection: C) -> Connection<C, Sink> {
+        Connection::new(connection, Gathered::new(sink()))
+    }
+
+    #[tokio::test]
+    async fn what_a_connection_writes_is_sent_when_other_tasks_had_their_turn() {
+        let (one, mut other) = duplex(64);
+        let (gathered, counting) = (Gathered::new(one), Arc::new(Counting::default()));
+        let waker = Waker::from(Arc::clone(&counting));
+        let mut io = gathered.clone();
+        let mut writes = Vec::from([b"two", b"one"]);
+        let connection = poll_fn(move |cx| {
+            if let Some(bytes) = writes.pop() {
+                assert!(Pin::new(&mut io).poll_write(cx, bytes).is_ready());
+            }
+            Poll::<()>::Pending
+        });
+        let mut connection = Connection::new(connection, gathered.clone());
+        let mut poll = || Pin::new(&mut connection).poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending() && gathered.has_some());
+        assert_eq!(counting.0.load(Relaxed), 1, "it is polled once more");
+        assert!(poll().is_pending() && !gathered.has_some());
+        let mut read = [0; 6];
+        other.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"onetwo");
+        assert!(poll().is_pending());
+        assert_eq!(counting.0.load(Relaxed), 1, "nothing is left to send");
+    }
+
     #[test]
     fn a_call_in_place_does_not_wake_its_own_connection_but_any_other() {
         let counting = [(); 2].map(|()| Arc::new(Counting::default()));
@@ -158,13 +205,13 @@ mod tests {
         let woken = || [0, 1].map(|number: usize| counting[number].0.load(Relaxed));
         let (give, given) = std::sync::mpsc::channel::<Waker>();
         // The other connection waits for something that a call of this one does.
-        let mut waits = Connection::new(poll_fn(|cx| {
+        let mut waits = of(poll_fn(|cx| {
             give.send(cx.waker().clone()).unwrap();
             Poll::<()>::Pending
         }));
         assert!(Pin::new(&mut waits).poll(&mut Context::from_waker(&other)).is_pending());
         let waiting = given.try_recv().unwrap();
-        let mut calls = Connection::new(poll_fn(|cx| {
+        let mut calls = of(poll_fn(|cx| {
             let (own, waiting) = (cx.waker().clone(), waiting.clone());
             Inline(STALLED).execute(async move {
                 own.wake_by_ref();
@@ -180,7 +227,7 @@ mod tests {
     fn what_wakes_a_connection_after_a_call_does() {
         let counting = Arc::new(Counting::default());
         let waker = Waker::from(Arc::clone(&counting));
-        let mut connection = Connection::new(poll_fn(|cx| {
+        let mut connection = of(poll_fn(|cx| {
             Inline(STALLED).execute(async {});
             cx.waker().wake_by_ref();
             Poll::<()>::Pending

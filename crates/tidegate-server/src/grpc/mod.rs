@@ -13,6 +13,7 @@ mod call;
 mod connection;
 mod decide;
 mod fields;
+mod gathered;
 mod health;
 mod inline;
 #[cfg(test)]
