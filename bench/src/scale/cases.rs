@@ -7,6 +7,8 @@ use super::listeners::{Kept, Server};
 use super::raw::{Raw, Shape};
 use crate::overload::cases::{Listener, Load, Scenario};
 use std::path::Path;
+use std::time::Duration;
+use tidegate::LeaseSpec;
 
 /// Subjects that are compared.
 pub struct Case {
@@ -58,6 +60,19 @@ const fn raw(name: &'static str, shape: Shape) -> Named {
 const RESP: Load = Load { listener: Listener::Resp, connections: 50, depth: 16 };
 const GRPC: Load = Load { listener: Listener::Grpc, connections: 10, depth: 10 };
 
+/// A limit a second that what is decided in process does not reach.
+const MANY: u64 = 100_000_000;
+
+const fn lease(max_percent: u8, life_ms: u64) -> LeaseSpec {
+    LeaseSpec { max_percent, life: Duration::from_millis(life_ms) }
+}
+
+/// One node whose leases are limited by their `max`, in percent of 200,000 units: their life needs more.
+const fn sized(max_percent: u8) -> Ask {
+    let lease = Some(lease(max_percent, 10));
+    Ask { tasks: 128, limit: MANY / 10, capacity: Some(200_000), lease, ..Ask::HOT }
+}
+
 /// A listener on one key, or on many.
 fn listener(name: &'static str, load: Load, scenario: Scenario) -> Case {
     let of = |name, kept| Named { name, kind: Kind::Server(load, scenario, kept) };
@@ -75,15 +90,20 @@ pub fn all() -> Vec<Case> {
     const REFUSED: Ask = Ask { refused: true, ..HOT };
     const DISTINCT: Ask = Ask { keys: 100_000, tasks: 256, ..HOT };
     const NODES: Ask = Ask { tasks: 128, ..HOT };
+    // As `lease = "auto"`.
+    const LEASED: Ask = Ask { limit: MANY, lease: Some(lease(10, 200)), ..HOT };
+    const LEASED_NODES: Ask = Ask { tasks: 128, ..LEASED };
+    const SPLIT: Ask = Ask { limit: MANY, split: true, ..HOT };
+    const SPLIT_NODES: Ask = Ask { tasks: 128, ..SPLIT };
     vec![
         Case {
             name: "one hot key, in process",
             subjects: vec![
                 gates("exact, one by one", Ask { tasks: 1, ..HOT }),
                 gates("exact", HOT),
-                gates("leased, one by one", Ask { tasks: 1, leased: true, ..HOT }),
-                gates("leased", Ask { leased: true, ..HOT }),
-                gates("split", Ask { split: true, ..HOT }),
+                gates("leased, one by one", Ask { tasks: 1, ..LEASED }),
+                gates("leased", LEASED),
+                gates("split", SPLIT),
             ],
         },
         Case {
@@ -122,17 +142,25 @@ pub fn all() -> Vec<Case> {
         Case {
             name: "one hot key, leased, nodes",
             subjects: vec![
-                gates("1 node", Ask { leased: true, ..NODES }),
-                gates("2 nodes", Ask { nodes: 2, leased: true, ..NODES }),
-                gates("4 nodes", Ask { nodes: 4, leased: true, ..NODES }),
+                gates("1 node", LEASED_NODES),
+                gates("2 nodes", Ask { nodes: 2, ..LEASED_NODES }),
+                gates("4 nodes", Ask { nodes: 4, ..LEASED_NODES }),
+            ],
+        },
+        Case {
+            name: "one hot key, leased, size of a lease",
+            subjects: vec![
+                gates("max 1 %", sized(1)),
+                gates("max 2 %", sized(2)),
+                gates("max 5 %", sized(5)),
             ],
         },
         Case {
             name: "one hot key, split, nodes",
             subjects: vec![
-                gates("1 node", Ask { split: true, ..NODES }),
-                gates("2 nodes", Ask { nodes: 2, split: true, ..NODES }),
-                gates("4 nodes", Ask { nodes: 4, split: true, ..NODES }),
+                gates("1 node", SPLIT_NODES),
+                gates("2 nodes", Ask { nodes: 2, ..SPLIT_NODES }),
+                gates("4 nodes", Ask { nodes: 4, ..SPLIT_NODES }),
             ],
         },
         Case {

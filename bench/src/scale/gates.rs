@@ -26,12 +26,15 @@ pub struct Ask {
     /// Requests on their way at once, of all gates.
     pub tasks: usize,
     pub keys: usize,
-    /// The limit is one unit a day, which is used up, so that all is refused; otherwise it is a million a second, or with leases or
-    /// shares a hundred million, so that nothing is refused.
+    /// Whether the limit is one unit a day, which is used up, so that all is refused.
     pub refused: bool,
     pub denial_memory: bool,
-    /// Whether the rule has leases.
-    pub leased: bool,
+    /// The limit a second of a rule that refuses nothing.
+    pub limit: u64,
+    /// The capacity of its bucket; by default the limit.
+    pub capacity: Option<u64>,
+    /// The leases of the rule.
+    pub lease: Option<LeaseSpec>,
     /// Whether the rule is split among the gates.
     pub split: bool,
     /// Primaries of a cluster; 0 for a single server.
@@ -46,24 +49,24 @@ impl Ask {
         keys: 1,
         refused: false,
         denial_memory: false,
-        leased: false,
+        limit: 1_000_000,
+        capacity: None,
+        lease: None,
         split: false,
         primaries: 0,
     };
 
     fn rule(self) -> RuleSpec {
-        let (limit, window) = match (self.refused, self.leased || self.split) {
-            (true, _) => (1, Duration::from_secs(86_400)),
-            (false, false) => (1_000_000, Duration::from_secs(1)),
-            (false, true) => (100_000_000, Duration::from_secs(1)),
+        let (limit, window) = match self.refused {
+            true => (1, Duration::from_secs(86_400)),
+            false => (self.limit, Duration::from_secs(1)),
         };
-        let spec = Spec::new(AlgorithmKind::TokenBucket, limit, window);
-        let rule = RuleSpec::new("scale", spec).key(["user"]);
-        match (self.leased, self.split) {
-            (true, _) => rule.lease(LeaseSpec::default()),
-            (false, true) => rule.split(Split::Live),
-            (false, false) => rule,
-        }
+        let mut spec = Spec::new(AlgorithmKind::TokenBucket, limit, window);
+        spec.capacity = self.capacity;
+        let mut rule = RuleSpec::new("scale", spec).key(["user"]);
+        rule.lease = self.lease;
+        rule.split = self.split.then_some(Split::Live);
+        rule
     }
 }
 

@@ -72,7 +72,7 @@ impl Row {
             format!("{per_s:.0}"),
             format!("{:.2}", self.ratio(base)),
             format!("{round_trips:.3}"),
-            format!("{redis_cpu_us:.2}"),
+            format!("{redis_cpu_us:.3}"),
             format!("{client_cpu_us:.2}"),
             format!("{network_bytes:.0}"),
             format!("{p99_us:.0}"),

@@ -225,11 +225,6 @@ impl SharedGate {
         &self.queues
     }
 
-    /// Returns this limiter as this process knows it.
-    fn in_process(&self, met: &KeyAsk) -> Ask {
-        self.fallback.met(met)
-    }
-
     pub(crate) fn now(&self) -> Timestamp {
         self.fallback.now()
     }

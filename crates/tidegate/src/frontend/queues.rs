@@ -15,6 +15,10 @@ pub(crate) struct GateQueue {
 }
 
 impl GateQueue {
+    pub(crate) const fn new(rule: Lineage, fingerprint: Fingerprint) -> Self {
+        Self { rule, fingerprint }
+    }
+
     /// Returns whether its limiter belongs to this rule.
     pub(crate) fn is_of(&self, rule: Lineage) -> bool {
         self.rule == rule
@@ -72,5 +76,5 @@ pub(crate) fn delay_of<K>(met: &[Ask<K>], done: &Done) -> Micros {
 }
 
 pub(crate) const fn queue_of(met: &Ask) -> GateQueue {
-    GateQueue { rule: met.lineage, fingerprint: met.fingerprint }
+    GateQueue::new(met.lineage, met.fingerprint)
 }

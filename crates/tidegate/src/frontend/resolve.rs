@@ -52,7 +52,10 @@ impl<C> Frontend<C> {
                         }
                     }
                     None => {
-                        let plan = || self.plans.of(lineage(number), descriptor);
+                        let plan = || {
+                            let whole = self.plans.of(lineage(number), descriptor)?;
+                            Some(rule.part_of(whole))
+                        };
                         let plan = if brought.is_none() { plan() } else { None };
                         let by_plan = plan.is_some();
                         let figures: Figures = brought.cloned().or(plan);

@@ -62,7 +62,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_lease(&spec, base.as_ref(), mistakes);
     check_split(&spec, base.as_ref(), mistakes);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
-    Some(PolicyRule::new(Checked { base: base?, overrides, spec }))
+    Some(PolicyRule::new(Checked { base: base?, overrides, spec, share: None }))
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {

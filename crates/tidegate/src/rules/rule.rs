@@ -113,6 +113,8 @@ pub(super) struct Checked {
     pub(super) spec: RuleSpec,
     pub(super) base: Rule,
     pub(super) overrides: Overrides,
+    /// The share of the values that were written; `None` if it is the whole.
+    pub(super) share: Option<Share>,
 }
 
 impl PolicyRule {
@@ -120,8 +122,8 @@ impl PolicyRule {
     #[cfg(feature = "tower")]
     pub(crate) fn of_values(name: &str, values: &Rule) -> Self {
         let spec = RuleSpec::new(name, *values.spec());
-        let checked = Checked { spec, base: values.clone(), overrides: Overrides::default() };
-        Self { checked: Arc::new(checked) }
+        let (base, overrides) = (values.clone(), Overrides::default());
+        Self { checked: Arc::new(Checked { spec, base, overrides, share: None }) }
     }
 
     pub(super) fn new(mut checked: Checked) -> Self {
@@ -141,8 +143,16 @@ impl PolicyRule {
         };
         let overrides = Overrides::new(all.iter().zip(&spec.overrides).map(part_of).collect());
         let base = part(&spec.spec).unwrap_or_else(|| self.checked.base.clone());
-        let checked = Checked { spec: spec.clone(), base, overrides };
+        let checked = Checked { spec: spec.clone(), base, overrides, share: Some(share) };
         Self { checked: Arc::new(checked) }
+    }
+
+    /// Returns the rule's share of a plan, which replaces its values.
+    pub(crate) fn part_of(&self, plan: Arc<Rule>) -> Arc<Rule> {
+        match self.checked.share {
+            Some(share) => Arc::new(share.alone(&plan)),
+            None => plan,
+        }
     }
 
     /// Its name, unique in its domain.

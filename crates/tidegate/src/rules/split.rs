@@ -14,7 +14,8 @@ pub(crate) const SPLIT_NODES_EXPECTED: &str =
 /// Over a shared store ([`SharedGate`](crate::SharedGate)) a node takes its share of what is left from the store and
 /// renews it every second or two, as its callers need it: all nodes together never admit more than the limit, whatever they
 /// know of each other. A gate in memory knows no other nodes. Under [`Split::Among`] it decides by a fixed part of the
-/// limit, and under [`Split::Live`] by the whole, as the only node.
+/// limit, of each override and of each plan ([`Gate::with_plans`](crate::Gate::with_plans)), and under [`Split::Live`] by
+/// the whole, as the only node.
 ///
 /// ```
 /// use tidegate::{Gate, Policy, RuleSpec, Split};

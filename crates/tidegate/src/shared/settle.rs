@@ -165,12 +165,12 @@ impl SharedGate {
         store.forget_denials(&all.met);
         let answer = settled?;
         self.fallback.forget_denials(&store.generation, &all.met);
-        self.wake(&all.met);
+        store.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {
             let given_back = store.give_back_unlimited(&all.unlimited, deadline).await;
             store.forget_denials(all.unlimited.iter().map(|(_, met)| met));
             given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
-            all.unlimited.iter().for_each(|(_, met)| self.wake(slice::from_ref(met)));
+            all.unlimited.iter().for_each(|(_, met)| store.wake(slice::from_ref(met)));
         }
         Ok(answer)
     }
@@ -215,7 +215,7 @@ impl SharedGate {
         store.forget_denials(&met);
         store.forget_leases(&met);
         done?;
-        self.wake(&met);
+        store.wake(&met);
         Ok(met.len())
     }
 

@@ -13,6 +13,7 @@ use super::leases::Leases;
 use super::loaded::Loaded;
 use crate::clock::{Clock, SystemClock};
 use crate::frontend::GateQueues;
+use crate::key::Seed;
 use crate::lease::Terms;
 use crate::request::Descriptor;
 use crate::request::Origin;
@@ -36,6 +37,8 @@ pub(super) struct Store {
     looked_up: Arc<Vec<Lineage>>,
     /// The queues of requests that wait in this process.
     pub(super) queues: Arc<GateQueues>,
+    /// The secrets of the fingerprints by which queues are known.
+    pub(super) seed: Seed,
     /// What the store has just denied; `None` if the settings turn it off.
     pub(super) denial_memory: Option<Arc<DenialMemory>>,
     /// The units that this process took ahead.
@@ -109,6 +112,7 @@ impl Store {
             counted,
             looked_up: Arc::default(),
             queues,
+            seed: Seed::random(),
             denial_memory: remembers.then(|| Arc::new(DenialMemory::new())),
             leases: Leases::new(nodes),
         };

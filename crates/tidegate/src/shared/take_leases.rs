@@ -152,7 +152,7 @@ impl Store {
         let counter = if is_back { &calls.returned } else { &calls.kept };
         counter.fetch_add(rest.units, Relaxed);
         if is_back {
-            self.queues.wake_those(|queue| queue.is_of(rest.key.lineage));
+            self.wake(from_ref(&rest.key));
         }
     }
 

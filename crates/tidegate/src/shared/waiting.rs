@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::store::{Late, Store};
 use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
-use crate::frontend::{GateQueue, may_wait, queue_of};
+use crate::frontend::{GateQueue, may_wait};
 use crate::request::{Origin, Request};
 use crate::store::redis::{StoreError, script};
 use crate::wait::{Progress, Sums, Ticket, Waiter};
@@ -38,9 +38,9 @@ impl SharedGate {
     /// Returns how many requests in this process wait in front of this one.
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
-        let request = &request.into();
-        let met = self.met(&self.newest(), request);
-        met.iter().map(|met| self.queues().len(&self.queue_of(met))).sum()
+        let (request, store) = (&request.into(), self.newest());
+        let met = self.met(&store, request);
+        met.iter().map(|met| self.queues().len(&store.queue_of(met))).sum()
     }
 
     /// Decides a request like [`SharedGate::check`], but lets it wait if the rules that would refuse it say so,
@@ -116,7 +116,7 @@ impl SharedGate {
             return None;
         }
         let met = self.met(&store, request);
-        if may_wait(store.policy(), &met, request.longest_wait().into()) || self.is_behind(&met) {
+        if may_wait(store.policy(), &met, request.longest_wait().into()) || store.is_behind(&met) {
             return None;
         }
         let answer = self.decide_here(&store, &met, request.origin())?;
@@ -145,7 +145,7 @@ impl SharedGate {
         met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        if self.is_behind(met) {
+        if store.is_behind(met) {
             return match Box::pin(self.behind(store, met, origin)).await {
                 Some(answer) => answer,
                 None => self.ask(store, met, origin).await,
@@ -187,30 +187,28 @@ impl SharedGate {
         waitable.refused_behind(seen).map(|refused| store.exact(met, refused))
     }
 
-    /// Returns whether a request waits for a limiter that can refuse this one.
-    fn is_behind(&self, met: &[KeyAsk]) -> bool {
-        !self.queues().are_idle()
-            && met
-                .iter()
-                .filter(|met| met.can_refuse())
-                .any(|met| !self.queues().is_idle(&self.queue_of(met)))
-    }
-
     /// Returns the sums of all requests in a queue.
     fn sums_of(&self, queue: &GateQueue) -> Sums {
         let held = self.queues().lock();
         held.queue(queue).map_or(Sums::NONE, |queue| queue.sums_before(Ticket::MAX))
     }
+}
 
-    /// Wakes the first waiter of each of these limiters in this process, because units may be available.
-    pub(crate) fn wake(&self, met: &[KeyAsk]) {
-        if !self.queues().are_idle() {
-            met.iter().for_each(|met| self.queues().wake(&self.queue_of(met)));
-        }
+impl Store {
+    /// Returns whether a request waits for a limiter that can refuse this one.
+    fn is_behind(&self, met: &[KeyAsk]) -> bool {
+        let waits = |met: &KeyAsk| !self.queues.is_idle(&self.queue_of(met));
+        !self.queues.are_idle() && met.iter().any(|met| met.can_refuse() && waits(met))
     }
 
+    /// Wakes the first waiter of each of these limiters in this process, because units may be available.
+    pub(super) fn wake(&self, met: &[KeyAsk]) {
+        met.iter().for_each(|met| self.queues.wake(&self.queue_of(met)));
+    }
+
+    /// Returns the queue of a limiter in this process.
     fn queue_of(&self, met: &KeyAsk) -> GateQueue {
-        queue_of(&self.in_process(met))
+        GateQueue::new(met.lineage, self.seed.of(&met.fingerprint))
     }
 }
 

@@ -6,6 +6,7 @@
 mod faults;
 mod rules;
 mod shares;
+mod waiters;
 
 use std::sync::Arc;
 use std::time::Duration;

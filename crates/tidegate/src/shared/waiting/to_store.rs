@@ -39,7 +39,7 @@ impl<'g> ToStore<'g> {
         met: InlineList<KeyAsk>,
         max_wait: Micros,
     ) -> Self {
-        let stops = stops_of(store.policy(), &met, max_wait, |met| gate.queue_of(met));
+        let stops = stops_of(store.policy(), &met, max_wait, |met| store.queue_of(met));
         let (first, decided) = (met.clone(), InlineList::new());
         Self { gate, first, stops, store, met, seen: Vec::new(), decided, laps: Vec::new() }
     }

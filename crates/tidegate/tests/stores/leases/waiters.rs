@@ -1,0 +1,70 @@
+//! Whom a lease wakes when its units come back.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, OnExcess, Request, SharedGate};
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::{Instant, timeout};
+
+use super::{leased, node, until_leased};
+use crate::server::{LONG, Server, check};
+
+const LIMIT: u64 = 5_000;
+
+/// A command of the slow log: its number, time and length, its words, and who sent it.
+type Logged = (u64, u64, u64, Vec<Vec<u8>>, String, String);
+
+/// Returns how many scripts ran so far over the key of a user.
+fn asked_for(server: &Server, user: &str) -> usize {
+    let names = |word: &Vec<u8>| String::from_utf8_lossy(word).contains(user);
+    let is_script = |word: &Vec<u8>| word.to_ascii_uppercase().starts_with(b"EVAL");
+    let logged: Vec<Logged> = server.run(&["SLOWLOG", "GET", "100000"]);
+    let asked = logged.iter().map(|(_, _, _, words, ..)| words);
+    asked.filter(|words| words.first().is_some_and(is_script) && words.iter().any(names)).count()
+}
+
+/// Starts a request that may wait, and returns when it waits or has ended.
+async fn waiter(gate: &Arc<SharedGate>, user: &str, cost: u64) -> JoinHandle<bool> {
+    let (own, named) = (Arc::clone(gate), user.to_owned());
+    let task = tokio::spawn(async move {
+        let entries = [("user", named.as_str())];
+        let descriptors = [Descriptor::new(&entries).cost(cost)];
+        let answer = own.acquire(&Request::new("default", &descriptors)).await;
+        answer.is_allowed() && !answer.is_degraded()
+    });
+    while gate.waiting(("default", &[("user", user)])) == 0 && !task.is_finished() {
+        yield_now().await;
+    }
+    task
+}
+
+#[tokio::test]
+async fn a_lease_that_comes_back_wakes_the_waiters_of_its_key_and_no_others() {
+    let log = ["--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000"];
+    let (server, began) = (Server::start(&log), Instant::now());
+    let wait = OnExcess::Wait { wait: Duration::from_secs(2 * 86_400), max_waiters: 9 };
+    let mut rule = leased(AlgorithmKind::FixedWindow, LIMIT).on_excess(wait);
+    rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_secs(1) });
+    for attempt in 0.. {
+        assert!(began.elapsed() < LONG, "each lease has come back before anybody waits");
+        let gate = node(&server.url(), 1, vec![rule.clone()]).await;
+        let (ada, zelda) = (format!("ada{attempt}"), format!("zelda{attempt}"));
+        assert!(waiter(&gate, &zelda, LIMIT).await.await.unwrap(), "her limit was not used up");
+        let (_, admitted) = until_leased(&gate, &ada).await;
+        // The units that are leased and not spent are missing.
+        let ada = waiter(&gate, &ada, LIMIT - admitted).await;
+        let other = waiter(&gate, &zelda, 1).await;
+        if ada.is_finished() {
+            other.abort();
+            continue;
+        }
+        assert!(timeout(LONG, ada).await.unwrap().unwrap(), "the units of the lease are hers");
+        let _ = check(&gate, "bob", 1).await;
+        // One took the limit. The waiter asked when it came and again when it had its place.
+        assert_eq!(asked_for(&server, &zelda), 3);
+        assert!(!other.is_finished());
+        return other.abort();
+    }
+}
