@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that are gathered before a write takes them to the stream, and that are kept for further ones.
-const MOST: usize = 16 << 10;
+/// The size of the buffer, in bytes. While it is full, writes and flushes send it first.
+const CAPACITY: usize = 16 << 10;
 
-/// The stream of a connection. What is written is sent by [`Gathered::send`], by a write once there is much, and at
-/// the end; a flush does nothing.
+/// The stream of a connection, with a buffer. What is written is sent by [`Gathered::send`], when the buffer is full,
+/// and at a shutdown. A flush returns the error of the last send.
 #[derive(Debug)]
 pub(super) struct Gathered<S>(Arc<Mutex<Writes<S>>>);
 
@@ -22,7 +22,9 @@ struct Writes<S> {
     bytes: Vec<u8>,
     /// The number of bytes that the stream has taken.
     sent: usize,
-    /// Why they could not be sent, until the connection is told.
+    /// Whether the stream has sent all that it has taken: a stream of TLS has a buffer of its own.
+    is_flushed: bool,
+    /// The error of a send, which the next write or flush returns.
     failed: Option<io::Error>,
 }
 
@@ -34,17 +36,18 @@ impl<S> Clone for Gathered<S> {
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
     pub(super) fn new(stream: S) -> Self {
-        let writes = Writes { stream, bytes: Vec::new(), sent: 0, failed: None };
+        let writes = Writes { stream, bytes: Vec::new(), sent: 0, is_flushed: true, failed: None };
         Self(Arc::new(Mutex::new(writes)))
     }
 
-    /// Returns whether bytes wait to be sent.
-    pub(super) fn has_some(&self) -> bool {
-        !self.writes().bytes.is_empty()
+    /// Returns whether bytes that were written are not sent yet.
+    pub(super) fn has_unsent(&self) -> bool {
+        let writes = self.writes();
+        !writes.bytes.is_empty() || !writes.is_flushed
     }
 
-    /// Sends what was written. The task of `cx` is woken when the stream takes more, and if it failed, which the
-    /// connection finds out when it is polled.
+    /// Sends what was written, as far as the stream takes it now. The task of `cx` is woken when the stream takes more,
+    /// and when it fails: the next write or flush of the connection returns the error.
     pub(super) fn send(&self, cx: &mut Context<'_>) {
         let mut writes = self.writes();
         if let Poll::Ready(Err(error)) = writes.send(cx) {
@@ -65,19 +68,22 @@ impl<S: AsyncWrite + Unpin> Writes<S> {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 sent => self.sent += sent,
             }
+            self.is_flushed = false;
         }
         self.sent = 0;
         self.bytes.clear();
-        self.bytes.shrink_to(MOST);
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.bytes.shrink_to(CAPACITY);
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.is_flushed = true;
+        Poll::Ready(Ok(()))
     }
 
-    /// Fails if the stream has; waits if it takes nothing and there is much.
+    /// Returns the error of the last send, and makes room if the buffer is full.
     fn begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }
-        if self.bytes.len() < MOST { Poll::Ready(Ok(())) } else { self.send(cx) }
+        if self.bytes.len() < CAPACITY { Poll::Ready(Ok(())) } else { self.send(cx) }
     }
 }
 
@@ -135,6 +141,8 @@ mod tests {
     struct Notes {
         writes: Vec<Vec<u8>>,
         most: usize,
+        /// Whether it holds back what it has taken, as a stream of TLS whose socket is full.
+        holds: bool,
         is_shut: bool,
     }
 
@@ -154,7 +162,7 @@ mod tests {
         }
 
         fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
+            if self.holds { Poll::Pending } else { Poll::Ready(Ok(())) }
         }
 
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -164,7 +172,7 @@ mod tests {
     }
 
     fn noting(most: usize) -> Gathered<Notes> {
-        Gathered::new(Notes { writes: Vec::new(), most, is_shut: false })
+        Gathered::new(Notes { writes: Vec::new(), most, holds: false, is_shut: false })
     }
 
     fn now() -> Context<'static> {
@@ -178,22 +186,35 @@ mod tests {
             gathered.write_all(part).await.unwrap();
             gathered.flush().await.unwrap();
         }
-        assert!(gathered.has_some() && gathered.writes().stream.writes.is_empty());
+        assert!(gathered.has_unsent() && gathered.writes().stream.writes.is_empty());
         gathered.send(&mut now());
-        assert!(!gathered.has_some());
+        assert!(!gathered.has_unsent());
         assert_eq!(gathered.writes().stream.writes, [b"one two"]);
     }
 
     #[tokio::test]
-    async fn what_is_much_is_sent_by_a_write_and_waits_for_the_stream() {
+    async fn what_the_stream_holds_back_is_unsent_until_it_was_flushed() {
+        let mut gathered = noting(usize::MAX);
+        gathered.writes().stream.holds = true;
+        gathered.write_all(b"held").await.unwrap();
+        gathered.send(&mut now());
+        assert_eq!(gathered.writes().stream.writes, [b"held"]);
+        assert!(gathered.has_unsent());
+        gathered.writes().stream.holds = false;
+        gathered.send(&mut now());
+        assert!(!gathered.has_unsent());
+    }
+
+    #[tokio::test]
+    async fn a_full_buffer_is_sent_by_a_write_and_waits_for_the_stream() {
         let mut gathered = noting(0);
-        gathered.write_all(&[7; MOST]).await.unwrap();
+        gathered.write_all(&[7; CAPACITY]).await.unwrap();
         assert!(Pin::new(&mut gathered).poll_write(&mut now(), b"8").is_pending());
         assert!(Pin::new(&mut gathered).poll_flush(&mut now()).is_pending());
         gathered.writes().stream.most = 1_000;
         gathered.write_all(b"8").await.unwrap();
         gathered.send(&mut now());
-        assert_eq!(gathered.writes().stream.writes.concat(), [&[7; MOST][..], b"8"].concat());
+        assert_eq!(gathered.writes().stream.writes.concat(), [&[7; CAPACITY][..], b"8"].concat());
     }
 
     #[tokio::test]

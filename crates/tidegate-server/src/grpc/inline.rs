@@ -96,9 +96,9 @@ impl<C: Future, S: AsyncWrite + Unpin> Future for Connection<C, S> {
         }
         POLLED.set(this.number);
         let polled = this.connection.as_mut().poll(&mut Context::from_waker(&this.quiet));
-        if polled.is_pending() && this.stream.has_some() {
+        if this.stream.has_unsent() {
             // Tasks that have a decision to answer run in between.
-            this.has_yielded = !this.has_yielded;
+            this.has_yielded = polled.is_pending() && !this.has_yielded;
             match this.has_yielded {
                 true => cx.waker().wake_by_ref(),
                 false => this.stream.send(cx),
@@ -188,9 +188,9 @@ mod tests {
         });
         let mut connection = Connection::new(connection, gathered.clone());
         let mut poll = || Pin::new(&mut connection).poll(&mut Context::from_waker(&waker));
-        assert!(poll().is_pending() && gathered.has_some());
+        assert!(poll().is_pending() && gathered.has_unsent());
         assert_eq!(counting.0.load(Relaxed), 1, "it is polled once more");
-        assert!(poll().is_pending() && !gathered.has_some());
+        assert!(poll().is_pending() && !gathered.has_unsent());
         let mut read = [0; 6];
         other.read_exact(&mut read).await.unwrap();
         assert_eq!(&read, b"onetwo");

@@ -125,15 +125,15 @@ impl Store {
                 Answer::Superseded(found) => newer = newer.and(found),
                 Answer::NoRoom(found) => lacks = Some(found),
             }
-            if Instant::now() >= pending.deadline {
-                let error = "values that changed until the deadline".to_owned();
-                return Err(StoreError::Answer(error));
-            }
             let limiters = newer.limiters(limiters);
             if let Some(lacks) = lacks {
                 let pending = PendingStep { newer: Some(&newer), ..pending };
                 let done = self.decide_without_room(&limiters, &lacks, call_args, pending).await?;
                 return Ok(done.decided_by(newer));
+            }
+            if Instant::now() >= pending.deadline {
+                let error = "values that changed until the deadline".to_owned();
+                return Err(StoreError::Answer(error));
             }
             let call = self.call(&limiters, call_args);
             let call = Arc::new(if amends { call.amending() } else { call });

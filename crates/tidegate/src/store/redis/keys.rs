@@ -113,7 +113,8 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     State::<XMODEM>::calculate(tag.unwrap_or(key)) % 16_384
 }
 
-/// Replaces what is behind `begins` by its digest after `mark`, which no escaped text contains, if it is long.
+/// Replaces the text from `begins` on by `mark` and its digest, if it is longer than [`LONGEST`]. No escaped text
+/// contains the mark.
 fn shorten(text: &mut String, begins: usize, mark: &str) {
     if text.len() - begins > LONGEST {
         let digest = Sha256::digest(&text[begins..]);
