@@ -24,10 +24,11 @@ impl Rule {
     /// The rule's script; `None` if the rule is unlimited.
     ///
     /// ```
-    /// use tidegate_core::Rule;
+    /// use std::time::Duration;
+    /// use tidegate_core::{AlgorithmKind, Rule, Spec};
     ///
-    /// let rule = Rule::new("10/s")?;
-    /// assert_eq!(rule.script().map(|script| script.name), Some("token_bucket"));
+    /// let rule = Rule::new(Spec::new(AlgorithmKind::FixedWindow, 5, Duration::from_secs(1)))?;
+    /// assert_eq!(rule.script().map(|script| script.name), Some("fixed_window"));
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]
