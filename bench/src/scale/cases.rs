@@ -73,6 +73,16 @@ const fn sized(max_percent: u8) -> Ask {
     Ask { tasks: 128, limit: MANY / 10, capacity: Some(200_000), lease, ..Ask::HOT }
 }
 
+/// One, two and four nodes.
+fn nodes(name: &'static str, ask: Ask) -> Case {
+    let subjects = vec![
+        gates("1 node", ask),
+        gates("2 nodes", Ask { nodes: 2, ..ask }),
+        gates("4 nodes", Ask { nodes: 4, ..ask }),
+    ];
+    Case { name, subjects }
+}
+
 /// A listener on one key, or on many.
 fn listener(name: &'static str, load: Load, scenario: Scenario) -> Case {
     let of = |name, kept| Named { name, kind: Kind::Server(load, scenario, kept) };
@@ -131,22 +141,8 @@ pub fn all() -> Vec<Case> {
                 raw("a script of the shape of redis-cell", Shape::Cell),
             ],
         },
-        Case {
-            name: "one hot key, nodes",
-            subjects: vec![
-                gates("1 node", NODES),
-                gates("2 nodes", Ask { nodes: 2, ..NODES }),
-                gates("4 nodes", Ask { nodes: 4, ..NODES }),
-            ],
-        },
-        Case {
-            name: "one hot key, leased, nodes",
-            subjects: vec![
-                gates("1 node", LEASED_NODES),
-                gates("2 nodes", Ask { nodes: 2, ..LEASED_NODES }),
-                gates("4 nodes", Ask { nodes: 4, ..LEASED_NODES }),
-            ],
-        },
+        nodes("one hot key, nodes", NODES),
+        nodes("one hot key, leased, nodes", LEASED_NODES),
         Case {
             name: "one hot key, leased, size of a lease",
             subjects: vec![
@@ -155,14 +151,7 @@ pub fn all() -> Vec<Case> {
                 gates("max 5 %", sized(5)),
             ],
         },
-        Case {
-            name: "one hot key, split, nodes",
-            subjects: vec![
-                gates("1 node", SPLIT_NODES),
-                gates("2 nodes", Ask { nodes: 2, ..SPLIT_NODES }),
-                gates("4 nodes", Ask { nodes: 4, ..SPLIT_NODES }),
-            ],
-        },
+        nodes("one hot key, split, nodes", SPLIT_NODES),
         Case {
             name: "distinct keys, cluster",
             subjects: vec![
