@@ -33,7 +33,10 @@ const LONG_SAMPLE: u64 = 2_000;
 fn run(seed: u64) -> Result<Summary, String> {
     let plan = Plan::of_seed(seed);
     let history = World::new(&plan).run();
-    check::all(&plan, &history)
+    let exact = plan.exact();
+    let reference = World::new(&exact).run();
+    check::all(&exact, &reference, None).map_err(|error| format!("without leases: {error}"))?;
+    check::all(&plan, &history, Some(&reference))
 }
 
 fn setting(name: &str, otherwise: u64) -> u64 {
@@ -90,6 +93,7 @@ fn the_seeds_meet_what_they_are_to_check() {
         sum.excess,
         sum.local,
     ];
+    assert!(sum.admitted * 10 > sum.reference * 9, "leases admit too little: {sum:?}");
     assert!(sum.even * 10 > sum.possible * 9, "even nodes admit too little: {sum:?}");
     assert!(met.iter().all(|count| *count > 15), "something hardly happens: {sum:?}");
 }

@@ -7,8 +7,11 @@
 //!   nobody is refused for more than the leased units.
 //! - Each unit of a lease is spent or returned once at most, before the end of the lease, and under the rule that it was
 //!   taken by. What the books say was spent, was.
+//! - Units are conserved: each unit that the store took was told to a caller, or came back, or was lost for one cause.
 
+mod below;
 mod even;
+mod ledger;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -16,9 +19,8 @@ use std::ops::AddAssign;
 use testkit::admissions::{Admission, most_within};
 use tidegate_core::{Anchor, Limit, Rule, Timestamp};
 
-use super::history::{Account, Event, History, RequestId, What};
-use super::plan::{Key, Plan};
-use super::store::Source;
+use super::history::{Account, Event, History, RequestId, Source, What, Why};
+use super::plan::{Key, Kind, Plan};
 use super::stored::limiter;
 
 /// The totals of all runs that passed.
@@ -38,6 +40,12 @@ pub(super) struct Summary {
     pub(super) renewed: u64,
     pub(super) excess: u64,
     pub(super) local: u64,
+    /// Units of runs that lose no node, no data and no rule: what the exact mode admits, and what was admitted.
+    pub(super) reference: u64,
+    pub(super) admitted: u64,
+    /// Units that callers were told, and units that were lost, in the order of [`Why`].
+    pub(super) told: u64,
+    pub(super) lost: [u64; Why::COUNT],
     /// Of runs in which all nodes are asked alike: what one limiter would admit, and what they did.
     pub(super) possible: u64,
     pub(super) even: u64,
@@ -59,13 +67,23 @@ impl AddAssign for Summary {
         self.renewed += other.renewed;
         self.excess += other.excess;
         self.local += other.local;
+        self.reference += other.reference;
+        self.admitted += other.admitted;
+        self.told += other.told;
+        for (lost, more) in self.lost.iter_mut().zip(other.lost) {
+            *lost += more;
+        }
         self.possible += other.possible;
         self.even += other.even;
     }
 }
 
-/// Checks everything that happened.
-pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
+/// Checks everything that happened. The history of the same run without leases shows what could be admitted.
+pub(super) fn all(
+    plan: &Plan,
+    history: &History,
+    exact: Option<&History>,
+) -> Result<Summary, String> {
     let mut summary = Summary { runs: 1, ..Summary::default() };
     for (number, key) in plan.keys.iter().enumerate() {
         let mut events: Vec<_> =
@@ -74,6 +92,7 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
         let of_key = |error| format!("key {number}: {error}");
         within_bound(plan, key, &events).map_err(of_key)?;
         each_lease_once(&events).map_err(of_key)?;
+        ledger::adds_up(&events, &mut summary).map_err(of_key)?;
         as_counted(plan, key, &events, history.ended, &mut summary).map_err(of_key)?;
     }
     for account in &history.accounts {
@@ -85,7 +104,10 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
     summary.late += history.late;
     summary.renewed += history.renewed;
     summary.excess += history.excess;
-    if plan.is_even {
+    if let Some(exact) = exact {
+        below::as_exact(plan, history, exact, &mut summary);
+    }
+    if plan.kind == Kind::Even {
         even::as_stated(plan, history, &mut summary)?;
     }
     Ok(summary)
@@ -248,7 +270,7 @@ fn as_counted(
                     lease.units = lease.units.saturating_sub(units.saturating_sub(drained));
                 }
             }
-            What::Dropped { .. } => {}
+            What::Dropped { .. } | What::Told { .. } | What::Missed { .. } => {}
             What::Local { held } => {
                 summary.local += 1;
                 if held > 0 {

@@ -1,4 +1,5 @@
-//! The history of a run: units that the store took and got back, and units that each node spent.
+//! The history of a run: units that the store took and got back, units that callers were told and that each node spent,
+//! and units that were lost, with the cause.
 
 /// A lease, by the node that asked for it, how often that node had begun, and the ticket.
 pub(super) type GrantId = (usize, u64, u64);
@@ -6,11 +7,22 @@ pub(super) type GrantId = (usize, u64, u64);
 /// A request that a store decided, likewise.
 pub(super) type RequestId = (usize, u64, u64);
 
+/// What units were taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Lease(GrantId),
+    Request(RequestId),
+}
+
 /// Something that happened to one limiter, or to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// The store took units for a request, which is admitted unless they are undone. The last client has no id.
     Taken { units: u64, by: Option<RequestId> },
+    /// A caller was told that a request is admitted, for which the store took these units.
+    Told { by: RequestId, units: u64 },
+    /// Units that the store took will neither be told to a caller nor come back.
+    Missed { of: Source, units: u64, why: Why },
     /// The store got units of a request back that nobody waited for any more, as taken at `since`.
     Undone { by: RequestId, units: u64, since: u64 },
     /// The store took units for a lease that can be spent before `end`.
@@ -31,6 +43,27 @@ pub(super) enum What {
     /// A node took nothing from the store because no message comes through, and admitted a request in its place. It
     /// could spend so many units then.
     Local { held: u64 },
+}
+
+/// The cause of a loss of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// The reply that told of them was lost on its way.
+    Unanswered,
+    /// A late reply told of them, and its undo was lost on its way.
+    NotUndone,
+    /// The node that they were taken for crashed.
+    Crashed,
+    /// They were leased, and their limiter was reset, or they were put back when their lease was gone.
+    Expired,
+    /// They were leased, and what gave them back was lost on its way.
+    NotReturned,
+    /// They were given back when their window had ended, or the rule had changed.
+    TooLate,
+}
+
+impl Why {
+    pub(super) const COUNT: usize = Self::TooLate as usize + 1;
 }
 
 /// An event: when, of which limiter, and what.
@@ -73,5 +106,11 @@ pub(super) struct History {
 impl History {
     pub(super) fn add(&mut self, time: u64, key: usize, what: What) {
         self.events.push(Event { time, key, what });
+    }
+
+    pub(super) fn miss(&mut self, time: u64, key: usize, of: Source, units: u64, why: Why) {
+        if units > 0 {
+            self.add(time, key, What::Missed { of, units, why });
+        }
     }
 }

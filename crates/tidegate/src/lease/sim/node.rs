@@ -1,14 +1,17 @@
 //! A node: a book of leases, and what a gate does around it.
 
+mod ends;
+
 use std::collections::{HashMap, HashSet};
+use std::slice::from_ref;
 
 use tidegate_core::{Micros, Timestamp};
 
 use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Report, Spent, Unspent, Wanted};
 use super::clock::Clock;
-use super::history::{Account, GrantId, History, RequestId, What};
+use super::history::{Account, GrantId, History, RequestId, Source, What, Why};
 use super::plan::Plan;
-use super::store::{Leased, Question, Reply, Source, Stands};
+use super::store::{Leased, Question, Reply, Stands};
 
 /// What gives up waiting when the deadline has passed.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,12 @@ struct Waiting {
     revisions: Vec<usize>,
 }
 
+/// The limiters of a request that spend no leased units, with their costs.
+fn of_store(asked: &[(usize, u64)], spent: &[Spent]) -> impl Iterator<Item = (usize, u64)> {
+    let here = |place| spent.iter().any(|part| part.place == place);
+    (0..).zip(asked).filter(move |(place, _)| !here(*place)).map(|(_, part)| *part)
+}
+
 #[derive(Debug)]
 pub(super) struct Node<'a> {
     plan: &'a Plan,
@@ -44,6 +53,8 @@ pub(super) struct Node<'a> {
     /// How often it has begun.
     pub(super) begun: u64,
     pub(super) up: bool,
+    /// It takes no more requests and leases, and hears what it has asked for.
+    leaves: bool,
     pub(super) sleeps_until: u64,
     pub(super) clock: Clock,
     pub(super) revisions: Vec<usize>,
@@ -70,6 +81,7 @@ impl<'a> Node<'a> {
             number,
             begun,
             up: true,
+            leaves: false,
             sleeps_until: 0,
             clock,
             revisions: vec![0; plan.keys.len()],
@@ -103,11 +115,12 @@ impl<'a> Node<'a> {
         (self.number, self.begun, ticket)
     }
 
-    /// A client asks this node.
+    /// A client asks this node. While the store is away it is not asked.
     pub(super) fn request(
         &mut self,
         time: u64,
         parts: Vec<(usize, u64)>,
+        is_away: bool,
         history: &mut History,
     ) -> Vec<Sent> {
         let now = self.now(time);
@@ -118,22 +131,28 @@ impl<'a> Node<'a> {
                 self.admitted(time, &parts, &spent, &revisions, history);
             }
             Choice::Store(spent) => {
-                let here = |place| spent.iter().any(|part| part.place == place);
-                let rest = (0..).zip(&parts).filter(|(place, _)| !here(*place));
-                let rest = rest.map(|(_, part)| *part).collect();
+                let rest = of_store(&parts, &spent).collect();
                 self.requests += 1;
                 let request = self.requests;
                 let wait = Some(Wait::Request(request));
-                let question = Question::Step { request: Some(self.id(request)), parts: rest };
-                sent.push((question, wait));
                 let revisions = self.revisions.clone();
                 let waiting = Waiting { asked: parts.clone(), spent, since: time, revisions };
                 self.waiting.insert(request, waiting);
+                if is_away {
+                    self.decided(time, request, false, history);
+                } else {
+                    let question = Question::Step { request: Some(self.id(request)), parts: rest };
+                    sent.push((question, wait));
+                }
             }
         }
         for (key, _) in parts {
-            let wanted = self.book.wants(now, &key, self.nodes);
-            sent.extend(wanted.map(|wanted| self.lease(key, wanted)));
+            match self.book.wants(now, &key, self.nodes) {
+                Some(Wanted { ticket, .. }) if is_away => {
+                    self.book.not_granted(now, &key, ticket);
+                }
+                wanted => sent.extend(wanted.map(|wanted| self.lease(key, wanted))),
+            }
         }
         sent
     }
@@ -144,8 +163,16 @@ impl<'a> Node<'a> {
         (question, Some(Wait::Lease { key, ticket }))
     }
 
+    /// Returns whether it hears replies.
+    pub(super) const fn hears(&self) -> bool {
+        self.up || self.leaves
+    }
+
     /// Asks for the next share, if one of this limiter has ended.
     fn renew(&mut self, time: u64, key: usize, history: &mut History) -> Vec<Sent> {
+        if self.leaves {
+            return Vec::new();
+        }
         let version = self.revisions[key] as u64;
         let wanted = self.book.renewal(self.now(time), &key, self.nodes, version);
         history.renewed += u64::from(wanted.is_some());
@@ -205,7 +232,8 @@ impl<'a> Node<'a> {
                 self.renew(time, key, history)
             }
             Reply::Lease { id: (.., ticket), key, lease: Some(lease), report, revision } => {
-                self.leased(time, key, ticket, lease, report, revision)
+                let grant = (ticket, lease, revision);
+                self.leased(time, key, grant, report, history)
             }
         }
     }
@@ -214,10 +242,9 @@ impl<'a> Node<'a> {
         &mut self,
         time: u64,
         key: usize,
-        ticket: u64,
-        lease: Leased,
+        (ticket, lease, revision): (u64, Leased, usize),
         report: Report,
-        revision: usize,
+        history: &mut History,
     ) -> Vec<Sent> {
         let (now, first) = (self.now(time), self.answered.insert((ticket, true)));
         let Leased { at: since, end, units } = lease;
@@ -234,14 +261,17 @@ impl<'a> Node<'a> {
             let after = due.as_micros().saturating_sub(now.as_micros());
             self.due.push(Due { after, key, ticket });
         }
-        if !matches!(granted, Granted::Held { .. }) && first && self.book.is_valid(&key, ticket) {
+        let returns = !matches!(granted, Granted::Held { .. }) && first;
+        if returns && self.book.is_valid(&key, ticket) {
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(since, |terms| terms.counted_from(since));
             let version = revision as u64;
-            vec![self.give_back(&Unspent { key, ticket, units, since, version }, false)]
-        } else {
-            Vec::new()
+            return vec![self.give_back(&Unspent { key, ticket, units, since, version }, false)];
         }
+        if returns {
+            history.miss(time, key, Source::Lease(self.id(ticket)), units, Why::Expired);
+        }
+        Vec::new()
     }
 
     /// Undoes a request that nobody waits for, once.
@@ -272,12 +302,21 @@ impl<'a> Node<'a> {
         let Waiting { asked, spent, since, revisions } = waiting;
         if admitted {
             self.answered.insert((request, false));
+            for (key, units) in of_store(&asked, &spent) {
+                history.add(time, key, What::Told { by: self.id(request), units });
+            }
             self.book.keep(&spent);
             self.admitted(since, &asked, &spent, &revisions, history);
         } else {
             self.decide_here(time, &asked, &spent, history);
             history.put_back += spent.iter().map(|part| part.units_of().1).sum::<u64>();
-            self.book.put_back(self.now(time), &self.asks(&asked), &spent);
+            for part in &spent {
+                let expired = self.book.counts().expired;
+                self.book.put_back(self.now(time), &self.asks(&asked), from_ref(part));
+                let units = self.book.counts().expired - expired;
+                let of = Source::Lease(self.id(part.units_of().0));
+                history.miss(time, asked[part.place].0, of, units, Why::Expired);
+            }
         }
     }
 
@@ -289,11 +328,9 @@ impl<'a> Node<'a> {
         spent: &[Spent],
         history: &mut History,
     ) {
-        let here = |place| spent.iter().any(|part| part.place == place);
-        let rest = asked.iter().enumerate().filter(|(place, _)| !here(*place));
-        for (_, (key, _)) in rest.filter(|_| time < self.cut_until) {
-            if self.book.lasts(self.now(time), key).is_none() {
-                history.add(time, *key, What::Local { held: self.held(time, *key) });
+        for (key, _) in of_store(asked, spent).filter(|_| time < self.cut_until) {
+            if self.book.lasts(self.now(time), &key).is_none() {
+                history.add(time, key, What::Local { held: self.held(time, key) });
             }
         }
     }

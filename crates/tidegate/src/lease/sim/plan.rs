@@ -8,6 +8,10 @@ use tidegate_core::{AlgorithmKind, Anchor, Limit, Micros, Rule, Spec};
 use super::super::Terms;
 use super::network::Network;
 
+/// So many lives a run of [`Kind::Lasting`] lasts, and so many requests it has, about.
+const LASTING: u64 = 12;
+const LASTING_REQUESTS: u64 = 2_000;
+
 /// Something that happens to a node or the store, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -27,8 +31,23 @@ pub(super) enum Fault {
     Leave { node: usize, again_after: u64 },
     /// No message reaches the node or comes from it for this time.
     Cut { node: usize, time: u64 },
+    /// The store stands still for this time. What reaches it meanwhile is answered late.
+    Freeze { time: u64 },
+    /// The store is away for this time, and comes back with its data. What is sent meanwhile does not reach it.
+    Restart { time: u64 },
     /// The rule of a limiter gets its second limit. Nodes hear of it within this time.
     Change { key: usize, known_within: u64 },
+}
+
+/// What is special about a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Any,
+    /// Nothing fails, all nodes live, know that and are asked alike for one limiter, and all have shares.
+    Even,
+    /// Nothing leaves the window of the first limiter while the run lasts, and more is asked for than its limit. The
+    /// second one has no leases, and refuses most requests.
+    Lasting,
 }
 
 /// One limiter: its rule, and the rule after a change.
@@ -62,8 +81,7 @@ pub(super) struct Plan {
     pub(super) joins: Vec<u64>,
     /// The longest time after which a node notices that others joined or left.
     pub(super) beat: u64,
-    /// Nothing fails, all nodes live, know that and are asked alike for one limiter, and all have shares.
-    pub(super) is_even: bool,
+    pub(super) kind: Kind,
     /// How late a node gives units back, at most.
     pub(super) delayed: Vec<u64>,
     /// Mean time between two requests of a node, and how often that is twenty times as long.
@@ -77,20 +95,40 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// The same run without leases and shares: the store decides every request.
+    pub(super) fn exact(&self) -> Self {
+        let mut exact = self.clone();
+        exact.kind = if self.kind == Kind::Even { Kind::Any } else { self.kind };
+        exact.keys.iter_mut().for_each(|key| key.terms = [[None; 2]; 2]);
+        exact
+    }
+
     pub(super) fn of_seed(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let rng = &mut rng;
-        let is_even = seed % 8 == 7;
+        let kind = match seed % 8 {
+            7 => Kind::Even,
+            3 => Kind::Lasting,
+            _ => Kind::Any,
+        };
+        let is_even = kind == Kind::Even;
         let nodes = rng.between(1, 5) as usize;
-        let pause = rng.between(300, 4_000);
+        let mut pause = rng.between(300, 4_000);
         let per_second = nodes as u64 * 1_000_000 / pause;
-        let keys = if is_even { 1 } else { rng.between(1, 3) };
-        let keys: Vec<_> = (0..keys).map(|_| key(rng, per_second, is_even)).collect();
+        let keys: Vec<_> = match kind {
+            Kind::Any => (0..rng.between(1, 3)).map(|_| key(rng, per_second, false)).collect(),
+            Kind::Even => vec![key(rng, per_second, true)],
+            Kind::Lasting => lasting(rng),
+        };
         let drifts = (0..nodes).map(|_| rng.pick([-950, 0, 950, rng_drift(seed)])).collect();
         let life = keys[0].life.as_micros();
         let late = |rng: &mut Rng| if is_even { 500 } else { life / rng.pick([1, 4, 8, 8]) + 1 };
         let delayed = (0..nodes).map(|_| late(rng)).collect();
-        let length = (pause * 900 / nodes as u64).max(4 * life).min(pause * 3_000 / nodes as u64);
+        let longest = pause * 3_000 / nodes as u64;
+        let mut length = (pause * 900 / nodes as u64).max(4 * life).min(longest);
+        if kind == Kind::Lasting {
+            (length, pause) = (LASTING * life, nodes as u64 * LASTING * life / LASTING_REQUESTS);
+        }
         // What is given back may count as taken one life earlier.
         let first = keys.iter().map(|key| key.life.as_micros()).max().unwrap_or_default();
         let length = first + length;
@@ -103,17 +141,25 @@ impl Plan {
             drifts,
             joins,
             beat: if is_even { 1 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
-            is_even,
+            kind,
             delayed,
             pause,
             quiet_percent: if is_even { 0 } else { rng.pick([2, 2, 20]) },
             length,
             largest_cost: if is_even { 1 } else { rng.pick([1, 1, 3]) },
-            faults: faults(rng, length, [nodes, keys.len()], [calm, is_even]),
+            faults: faults(rng, length, [nodes, keys.len()], calm, kind),
             keys,
             network: Network::new(rng, calm, is_even),
             deadline: rng.pick([30_000, 100_000, 3_000_000]),
         }
+    }
+
+    /// Returns whether no node crashes, no data is lost and no rule changes.
+    pub(super) fn keeps_all(&self) -> bool {
+        let loses = |fault: &Fault| {
+            matches!(fault, Fault::Crash { .. } | Fault::Loss { .. } | Fault::Change { .. })
+        };
+        !self.faults.iter().any(|(_, fault)| loses(fault))
     }
 }
 
@@ -170,11 +216,43 @@ fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     Key { rules, terms, life }
 }
 
+/// The first limiter of a run that lasts, and one that belongs to a caller who asks too much.
+fn lasting(rng: &mut Rng) -> Vec<Key> {
+    let algorithms = [
+        AlgorithmKind::FixedWindow,
+        AlgorithmKind::SlidingWindow,
+        AlgorithmKind::SlidingCounter,
+        AlgorithmKind::SlidingLog,
+        AlgorithmKind::TokenBucket,
+        AlgorithmKind::LeakyBucket,
+    ];
+    let algorithm = rng.pick(algorithms);
+    let life = Micros::from_millis(rng.pick([20, 50, 200]));
+    let window = Duration::from_micros(life.as_micros() * LASTING * 100);
+    let mut spec = Spec::new(algorithm, LASTING_REQUESTS * rng.pick([20, 40]) / 100, window);
+    spec.resolution = (algorithm == AlgorithmKind::SlidingLog).then_some(window / 5);
+    let rule = Rule::new(spec).expect("a rule of the plan is valid");
+    let Limit::Units(limit) = spec.limit else { return Vec::new() };
+    let leases = Terms::of(&rule, limit / 10, life, life);
+    let shares = Terms::of_share(&rule, None, life.plus(life), life);
+    let terms = match rng.below(3) {
+        0 => [[leases; 2]; 2],
+        1 => [[shares; 2], [leases; 2]],
+        _ => [[shares; 2]; 2],
+    };
+    let first = Key { rules: [rule.clone(), rule], terms, life };
+    let own = Spec::new(AlgorithmKind::FixedWindow, 3, Duration::from_micros(life.as_micros()));
+    let own = Rule::new(own).expect("a rule of the plan is valid");
+    let own = Key { rules: [own.clone(), own], terms: [[None; 2]; 2], life };
+    if rng.chance(50) { vec![first, own] } else { vec![first] }
+}
+
 fn faults(
     rng: &mut Rng,
     length: u64,
     [nodes, keys]: [usize; 2],
-    [calm, is_even]: [bool; 2],
+    calm: bool,
+    kind: Kind,
 ) -> Vec<(u64, Fault)> {
     let mut all = Vec::new();
     let times = if calm { 0 } else { rng.between(0, 8) };
@@ -194,12 +272,22 @@ fn faults(
         };
         all.push((rng.below(length), fault));
     }
-    if !calm && rng.chance(25) {
+    if kind == Kind::Lasting {
+        let keeps = |(_, fault): &(u64, Fault)| !matches!(fault, Fault::Crash { .. });
+        all.retain(keeps);
+        let time = rng.between(1, length / 3);
+        let outage = rng.pick([Fault::Freeze { time }, Fault::Restart { time }]);
+        if rng.chance(70) {
+            all.push((rng.below(length), outage));
+        }
+        return all;
+    }
+    if !calm && rng.chance(35) {
         let at = rng.below(length);
         all.push((rng.below(at + 1), Fault::Copy));
         all.push((at, Fault::Loss { to_copy: rng.chance(50) }));
     }
-    if !is_even && rng.chance(30) {
+    if kind == Kind::Any && rng.chance(30) {
         let change =
             Fault::Change { key: rng.below(keys as u64) as usize, known_within: length / 4 + 1 };
         all.push((rng.below(length), change));

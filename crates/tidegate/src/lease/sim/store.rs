@@ -3,7 +3,7 @@
 use tidegate_core::{Micros, Timestamp};
 
 use super::super::Report;
-use super::history::{GrantId, History, RequestId, What};
+use super::history::{GrantId, History, RequestId, Source, What, Why};
 use super::plan::Plan;
 use super::stored::{Stored, limiter};
 
@@ -32,13 +32,6 @@ pub(super) enum Question {
     },
 }
 
-/// What units were taken for that are given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
-    Lease(GrantId),
-    Request(RequestId),
-}
-
 /// A reply of the store.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
@@ -60,6 +53,22 @@ pub(super) enum Reply {
         key: usize,
         report: Report,
     },
+}
+
+impl Reply {
+    /// Returns what units were taken for by the step that replies so, and by key how many.
+    pub(super) fn took(&self) -> Option<(Source, Vec<(usize, u64)>)> {
+        match self {
+            Self::Step { request, admitted: true, limiters, .. } => {
+                let parts = limiters.iter().map(|one| (one.key, one.cost)).collect();
+                Some((Source::Request(*request), parts))
+            }
+            Self::Lease { id, key, lease: Some(lease), .. } => {
+                Some((Source::Lease(*id), vec![(*key, lease.units)]))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// How a limiter stands after a step, under which of its rules, and the cost of the request.
@@ -147,6 +156,8 @@ impl<'a> Store<'a> {
                         Source::Request(by) => What::Undone { by, units, since },
                     };
                     history.add(time, key, what);
+                } else {
+                    history.miss(time, key, of, units, Why::TooLate);
                 }
                 let report = report(self.limiters[key].1.as_ref(), now);
                 was_due.then_some(Reply::Back { key, report })

@@ -1,11 +1,13 @@
 //! A run: events in the order of their time, the messages on their way, and the faults of the plan.
 
+use std::collections::BTreeMap;
+
 use testkit::traffic::Rng;
 
 use super::clock::Clock;
-use super::history::{History, What};
+use super::history::{History, Source, What, Why};
 use super::node::{Due, Node, Sent, Wait};
-use super::plan::{Fault, Plan};
+use super::plan::{Fault, Kind, Plan};
 use super::queue::Queue;
 use super::store::{Question, Reply, Store};
 
@@ -29,10 +31,18 @@ enum Next {
 pub(super) struct World<'a> {
     plan: &'a Plan,
     rng: Rng,
+    /// What the clients of each node ask for: the same, whatever else happens.
+    traffic: Vec<Rng>,
+    /// The copies of replies on their way, by what their step took units for, until a node receives the first.
+    replies: BTreeMap<Source, u64>,
     time: u64,
     events: Queue<Next>,
     nodes: Vec<Node<'a>>,
     store: Store<'a>,
+    /// The store stands still until then, and it is known from a deadline after the first of these times on.
+    frozen: [u64; 2],
+    /// The store is away until then.
+    away_until: u64,
     history: History,
 }
 
@@ -41,16 +51,21 @@ impl<'a> World<'a> {
         let mut world = Self {
             plan,
             rng: Rng::new(!plan.seed),
+            traffic: Vec::new(),
+            replies: BTreeMap::new(),
             time: 0,
             events: Queue::new(),
             nodes: Vec::new(),
             store: Store::new(plan),
+            frozen: [0; 2],
+            away_until: 0,
             history: History::default(),
         };
         for node in 0..plan.drifts.len() {
             let clock = world.clock(node);
             world.nodes.push(Node::new(plan, node, 0, clock));
             world.nodes[node].up = false;
+            world.traffic.push(Rng::new(plan.seed ^ (node as u64 + 1) << 32));
             world.at(plan.joins[node], Next::Begin { node });
             world.at(0, Next::Request { node });
         }
@@ -115,9 +130,15 @@ impl<'a> World<'a> {
                     self.send(node, sent);
                 }
             }
+            Next::ToStore { node, begun, question } if self.time < self.frozen[1] => {
+                self.at(self.frozen[1], Next::ToStore { node, begun, question });
+            }
+            Next::ToStore { question, .. } if self.time < self.away_until => {
+                self.not_heard(&question);
+            }
             Next::ToStore { node, begun, question } => self.reach_store(node, begun, &question),
             Next::ToNode { node, begun, reply } => {
-                if self.is_running(node, begun) && !self.is_cut(node) {
+                if self.receives(node, begun, &reply) {
                     let sent = self.nodes[node].reply(self.time, reply, &mut self.history);
                     self.send(node, sent);
                     self.note_due(node);
@@ -147,33 +168,65 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Returns whether a node receives a reply. Units that no copy of a reply tells of are lost.
+    fn receives(&mut self, node: usize, begun: u64, reply: &Reply) -> bool {
+        let (running, is_cut) = (self.is_running(node, begun), self.is_cut(node));
+        let receives = running && !is_cut;
+        let Some((of, parts)) = reply.took() else { return receives };
+        let Some(copies) = self.replies.get_mut(&of) else { return receives };
+        *copies -= 1;
+        let is_last = *copies == 0;
+        if receives || is_last {
+            self.replies.remove(&of);
+        }
+        if is_last && !receives {
+            let why = if running { Why::Unanswered } else { Why::Crashed };
+            self.miss(of, &parts, why);
+        }
+        receives
+    }
+
+    fn miss(&mut self, of: Source, parts: &[(usize, u64)], why: Why) {
+        for (key, units) in parts {
+            self.history.miss(self.time, *key, of, *units, why);
+        }
+    }
+
     fn is_cut(&self, node: usize) -> bool {
         self.time < self.nodes[node].cut_until
     }
 
     fn is_running(&self, node: usize, begun: u64) -> bool {
-        self.nodes[node].up && self.nodes[node].begun == begun
+        self.nodes[node].hears() && self.nodes[node].begun == begun
     }
 
     fn request(&mut self, node: usize) {
         if self.time >= self.plan.length {
             return;
         }
-        let quiet = if self.rng.chance(self.plan.quiet_percent) { 20 } else { 1 };
-        let pause = self.rng.below(2 * self.plan.pause * quiet) + 1;
-        self.at(self.time + pause, Next::Request { node });
+        let rng = &mut self.traffic[node];
+        let quiet = if rng.chance(self.plan.quiet_percent) { 20 } else { 1 };
+        let pause = rng.below(2 * self.plan.pause * quiet) + 1;
         let keys = self.plan.keys.len();
         let mut parts = vec![];
-        let hot = self.rng.chance(60);
+        let hot = rng.chance(60);
         for key in 0..keys {
-            let is_of_it = if key == 0 { hot } else { self.rng.chance(30) };
+            let is_of_it = match (self.plan.kind, key) {
+                (Kind::Lasting, 0) => true,
+                (_, 0) => hot,
+                _ => rng.chance(30),
+            };
             if is_of_it || (key + 1 == keys && parts.is_empty()) {
-                parts.push((key, self.rng.between(1, self.plan.largest_cost)));
+                parts.push((key, rng.between(1, self.plan.largest_cost)));
             }
         }
+        self.at(self.time + pause, Next::Request { node });
         if self.nodes[node].up {
             self.history.asked.push(self.time);
-            let sent = self.nodes[node].request(self.time, parts, &mut self.history);
+            let [from, to] = self.frozen;
+            let is_silent = (from + self.plan.deadline..to).contains(&self.time);
+            let is_away = is_silent || self.time < self.away_until;
+            let sent = self.nodes[node].request(self.time, parts, is_away, &mut self.history);
             self.send(node, sent);
         }
     }
@@ -187,8 +240,20 @@ impl<'a> World<'a> {
             let delay = self.plan.network.delay(&mut self.rng);
             if let Some(delay) = delay.filter(|_| !self.is_cut(node)) {
                 self.at(self.time + delay, Next::ToStore { node, begun, question });
+            } else {
+                self.not_heard(&question);
             }
         }
+    }
+
+    /// A question did not reach the store: what it gives back is lost.
+    fn not_heard(&mut self, question: &Question) {
+        let Question::GiveBack { of, key, units, .. } = *question else { return };
+        let why = match of {
+            Source::Lease(_) => Why::NotReturned,
+            Source::Request(_) => Why::NotUndone,
+        };
+        self.miss(of, &[(key, units)], why);
     }
 
     fn note_due(&mut self, node: usize) {
@@ -204,28 +269,33 @@ impl<'a> World<'a> {
         let up = || nodes.iter().filter(|node| node.up);
         let held = |key| up().map(|node| node.held(time, key)).sum();
         let Some(reply) = self.store.ask(time, question, &mut self.history, held) else { return };
+        let took = reply.took();
+        let mut copies = 0;
         for _ in 0..self.plan.network.times(&mut self.rng) {
             if let Some(delay) = self.plan.network.delay(&mut self.rng) {
                 let reply = reply.clone();
                 self.at(time + delay, Next::ToNode { node, begun, reply });
+                copies += 1;
             }
+        }
+        match took {
+            Some((of, parts)) if copies == 0 => self.miss(of, &parts, Why::Unanswered),
+            Some((of, _)) => drop(self.replies.insert(of, copies)),
+            None => {}
         }
     }
 
     fn fault(&mut self, fault: Fault) {
         match fault {
             Fault::Crash { node, again_after } if self.nodes[node].up => {
-                self.nodes[node].up = false;
+                self.nodes[node].crash(self.time, &mut self.history);
                 self.history.crashes += 1;
                 self.at(self.time + again_after, Next::Begin { node });
                 self.beat();
             }
             Fault::Leave { node, again_after } if self.nodes[node].up => {
-                for key in 0..self.plan.keys.len() {
-                    let sent = self.nodes[node].drop_leases(self.time, key, &mut self.history);
-                    self.send(node, sent);
-                }
-                self.nodes[node].up = false;
+                let sent = self.nodes[node].leave();
+                self.send(node, sent);
                 self.at(self.time + again_after, Next::Begin { node });
                 self.beat();
             }
@@ -246,6 +316,8 @@ impl<'a> World<'a> {
                     self.send(node, sent);
                 }
             }
+            Fault::Freeze { time } => self.frozen = [self.time, self.time + time],
+            Fault::Restart { time } => self.away_until = self.time + time,
             Fault::Loss { to_copy } => self.store.lose(self.time, to_copy, &mut self.history),
             Fault::Copy => self.store.copy(),
             Fault::Change { key, known_within } => {
@@ -260,7 +332,9 @@ impl<'a> World<'a> {
 
     fn begin(&mut self, node: usize) {
         let clock = self.clock(node);
-        let old = &self.nodes[node];
+        let old = &mut self.nodes[node];
+        // A node that left has waited long enough.
+        old.crash(self.time, &mut self.history);
         let mut new = Node::new(self.plan, node, old.begun + 1, clock);
         new.revisions.clone_from(&old.revisions);
         new.cut_until = old.cut_until;
