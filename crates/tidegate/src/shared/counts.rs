@@ -31,6 +31,10 @@ impl SharedGate {
             shed: counts.shed.load(Relaxed),
             late: counts.late.load(Relaxed),
             undone: counts.undone.load(Relaxed),
+            undone_units: counts.undone_units.load(Relaxed),
+            not_undone_units: counts.not_undone_units.load(Relaxed),
+            late_units_admitted: counts.late_units_admitted.load(Relaxed),
+            unanswered_units: counts.unanswered_units.load(Relaxed),
             failed: counts.failed.load(Relaxed),
             calls: counts.calls.read(),
         }

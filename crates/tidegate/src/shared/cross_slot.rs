@@ -193,21 +193,21 @@ impl Store {
         at: Option<Timestamp>,
     ) -> Result<SlotReplies, Unanswered> {
         let deadline = self.client.deadline();
-        let (mut taken, late) = (Taken::nothing(self, met), Late::default());
+        let mut taken = Taken::nothing(self, met);
         if is_report(met) {
             // No part can refuse, so nothing needs to be given back.
             let ask = StepArgs { at, ..StepArgs::new(Step::Ask, origin) };
             let done = self.each_slot(met, parts, ask, deadline).await;
-            return done.map_err(|error| Unanswered { error, taken, late });
+            return done.map_err(|error| Unanswered { error, taken, late: Late::default() });
         }
         if let Err(error) = self.may_be_apart(met, parts) {
-            return Err(Unanswered { error, taken, late });
+            return Err(Unanswered { error, taken, late: Late::default() });
         }
         let mut done = no_replies(met, at.unwrap_or(Timestamp::EPOCH));
-        let ask = StepArgs::new(Step::Ask, Origin { id: None, ..origin });
-        let ask = StepArgs { at, late: Some(&late), ..ask };
+        let ask = StepArgs { at, ..StepArgs::new(Step::Ask, Origin { id: None, ..origin }) };
         for (number, part) in parts.iter().enumerate() {
-            let here = part.of(met);
+            let (here, late) = (part.of(met), Late::default());
+            let ask = StepArgs { late: Some(&late), ..ask };
             let reply = match self.step_until(&here, ask, deadline).await {
                 Ok(reply) => reply,
                 Err(error) => return Err(Unanswered { error, taken, late }),
@@ -218,7 +218,7 @@ impl Store {
                 self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            taken.steps.extend(self.took(met, &part.places, &reply, at));
+            taken.steps.extend(self.took(met, &part.places, &reply, at, late.route()));
         }
         taken.keep();
         Ok(done)

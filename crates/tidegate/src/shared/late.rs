@@ -1,9 +1,10 @@
 //! Late replies, for which no caller waits any more: the units they took are given back as of the time of the
-//! reply.
+//! reply, over the connection that brought it, or not at all.
 
 use std::pin::Pin;
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +15,9 @@ use tokio::time::{Instant, sleep};
 use super::KeyAsk;
 use super::store::{PendingStep, Store, is_report};
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
-use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
+use crate::store::redis::{
+    Client, Counts, Delivered, LateReply, NoReply, Replied, Route, StoreError, heard,
+};
 
 /// The longest time that giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -34,18 +37,26 @@ pub(super) struct Took {
     since: Vec<Timestamp>,
     /// The time in a replay.
     at: Option<Timestamp>,
+    /// The connection that brought the reply; `None` if any server may be asked to take the units back.
+    route: Option<Route>,
 }
 
 impl Took {
-    /// The units of one limiter, taken at `since`.
-    pub(super) fn of_one(since: Timestamp) -> Self {
+    /// The units of one limiter, taken at `since`; without a `route` any server may be asked to take them back.
+    pub(super) fn of_one(since: Timestamp, route: Option<Route>) -> Self {
         Self {
             places: vec![0],
             tokens: vec![None],
             newer: NewerValues::default(),
             since: vec![since],
             at: None,
+            route,
         }
+    }
+
+    /// Returns the units that were taken from these limiters.
+    fn units(&self, met: &[KeyAsk]) -> u64 {
+        self.places.iter().filter_map(|place| met.get(*place)).map(|met| met.cost).sum()
     }
 }
 
@@ -59,7 +70,7 @@ pub(super) struct Attempt<'a> {
     call: &'a Arc<Call>,
     pending: PendingStep<'a>,
     /// `None` after the reply.
-    replied: Option<Receiver<Result<Reply, NoReply>>>,
+    replied: Option<Receiver<Replied>>,
 }
 
 impl<'a> Attempt<'a> {
@@ -67,7 +78,7 @@ impl<'a> Attempt<'a> {
         store: &'a Store,
         call: &'a Arc<Call>,
         pending: PendingStep<'a>,
-        replied: Receiver<Result<Reply, NoReply>>,
+        replied: Receiver<Replied>,
     ) -> Self {
         Self { store, call, pending, replied: Some(replied) }
     }
@@ -83,6 +94,7 @@ impl<'a> Attempt<'a> {
             && met.iter().any(|met| met.cost > 0)
     }
 
+    /// Starts to wait for a late reply, to give back what it took; unless its request was admitted by then.
     fn undo_late(&self, late: LateReply) {
         if !self.can_be_undone() {
             return;
@@ -91,17 +103,51 @@ impl<'a> Attempt<'a> {
         if let Some(late) = self.pending.args.late {
             late.note(keep);
         }
-        let (store, call) = (self.store.clone(), Arc::clone(self.call));
-        let (met, newer) =
-            (self.pending.met.to_vec(), self.pending.newer.cloned().unwrap_or_default());
+        let (store, asked) = (self.store.clone(), self.asked());
         self.store.client.runtime().spawn(async move {
-            if let Ok(Ok(reply)) = late.await
-                && kept.await.is_err()
-            {
-                store.undo(&met, newer, &call, &reply).await;
-            }
+            let replied = late.await.unwrap_or(Err(StoreError::Away));
+            let is_kept = kept.await.is_ok();
+            store.conclude(&asked, replied, is_kept).await;
         });
     }
+
+    fn asked(&self) -> AskedLate {
+        AskedLate {
+            call: Arc::clone(self.call),
+            met: self.pending.met.to_vec(),
+            newer: self.pending.newer.cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Notes a reply in time, or the reason for none.
+    fn note(&self, replied: Replied) -> Result<Reply, StoreError> {
+        match replied {
+            Ok(Delivered { reply, route }) => {
+                if let Some(late) = self.pending.args.late {
+                    late.came_over(route);
+                }
+                Ok(reply)
+            }
+            Err(NoReply { error, late }) => {
+                match late {
+                    Some(late) => self.undo_late(late),
+                    None if self.can_be_undone() => {
+                        self.store.count_unanswered(self.pending.met, &error);
+                    }
+                    None => {}
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A call that no caller waits for any more.
+struct AskedLate {
+    call: Arc<Call>,
+    met: Vec<KeyAsk>,
+    /// The values that decide in place of the node's own.
+    newer: NewerValues,
 }
 
 impl Future for Attempt<'_> {
@@ -111,49 +157,60 @@ impl Future for Attempt<'_> {
         let Some(replied) = &mut self.replied else { return Poll::Ready(Err(StoreError::Away)) };
         let Poll::Ready(replied) = Pin::new(replied).poll(context) else { return Poll::Pending };
         self.replied = None;
-        Poll::Ready(heard(replied).map_err(|NoReply { error, late }| {
-            if let Some(late) = late {
-                self.undo_late(late);
-            }
-            error
-        }))
+        Poll::Ready(self.note(heard(replied)))
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
-        let (store, call) = (self.store.clone(), Arc::clone(self.call));
-        let (met, newer) =
-            (self.pending.met.to_vec(), self.pending.newer.cloned().unwrap_or_default());
+        let (store, asked) = (self.store.clone(), self.asked());
         self.store.client.runtime().spawn(async move {
-            let reply = match heard(replied.await) {
-                Ok(reply) => Ok(reply),
+            let replied = match heard(replied.await) {
                 Err(NoReply { late: Some(late), .. }) => {
                     late.await.unwrap_or(Err(StoreError::Away))
                 }
-                Err(NoReply { error, late: None }) => Err(error),
+                replied => replied.map_err(|NoReply { error, .. }| error),
             };
-            if let Ok(reply) = reply {
-                store.undo(&met, newer, &call, &reply).await;
-            }
+            store.conclude(&asked, replied, false).await;
         });
     }
 }
 
 impl Store {
-    /// Gives back the units a call took, as of the time of its reply. `by` are the values that decided in place
-    /// of the node's own.
-    async fn undo(&self, met: &[KeyAsk], newer: NewerValues, call: &Call, reply: &Reply) {
-        let answer = call.answer(&newer.limiters(&self.limiters(met, &[], &[])), reply);
+    /// Gives back what a call took of which no caller was told; keeps it if the request was admitted without the store.
+    async fn conclude(
+        &self,
+        asked: &AskedLate,
+        replied: Result<Delivered, StoreError>,
+        is_kept: bool,
+    ) {
+        let AskedLate { call, met, newer } = asked;
+        let Delivered { reply, route } = match replied {
+            Ok(delivered) => delivered,
+            Err(error) => return self.count_unanswered(met, &error),
+        };
+        let answer = call.answer(&newer.limiters(&self.limiters(met, &[], &[])), &reply);
         let Ok(Answer::Decided(done)) = answer else { return };
-        let done = done.decided_by(newer);
+        let done = done.decided_by(newer.clone());
         let places: Vec<_> = (0..met.len()).collect();
-        let Some(took) = self.took(met, &places, &done, None) else { return };
+        let Some(took) = self.took(met, &places, &done, None, Some(route)) else { return };
+        if is_kept {
+            self.client.counts().late_units_admitted.fetch_add(took.units(met), Relaxed);
+            return;
+        }
         if !self.give_back(met, &took).await.is_empty() {
             Counts::add(&self.client.counts().undone, 1);
             // The first waiter may have been refused these units.
             self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.lineage)));
+        }
+    }
+
+    /// Counts the units of a request that was sent and got no reply: the store may have taken them.
+    fn count_unanswered(&self, met: &[KeyAsk], error: &StoreError) {
+        if matches!(error, StoreError::Timeout | StoreError::Unreachable(_)) {
+            let units: u64 = met.iter().map(|met| met.cost).sum();
+            self.client.counts().unanswered_units.fetch_add(units, Relaxed);
         }
     }
 
@@ -164,6 +221,7 @@ impl Store {
         places: &[usize],
         done: &Decided,
         at: Option<Timestamp>,
+        route: Option<Route>,
     ) -> Option<Took> {
         if !done.allowed || done.repeated {
             return None;
@@ -178,7 +236,7 @@ impl Store {
         let terms = |place: &usize| self.terms(met.get(*place)?);
         let since = |place| terms(place).map_or(done.now, |terms| terms.exact_from(done.now));
         let since = places.iter().map(since).collect();
-        (!places.is_empty()).then_some(Took { places, tokens, newer, since, at })
+        (!places.is_empty()).then_some(Took { places, tokens, newer, since, at, route })
     }
 
     /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
@@ -190,14 +248,30 @@ impl Store {
         let here: Vec<_> = took.places.iter().zip(&took.tokens).filter_map(of).collect();
         let given_back = self.give_back_here(&here, took).await;
         self.forget_denials(&here);
+        if took.route.is_some() {
+            self.count_undone(met, took, &given_back);
+        }
         given_back
+    }
+
+    /// Counts the units of a step that were given back, and those that were not. A queue gets nothing back.
+    fn count_undone(&self, met: &[KeyAsk], took: &Took, given_back: &[GivenBack]) {
+        let is_queue = |met: &KeyAsk| {
+            met.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())
+        };
+        let places = given_back.iter().flat_map(|(places, _)| places);
+        let back = places.filter_map(|place| met.get(*place)).filter(|met| !is_queue(met));
+        let back: u64 = back.map(|met| met.cost).sum();
+        let counts = self.client.counts();
+        counts.undone_units.fetch_add(back, Relaxed);
+        counts.not_undone_units.fetch_add(took.units(met).saturating_sub(back), Relaxed);
     }
 
     async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let limiters = took.newer.limiters(&self.limiters(here, &[], &[]));
         let Some((since, others)) = took.since.split_first() else { return Vec::new() };
         if others.iter().all(|other| other == since) {
-            match self.undone(&limiters, *since, took.at).await {
+            match self.undone(&limiters, *since, took).await {
                 Some(Answer::Decided(done)) => return vec![(took.places.clone(), done)],
                 Some(_) if limiters.len() > 1 => {}
                 _ => return Vec::new(),
@@ -205,7 +279,7 @@ impl Store {
         }
         let mut all = Vec::new();
         for ((place, since), one) in took.places.iter().zip(&took.since).zip(&limiters) {
-            if let Some(Answer::Decided(done)) = self.undone(from_ref(one), *since, took.at).await {
+            if let Some(Answer::Decided(done)) = self.undone(from_ref(one), *since, took).await {
                 all.push((vec![*place], done));
             }
         }
@@ -217,10 +291,14 @@ impl Store {
         &self,
         limiters: &[Limiter<'_>],
         since: Timestamp,
-        at: Option<Timestamp>,
+        took: &Took,
     ) -> Option<Answer> {
-        let call = Arc::new(Call::undo(limiters, since, at));
-        let reply = match send_undo(&self.client, &call).await {
+        let call = Arc::new(Call::undo(limiters, since, took.at));
+        let replied = match &took.route {
+            Some(route) => route.run(&call).await,
+            None => send_undo(&self.client, &call).await,
+        };
+        let reply = match replied {
             Err(error) if error.is_of_other_layout() => Reply::Nil,
             reply => reply.ok()?,
         };
@@ -228,8 +306,7 @@ impl Store {
     }
 }
 
-/// Gives units back as soon as the store can be asked: a late reply may be the first sign of life of a store
-/// that was unavailable.
+/// Gives units back that have a record in the store, as soon as the store can be asked.
 ///
 /// # Errors
 /// The store did not do it in time.
@@ -245,9 +322,11 @@ async fn send_undo(client: &Client, undo: &Arc<Call>) -> Result<Reply, StoreErro
                 sleep(AGAIN).await;
             }
             Err(NoReply { late: Some(late), .. }) => {
-                return late.await.unwrap_or(Err(StoreError::Away));
+                let replied = late.await.unwrap_or(Err(StoreError::Away));
+                return replied.map(|delivered| delivered.reply);
             }
-            replied => return replied.map_err(|NoReply { error, .. }| error),
+            Err(NoReply { error, .. }) => return Err(error),
+            Ok(delivered) => return Ok(delivered.reply),
         }
     }
 }

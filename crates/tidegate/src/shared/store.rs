@@ -1,6 +1,6 @@
 //! A shared store under one policy, and the parts of a question to it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tidegate_core::{Micros, Timestamp};
 use tokio::sync::oneshot;
@@ -21,7 +21,7 @@ use crate::rules::{Policy, PolicyRule};
 use crate::step::Lineage;
 use crate::store::memory::Generation;
 use crate::store::redis::script::{NewerValues, Step};
-use crate::store::redis::{Client, key_of};
+use crate::store::redis::{Client, Route, key_of};
 
 /// The store and the policy under which a request came, kept until the request is decided, its late reply is
 /// undone and it has asked again.
@@ -72,7 +72,7 @@ pub(super) struct StepArgs<'a> {
     pub(super) at: Option<Timestamp>,
     /// The request's source, and its id if it may be asked again.
     pub(super) origin: Origin<'a>,
-    /// The note of a late reply.
+    /// The note of its reply.
     pub(super) late: Option<&'a Late>,
 }
 
@@ -169,20 +169,34 @@ impl Store {
     }
 }
 
-/// The note of a late reply. Dropping it gives the reply's units back, unless they are kept.
+/// The note of a step's reply. Dropping it gives the units of a late reply back, unless they are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Late(OnceLock<oneshot::Sender<()>>);
+pub(crate) struct Late {
+    keep: OnceLock<oneshot::Sender<()>>,
+    /// The connection that brought the last reply in time.
+    route: Mutex<Option<Route>>,
+}
 
 impl Late {
     /// Notes that a reply is late; its units are given back when `keep` is dropped. A request has at most one
     /// late reply.
     pub(super) fn note(&self, keep: oneshot::Sender<()>) {
-        let _ = self.0.set(keep);
+        let _ = self.keep.set(keep);
+    }
+
+    /// Notes the connection that brought a reply in time.
+    pub(super) fn came_over(&self, route: Route) {
+        *self.route.lock().unwrap_or_else(PoisonError::into_inner) = Some(route);
+    }
+
+    /// Returns the connection that brought the last reply in time.
+    pub(super) fn route(self) -> Option<Route> {
+        self.route.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps the units of the late reply, because the request is admitted.
     pub(crate) fn keep(self) {
-        if let Some(kept) = self.0.into_inner() {
+        if let Some(kept) = self.keep.into_inner() {
             // An error means that there was nothing to give back.
             let _ = kept.send(());
         }

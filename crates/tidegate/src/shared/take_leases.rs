@@ -16,7 +16,7 @@ use super::store::Store;
 use crate::lease::{Grant, Granted, Report, Unspent, Wanted};
 use crate::step::Lineage;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter};
-use crate::store::redis::{NoReply, StoreEvent, heard};
+use crate::store::redis::{Delivered, NoReply, Route, StoreEvent, heard};
 
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ impl Store {
         if !leases.are_spent() {
             return None;
         }
-        let reply = self.ask_for_lease(met, wanted).await;
+        let (reply, route) = self.ask_for_lease(met, wanted).await.unzip();
         let granted = leases.answered(met, ticket, reply);
         self.count(met, reply, granted);
         if let Granted::Held { due, ends } = granted {
@@ -67,7 +67,8 @@ impl Store {
             return None;
         }
         let (since, version) = (terms.counted_from(grant.since), terms.version());
-        self.give_back_lease(&Unspent { key: met.clone(), ticket, units, since, version }).await;
+        let late = Unspent { key: met.clone(), ticket, units, since, version };
+        self.give_back_lease(&late, route).await;
         None
     }
 
@@ -106,14 +107,14 @@ impl Store {
             let (nodes, _under_way) = (*nodes.borrow_and_update(), leases.under_way());
             let excess = leases.book().excess(met, ticket, nodes);
             if let Some(excess) = excess {
-                self.give_back_lease(&excess).await;
+                self.give_back_lease(&excess, None).await;
             }
         }
         let _ = timeout(left_until(ends), self.client.fit()).await;
         let _under_way = leases.under_way();
         let rest = leases.book().take_out(met, ticket);
         if let Some(rest) = rest {
-            self.give_back_lease(&rest).await;
+            self.give_back_lease(&rest, None).await;
         }
     }
 
@@ -126,15 +127,15 @@ impl Store {
     }
 
     /// Asks the store for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are
-    /// to be given back.
-    async fn ask_for_lease(&self, met: &KeyAsk, wanted: Wanted) -> Option<Reply> {
+    /// to be given back, over the connection that brought it.
+    async fn ask_for_lease(&self, met: &KeyAsk, wanted: Wanted) -> Option<(Reply, Route)> {
         let limiters = self.limiters(from_ref(met), &[], &[]);
         let limiter = limiters.first()?;
         let call = Arc::new(Call::lease(limiter, wanted.life, None));
         let in_time = heard(self.client.ask(&call, 0, self.client.deadline()).await);
         let is_in_time = in_time.is_ok();
-        let reply = match in_time {
-            Ok(reply) => reply,
+        let Delivered { reply, route } = match in_time {
+            Ok(delivered) => delivered,
             Err(NoReply { late, .. }) => {
                 let leases = &self.leases;
                 leases.book().not_granted(leases.clock.now(), met, wanted.ticket);
@@ -142,12 +143,12 @@ impl Store {
             }
         };
         let answer = call.answer(from_ref(limiter), &reply).ok()?;
-        Some(Reply { is_in_time, decided: read(&answer, limiter, wanted) })
+        Some((Reply { is_in_time, decided: read(&answer, limiter, wanted) }, route))
     }
 
-    /// Gives back what is left of a lease, unless its rule has changed since.
-    async fn give_back_lease(&self, rest: &Unspent<KeyAsk>) {
-        let is_back = self.is_given_back(rest).await;
+    /// Gives back what is left of a lease, unless its rule has changed since; over one connection if there is a `route`.
+    async fn give_back_lease(&self, rest: &Unspent<KeyAsk>, route: Option<Route>) {
+        let is_back = self.is_given_back(rest, route).await;
         let calls = self.leases.calls();
         let counter = if is_back { &calls.returned } else { &calls.kept };
         counter.fetch_add(rest.units, Relaxed);
@@ -157,13 +158,13 @@ impl Store {
     }
 
     /// Gives back what is left of a lease; whether the store has it.
-    async fn is_given_back(&self, rest: &Unspent<KeyAsk>) -> bool {
+    async fn is_given_back(&self, rest: &Unspent<KeyAsk>, route: Option<Route>) -> bool {
         if self.terms(&rest.key).is_none_or(|terms| terms.version() != rest.version) {
             return false;
         }
         let met = rest.key.costing(rest.units);
         let _turn = self.leases.turn_to_give_back().await;
-        let back = self.give_back(from_ref(&met), &Took::of_one(rest.since)).await;
+        let back = self.give_back(from_ref(&met), &Took::of_one(rest.since, route)).await;
         let report = back.first().and_then(|(_, done)| report(done));
         if let Some(report) = report {
             self.leases.book().reported(self.leases.clock.now(), &met, report);
@@ -191,7 +192,7 @@ impl Store {
             let (store, key) = (self.clone(), &mut rest.key);
             // The leases may be of a policy in which the rule has another number.
             key.rule = self.generation.number_of(key).unwrap_or(key.rule);
-            self.client.runtime().spawn(async move { store.give_back_lease(&rest).await })
+            self.client.runtime().spawn(async move { store.give_back_lease(&rest, None).await })
         };
         all.into_iter().map(give_back).collect()
     }

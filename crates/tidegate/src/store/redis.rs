@@ -11,6 +11,7 @@ mod keys;
 mod link;
 mod nodes;
 mod question;
+mod route;
 pub mod script;
 mod state;
 
@@ -22,4 +23,5 @@ pub use error::StoreError;
 pub use event::StoreEvent;
 pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, slot_of};
 pub(crate) use nodes::Listed;
-pub(crate) use question::{LateReply, NoReply};
+pub(crate) use question::{LateReply, NoReply, Replied};
+pub(crate) use route::{Delivered, Route};

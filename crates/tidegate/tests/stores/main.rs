@@ -20,6 +20,7 @@ mod frozen;
 mod held;
 mod histories;
 mod in_turn;
+mod late;
 #[cfg(feature = "tower")]
 mod layer;
 mod leases;

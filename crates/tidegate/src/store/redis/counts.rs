@@ -52,6 +52,17 @@ pub struct StoreCounts {
     pub late: u64,
     /// Late requests of which units were given back.
     pub undone: u64,
+    /// Units that a limiter got back because a reply was late, or because another slot refused the request. Units
+    /// are counted for each limiter that they were taken from, here and in the next fields.
+    pub undone_units: u64,
+    /// Units of such requests that could not be given back, and that no caller got: the connection that brought the
+    /// reply was gone, its server did not take them back, the rule had changed, or the limiter is a queue.
+    pub not_undone_units: u64,
+    /// Units of late replies to requests that had been admitted without the store by then.
+    pub late_units_admitted: u64,
+    /// Units of requests that were sent and never got a reply, because their connection broke or was silent for long:
+    /// the store may have taken them.
+    pub unanswered_units: u64,
     /// Calls that failed: the connection broke, or the store answered with an error.
     pub failed: u64,
     /// The time from sending calls to their answers.
@@ -75,6 +86,14 @@ pub(crate) struct Counts {
     pub(crate) late: AtomicU64,
     /// Requests of which units were given back because their answer came too late.
     pub(crate) undone: AtomicU64,
+    /// Units that were given back because a reply was late, or another slot refused.
+    pub(crate) undone_units: AtomicU64,
+    /// Units of such requests that could not be given back.
+    pub(crate) not_undone_units: AtomicU64,
+    /// Units of late replies to requests that had been admitted without the store.
+    pub(crate) late_units_admitted: AtomicU64,
+    /// Units of requests that never got a reply.
+    pub(crate) unanswered_units: AtomicU64,
     /// Requests that the store did not decide because there was more load than it decides in time.
     pub(crate) overloaded: AtomicU64,
     /// Calls that failed.

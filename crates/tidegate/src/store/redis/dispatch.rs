@@ -208,8 +208,8 @@ impl Dispatcher {
     /// Sends a write and waits for the replies to it.
     async fn replies(&self, sending: &mut Sending) -> Result<Vec<Value>, StoreError> {
         let pipeline = std::mem::replace(&mut sending.pipeline, redis::Pipeline::new());
-        let mut replies =
-            pin!(sending.connection.send_packed_commands(&pipeline, 0, pipeline.len()));
+        let mut connection = sending.route.connection();
+        let mut replies = pin!(connection.send_packed_commands(&pipeline, 0, pipeline.len()));
         let (mut left, latest) = (LATEST, self.clock.now() + LATEST);
         loop {
             if let Ok(replied) = timeout(left, replies.as_mut()).await {

@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::error::StoreError;
-use super::script::{Call, Reply, Script};
+use super::route::Delivered;
+use super::script::{Call, Script};
 
 /// A script and its arguments.
 #[derive(Clone, Debug)]
@@ -64,10 +65,10 @@ pub(crate) struct NoReply {
 }
 
 /// A reply that comes after its caller stopped waiting.
-pub(crate) type LateReply = oneshot::Receiver<Result<Reply, StoreError>>;
+pub(crate) type LateReply = oneshot::Receiver<Result<Delivered, StoreError>>;
 
 /// A reply in time, or the reason for none.
-pub(crate) type Replied = Result<Reply, NoReply>;
+pub(crate) type Replied = Result<Delivered, NoReply>;
 
 /// A call as it is handed to the store's thread.
 #[derive(Debug)]

@@ -20,12 +20,17 @@ pub enum Way {
     Cut,
     /// The first digit of `redis_version` is replaced by 0.
     Aged,
+    /// Replies of a server that is [no longer named](Proxy::name) wait until the proxy is turned.
+    Held,
+    /// Replies of such a server pass, and its connections end with the next command.
+    Ends,
 }
 
 /// A listener on a port of its own, in front of a server; ends with the test.
 pub struct Proxy {
     pub port: u16,
     way: watch::Sender<Way>,
+    server: watch::Sender<u16>,
     listening: JoinHandle<()>,
 }
 
@@ -35,14 +40,21 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let way = watch::Sender::new(Way::Open);
         let turns = way.subscribe();
+        let server = watch::Sender::new(server);
+        let named = server.subscribe();
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if *turns.borrow() != Way::Cut {
-                    tokio::spawn(carry(client, server, turns.clone()));
+                    tokio::spawn(carry(client, named.clone(), turns.clone()));
                 }
             }
         });
-        Self { port, way, listening }
+        Self { port, way, server, listening }
+    }
+
+    /// Names another server, to which connections go from now on.
+    pub fn name(&self, server: u16) {
+        self.server.send_replace(server);
     }
 
     pub fn url(&self) -> String {
@@ -62,12 +74,14 @@ impl Drop for Proxy {
 }
 
 /// Carries both directions of one connection, until it ends or must.
-async fn carry(client: TcpStream, server: u16, mut turns: watch::Receiver<Way>) {
-    let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
+async fn carry(client: TcpStream, named: watch::Receiver<u16>, mut turns: watch::Receiver<Way>) {
+    let port = *named.borrow();
+    let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let (mut asked, answers) = client.into_split();
-    let (answered, mut asks) = server.into_split();
-    let mut way = turns.clone();
+    let (asked, answers) = client.into_split();
+    let (answered, asks) = server.into_split();
+    let is_old = || *named.borrow() != port;
+    let (forth_way, mut back_way) = (turns.clone(), turns.clone());
     let ends = async {
         let mut was = *turns.borrow_and_update();
         while turns.changed().await.is_ok() {
@@ -79,9 +93,24 @@ async fn carry(client: TcpStream, server: u16, mut turns: watch::Receiver<Way>) 
         }
     };
     tokio::select! {
-        _ = tokio::io::copy(&mut asked, &mut asks) => {}
-        _ = back(answered, answers, &mut way) => {}
+        _ = forth(asked, asks, || *forth_way.borrow() == Way::Ends && is_old()) => {}
+        _ = back(answered, answers, &mut back_way, is_old) => {}
         () = ends => {}
+    }
+}
+
+async fn forth(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    ends: impl Fn() -> bool,
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 || ends() {
+            return Ok(());
+        }
+        to.write_all(&buffer[..read]).await?;
     }
 }
 
@@ -89,6 +118,7 @@ async fn back(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     way: &mut watch::Receiver<Way>,
+    is_old: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -102,7 +132,8 @@ async fn back(
             Way::Slow(by) => tokio::time::sleep(by).await,
             Way::Lossy => continue,
             Way::Aged => age(bytes),
-            Way::Open | Way::Cut => {}
+            Way::Held if is_old() => drop(way.wait_for(|way| *way != Way::Held).await),
+            Way::Open | Way::Cut | Way::Held | Way::Ends => {}
         }
         to.write_all(bytes).await?;
     }

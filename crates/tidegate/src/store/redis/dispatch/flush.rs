@@ -1,6 +1,5 @@
 //! Calls made of waiting requests, sent together, and their replies.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -12,8 +11,10 @@ use super::pending::Pending;
 use super::queue::{ByKey, KeyHash, Taken};
 use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::keys::slot_of;
+use crate::store::redis::link::with_part;
 use crate::store::redis::question::Asked;
-use crate::store::redis::script::{Batch, Call, Each, Replies, Reply};
+use crate::store::redis::route::{Delivered, Route, reply_of};
+use crate::store::redis::script::{Batch, Call, Each, Replies};
 
 /// Most requests of one call, so that no call occupies the store for long.
 pub(super) const MOST_REQUESTS: usize = 256;
@@ -153,17 +154,20 @@ impl Sent {
         keys.len().max(1)
     }
 
-    /// Hands the reply to those that wait for it.
-    pub(super) fn reply(&self, value: Value) -> Handed {
-        let replied = reply(value);
+    /// Hands the reply, which came over `route`, to the requests that wait for it.
+    pub(super) fn reply(&self, value: Value, route: &Route) -> Handed {
+        let replied = reply_of(value);
         match self {
-            Self::One(request) => Handed { late: usize::from(request.reply(replied)), gone: None },
+            Self::One(request) => {
+                let replied = replied.map(|reply| Delivered { reply, route: route.clone() });
+                Handed { late: usize::from(request.reply(replied)), gone: None }
+            }
             Self::Merged(batch, groups) => {
                 match replied.and_then(|reply| batch.replies(reply).map_err(StoreError::from)) {
                     Ok(replies) => {
                         let mut handed = Handed::default();
                         let each = groups.iter().zip(replies);
-                        each.for_each(|(all, replies)| handed.hand(all, replies));
+                        each.for_each(|(all, replies)| handed.hand(all, replies, route));
                         handed
                     }
                     Err(error) => Handed { late: self.fail(&error), gone: None },
@@ -174,7 +178,8 @@ impl Sent {
                     Ok(replies) => {
                         let mut handed = Handed::default();
                         for (request, reply) in requests.iter().zip(replies) {
-                            handed.hand(from_ref(request), vec![Replies { reply, times: 1 }]);
+                            let replies = vec![Replies { reply, times: 1 }];
+                            handed.hand(from_ref(request), replies, route);
                         }
                         handed
                     }
@@ -201,7 +206,7 @@ pub(super) struct Handed {
 
 impl Handed {
     /// Hands each repeat of a request its reply.
-    fn hand(&mut self, all: &[Rc<Pending>], replies: Vec<Replies>) {
+    fn hand(&mut self, all: &[Rc<Pending>], replies: Vec<Replies>, route: &Route) {
         let mut repeats = all.iter();
         for Replies { reply, times } in replies {
             let reply = reply.map_err(|error| StoreError::of_script(&error));
@@ -210,6 +215,7 @@ impl Handed {
             {
                 self.gone = Some(error.clone());
             }
+            let reply = reply.map(|reply| Delivered { reply, route: route.clone() });
             let late = repeats.by_ref().take(times).filter(|one| one.reply(reply.clone())).count();
             self.late += late;
         }
@@ -293,30 +299,5 @@ impl Flush {
             let value = values.next().unwrap_or(Value::Okay);
             (call, value)
         })
-    }
-}
-
-/// Adds the part of the node that runs it to the arguments of a call that counts keys.
-fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> Cow<'a, [Vec<u8>]> {
-    let mut args = Cow::Borrowed(args);
-    if counts
-        && !part.is_empty()
-        && let Some(last) = args.to_mut().last_mut()
-    {
-        *last = part.to_vec();
-    }
-    args
-}
-
-/// A script's reply, as one of the few kinds that scripts return.
-fn reply(value: Value) -> Result<Reply, StoreError> {
-    match value {
-        Value::Nil => Ok(Reply::Nil),
-        Value::Int(number) => Ok(Reply::Int(number)),
-        Value::BulkString(bytes) => Ok(Reply::Bytes(bytes)),
-        Value::Array(parts) => {
-            Ok(Reply::Array(parts.into_iter().map(reply).collect::<Result<_, _>>()?))
-        }
-        other => Err(StoreError::Answer(format!("{other:?}"))),
     }
 }

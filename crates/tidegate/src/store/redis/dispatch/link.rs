@@ -6,12 +6,14 @@ use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
+use crate::store::redis::link::command;
+use crate::store::redis::route::Route;
 use crate::store::redis::script::Script;
 
 /// A connection that many calls share.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) connection: MultiplexedConnection,
+    pub(super) route: Route,
     /// Which of the shard's connections it is: late errors of an earlier one do not count against
     /// it.
     pub(super) number: u64,
@@ -26,7 +28,8 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
-        Self { connection, number, sent_at: VecDeque::new(), limiters: 0, known: HashSet::new() }
+        let route = Route::new(connection);
+        Self { route, number, sent_at: VecDeque::new(), limiters: 0, known: HashSet::new() }
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.
@@ -42,11 +45,4 @@ impl Link {
     pub(super) fn forget_scripts(&mut self) {
         self.known.clear();
     }
-}
-
-/// The command that runs a script.
-pub(super) fn command(name: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(keys.len()).arg(keys).arg(args);
-    command
 }

@@ -12,14 +12,13 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::Dispatcher;
-use super::link::command;
 use super::redirect::Redirect;
 use super::shard::Shard;
 use super::slots::{slots_in, tags_in};
 use crate::store::redis::audit;
 use crate::store::redis::error::StoreError;
 use crate::store::redis::event::StoreEvent;
-use crate::store::redis::link::{Node, connect, connect_to, send};
+use crate::store::redis::link::{Node, command, connect, connect_to, send};
 use crate::store::redis::script::Script;
 use crate::store::redis::state::StoreState;
 

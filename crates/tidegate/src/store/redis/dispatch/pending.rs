@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::queue::KeyHashes;
 use crate::store::redis::error::StoreError;
 use crate::store::redis::question::{Asked, NoReply, Question, Replied};
-use crate::store::redis::script::Reply;
+use crate::store::redis::route::Delivered;
 
 /// The most that lateness of the store's thread, and other requests for the same key, may lengthen a wait.
 const MOST_LATENESS: Duration = Duration::from_millis(10);
@@ -51,7 +51,7 @@ enum State {
 #[derive(Debug)]
 enum Waits {
     InTime(oneshot::Sender<Replied>),
-    Late(oneshot::Sender<Result<Reply, StoreError>>),
+    Late(oneshot::Sender<Result<Delivered, StoreError>>),
     Nobody,
 }
 
@@ -121,7 +121,7 @@ impl Pending {
     }
 
     /// Hands over the store's reply, or its error; returns whether it came too late for a caller.
-    pub(super) fn reply(&self, reply: Result<Reply, StoreError>) -> bool {
+    pub(super) fn reply(&self, reply: Result<Delivered, StoreError>) -> bool {
         self.state.set(State::Done);
         match self.waits.replace(Waits::Nobody) {
             Waits::InTime(answer) => {

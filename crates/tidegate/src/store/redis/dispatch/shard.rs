@@ -32,6 +32,7 @@ use super::window::Window;
 use crate::store::redis::counts::Counts;
 use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::link::Node;
+use crate::store::redis::route::Route;
 use crate::store::redis::state::StoreState;
 
 /// Most calls sent as one write.
@@ -70,7 +71,7 @@ struct State {
     /// The slots that it serves; empty if it is no node of a cluster, or holds none yet.
     ranges: Vec<(u16, u16)>,
     /// The slots as an argument of scripts that count keys.
-    part: Vec<u8>,
+    part: Arc<[u8]>,
     /// Requests, each with the time of its next check, earliest first.
     due: VecDeque<(Instant, Rc<Pending>)>,
     heard_at: Instant,
@@ -112,7 +113,7 @@ impl Answered {
 pub(super) struct Sending {
     pub(super) flush: Flush,
     pub(super) pipeline: redis::Pipeline,
-    pub(super) connection: MultiplexedConnection,
+    pub(super) route: Route,
     link: u64,
     sent_at: Instant,
     was_full: bool,
@@ -134,7 +135,7 @@ impl Shard {
             links: 0,
             health: Health::New,
             ranges: Vec::new(),
-            part: Vec::new(),
+            part: Arc::default(),
             due: VecDeque::new(),
             heard_at: now,
             busy_at: None,
@@ -173,12 +174,12 @@ impl Shard {
 
     pub(super) fn set_ranges(&self, ranges: Vec<(u16, u16)>) {
         let mut state = self.state.borrow_mut();
-        (state.part, state.ranges) = (part_of(&ranges), ranges);
+        (state.part, state.ranges) = (part_of(&ranges).into(), ranges);
     }
 
     /// A connection to it, if there is one.
     pub(super) fn connection(&self) -> Option<MultiplexedConnection> {
-        self.state.borrow().link.as_ref().map(|link| link.connection.clone())
+        self.state.borrow().link.as_ref().map(|link| link.route.connection())
     }
 
     /// The hashes of keys that a request names.
@@ -243,14 +244,15 @@ impl Shard {
         }
         flush.join(self.node.is_some());
         let was_full = state.queue.is_ready();
-        let (pipeline, connection) = (flush.pipeline(link, &state.part), link.connection.clone());
+        let (pipeline, route) =
+            (flush.pipeline(link, &state.part), link.route.of_part(&state.part));
         let merged = flush.calls.iter().filter(|call| !matches!(call, Sent::One(..)));
         let merged = merged.map(|call| call.requests().count()).sum();
         Counts::add(&self.shared.counts.merged, merged);
         link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
-        Some(Sending { flush, pipeline, connection, link: link.number, sent_at: now, was_full })
+        Some(Sending { flush, pipeline, route, link: link.number, sent_at: now, was_full })
     }
 
     /// Returns whether a request that waited should still be sent.
@@ -282,7 +284,7 @@ impl Shard {
         values: Result<Vec<Value>, StoreError>,
     ) -> Answered {
         let now = self.clock.now();
-        let Sending { flush, link, sent_at, was_full, .. } = sending;
+        let Sending { flush, route, link, sent_at, was_full, .. } = sending;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let limiters = flush.limiters;
@@ -316,7 +318,7 @@ impl Shard {
         }
         for (call, value) in flush.with_replies(values) {
             let Value::ServerError(error) = value else {
-                let handed = call.reply(value);
+                let handed = call.reply(value, &route);
                 Counts::add(&self.shared.counts.late, handed.late);
                 if is_latest && state.health == Health::Fit {
                     answered.lost = handed.gone.or(answered.lost);

@@ -1,0 +1,96 @@
+//! The connection that brought a reply. Units that the reply took are given back over it, or nowhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{ServerErrorKind, Value};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::error::StoreError;
+use super::link::{command, with_part};
+use super::script::{Call, Reply};
+
+/// The most calls of routes that are under way on one connection, so that they do not hold up requests.
+const MOST_UNDER_WAY: usize = 32;
+/// The longest wait for the reply to a call.
+const LATEST: Duration = Duration::from_secs(10);
+
+/// The way back to the server that sent a reply: its connection, and no other one to the same address. After a
+/// failover another server serves the same slots, and it may never have run what the reply is about.
+///
+/// The connection stays open as long as a route needs it, even if its shard has a newer connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    line: Arc<Line>,
+    /// The slots of the server, for scripts that count keys.
+    part: Arc<[u8]>,
+}
+
+#[derive(Debug)]
+struct Line {
+    connection: MultiplexedConnection,
+    turns: Semaphore,
+}
+
+impl Route {
+    pub(super) fn new(connection: MultiplexedConnection) -> Self {
+        let turns = Semaphore::new(MOST_UNDER_WAY);
+        Self { line: Arc::new(Line { connection, turns }), part: Arc::default() }
+    }
+
+    pub(super) fn connection(&self) -> MultiplexedConnection {
+        self.line.connection.clone()
+    }
+
+    /// Returns this route to a server that serves `part` of the slots.
+    pub(super) fn of_part(&self, part: &Arc<[u8]>) -> Self {
+        Self { line: Arc::clone(&self.line), part: Arc::clone(part) }
+    }
+
+    /// Runs a call at the end of this route. It is sent to no other server, whatever the reply: a redirection is an
+    /// error.
+    ///
+    /// # Errors
+    /// The connection is gone, the server did not run the call, or it did not reply for long.
+    pub(crate) async fn run(&self, call: &Call) -> Result<Reply, StoreError> {
+        let turn = self.line.turns.acquire().await;
+        let _turn = turn.map_err(|error| StoreError::Unreachable(error.to_string()))?;
+        let value = match self.send("EVALSHA", &call.script.sha1, call).await? {
+            Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
+                self.send("EVAL", &call.script.text, call).await?
+            }
+            value => value,
+        };
+        reply_of(value.extract_error()?)
+    }
+
+    async fn send(&self, verb: &str, script: &str, call: &Call) -> Result<Value, StoreError> {
+        let args = with_part(&call.args, call.counts(), &self.part);
+        let (command, mut connection) =
+            (command(verb, script, &call.keys, &args), self.connection());
+        let replied = timeout(LATEST, connection.req_packed_command(&command)).await;
+        Ok(replied.map_err(|_| StoreError::Timeout)??)
+    }
+}
+
+/// A reply, and the connection that brought it.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    pub(crate) reply: Reply,
+    pub(crate) route: Route,
+}
+
+/// Returns a script's reply, as one of the few kinds that scripts return.
+pub(super) fn reply_of(value: Value) -> Result<Reply, StoreError> {
+    match value {
+        Value::Nil => Ok(Reply::Nil),
+        Value::Int(number) => Ok(Reply::Int(number)),
+        Value::BulkString(bytes) => Ok(Reply::Bytes(bytes)),
+        Value::Array(parts) => {
+            Ok(Reply::Array(parts.into_iter().map(reply_of).collect::<Result<_, _>>()?))
+        }
+        other => Err(StoreError::Answer(format!("{other:?}"))),
+    }
+}
