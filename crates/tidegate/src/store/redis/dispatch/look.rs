@@ -15,6 +15,7 @@ use super::Dispatcher;
 use super::redirect::Redirect;
 use super::shard::Shard;
 use super::slots::{slots_in, tags_in};
+use crate::settings::Form;
 use crate::store::redis::audit;
 use crate::store::redis::error::StoreError;
 use crate::store::redis::event::StoreEvent;
@@ -68,13 +69,16 @@ pub(super) async fn look_after(
 ) {
     let (mut pause, mut outage) = (PAUSES.0, Outage { reported: lost.clone(), found: None });
     let mut waits = lost.is_some();
+    let by_sentinel = matches!(shard.shared.settings.url.form, Form::Sentinel { .. });
     let connection = loop {
         if shard.is_retired.get() {
             return;
         }
         if waits {
-            // If it answers after all, it is checked over the connection that it has.
-            if timeout(spread(pause), shard.heard.notified()).await.is_ok() {
+            let is_heard = timeout(spread(pause), shard.heard.notified()).await.is_ok();
+            // If it answers after all, it is checked over the connection that it has; except where a Sentinel may name
+            // another primary, of which this one does not know yet.
+            if is_heard && !by_sentinel {
                 if let Some(mut connection) = shard.connection()
                     && decides_in_time(&shard, &mut connection).await.is_ok()
                 {
@@ -82,7 +86,9 @@ pub(super) async fn look_after(
                 }
                 continue;
             }
-            pause = (pause * 2).min(PAUSES.1);
+            if !is_heard {
+                pause = (pause * 2).min(PAUSES.1);
+            }
         }
         waits = true;
         match look(&shard).await {
