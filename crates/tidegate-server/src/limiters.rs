@@ -217,15 +217,6 @@ impl Limiters {
         }
     }
 
-    /// Resolves when the first request can be decided as quickly as later ones; does not wait for
-    /// an unavailable store.
-    pub(crate) async fn ready(&self) {
-        if let Store::Shared(gate, _) = &self.store {
-            // The error has been logged.
-            let _ = gate.connected().await;
-        }
-    }
-
     /// Leaves the list of nodes that share the store, so that the shares of the others grow
     /// immediately.
     pub(crate) async fn leave(&self) {

@@ -162,7 +162,6 @@ async fn serve(
     let open = Open::of(args)?;
     open.check(args, &options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
-    limiters.ready().await;
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
     if !args.no_watch {
         tokio::spawn(configuration::watch(Arc::clone(&configuration)));

@@ -1,4 +1,5 @@
-//! A frozen primary of a cluster: its own keys are decided without the store, and the others by the store.
+//! A frozen primary of a cluster: its own keys are decided without the store, and the others by the store. A store that
+//! is frozen when a gate starts.
 //!
 //! With `TIDEGATE_LONG=1` the deadline is the default one, and the rows are those of `docs/faults.md`. By
 //! default the deadline is so long that no machine misses it, so no request for a healthy primary may be late.
@@ -16,7 +17,7 @@ use crate::faults::{closed, lasting};
 use crate::server::load::{Load, algorithm_of, rules};
 use crate::server::nodes::Nodes;
 use crate::server::records::{Figures, Record};
-use crate::server::{Events, long};
+use crate::server::{Events, LONG, Server, long};
 
 /// The index of the frozen primary.
 const FROZEN: usize = 2;
@@ -105,4 +106,38 @@ async fn a_gate_that_is_started_while_a_primary_is_frozen_is_exact_for_the_other
     let nodes = block_in_place(cluster);
     nodes.all[FROZEN].signal("STOP");
     is_apart(&drive(&nodes, gate(&nodes), "cluster: started while a shard is frozen").await);
+}
+
+/// Makes a gate that was not given the time to reach its store.
+fn new_gate(url: &str, timeout: Duration) -> SharedGate {
+    let mut settings = StoreSettings::new(url.parse().unwrap());
+    settings.timeout = timeout;
+    let policy = Policy::new(closed(rules())).unwrap();
+    SharedGate::new(policy, settings, Events::default().observer()).unwrap()
+}
+
+async fn is_degraded(gate: &SharedGate) -> bool {
+    let entries = [("user", "ada"), ("place", "here")];
+    let descriptors = [Descriptor::new(&entries)];
+    gate.check(&Request::new(algorithm_of(0).name(), &descriptors)).await.is_degraded()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_that_is_started_while_its_store_is_frozen_does_not_wait_for_the_first_check_of_it()
+{
+    let (server, nodes) = (Server::start(&[]), block_in_place(cluster));
+    for (url, frozen) in [(server.url(), vec![&server]), (nodes.url(), nodes.all.iter().collect())]
+    {
+        frozen.iter().for_each(|server| server.signal("STOP"));
+        let gate = new_gate(&url, Duration::from_millis(20));
+        tokio::select! {
+            biased;
+            found = gate.connected() => panic!("{url}: no request was answered until {found:?}"),
+            degraded = is_degraded(&gate) => assert!(degraded, "{url}"),
+        }
+        frozen.iter().for_each(|server| server.signal("CONT"));
+        gate.recovered().await;
+        let long = new_gate(&url, LONG);
+        assert!(!is_degraded(&long).await, "{url}: it is exact without a wait for `connected`");
+    }
 }

@@ -144,7 +144,8 @@ impl Dispatcher {
     }
 
     fn is_idle(&self) -> bool {
-        !self.shared.counts.is_overloaded()
+        self.is_looked_at()
+            && !self.shared.counts.is_overloaded()
             && self.shards.borrow().iter().all(|shard| shard.is_idle())
     }
 
@@ -166,18 +167,33 @@ impl Dispatcher {
         self.drop_retired();
     }
 
-    /// Hands a question to its shard.
+    /// Returns whether every shard was checked for the first time, or none was found.
+    fn is_looked_at(&self) -> bool {
+        self.shared.found.borrow().is_some()
+    }
+
+    /// Hands a question to its shard; before the nodes of a cluster are known, as soon as they are.
     fn ask(self: &Rc<Self>, question: Question, stalled: Duration, now: Instant) {
-        let shard = self.shard_of(question.asked.keys());
-        let Some(shard) = shard else {
-            if self.is_cluster() {
-                self.look_for_nodes();
-            }
+        if let Some(shard) = self.shard_of(question.asked.keys()) {
+            let keys = shard.hashes(question.asked.keys());
+            return shard.push(Rc::new(Pending::new(question, keys, stalled, now)));
+        }
+        if self.is_cluster() {
+            self.look_for_nodes();
+        }
+        if self.is_looked_at() || now >= question.deadline - stalled {
             return Pending::new(question, KeyHashes::new(), stalled, now)
                 .give_up(StoreError::Away);
-        };
-        let keys = shard.hashes(question.asked.keys());
-        shard.push(Rc::new(Pending::new(question, keys, stalled, now)), false);
+        }
+        spawn_local(Rc::clone(self).ask_when_known(question, stalled));
+    }
+
+    async fn ask_when_known(self: Rc<Self>, question: Question, stalled: Duration) {
+        sleep(TICK).await;
+        let now = self.clock.now();
+        self.ask(question, stalled, now);
+        let shards = self.shards.borrow().clone();
+        shards.iter().for_each(|shard| self.send(shard));
     }
 
     fn shard_of(&self, keys: &[Vec<u8>]) -> Option<Rc<Shard>> {
@@ -260,11 +276,11 @@ impl Dispatcher {
                 Redirect::Moved { slot, node } => {
                     let shard = self.shard_at(node);
                     self.cluster.set(*slot, &shard);
-                    shard.push(request, true);
+                    shard.push(request);
                 }
                 Redirect::Ask(node) => {
                     request.alone.set(true);
-                    self.shard_at(node).push(request, true);
+                    self.shard_at(node).push(request);
                 }
                 Redirect::Soon | Redirect::NoScript => {
                     request.alone.set(true);
@@ -280,7 +296,7 @@ impl Dispatcher {
         sleep(TICK).await;
         match self.shard_of(request.asked.keys()) {
             Some(shard) => {
-                shard.push(request, true);
+                shard.push(request);
                 self.send(&shard);
             }
             None => request.give_up(StoreError::Away),

@@ -188,17 +188,17 @@ impl Shard {
         keys.iter().map(|key| state.queue.hash(key)).collect()
     }
 
-    /// Queues a request, or reports immediately why it cannot be queued.
-    pub(super) fn push(&self, request: Rc<Pending>, is_moved: bool) {
+    /// Queues a request, or reports immediately why it cannot be queued. A request for a shard that has not been
+    /// checked yet waits for the check, until its time is over.
+    pub(super) fn push(&self, request: Rc<Pending>) {
         let mut state = self.state.borrow_mut();
+        let most = self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL);
+        let is_full = state.queue.len() >= most;
         match &state.health {
-            Health::Fit => {}
-            Health::New if is_moved => {}
-            Health::New | Health::Lost(_) => return request.give_up(StoreError::Away),
-        }
-        if state.queue.len() >= self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL)
-        {
-            return self.overloaded(&state.queue, &request);
+            Health::Fit if is_full => return self.overloaded(&state.queue, &request),
+            Health::New if is_full => return request.give_up(StoreError::Away),
+            Health::Lost(_) => return request.give_up(StoreError::Away),
+            Health::Fit | Health::New => {}
         }
         let (now, real) = self.clock.both();
         let looked_at = match state.is_hurried(&request, now) {
