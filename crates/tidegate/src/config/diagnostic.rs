@@ -14,7 +14,7 @@ use tidegate_core::text::HIDDEN;
 /// assert_eq!((error.file.as_str(), error.column), ("rules.toml", 1));
 /// assert!(error.message.contains("did you mean `limit`?"), "{error}");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigError {
     /// The name of the file, as it was given.
@@ -51,6 +51,8 @@ impl fmt::Display for ConfigError {
         write!(f, "  {:gutter$} | {}{}", "", excerpt.indent, "^".repeat(excerpt.width))
     }
 }
+
+tidegate_core::debug_as_display!(ConfigError);
 
 impl std::error::Error for ConfigError {}
 
@@ -113,7 +115,7 @@ fn printable(c: char) -> char {
 /// let errors = tidegate::config::parse("rules.toml", "[[rule]]\nnam = \"a\"\n").unwrap_err();
 /// assert!(errors.to_string().contains("rules.toml:2:1: unknown field `nam`: did you mean `name`?"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ConfigErrors(pub(super) Vec<ConfigError>);
 
 impl ConfigErrors {
@@ -145,6 +147,8 @@ impl fmt::Display for ConfigErrors {
         Ok(())
     }
 }
+
+tidegate_core::debug_as_display!(ConfigErrors);
 
 impl std::error::Error for ConfigErrors {}
 

@@ -20,7 +20,7 @@ pub(super) struct RuleDraft<'t> {
 
 impl<'t> RuleDraft<'t> {
     pub(super) fn new(table: Table<'t>) -> Self {
-        let mut values = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(1));
+        let mut values = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
         values.window = None;
         Self {
             table,

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::accept::Level;
 use super::draft::{OverrideDraft, RuleDraft};
-use super::hints::{TEXT, instead, one_of};
+use super::hints::{TEXT, instead};
 use super::size::parse_size;
 use super::source::Report;
 use super::table::{Entry, Table};
@@ -106,10 +106,8 @@ fn missing(
     failed: &[&'static str],
     report: &mut Report<'_>,
 ) -> Vec<&'static str> {
-    let algorithms = one_of(&vocabulary::algorithms(), TEXT);
     let needed = [
         ("name", "a text of a-z, 0-9, `.`, `_` and `-`, unique in its domain".to_owned()),
-        ("algorithm", algorithms),
         ("limit", format!("{}; or a `rate`, such as \"100/s\"", Field::Limit.expects())),
     ];
     let is_there = |name| {
