@@ -4,6 +4,7 @@ mod arrows;
 mod book;
 mod commands;
 mod events;
+mod figures;
 mod folders;
 mod lengths;
 mod links;
@@ -93,6 +94,11 @@ const RULES: &[Rule] = &[
         name: "events",
         what: "docs/errors.md has every event of the log, and no text that the code does not have",
         check: events::check,
+    },
+    Rule {
+        name: "figures",
+        what: "the numbers of the READMEs are those of the results",
+        check: figures::check,
     },
 ];
 
