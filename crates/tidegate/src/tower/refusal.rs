@@ -66,9 +66,7 @@ impl Reason {
             Self::Unavailable => {
                 ("urn:problem-type:tidegate:unavailable", "No decision can be taken")
             }
-            Self::NoAddress => {
-                ("urn:problem-type:tidegate:no-address", "The caller's address is not known")
-            }
+            Self::NoAddress => ("urn:problem-type:tidegate:internal-error", "Internal error"),
         }
     }
 }
@@ -210,7 +208,7 @@ impl Refusal {
     pub(super) fn detail(&self) -> String {
         match self.retry_after.map(Micros::as_secs_ceil) {
             _ if self.reason == Reason::NoAddress => {
-                "the server does not pass on the addresses of its peers".to_owned()
+                "the request was not decided because of an error of the server".to_owned()
             }
             Some(1) => "the same request may be admitted in 1 second".to_owned(),
             Some(wait) => {
