@@ -1,5 +1,7 @@
 //! Events of a store that are not decisions.
 
+use std::fmt;
+
 use super::audit::Finding;
 use super::error::StoreError;
 
@@ -9,11 +11,7 @@ use super::error::StoreError;
 /// use tidegate::{Policy, SharedGate, SharedGateError, StoreEvent, StoreSettings, StoreUrl};
 ///
 /// fn gate(policy: Policy, url: StoreUrl) -> Result<SharedGate, SharedGateError> {
-///     SharedGate::new(policy, StoreSettings::new(url), |event| match event {
-///         StoreEvent::Lost(error) => eprintln!("rules decide by `on_store_error`: {error}"),
-///         StoreEvent::Back => eprintln!("decisions are exact again"),
-///         other => eprintln!("{other:?}"),
-///     })
+///     SharedGate::new(policy, StoreSettings::new(url), |event| eprintln!("{event}"))
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +85,64 @@ pub enum StoreEvent<'a> {
     LeasesInTime,
     /// A property of its setup can make limits fail; reported once each.
     Finding(&'a Finding),
+}
+
+/// One sentence, without a line break. It leaves out the key of [`StoreEvent::Undecided`], which contains values that
+/// callers choose.
+///
+/// ```
+/// use tidegate::{StoreError, StoreEvent};
+///
+/// let event = StoreEvent::Lost(&StoreError::Timeout);
+/// assert!(event.to_string().starts_with("the store is unavailable: "));
+/// assert_eq!(StoreEvent::Nodes(3).to_string(), "3 nodes share the store");
+/// ```
+impl fmt::Display for StoreEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost(error) => write!(
+                f,
+                "the store is unavailable: {error}; rules decide by their `on_store_error` until it is back"
+            ),
+            Self::StillLost(error) => {
+                write!(f, "the store is still unavailable, now for another reason: {error}")
+            }
+            Self::Back => f.write_str("the store is back; decisions are exact again"),
+            Self::PartLost { first_slot, last_slot, error } => write!(
+                f,
+                "the node of the slots {first_slot} to {last_slot} is unavailable: {error}; rules decide about its \
+                 keys by their `on_store_error` until it is back"
+            ),
+            Self::PartBack { first_slot, last_slot } => write!(
+                f,
+                "the node of the slots {first_slot} to {last_slot} is back; decisions about its keys are exact again"
+            ),
+            Self::Undecided { error, .. } => {
+                write!(f, "the store is available and did not decide a request: {error}")
+            }
+            Self::Nodes(nodes) => write!(f, "{nodes} nodes share the store"),
+            Self::NoShare { rules, nodes } => write!(
+                f,
+                "{nodes} nodes share the store, more than the units of a limit: some nodes have no share of {}",
+                rules.join(", ")
+            ),
+            Self::Overloaded => f.write_str(
+                "the store does not decide every request in time; rules that are `closed` refuse the other requests, \
+                 and this process decides them for all other rules",
+            ),
+            Self::OverloadEnded { undecided } => write!(
+                f,
+                "the store decides every request in time again; it left {undecided} requests undecided"
+            ),
+            Self::LeasesLate { rule } => write!(
+                f,
+                "leases of the rule `{rule}` are granted too late to be spent, or not at all; the store decides each \
+                 request"
+            ),
+            Self::LeasesInTime => f.write_str("leases are granted in time again"),
+            Self::Finding(finding) => write!(f, "{finding}"),
+        }
+    }
 }
 
 /// The function that receives events.
