@@ -72,7 +72,6 @@ pub enum Outcome {
 ///     }
 /// }
 /// ```
-#[must_use = "a decision that is not looked at refuses nothing; `let _ =` drops the state that a refund returns"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// Whether the request may go on, with its delay or wait.
@@ -120,6 +119,17 @@ impl Decision {
     }
 
     /// Returns the decision if the request may go on.
+    ///
+    /// ```
+    /// #![deny(unused_must_use)]
+    /// use tidegate_core::{Decision, Rejected};
+    ///
+    /// fn upload(decision: Decision) -> Result<(), Rejected> {
+    ///     decision.ok()?;
+    ///     // The work, which only an admitted request reaches.
+    ///     Ok(())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// Returns a refusal as an error, for `?`; its text names the limit and the wait.
@@ -181,7 +191,7 @@ impl Decision {
 ///     Ok("stored")
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Rejected {
     decision: Decision,
     rule: Option<String>,
@@ -228,6 +238,8 @@ impl fmt::Display for Rejected {
         }
     }
 }
+
+crate::debug_as_display!(Rejected);
 
 impl core::error::Error for Rejected {}
 

@@ -12,6 +12,22 @@ use crate::field::Field;
 use crate::text::ValueError;
 use crate::time::Shown;
 
+/// Makes `Debug` of an error print what `Display` prints.
+///
+/// A `main` that returns a boxed error prints it with `Debug`: so a user reads the message, with its place in a file,
+/// and not the fields of a type.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_as_display {
+    ($error:ty) => {
+        impl ::core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
 /// One error in the fields of a rule. Its text says what was expected and how to correct it.
 ///
 /// ```
@@ -31,7 +47,7 @@ use crate::time::Shown;
 /// }
 /// assert!(errors.iter().any(|error| error.field() == Field::Capacity));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleError {
     /// A text that is no rate, such as `"50/s"`.
@@ -147,6 +163,8 @@ impl fmt::Display for RuleError {
     }
 }
 
+crate::debug_as_display!(RuleError);
+
 impl core::error::Error for RuleError {}
 
 /// All errors of one rule; never empty.
@@ -157,7 +175,7 @@ impl core::error::Error for RuleError {}
 /// let errors = Rule::new(Spec::per_second(10).burst(0)).unwrap_err();
 /// assert_eq!(errors.iter().map(|error| error.field().name()).collect::<Vec<_>>(), ["capacity"]);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RuleErrors(Vec<RuleError>);
 
 impl RuleErrors {
@@ -193,6 +211,8 @@ impl fmt::Display for RuleErrors {
         Ok(())
     }
 }
+
+crate::debug_as_display!(RuleErrors);
 
 impl core::error::Error for RuleErrors {}
 

@@ -120,6 +120,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 
     /// Returns the decision that [`Held::ask`] would make, without any change of the state.
+    #[must_use]
     pub fn peek(&mut self, now: Timestamp) -> Decision {
         let begins = self.slot().is_none();
         self.advance(now);

@@ -261,7 +261,6 @@ impl Lack {
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use]
 pub struct Answer<'g> {
     pub(crate) rules: Rules<'g>,
     pub(crate) allowed: bool,

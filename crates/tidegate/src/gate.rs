@@ -104,6 +104,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Decides a request and, when every rule admits it, takes its cost from all of them.
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         self.decide(request, &self.clock, Step::Ask)
@@ -121,6 +122,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Returns what [`Gate::check`] would answer, and takes nothing.
+    #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         self.step(request, &self.clock, Step::Peek, answer)
@@ -303,6 +305,7 @@ fn answer<'g>(generation: Kept<Generation>, met: &[Ask], done: Done) -> Answer<'
 /// Verbs for requests that come with their own time, as in a recorded trace. Times may step back.
 impl Gate<Timestamp> {
     /// Decides like [`Gate::check`] a request that came at `at`, as in a recorded trace.
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check_at<'r>(&self, request: impl Into<Request<'r>>, at: Timestamp) -> Answer<'_> {
         let request = &request.into();
         self.decide(request, &at, Step::Ask)

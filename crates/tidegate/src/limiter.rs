@@ -99,11 +99,13 @@ impl<C: Clock> Limiter<C> {
     /// let limiter = tidegate::Limiter::new("60/m").unwrap();
     /// limiter.check(1);
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check(&self, cost: u64) -> Decision {
         self.call(cost).step(Step::Ask).decision
     }
 
     /// Returns the decision that [`Limiter::check`] would return, and takes nothing.
+    #[must_use]
     pub fn peek(&self, cost: u64) -> Decision {
         self.call(cost).step(Step::Peek).decision
     }

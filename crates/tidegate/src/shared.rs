@@ -201,6 +201,7 @@ impl SharedGate {
 
     /// Decides a request and, if every rule admits it, takes its cost from all of them. The request does not
     /// wait, and is refused if others wait in this process ([`SharedGate::acquire`]).
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         self.check_request(&request.into()).await
     }

@@ -162,6 +162,7 @@ impl<C: Timer> Gate<C> {
     /// # drop(second);
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn acquire<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         let (mut waiter, early) = self.arrive(request);
@@ -178,6 +179,7 @@ impl<C: Timer> Gate<C> {
     ///
     /// # Panics
     /// Panics as [`Gate::acquire`] does.
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn check_in_turn<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         match self.check_unless_waiting(request) {
@@ -216,6 +218,7 @@ impl<C: Park> Gate<C> {
     /// assert!(!gate.acquire_blocking(&hasty).is_allowed()); // at once
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn acquire_blocking<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         let (mut waiter, early) = self.arrive(request);

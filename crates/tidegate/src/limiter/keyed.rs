@@ -138,11 +138,13 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// Takes `cost` units of the key's limiter if they fit now and nobody waits for them, and
     /// returns the decision. An unlimited key returns the largest possible values.
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Ask).decision
     }
 
     /// Returns the decision that [`KeyedLimiter::check`] would return, and takes nothing.
+    #[must_use]
     pub fn peek<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Peek).decision
     }

@@ -96,6 +96,7 @@ impl<C: Timer> Limiter<C> {
     /// # assert!(work.poll(&mut context).is_ready());
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn acquire(&self, cost: u64, max_wait: Duration) -> Decision {
         self.call(cost).wait(max_wait.into(), &self.clock).await.decision
     }
@@ -113,6 +114,7 @@ impl<C: Park> Limiter<C> {
     /// assert!(limiter.acquire_blocking(1, Duration::from_secs(1)).is_allowed());
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn acquire_blocking(&self, cost: u64, max_wait: Duration) -> Decision {
         self.call(cost).wait_blocking(max_wait.into(), &self.clock).decision
     }

@@ -10,6 +10,7 @@ use crate::store::redis::script::{self, Step};
 
 impl SharedGate {
     /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing.
+    #[must_use]
     pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         self.peek_request(&request.into()).await
     }

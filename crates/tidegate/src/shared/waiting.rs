@@ -57,6 +57,7 @@ impl SharedGate {
     /// units that it still takes are given back as soon as that is known. There are two exceptions: a queue
     /// keeps them, because its later slots are already promised, and so does a request with an id, because it
     /// may be asked again.
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn acquire<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         let mut answer = self.in_turn(request).await;
@@ -87,6 +88,7 @@ impl SharedGate {
 
     /// Decides like [`SharedGate::acquire`], but resolves as soon as the request is admitted: the answer
     /// contains the `delay`, which the caller has to wait for.
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn check_in_turn<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         let answer = self.in_turn(request).await;
