@@ -239,7 +239,7 @@ impl fmt::Display for Rejected {
     }
 }
 
-crate::debug_as_display!(Rejected);
+debug_as_display!(Rejected);
 
 impl core::error::Error for Rejected {}
 

@@ -12,22 +12,6 @@ use crate::field::Field;
 use crate::text::ValueError;
 use crate::time::Shown;
 
-/// Makes `Debug` of an error print what `Display` prints.
-///
-/// A `main` that returns a boxed error prints it with `Debug`: so a user reads the message, with its place in a file,
-/// and not the fields of a type.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! debug_as_display {
-    ($error:ty) => {
-        impl ::core::fmt::Debug for $error {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                ::core::fmt::Display::fmt(self, f)
-            }
-        }
-    };
-}
-
 /// One error in the fields of a rule. Its text says what was expected and how to correct it.
 ///
 /// ```
@@ -163,7 +147,7 @@ impl fmt::Display for RuleError {
     }
 }
 
-crate::debug_as_display!(RuleError);
+debug_as_display!(RuleError);
 
 impl core::error::Error for RuleError {}
 
@@ -212,7 +196,7 @@ impl fmt::Display for RuleErrors {
     }
 }
 
-crate::debug_as_display!(RuleErrors);
+debug_as_display!(RuleErrors);
 
 impl core::error::Error for RuleErrors {}
 

@@ -40,6 +40,9 @@ extern crate alloc;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+#[macro_use]
+mod debug_as_display;
+
 mod algorithm;
 mod algorithms;
 mod decision;

@@ -141,7 +141,7 @@ fn is_nodes(nodes: u64) -> bool {
 /// assert_eq!(mistakes.iter().map(|error| error.field()).collect::<Vec<_>>(), ["timeout"]);
 /// # Ok::<(), tidegate::StoreUrlError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SettingsError {
     field: &'static str,
     expected: &'static str,
@@ -166,6 +166,8 @@ impl fmt::Display for SettingsError {
         write!(f, "`{}` of the store: expected {}", self.field, self.expected)
     }
 }
+
+tidegate_core::debug_as_display!(SettingsError);
 
 impl std::error::Error for SettingsError {}
 

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 /// Why a text is not the value it should be; it says what was expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ValueError {
     message: String,
 }
@@ -23,5 +23,7 @@ impl fmt::Display for ValueError {
         f.write_str(&self.message)
     }
 }
+
+debug_as_display!(ValueError);
 
 impl core::error::Error for ValueError {}

@@ -69,7 +69,7 @@ impl<'a> Request<'a> {
 /// assert_eq!(request.with_id("").unwrap_err(), RequestIdError::Empty);
 /// assert_eq!(request.with_id(&"x".repeat(300)).unwrap_err(), RequestIdError::TooLong(300));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RequestIdError {
     /// The text is empty: all requests with it would be the same.
     Empty,
@@ -90,6 +90,8 @@ impl fmt::Display for RequestIdError {
         }
     }
 }
+
+tidegate_core::debug_as_display!(RequestIdError);
 
 impl std::error::Error for RequestIdError {}
 

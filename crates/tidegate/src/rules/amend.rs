@@ -131,7 +131,7 @@ pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> 
 /// assert!(matches!(error, AmendError::NoSuchRule(_)));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AmendError {
     /// There is no rule of this name.
@@ -174,5 +174,7 @@ impl fmt::Display for AmendError {
         }
     }
 }
+
+tidegate_core::debug_as_display!(AmendError);
 
 impl std::error::Error for AmendError {}

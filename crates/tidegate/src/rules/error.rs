@@ -294,7 +294,7 @@ impl fmt::Display for Problem {
 /// assert_eq!((error.rule, error.name.as_str()), (1, "all"));
 /// assert!(error.to_string().starts_with("rule 2 (`all`): an earlier rule"), "{error}");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PolicyError {
     /// The number of the rule, counted from 0.
     pub rule: usize,
@@ -316,6 +316,8 @@ impl fmt::Display for PolicyError {
     }
 }
 
+tidegate_core::debug_as_display!(PolicyError);
+
 impl std::error::Error for PolicyError {}
 
 /// All the mistakes of a policy, in the order of its rules; never empty.
@@ -327,7 +329,7 @@ impl std::error::Error for PolicyError {}
 /// let errors = Policy::new(vec![rule("per user"), rule("all"), rule("all")]).unwrap_err();
 /// assert_eq!(errors.iter().count(), 2); // a name with a space, and one that is used twice
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PolicyErrors(pub(crate) Vec<PolicyError>);
 
 impl PolicyErrors {
@@ -351,5 +353,7 @@ impl fmt::Display for PolicyErrors {
         Ok(())
     }
 }
+
+tidegate_core::debug_as_display!(PolicyErrors);
 
 impl std::error::Error for PolicyErrors {}

@@ -14,7 +14,7 @@ use super::rule::PolicyRule;
 /// assert!(error.to_string().ends_with("such as (\"default\", \"per-user\")"), "{error}");
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NoSuchRule {
     domain: String,
     rule: String,
@@ -51,5 +51,7 @@ impl fmt::Display for NoSuchRule {
         Ok(())
     }
 }
+
+tidegate_core::debug_as_display!(NoSuchRule);
 
 impl std::error::Error for NoSuchRule {}

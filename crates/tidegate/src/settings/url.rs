@@ -205,7 +205,7 @@ fn shown((host, port): &(String, u16)) -> String {
 /// let error = "http://app:s3cret@10.0.0.7".parse::<StoreUrl>().unwrap_err().to_string();
 /// assert!(error.starts_with("not the URL of a store") && !error.contains("s3cret"), "{error}");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrlError {
     problem: &'static str,
 }
@@ -219,6 +219,8 @@ impl fmt::Display for StoreUrlError {
         write!(f, "not the URL of a store: {}; {EXPECTED}", self.problem)
     }
 }
+
+tidegate_core::debug_as_display!(StoreUrlError);
 
 impl std::error::Error for StoreUrlError {}
 

@@ -99,7 +99,7 @@ impl Pace {
 /// let error = ShapingQueue::<()>::new(Spec::per_second(5)).unwrap_err();
 /// assert_eq!(error, ShaperError::NotAQueue(AlgorithmKind::TokenBucket));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShaperError {
     /// The algorithm of the rule has no queue.
@@ -132,6 +132,8 @@ impl fmt::Display for ShaperError {
         }
     }
 }
+
+tidegate_core::debug_as_display!(ShaperError);
 
 impl std::error::Error for ShaperError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

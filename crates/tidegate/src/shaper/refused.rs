@@ -40,7 +40,7 @@ pub struct Refused<T> {
 /// }
 /// assert_eq!(pause(Refusal::Closed), None);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The queue is full.
@@ -85,6 +85,8 @@ impl fmt::Display for Refusal {
         }
     }
 }
+
+tidegate_core::debug_as_display!(Refusal);
 
 impl std::error::Error for Refusal {}
 

@@ -21,7 +21,7 @@ use crate::store::redis::StoreError;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SharedGateError {
     /// The settings are invalid; never empty.
@@ -46,5 +46,7 @@ impl fmt::Display for SharedGateError {
         }
     }
 }
+
+tidegate_core::debug_as_display!(SharedGateError);
 
 impl std::error::Error for SharedGateError {}

@@ -18,7 +18,6 @@ use std::{error, fmt, io};
 /// assert!(gate.admits(&[("user", "ada")]));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum SnapshotError {
     /// It could not be read.
@@ -74,6 +73,8 @@ impl fmt::Display for SnapshotError {
         }
     }
 }
+
+tidegate_core::debug_as_display!(SnapshotError);
 
 impl error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {

@@ -122,7 +122,7 @@ impl<C> Resources<C> {
 /// assert!(error.to_string().contains("orders"), "{error}");
 /// # Ok::<(), tidegate::TooManyResources>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TooManyResources {
     name: Box<str>,
     most: usize,
@@ -138,5 +138,7 @@ impl fmt::Display for TooManyResources {
         f.write_str("allow more, or name entry points only, not callers")
     }
 }
+
+tidegate_core::debug_as_display!(TooManyResources);
 
 impl Error for TooManyResources {}

@@ -199,7 +199,6 @@ impl RateLimitLayer {
 /// let error = RateLimitLayer::per_header("x api key", "100/m").unwrap_err();
 /// assert_eq!(error.to_string(), "no header field can have this name: invalid HTTP header name");
 /// ```
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum HeaderLimitError {
     /// No header field can have this name.
@@ -216,5 +215,7 @@ impl fmt::Display for HeaderLimitError {
         }
     }
 }
+
+tidegate_core::debug_as_display!(HeaderLimitError);
 
 impl Error for HeaderLimitError {}

@@ -145,6 +145,22 @@ fn a_rule_written_in_one_line_is_the_same_rule() {
     );
 }
 
+#[test]
+fn a_rate_alone_is_a_token_bucket_as_it_is_in_rust() {
+    let policy = config::parse("f", "[[rule]]\nname = \"a\"\nrate = \"60/m\"\n").unwrap();
+    assert_eq!(policy.rules()[0].spec(), &RuleSpec::new("a", "60/m"));
+}
+
+/// A `main` that returns a boxed error prints it with `Debug`.
+#[test]
+fn an_error_that_ends_main_shows_the_line_and_the_mark() {
+    let errors = config::parse("rules.toml", "[[rule]]\nnam = \"a\"\n").unwrap_err();
+    let error: Box<dyn std::error::Error> = errors.clone().into();
+    let shown = format!("{error:?}");
+    assert_eq!(shown, errors.to_string());
+    assert!(shown.contains("rules.toml:2:1") && shown.contains("^^^"), "{shown}");
+}
+
 /// A byte-order mark and carriage returns, as some editors write them, change neither what is read nor
 /// where a mistake is.
 #[test]

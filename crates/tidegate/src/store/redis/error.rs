@@ -17,7 +17,7 @@ use super::script::NotAnAnswer;
 /// }
 /// assert!(needs_somebody(&StoreError::ReadOnly) && !needs_somebody(&StoreError::Timeout));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
     /// No answer came in time. Whether units were taken is unknown, so it is not asked again.
@@ -220,6 +220,8 @@ impl fmt::Display for StoreError {
         }
     }
 }
+
+tidegate_core::debug_as_display!(StoreError);
 
 impl std::error::Error for StoreError {}
 

@@ -45,7 +45,7 @@ fn unmapped(net: IpNet) -> IpNet {
 /// let error = ClientIp::x_forwarded_for(["10.0.0.0/8", "10.0.0.0/33"]).unwrap_err();
 /// assert_eq!(error.text(), "10.0.0.0/33");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NetworkError {
     text: String,
 }
@@ -68,6 +68,8 @@ impl fmt::Display for NetworkError {
         )
     }
 }
+
+tidegate_core::debug_as_display!(NetworkError);
 
 impl Error for NetworkError {}
 
