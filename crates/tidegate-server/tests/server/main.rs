@@ -61,6 +61,7 @@ mod sources;
 mod statistics;
 mod stopping;
 mod store;
+mod terminal;
 mod tls;
 mod tokens;
 mod top;

@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::Value;
 
 use super::screen::Screen;
-use super::tables::table;
+use super::tables::{Columns, table};
 use super::top::rule;
 use super::{Admin, Format, Listener, run as run_client};
 use crate::failure::Failure;
@@ -99,8 +99,38 @@ fn shown(args: &Args, text: &str, json: &Value) -> String {
     }
 }
 
-const NUMBERS: [&str; 8] =
-    ["PASS 1S", "BLOCK 1S", "PASS 1M", "BLOCK 1M", "OK 1M", "FAIL 1M", "MEAN", "IN FLIGHT"];
+const OF_RULES: Columns<'_> = Columns {
+    headings: &[
+        "DOMAIN",
+        "RULE",
+        "MODE",
+        "PASS 1S",
+        "BLOCK 1S",
+        "PASS 1M",
+        "BLOCK 1M",
+        "OK 1M",
+        "FAIL 1M",
+        "MEAN",
+        "IN FLIGHT",
+    ],
+    numbers: 3..11,
+    least: &[2, 0, 10, 9, 7, 8, 5, 6],
+};
+const OF_RESOURCES: Columns<'_> = Columns {
+    headings: &[
+        "RESOURCE",
+        "PASS 1S",
+        "BLOCK 1S",
+        "PASS 1M",
+        "BLOCK 1M",
+        "OK 1M",
+        "FAIL 1M",
+        "MEAN",
+        "IN FLIGHT",
+    ],
+    numbers: 1..9,
+    least: &[5, 3, 4, 6, 7, 8],
+};
 
 /// A table of the rules and one of the resources, if there are any.
 fn tables(stats: &Value, width: Option<u16>) -> String {
@@ -112,15 +142,13 @@ fn tables(stats: &Value, width: Option<u16>) -> String {
         names.chain(numbers(one)).collect::<Vec<_>>()
     };
     if !rules.is_empty() {
-        let headings: Vec<_> = ["DOMAIN", "RULE", "MODE"].into_iter().chain(NUMBERS).collect();
         let rows = rules.iter().map(|rule| row(rule, &["domain", "rule", "mode"]));
-        text.push_str(&table(width, &headings, rows, 3..11));
+        text.push_str(&table(width, &OF_RULES, rows));
     }
     if !resources.is_empty() {
-        let headings: Vec<_> = ["RESOURCE"].into_iter().chain(NUMBERS).collect();
         let rows = resources.iter().map(|resource| row(resource, &["resource"]));
         let between = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{between}{}", table(width, &headings, rows, 1..9)));
+        text.push_str(&format!("{between}{}", table(width, &OF_RESOURCES, rows)));
     }
     if text.is_empty() { "no rule or resource has this name\n".to_owned() } else { text }
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::rates::{self, Decisions, Rate};
 use super::screen::Screen;
-use super::tables::{key, table};
+use super::tables::{Columns, key, table};
 use super::{Admin, Format, Listener, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
@@ -96,6 +96,17 @@ async fn live(
         .await
 }
 
+const OF_RULES: Columns<'_> = Columns {
+    headings: &["DOMAIN", "RULE", "MODE", "ASKED/S", "REFUSED/S", "ASKED", "REFUSED"],
+    numbers: 3..7,
+    least: &[2, 0, 5, 6],
+};
+const OF_KEYS: Columns<'_> = Columns {
+    headings: &["COUNT", "TOO MANY BY", "DOMAIN", "RULE", "KEY"],
+    numbers: 0..2,
+    least: &[1, 2, 3],
+};
+
 /// The most rules that are shown.
 const MOST_RULES: usize = 10;
 
@@ -166,8 +177,7 @@ fn of_rules(mut rates: Vec<Rate>, policy: &Value, width: Option<u16>) -> String 
             denied,
         ]
     });
-    let headings = ["DOMAIN", "RULE", "MODE", "ASKED/S", "REFUSED/S", "ASKED", "REFUSED"];
-    let shown = table(width, &headings, rows, 3..7);
+    let shown = table(width, &OF_RULES, rows);
     if more > 0 { format!("{shown} and {more} more rules\n") } else { shown }
 }
 
@@ -190,8 +200,7 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> S
     if rows.is_empty() {
         return format!("{title}: nobody\n");
     }
-    let headings = ["COUNT", "TOO MANY BY", "DOMAIN", "RULE", "KEY"];
-    format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(width, &headings, rows, 0..2))
+    format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(width, &OF_KEYS, rows))
 }
 
 #[cfg(test)]
