@@ -9,6 +9,7 @@ use tidegate_core::{Decision, Micros, Outcome, Rule};
 use super::KeyAsk;
 use super::denials::Known;
 use super::fallback::Fallback;
+use super::left::News;
 use super::share::limit_of;
 use super::store::is_report;
 use crate::answer::{Lack, Standing};
@@ -81,10 +82,16 @@ impl Fallback {
         let here = all.iter().enumerate().filter(|(_, (_, by))| by.is_here);
         let here: InlineList<_> = here.map(|(place, (met, _))| (place, *met)).collect();
         let together = *error == StoreError::Overloaded { together: true };
-        let is_new = together && !here.iter().any(|(_, met)| self.has_news(generation, met));
+        // Read once: replies of other requests change it all the time, and what was little must not be unknown later on.
+        let news: InlineList<_> = here.iter().map(|(_, met)| self.news(generation, met)).collect();
+        let is_new = together && news.iter().all(Option::is_none);
+        let is_scarce = |news| lack == Lack::Overloaded && news == Some(News::Little);
         let barred: InlineList<_> = here
             .iter()
-            .map(|(_, met)| self.barred(generation, met, lack, is_new, &lasts))
+            .zip(news)
+            .map(|((_, met), news)| {
+                self.barred(generation, met, lack, is_new || is_scarce(news), &lasts)
+            })
             .collect();
         let refused = all.iter().any(|(met, by)| by.is_closed && met.can_deny());
         let denied =
@@ -144,14 +151,14 @@ impl Fallback {
     /// Returns why a limiter denies whatever it holds in this process; `None` if it does not. It denies
     /// - while a refusal of the store still holds,
     /// - while this node can spend units that it took ahead, or if it has no share of the limit,
-    /// - if the store decides other requests, and less than half was left in its last reply, or it has not reported on a
-    ///   `new` limiter that many requests ask for.
+    /// - if other requests may take what is left: the store decides them, and less than half was left in its last reply,
+    ///   or it has not reported on a limiter that many requests ask for.
     fn barred(
         &self,
         generation: &Generation,
         met: &KeyAsk,
         lack: Lack,
-        is_new: bool,
+        is_contested: bool,
         lasts: impl Fn(&KeyAsk) -> Option<Micros>,
     ) -> Option<Barred> {
         let whole = met.rule_in(&generation.policy)?;
@@ -165,8 +172,7 @@ impl Fallback {
         if let Some(wait) = lasts(met) {
             return Some(Barred { wait, left: 0 });
         }
-        let is_scarce = || lack == Lack::Overloaded && self.left.is_little(known_by, now);
-        let has_none = is_new || self.share().has_none(whole) || is_scarce();
+        let has_none = is_contested || self.share().has_none(whole);
         has_none.then(|| Barred { wait: self.come_back(lack), left: 0 })
     }
 

@@ -9,7 +9,7 @@ use tidegate_core::{Decision, Outcome, Rule, Timestamp};
 
 use super::KeyAsk;
 use super::denials::{Denials, Known};
-use super::left::Lefts;
+use super::left::{Lefts, News};
 use super::parts::Parts;
 use super::share::{Share, is_local};
 use crate::clock::{Clock, SystemClock};
@@ -200,10 +200,9 @@ impl Fallback {
         })
     }
 
-    /// Returns whether the store has just reported that plenty is left of a limiter for such a cost, or little.
-    pub(super) fn has_news(&self, generation: &Generation, met: &KeyAsk) -> bool {
-        let known_by = self.under_values(generation, met);
-        self.left.is_known_for(known_by, met.asks, self.clock.now())
+    /// Returns what the store has just reported of a limiter: that plenty is left for such a cost, or little.
+    pub(super) fn news(&self, generation: &Generation, met: &KeyAsk) -> Option<News> {
+        self.left.news(self.under_values(generation, met), met.asks, self.clock.now())
     }
 
     /// Forgets the denials of the store, because units were given back.

@@ -23,6 +23,15 @@ enum Left {
     Plenty(NonZeroU64),
 }
 
+/// What is known of a limiter for one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Less than half is left.
+    Little,
+    /// Plenty is left.
+    Plenty,
+}
+
 /// The units left of the limiters that the store reported lately.
 #[derive(Debug)]
 pub(super) struct Lefts(Recent<Left>);
@@ -45,17 +54,12 @@ impl Lefts {
         self.0.note(fingerprint, left, now.plus(holds), |_| true);
     }
 
-    /// Returns whether less than half is left.
-    pub(super) fn is_little(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
-        matches!(self.0.of(fingerprint, now), Some((Left::Little, _)))
-    }
-
-    /// Returns whether it is known that little is left, or plenty for a request of this cost.
-    pub(super) fn is_known_for(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> bool {
-        self.0.of(fingerprint, now).is_some_and(|(left, _)| match left {
-            Left::Little => true,
-            Left::Plenty(largest) => cost <= largest.get(),
-        })
+    /// Returns what is known of a limiter for a request of this cost; `None` if nothing is.
+    pub(super) fn news(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> Option<News> {
+        match self.0.of(fingerprint, now)?.0 {
+            Left::Little => Some(News::Little),
+            Left::Plenty(largest) => (cost <= largest.get()).then_some(News::Plenty),
+        }
     }
 
     pub(super) fn forget(&self, fingerprint: Fingerprint) {
@@ -79,7 +83,8 @@ mod tests {
             lefts.note(known_by, &decision, after(0));
         };
         let known = |cost, us| {
-            (lefts.is_little(known_by, after(us)), lefts.is_known_for(known_by, cost, after(us)))
+            let news = lefts.news(known_by, cost, after(us));
+            (news == Some(News::Little), news.is_some())
         };
         assert_eq!(known(1, 0), (false, false));
         note(49, 100);

@@ -171,3 +171,28 @@ fn half_of_a_small_limit_is_not_plenty() {
     assert!(!decide(&fallback, 1, Verb::Ask, None, &together).0.allowed);
     assert!(ask(&fallback, 1, None).allowed, "few ask");
 }
+
+/// What is left was read twice: between the two, an older reply made unknown what was little. So a request was admitted
+/// here that many others asked the store for: the 501st of 500.
+#[test]
+fn replies_of_others_while_a_request_is_decided_admit_nothing_that_many_ask_for() {
+    let error = StoreError::Overloaded { together: true };
+    let fallback = fallback(rule(AlgorithmKind::SlidingLog, 500), Share::of(None));
+    let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
+    let generation = fallback.memory.newest();
+    let told = |remaining| {
+        fallback.learn_left(&generation, &ada(1), |_| Some(Decision { remaining, ..decision }));
+    };
+    for (before, meanwhile) in [(200, 400), (400, 200)] {
+        told(before);
+        let replies_come = |_: &KeyAsk| {
+            told(meanwhile);
+            None
+        };
+        let can_hold = |_: &Rule| true;
+        let asked = ada(1);
+        let (done, _) =
+            fallback.decide(&generation, &asked, Verb::Ask, None, &error, (can_hold, replies_come));
+        assert!(!done.allowed, "{before} units were left, and then {meanwhile}");
+    }
+}
