@@ -48,6 +48,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `address` | `ClientAddress`, how a caller's address is found and written; `tower` turns it on |
 //! | `config` | `config`, rules from TOML |
 //! | `headers` | `headers`, the header fields of a decision |
 //! | `json` | `json`, decisions as JSON |
@@ -95,6 +96,8 @@ mod pages {
     }
 }
 
+#[cfg(feature = "address")]
+mod address;
 mod answer;
 mod clock;
 #[cfg(feature = "config")]
@@ -129,6 +132,8 @@ mod store;
 pub mod tower;
 mod wait;
 
+#[cfg(feature = "address")]
+pub use address::{ClientAddress, NetworkError};
 pub use answer::{Answer, Matched};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;

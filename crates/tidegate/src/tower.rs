@@ -80,7 +80,7 @@ pub use any_gate::AnyGate;
 pub use any_limiter::AnyLimiter;
 pub use body::ResponseBody;
 pub use by_key::HeaderLimitError;
-pub use client_ip::{ClientIp, NetworkError};
+pub use client_ip::ClientIp;
 pub use entries::Entries;
 #[cfg(feature = "axum")]
 pub use extract::matched_path;

@@ -1,28 +1,18 @@
-//! The address of a caller: the peer's, or the one that trusted proxies report.
+//! An extractor of a caller's address: the peer's, or the address that trusted proxies report.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::HeaderValue;
 use http::request::Parts;
-
-mod forwarded;
-mod networks;
-mod node;
-
-pub use networks::NetworkError;
 
 use super::extract::Extract;
 use super::peer;
-use forwarded::Field;
-use networks::Networks;
+use crate::address::{ClientAddress, NetworkError};
 
 type PeerOf = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
-
-/// Bits of an IPv6 address that distinguish callers: the smallest network that a subscriber is
-/// given.
-const DEFAULT_IPV6_BITS: u8 = 64;
 
 /// An extractor of the caller's network address.
 ///
@@ -52,27 +42,23 @@ const DEFAULT_IPV6_BITS: u8 = 64;
 ///
 /// parts.extensions.insert(peer("198.51.100.9:4000"));
 /// assert_eq!(behind.extract(&parts).as_deref(), Some("198.51.100.9"));
-/// # Ok::<(), tidegate::tower::NetworkError>(())
+/// # Ok::<(), tidegate::NetworkError>(())
 /// ```
 #[derive(Clone)]
 pub struct ClientIp {
     peer: Arc<PeerOf>,
-    /// The field that the proxies write, and their networks.
-    behind: Option<(Field, Networks)>,
-    unknown_is_proxy: bool,
-    ipv6_bits: u8,
+    address: ClientAddress,
 }
 
 impl ClientIp {
     /// The peer's address; no header field is trusted.
     #[must_use]
     pub fn peer() -> Self {
-        Self {
-            peer: Arc::new(peer::of),
-            behind: None,
-            unknown_is_proxy: false,
-            ipv6_bits: DEFAULT_IPV6_BITS,
-        }
+        Self::of(ClientAddress::peer())
+    }
+
+    fn of(address: ClientAddress) -> Self {
+        Self { peer: Arc::new(peer::of), address }
     }
 
     /// Trusts `X-Forwarded-For` from proxies in these networks.
@@ -82,7 +68,7 @@ impl ClientIp {
     pub fn x_forwarded_for<T: AsRef<str>>(
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, NetworkError> {
-        Self::behind(Field::XForwardedFor, proxies)
+        ClientAddress::x_forwarded_for(proxies).map(Self::of)
     }
 
     /// Trusts `Forwarded` (RFC 7239) from proxies in these networks.
@@ -92,14 +78,7 @@ impl ClientIp {
     pub fn forwarded<T: AsRef<str>>(
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, NetworkError> {
-        Self::behind(Field::Forwarded, proxies)
-    }
-
-    fn behind<T: AsRef<str>>(
-        field: Field,
-        proxies: impl IntoIterator<Item = T>,
-    ) -> Result<Self, NetworkError> {
-        Ok(Self { behind: Some((field, Networks::parse(proxies)?)), ..Self::peer() })
+        ClientAddress::forwarded(proxies).map(Self::of)
     }
 
     /// Reads the peer's address from elsewhere, such as another extension of the request.
@@ -115,78 +94,32 @@ impl ClientIp {
     /// Also trusts a peer without an address, such as a proxy that connects by a Unix socket. Only
     /// for servers that no one else can reach.
     #[must_use]
-    pub const fn trust_unknown_peer(mut self) -> Self {
-        self.unknown_is_proxy = true;
+    pub fn trust_unknown_peer(mut self) -> Self {
+        self.address = self.address.trust_unknown_peer();
         self
     }
 
     /// Sets how many leading bits of an IPv6 address distinguish callers, 64 by default; more than
     /// 128 count as 128. Fewer bits also limit a caller who has a larger network (a /56 or a /48).
     #[must_use]
-    pub const fn ipv6_bits(mut self, bits: u8) -> Self {
-        self.ipv6_bits = if bits > 128 { 128 } else { bits };
+    pub fn ipv6_bits(mut self, bits: u8) -> Self {
+        self.address = self.address.ipv6_bits(bits);
         self
     }
 
     fn address(&self, parts: &Parts) -> Option<IpAddr> {
-        let peer = (self.peer)(parts).map(|ip| ip.to_canonical());
-        match &self.behind {
-            Some((field, proxies)) => self.walk(peer, *field, proxies, &parts.headers),
-            None => peer,
-        }
+        let peer = (self.peer)(parts);
+        let Some(field) = self.address.field() else {
+            return self.address.caller(peer, std::iter::empty());
+        };
+        let lines = parts.headers.get_all(field).iter();
+        self.address.caller(peer, lines.map(HeaderValue::as_bytes))
     }
 
-    /// From the peer on, reads the address that each hop reports, as long as the hop is trusted.
-    fn walk(
-        &self,
-        peer: Option<IpAddr>,
-        field: Field,
-        proxies: &Networks,
-        headers: &HeaderMap,
-    ) -> Option<IpAddr> {
-        let mut caller = peer;
-        let mut hops = field.hops(headers);
-        while caller.map_or(self.unknown_is_proxy, |ip| proxies.contain(ip)) {
-            match hops.next() {
-                Some(Some(address)) => caller = Some(address),
-                Some(None) | None => break,
-            }
-        }
-        caller
-    }
-
-    /// The address that identifies a caller, without text; `None` for a caller without a known address.
+    /// The address that identifies the caller, without text; `None` for a caller without a known address.
     pub(super) fn caller(&self, parts: &Parts) -> Option<IpAddr> {
-        Some(match self.address(parts)? {
-            IpAddr::V4(ip) => IpAddr::V4(ip),
-            IpAddr::V6(ip) => IpAddr::V6(masked(ip, self.ipv6_bits)),
-        })
+        self.address(parts).map(|ip| self.address.network(ip))
     }
-
-    fn shown(&self, ip: IpAddr) -> String {
-        match ip {
-            IpAddr::V4(ip) => dotted(ip),
-            IpAddr::V6(ip) => format!("{}/{}", masked(ip, self.ipv6_bits), self.ipv6_bits),
-        }
-    }
-}
-
-/// Returns the text of `ip.to_string()`, in a fraction of its time.
-fn dotted(ip: Ipv4Addr) -> String {
-    const LONGEST: usize = "255.255.255.255".len();
-    let mut text = String::with_capacity(LONGEST);
-    for octet in ip.octets() {
-        if !text.is_empty() {
-            text.push('.');
-        }
-        text.push_str(itoa::Buffer::new().format(octet));
-    }
-    text
-}
-
-fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
-    let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-    Ipv6Addr::from_bits(ip.to_bits() & mask)
 }
 
 impl Extract for ClientIp {
@@ -195,7 +128,7 @@ impl Extract for ClientIp {
     }
 
     fn read<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
-        self.address(parts).map(|ip| Cow::Owned(self.shown(ip)))
+        self.address(parts).map(|ip| Cow::Owned(self.address.text(ip)))
     }
 
     fn is_address(&self) -> bool {
@@ -203,12 +136,9 @@ impl Extract for ClientIp {
     }
 }
 
-impl std::fmt::Debug for ClientIp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { peer: _, behind, unknown_is_proxy, ipv6_bits } = self;
-        let mut debug = f.debug_struct("ClientIp");
-        debug.field("behind", behind).field("unknown_is_proxy", unknown_is_proxy);
-        debug.field("ipv6_bits", ipv6_bits).finish_non_exhaustive()
+impl fmt::Debug for ClientIp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientIp").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

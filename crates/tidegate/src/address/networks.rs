@@ -40,9 +40,9 @@ fn unmapped(net: IpNet) -> IpNet {
 /// A text that is not a network.
 ///
 /// ```
-/// use tidegate::tower::ClientIp;
+/// use tidegate::ClientAddress;
 ///
-/// let error = ClientIp::x_forwarded_for(["10.0.0.0/8", "10.0.0.0/33"]).unwrap_err();
+/// let error = ClientAddress::x_forwarded_for(["10.0.0.0/8", "10.0.0.0/33"]).unwrap_err();
 /// assert_eq!(error.text(), "10.0.0.0/33");
 /// ```
 #[derive(Clone, PartialEq, Eq)]

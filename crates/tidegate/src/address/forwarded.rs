@@ -6,9 +6,6 @@
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
-use http::header::{FORWARDED, HeaderName};
-
 use super::node;
 
 /// The header field that the proxies write.
@@ -19,19 +16,21 @@ pub(super) enum Field {
 }
 
 impl Field {
-    fn name(self) -> HeaderName {
+    /// The name of the field, in lower case.
+    pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
-            Self::Forwarded => FORWARDED,
+            Self::XForwardedFor => "x-forwarded-for",
+            Self::Forwarded => "forwarded",
         }
     }
 
     /// The address that each hop reports, the last hop first; `None` for a hop that reports none,
-    /// or none that is readable. Several header lines are one list.
-    pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-        let lines = headers.get_all(self.name()).iter().rev();
-        let entries =
-            lines.flat_map(move |line| Backward::new(line.as_bytes(), self.quoting(), b','));
+    /// or none that is readable. Several lines of the field are one list.
+    pub(super) fn hops<'a>(
+        self,
+        lines: impl DoubleEndedIterator<Item = &'a [u8]>,
+    ) -> impl Iterator<Item = Option<IpAddr>> {
+        let entries = lines.rev().flat_map(move |line| Backward::new(line, self.quoting(), b','));
         let entries = entries.filter(|entry| !entry.trim_ascii().is_empty());
         entries.map(move |entry| self.address(std::str::from_utf8(entry).ok()?))
     }
@@ -124,14 +123,10 @@ impl<'a> Iterator for Backward<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn hops(field: Field, lines: &[&[u8]]) -> Vec<String> {
-        let mut headers = HeaderMap::new();
-        for line in lines {
-            headers.append(field.name(), HeaderValue::from_bytes(line).unwrap());
-        }
-        field.hops(&headers).map(|ip| ip.map_or("?".into(), |ip| ip.to_string())).collect()
+        let hops = field.hops(lines.iter().copied());
+        hops.map(|ip| ip.map_or("?".into(), |ip| ip.to_string())).collect()
     }
 
     #[test]
