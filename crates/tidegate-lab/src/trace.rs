@@ -1,8 +1,8 @@
 //! Request traces: who asked for what and when, read from a file and sorted by time.
 //!
-//! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain or
-//! gzip) and comes out as [`Sorted`], which returns [`Event`]s in order of time, a [`Batch`] at a time. The format is
-//! recognised by its content, never by the name of the file:
+//! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain or gzip), or by
+//! [`read_all`] from several, and comes out as [`Sorted`], which returns [`Event`]s in order of time, a [`Batch`] at a
+//! time. The format is recognised by its content, never by the name of the file:
 //!
 //! **NDJSON**, one object per line. `domain` (`"default"`), `cost` (1) and `request_id` (none) may be
 //! left out; the order of the descriptor's entries is kept, and its values are strings.
@@ -11,29 +11,39 @@
 //! {"at_us": 100000, "domain": "shop", "descriptor": {"key": "a"}, "cost": 1, "request_id": "7"}
 //! ```
 //!
-//! **Access log**, in common or combined format. The descriptor has the entries `ip`, `method`,
+//! **Access log**, in common, combined or vhost_combined format. The descriptor has the entries `ip`, `method`,
 //! `path`, `status` and, in combined format, `user_agent`, in this order.
 //!
 //! ```text
 //! 192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET /shop?page=2 HTTP/1.1" 200 5120 "-" "curl/8"
 //! ```
 //!
-//! * `path` is the request target as written, up to the first `?`: a query string would make
+//! **Other logs** have as many of these entries as the log has: JSON as Caddy, Traefik, Envoy and nginx write it,
+//! HAProxy's and Envoy's lines, AWS load balancers', and those of IIS and CloudFront, whose columns a line `#Fields`
+//! names. For all others a [`LogFormat`] says how a line is read.
+//!
+//! * The client is an address, the name of a host with a dot, or `localhost`; a line with another client cannot be
+//!   read. `ip` is the address as [`ClientAddress`](tidegate::ClientAddress) writes it for the layer: IPv6 by its
+//!   network, without a port. It trusts the proxies that [`Options::client`] names. A log without the connection's
+//!   peer, such as Envoy's, has it as the last entry of `X-Forwarded-For`.
+//! * What container runtimes, syslog, docker compose and kubectl write before a line is dropped, and so is a JSON
+//!   object around it, such as Docker's.
+//! * `path` is the path of the request target as written, up to the first `?`: a query string would make
 //!   nearly every request a path of its own.
 //! * A request that is not `METHOD target [protocol]`, such as `-` or the first bytes of a TLS
 //!   handshake sent to a plain port, has the method `-` and the text of the request as its path.
 //! * `\"` in a quoted field is read as `"`. Every other escape (`\x16`, `\\`) stays as written,
 //!   and a byte that is not UTF-8 is written the same way, so that two values which differ in
 //!   the log differ in the trace.
-//! * A leap second (`:60`) counts as the second before it.
-//! * Text after the user agent (a duration, a forwarded address) is ignored.
+//! * A leap second (`:60`) counts as the second before it. A time without a zone is in UTC.
+//! * Text after the user agent (a duration) is ignored, but for a field of proxies.
 //!
-//! The first good line decides the format of the whole trace. Blank lines are skipped, lines may
+//! The first good line decides the format of the whole source. Blank lines are skipped, lines may
 //! end in CRLF, and a byte order mark at the start is ignored. A line that cannot be read is
 //! counted and named in [`BadLines`] and costs no other line; a trace in which *no* line can be
 //! read is an error, an empty trace is not.
 //!
-//! Gzip data that ends in the middle or is corrupt is a bad line too, reported with its position:
+//! Compressed data that ends in the middle or is corrupt is a bad line too, reported with its position:
 //! every line before it counts, and the line that was cut in two does not, even if its beginning
 //! reads like a shorter line. A source that fails (a disk, a network) is an error instead, which
 //! says how many lines had been read: another attempt may give the rest, and half a trace is
@@ -69,29 +79,42 @@ mod bad_lines;
 mod batch;
 mod buffer;
 pub mod builtin;
+mod clients;
+mod columns;
+mod damage;
 mod descriptor;
 mod error;
 mod event;
+mod explained;
 mod format;
 mod gzip;
+mod json_log;
+mod known;
 mod lines;
+mod logged;
 mod merge;
 mod ndjson;
+mod notation;
 mod options;
 mod piece;
+mod prefix;
 mod read;
 mod record;
 mod run;
 mod sort;
 mod sorted;
 mod source;
+mod template;
+mod times;
 
 pub use bad_lines::{BadLine, BadLines};
 pub use batch::Batch;
 pub use descriptor::Descriptor;
 pub use error::TraceError;
 pub use event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, Event};
+pub use explained::Explained;
+pub use notation::{LogFormat, LogFormatError};
 pub use options::{Options, Progress};
-pub use read::read;
-pub use sorted::Sorted;
+pub use read::{explain, read, read_all};
+pub use sorted::{Sorted, SourceSummary};
 pub use source::Source;

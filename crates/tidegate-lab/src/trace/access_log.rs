@@ -3,41 +3,42 @@
 //! ```text
 //! host ident user [time] "request" status size                          common
 //! host ident user [time] "request" status size "referer" "user agent"   combined
+//! site host ident user [time] ...                                        vhost_combined
 //! ```
-
-use std::borrow::Cow;
-use std::net::IpAddr;
 
 use memchr::{memchr, memchr2, memmem};
 
 use super::access_time::{AccessTime, TIME_BYTES};
 use super::bad_lines::{Reason, text};
-use super::event::{DEFAULT_DOMAIN, LineEvent};
+use super::clients::{Written, is_address, is_client, is_host};
+use super::logged::{Logged, split_request, status, unquoted};
+use super::times;
 
-pub(super) fn parse<'a>(line: &'a [u8], time: &mut AccessTime) -> Result<LineEvent<'a>, Reason> {
-    let (caller, at, rest) = split_at_time(line)?;
-    let ip = client(caller)?;
-    let at_us = time.parse(at)?;
+pub(super) fn parse<'a>(line: &'a [u8], access: &mut AccessTime) -> Result<Logged<'a>, Reason> {
+    let (before, at_us, rest) = match split_at_time(line) {
+        Some((before, at, rest)) => (before, access.parse(at)?, rest),
+        None => split_at_other_time(line, access)?,
+    };
+    let peer = client(before)?;
     let (request, rest) = quoted(rest, "the request")?;
-    let (status, rest) = word(rest);
+    let (of_status, rest) = word(rest);
     let (size, rest) = word(rest);
-    check_status(status)?;
+    let status = status(text(of_status))?;
     check_size(size)?;
-    let (method, path) = split_request(request);
-    let mut descriptor = Vec::with_capacity(5);
-    descriptor.push(("ip".into(), text(ip)));
-    descriptor.push(("method".into(), text(method)));
-    descriptor.push(("path".into(), unquoted(path)));
-    descriptor.push(("status".into(), text(status)));
-    if let Some(agent) = user_agent(rest)? {
-        descriptor.push(("user_agent".into(), unquoted(agent)));
+    let (method, path) = split_request(unquoted(text(request)));
+    let mut client = Written { peer: Some(text(peer)), ..Written::default() };
+    let mut user_agent = None;
+    if let Some((agent, more)) = agent_and_more(rest)? {
+        user_agent = Some(unquoted(text(agent)));
+        proxies(more, &mut client);
     }
-    Ok(LineEvent {
+    Ok(Logged {
         at_us,
-        domain: Cow::Borrowed(DEFAULT_DOMAIN),
-        descriptor,
-        cost: 1,
-        request_id: None,
+        client,
+        method: Some(method),
+        path: Some(path),
+        status: Some(status),
+        user_agent,
     })
 }
 
@@ -46,33 +47,66 @@ type Parts<'a> = (&'a [u8], &'a [u8; TIME_BYTES], &'a [u8]);
 
 /// A user's name may hold spaces and brackets, so the first bracket that has a time's length
 /// decides.
-fn split_at_time(line: &[u8]) -> Result<Parts<'_>, Reason> {
+fn split_at_time(line: &[u8]) -> Option<Parts<'_>> {
     for open in memmem::find_iter(line, b" [") {
         let after = &line[open + 2..];
         if let Some((time, [b']', rest @ ..])) = after.split_first_chunk() {
-            return Ok((&line[..open], time, rest));
+            return Some((&line[..open], time, rest));
+        }
+    }
+    None
+}
+
+/// Takes also a time with a fraction or without a zone, in the first brackets that hold a time.
+fn split_at_other_time<'a>(
+    line: &'a [u8],
+    access: &mut AccessTime,
+) -> Result<(&'a [u8], u64, &'a [u8]), Reason> {
+    for open in memmem::find_iter(line, b" [") {
+        let after = &line[open + 2..];
+        let Some(close) = memchr(b']', after) else { break };
+        if let Ok(at_us) = times::of_access_log(&after[..close], access) {
+            return Ok((&line[..open], at_us, &after[close + 1..]));
         }
     }
     Err("no time found, expected one such as [17/May/2015:10:05:03 +0000]".into())
 }
 
-/// The client's address from `host ident user`.
-fn client(caller: &[u8]) -> Result<&[u8], Reason> {
-    let (host, rest) = word(caller);
-    let (ident, user) = word(rest);
-    if host.is_empty() || ident.is_empty() || user.is_empty() {
+/// The client in `host ident user`, or in `site host ident user`, as `vhost_combined` begins.
+fn client(before: &[u8]) -> Result<&[u8], Reason> {
+    let mut words = before.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let (Some(first), Some(second), Some(_)) = (words.next(), words.next(), words.next()) else {
         return Err("expected the client, its identity and its user before the time".into());
+    };
+    if second == b"-" || !is_client(second) {
+        return Ok(first);
     }
-    if ident != b"-" && is_address(ident) && !is_address(host) {
-        return Err("the client comes second, after a host's name; expected it first: leave out \
-                    the first field"
-            .into());
+    if is_address(first) {
+        return match is_address(second) {
+            false => Ok(first), // lighttpd has the site in place of the identity
+            true => Err("two addresses are before the time, and nothing says which is the \
+                         client's: give the log's format"
+                .into()),
+        };
     }
-    Ok(host)
+    if is_site(first) && words.next().is_some() {
+        return Ok(second);
+    }
+    Err(format!(
+        "expected the client, or a site and the client, but the line begins with {:?}",
+        text(first)
+    )
+    .into())
 }
 
-fn is_address(word: &[u8]) -> bool {
-    std::str::from_utf8(word).is_ok_and(|text| text.parse::<IpAddr>().is_ok())
+/// Returns whether a word can name a site: a host, also with a port, or nginx's `_`.
+fn is_site(word: &[u8]) -> bool {
+    let Ok(word) = std::str::from_utf8(word) else { return false };
+    let (name, has_port) = match word.rsplit_once(':') {
+        Some((name, port)) if port.parse::<u16>().is_ok() => (name, true),
+        _ => (word, false),
+    };
+    name == "_" || is_host(name) || (has_port && is_host(&format!("{name}.a")))
 }
 
 /// The text up to the next space, and the rest after that space.
@@ -100,14 +134,6 @@ fn quoted<'a>(from: &'a [u8], what: &str) -> Result<(&'a [u8], &'a [u8]), Reason
     Err(format!("{what} has no closing quote").into())
 }
 
-fn check_status(status: &[u8]) -> Result<(), Reason> {
-    match status {
-        b"-" => Ok(()),
-        [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9'] => Ok(()),
-        _ => Err("expected a status of three digits after the request".into()),
-    }
-}
-
 fn check_size(size: &[u8]) -> Result<(), Reason> {
     let digits = !size.is_empty() && size.iter().all(u8::is_ascii_digit);
     if digits || size == b"-" {
@@ -116,62 +142,23 @@ fn check_size(size: &[u8]) -> Result<(), Reason> {
     Err("expected the size of the answer, a number or -, after the status".into())
 }
 
-/// The user agent in combined format; `None` if the line ends as in common format.
-fn user_agent(rest: &[u8]) -> Result<Option<&[u8]>, Reason> {
+/// The user agent in combined format, and the rest after it; `None` if the line ends as in common format.
+fn agent_and_more(rest: &[u8]) -> Result<Option<(&[u8], &[u8])>, Reason> {
     if rest.trim_ascii().is_empty() {
         return Ok(None);
     }
     let (_referer, rest) = quoted(rest, "the referer")?;
-    let (agent, _more) = quoted(rest, "the user agent")?;
-    Ok(Some(agent))
+    quoted(rest, "the user agent").map(Some)
 }
 
-/// The method, and the target up to its query. A text that is not a request has the method `-`.
-fn split_request(request: &[u8]) -> (&[u8], &[u8]) {
-    let (method, target) = match memchr(b' ', request) {
-        Some(space) if is_method(&request[..space]) => {
-            (&request[..space], without_protocol(&request[space + 1..]))
-        }
-        _ => (&b"-"[..], request),
-    };
-    (method, &target[..memchr(b'?', target).unwrap_or(target.len())])
-}
-
-/// Removes the last word only if it is a protocol, because a target may contain spaces against all
-/// rules.
-fn without_protocol(target: &[u8]) -> &[u8] {
-    match memmem::rfind(target, b" HTTP/") {
-        Some(end) if !target[end + 1..].contains(&b' ') => &target[..end],
-        _ => target,
+/// The field that proxies write, which the format `main` of nginx has next to the user agent.
+fn proxies<'a>(more: &'a [u8], client: &mut Written<'a>) {
+    let Ok((field, _)) = quoted(more, "the field") else { return };
+    let field = Some(text(field)).filter(|field| !field.is_empty() && field != "-");
+    match field.as_ref().is_some_and(|field| field.to_ascii_lowercase().contains("for=")) {
+        true => client.forwarded = field.map(unquoted),
+        false => client.x_forwarded_for = field,
     }
-}
-
-/// Returns whether this is a token as HTTP defines it, which every method is.
-fn is_method(word: &[u8]) -> bool {
-    let token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    !word.is_empty() && word.iter().all(token)
-}
-
-/// Turns `\"` into `"` and leaves every other escape as written. A bare quote cannot occur in a
-/// quoted field, so fields that differ stay different.
-fn unquoted(field: &[u8]) -> Cow<'_, str> {
-    let written = text(field);
-    if !written.contains("\\\"") {
-        return written;
-    }
-    let mut plain = String::with_capacity(written.len());
-    let mut chars = written.chars().peekable();
-    while let Some(c) = chars.next() {
-        match (c, chars.peek()) {
-            ('\\', Some('"')) => {}
-            ('\\', Some('\\')) => {
-                plain.push_str("\\\\");
-                chars.next();
-            }
-            _ => plain.push(c),
-        }
-    }
-    Cow::Owned(plain)
 }
 
 #[cfg(test)]

@@ -81,7 +81,8 @@ fn unrecognised(f: &mut fmt::Formatter<'_>, name: &str, bad: &BadLines) -> fmt::
         f,
         "nothing in {name} can be read as a request trace; expected NDJSON, one object such as \
          {{\"at_us\": 100000, \"descriptor\": {{\"key\": \"a\"}}, \"cost\": 1}} per line, or an \
-         access log in common or combined format; lines read: {}",
+         access log (common or combined format, JSON, HAProxy, Envoy, IIS, CloudFront, AWS load \
+         balancer; for another its format can be given); lines read: {}",
         bad.count
     )?;
     bad.first.first().map_or(Ok(()), |first| write!(f, "; {first}"))

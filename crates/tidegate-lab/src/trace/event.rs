@@ -50,4 +50,6 @@ pub(super) struct LineEvent<'a> {
     pub(super) descriptor: Vec<Entry<'a>>,
     pub(super) cost: u64,
     pub(super) request_id: Option<Cow<'a, str>>,
+    /// The client is a trusted proxy, because its line names no other caller.
+    pub(super) of_proxy: bool,
 }

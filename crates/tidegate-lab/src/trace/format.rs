@@ -1,76 +1,304 @@
 //! The format of a trace, recognised by its first good line.
 
+use std::sync::Arc;
+
+use memchr::memmem;
+
 use super::access_log;
 use super::access_time::AccessTime;
 use super::bad_lines::Reason;
+use super::clients::{Clients, is_client};
+use super::columns::{self, Columns};
 use super::event::LineEvent;
+use super::explained::Explained;
+use super::json_log;
+use super::known;
+use super::logged::Logged;
 use super::ndjson;
+use super::notation::LogFormat;
+use super::prefix;
+use super::template::Template;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+/// The format of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Format {
     Ndjson,
     AccessLog,
+    Json,
+    /// As a directive `#Fields` says.
+    Columns(Arc<Columns>),
+    Template(Arc<Template>),
 }
 
+impl Format {
+    /// The name for people.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Ndjson => "NDJSON",
+            Self::AccessLog => "access log",
+            Self::Json => "JSON",
+            Self::Columns(columns) => columns.name(),
+            Self::Template(template) => template.name,
+        }
+    }
+}
+
+/// The content of a line.
+#[derive(Debug)]
+pub(super) enum Read<'a> {
+    Event(LineEvent<'a>),
+    Logged(Logged<'a>),
+    /// A line such as `#Fields: ...`, which is no request.
+    Directive,
+}
+
+/// The format that a line turned out to have, and whether the line is within a JSON object.
+type Found = (Format, bool);
+
 /// Parses one line after another, and learns the format from the first good one.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct LineParser {
+    /// The format that was given, that a directive names, or that the first good line has.
     settled: Option<Format>,
-    access_time: AccessTime,
+    /// The format was given: then each line may be within a JSON object or not.
+    is_given: bool,
+    /// Each line is within a JSON object.
+    is_wrapped: bool,
+    /// A good line was read.
+    has_read: bool,
+    access: AccessTime,
+    clients: Clients,
 }
 
 impl LineParser {
+    pub(super) fn new(clients: Clients, given: Option<LogFormat>) -> Self {
+        let is_given = given.is_some();
+        let settled = given.map(|LogFormat(template)| Format::Template(template));
+        let access = AccessTime::default();
+        Self { settled, is_given, is_wrapped: false, has_read: false, access, clients }
+    }
+
     /// Returns whether a good line was read. Copies of the parser then read all lines alike.
     pub(super) fn knows_format(&self) -> bool {
-        self.settled.is_some()
+        self.has_read
     }
 
-    /// The event a line describes. The line is neither blank nor ends in a line end.
-    pub(super) fn parse<'a>(&mut self, line: &'a [u8]) -> Result<LineEvent<'a>, Reason> {
-        let format = self.settled.unwrap_or_else(|| looks_like(line));
-        let event = match format {
-            Format::Ndjson => ndjson::parse(line),
-            Format::AccessLog => access_log::parse(line, &mut self.access_time),
+    /// The columns of the lines after this piece; `None` if the format has none.
+    pub(super) fn columns_after(&self, piece: &[u8]) -> Option<Arc<Columns>> {
+        let Some(Format::Columns(columns)) = &self.settled else { return None };
+        let is_line = |at: &usize| *at == 0 || piece[at - 1] == b'\n';
+        let last = memmem::find_iter(piece, columns::FIELDS).filter(is_line).last();
+        let line = last.and_then(|at| piece[at..].split(|byte| *byte == b'\n').next());
+        let named = line.and_then(|line| Columns::from_directive(line.trim_ascii_end()));
+        Some(named.map_or_else(|| Arc::clone(columns), Arc::new))
+    }
+
+    /// Sets the columns that lines have from here on.
+    pub(super) fn set_columns(&mut self, columns: Arc<Columns>) {
+        self.settled = Some(Format::Columns(columns));
+    }
+
+    /// The event that a line describes; `None` for a directive. The line is neither blank nor ends in a
+    /// line end. A line within JSON is written to `inner`.
+    pub(super) fn parse<'a>(
+        &mut self,
+        line: &'a [u8],
+        inner: &'a mut String,
+    ) -> Result<Option<LineEvent<'a>>, Reason> {
+        let (read, found) = self.read(line, inner)?;
+        let event = match read {
+            Read::Event(event) => event,
+            Read::Logged(logged) => logged.into_event(&self.clients)?,
+            Read::Directive => return Ok(None),
         };
-        match event {
-            Ok(event) => {
-                self.settled = Some(format);
-                Ok(event)
-            }
-            Err(reason) => Err(self.with_format(format, reason)),
+        if let Some((format, is_wrapped)) = found {
+            self.settled = Some(format);
+            self.is_wrapped = is_wrapped;
         }
+        self.has_read = true;
+        Ok(Some(event))
     }
 
-    /// Before the format is known, a line that does not begin with a brace can be anything.
-    fn with_format(&self, format: Format, reason: Reason) -> Reason {
-        match (self.settled, format) {
-            (None, Format::AccessLog) => {
-                format!("neither a JSON object nor a line of an access log: {reason}").into()
+    /// Reads a line by the format that is settled, or by the format that it seems to have, which is
+    /// then returned.
+    fn read<'a>(
+        &mut self,
+        line: &'a [u8],
+        inner: &'a mut String,
+    ) -> Result<(Read<'a>, Option<Found>), Reason> {
+        let by_columns = matches!(self.settled, None | Some(Format::Columns(_)));
+        if by_columns && columns::is_directive(line) {
+            if let Some(columns) = Columns::from_directive(line) {
+                self.set_columns(Arc::new(columns));
             }
-            _ => reason,
+            return Ok((Read::Directive, None));
         }
+        let Some(format) = &self.settled else {
+            return discover(line, inner, &mut self.access)
+                .map(|(read, found)| (read, Some(found)));
+        };
+        let mut text = prefix::strip(line)?;
+        if (self.is_given || self.is_wrapped) && is_object(text) {
+            text = unwrapped(text, inner)?;
+        }
+        let read = read_as(format, text, &mut self.access);
+        if let (Err(_), Format::Template(template)) = (&read, format)
+            && let Ok(logged) = template.parse(line, &mut self.access)
+        {
+            // A format may begin as a prefix does, such as with a time.
+            return Ok((Read::Logged(logged), None));
+        }
+        Ok((read?, None))
+    }
+
+    /// Reads a line as [`parse`](Self::parse) does, and says how.
+    pub(super) fn explain(&mut self, line: &[u8]) -> Explained {
+        let mut inner = String::new();
+        let mut explained = Explained::default();
+        if line.trim_ascii().is_empty() {
+            explained.problem = Some("the line is blank".to_owned());
+            return explained;
+        }
+        explained.prefixes.extend(prefix::names(line));
+        match self.read(line, &mut inner) {
+            Err(reason) => explained.problem = Some(reason.into_owned()),
+            Ok((Read::Directive, _)) => explained.format = Some("directive"),
+            Ok((Read::Event(event), found)) => {
+                explained.format = self.name(found.as_ref());
+                explained.event(&event);
+            }
+            Ok((Read::Logged(logged), found)) => {
+                explained.format = self.name(found.as_ref());
+                explained.written(&logged);
+                match logged.into_event(&self.clients) {
+                    Ok(event) => explained.entries(&event),
+                    Err(reason) => explained.problem = Some(reason.into_owned()),
+                }
+            }
+        }
+        if explained.problem.is_none() && self.begins_as_a_prefix(line) {
+            explained.prefixes.clear();
+        }
+        if !inner.is_empty() {
+            explained.prefixes.push("JSON");
+            explained.prefixes.extend(prefix::names(inner.as_bytes()));
+        }
+        explained
+    }
+
+    /// Returns whether what looks like a prefix of a line is its beginning.
+    fn begins_as_a_prefix(&mut self, line: &[u8]) -> bool {
+        let mut inner = String::new();
+        let Ok(text) = prefix::strip(line) else { return false };
+        text.len() < line.len() && self.read(text, &mut inner).is_err()
+    }
+
+    fn name(&self, found: Option<&Found>) -> Option<&'static str> {
+        found.map(|(format, _)| format).or(self.settled.as_ref()).map(Format::name)
     }
 }
 
-/// A client's address never begins with a brace, and every JSON object does.
-fn looks_like(line: &[u8]) -> Format {
-    match line.trim_ascii_start().first() {
-        Some(b'{') => Format::Ndjson,
-        _ => Format::AccessLog,
+/// Reads a line without a prefix in one format.
+fn read_as<'a>(
+    format: &Format,
+    text: &'a [u8],
+    access: &mut AccessTime,
+) -> Result<Read<'a>, Reason> {
+    match format {
+        Format::Ndjson => ndjson::parse(text).map(Read::Event),
+        Format::AccessLog => access_log::parse(text, access).map(Read::Logged),
+        Format::Json => json_log::read(text)?.finish(access).map(Read::Logged),
+        Format::Columns(columns) => columns.parse(text, access).map(Read::Logged),
+        Format::Template(template) => template.parse(text, access).map(Read::Logged),
     }
+}
+
+/// Reads a line in the format that it seems to have.
+fn discover<'a>(
+    line: &'a [u8],
+    inner: &'a mut String,
+    access: &mut AccessTime,
+) -> Result<(Read<'a>, Found), Reason> {
+    let text = prefix::strip(line)?;
+    if !is_object(text) {
+        let found = match discover_text(text, access) {
+            // A format may begin as a prefix does, such as with a time.
+            Err(reason) => by_template(line, access).ok_or(reason)?,
+            Ok(found) => found,
+        };
+        return Ok((found.0, (found.1, false)));
+    }
+    let object = json_log::read(text)?;
+    if object.is_event {
+        return Ok((ndjson::parse(text).map(Read::Event)?, (Format::Ndjson, false)));
+    }
+    if object.is_request() || object.wrapped.is_none() {
+        return Ok((Read::Logged(object.finish(access)?), (Format::Json, false)));
+    }
+    let text = unwrapped(text, inner)?;
+    if is_object(text) {
+        let logged = json_log::read(text)?.finish(access)?;
+        return Ok((Read::Logged(logged), (Format::Json, true)));
+    }
+    let (read, format) = discover_text(text, access)?;
+    Ok((read, (format, true)))
+}
+
+/// Reads a line that is no JSON object and has no prefix.
+fn discover_text<'a>(
+    text: &'a [u8],
+    access: &mut AccessTime,
+) -> Result<(Read<'a>, Format), Reason> {
+    let reason = match access_log::parse(text, access) {
+        Ok(logged) => return Ok((Read::Logged(logged), Format::AccessLog)),
+        Err(reason) => reason,
+    };
+    if let Some(found) = by_template(text, access) {
+        return Ok(found);
+    }
+    Err(format!("neither a JSON object nor a line of a log that is known: {reason}").into())
+}
+
+fn by_template<'a>(line: &'a [u8], access: &mut AccessTime) -> Option<(Read<'a>, Format)> {
+    known::templates().iter().find_map(|template| {
+        let logged = template.parse(line, access).ok()?;
+        let peer = logged.client.peer.as_deref();
+        if !peer.is_none_or(|peer| is_client(peer.as_bytes())) {
+            return None; // a line of another kind, which fits by chance
+        }
+        Some((Read::Logged(logged), Format::Template(Arc::clone(template))))
+    })
+}
+
+/// A client's address never begins with a brace, and every JSON object does.
+fn is_object(line: &[u8]) -> bool {
+    line.trim_ascii_start().first() == Some(&b'{')
+}
+
+/// The line within a JSON object, without its prefix.
+fn unwrapped<'a>(line: &'a [u8], inner: &'a mut String) -> Result<&'a [u8], Reason> {
+    let Some(wrapped) = json_log::read(line)?.wrapped else { return Ok(line) };
+    inner.clear();
+    inner.push_str(wrapped.trim_end_matches(['\r', '\n']));
+    prefix::strip(inner.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate::ClientAddress;
 
     const JSON: &[u8] = br#" {"at_us": 1, "descriptor": {}}"#;
     const LOG: &[u8] = br#"192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5"#;
 
+    fn parser() -> LineParser {
+        LineParser::new(Clients(ClientAddress::peer()), None)
+    }
+
     fn errors_after(first: &[u8], line: &'static [u8]) -> String {
-        let mut parser = LineParser::default();
-        parser.parse(first).unwrap();
-        parser.parse(line).unwrap_err().into_owned()
+        let mut parser = parser();
+        parser.parse(first, &mut String::new()).unwrap();
+        parser.parse(line, &mut String::new()).unwrap_err().into_owned()
     }
 
     #[test]
@@ -82,10 +310,29 @@ mod tests {
     #[test]
     fn bad_lines_before_it_settle_nothing() {
         for good in [JSON, LOG] {
-            let mut parser = LineParser::default();
-            assert!(parser.parse(b"# a comment").unwrap_err().starts_with("neither"));
-            parser.parse(b"{\"at_us\": -1}").unwrap_err();
-            parser.parse(good).unwrap();
+            let (mut parser, mut inner) = (parser(), String::new());
+            assert!(parser.parse(b"# a comment", &mut inner).unwrap_err().starts_with("neither"));
+            parser.parse(b"{\"at_us\": -1}", &mut inner).unwrap_err();
+            parser
+                .parse(b"stdout - - [17/May/2015:10:05:03 +0000] \"GET /\" 200 5", &mut inner)
+                .unwrap_err();
+            assert!(!parser.knows_format());
+            assert!(parser.parse(good, &mut inner).unwrap().is_some());
+            assert!(parser.knows_format());
         }
+    }
+
+    #[test]
+    fn columns_are_those_of_the_last_directive() {
+        let mut parser = parser();
+        let mut inner = String::new();
+        assert!(parser.columns_after(b"#Fields: date time c-ip\n").is_none());
+        parser.parse(b"#Fields: date time c-ip", &mut inner).unwrap();
+        parser.parse(b"2015-05-17 10:05:03 192.0.2.1", &mut inner).unwrap();
+        let later = b"x #Fields: a\n#Fields: a b\r\n1 2\n#Fields: c-ip date time\nx #Fields: b\n";
+        parser.set_columns(parser.columns_after(later).unwrap());
+        assert!(parser.parse(b"192.0.2.1 2015-05-17 10:05:03", &mut inner).unwrap().is_some());
+        let same = parser.columns_after(b"192.0.2.1 2015-05-17 10:05:03\n").unwrap();
+        assert_eq!(Some(Format::Columns(same)), parser.settled);
     }
 }

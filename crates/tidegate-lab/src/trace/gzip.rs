@@ -3,10 +3,11 @@
 //! The decoders of `flate2` return an error instead of the text of the same step, which can be many
 //! lines. This reader returns the text first, and the error after it.
 
-use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
+
+use super::damage::Damage;
 
 /// The inflater writes into a ring of this size. Each call gets the space up to the ring's end
 /// only, so that no text stays in the ring when it stops at damage.
@@ -18,40 +19,8 @@ const COMMENT: u8 = 16;
 const HEADER_CHECK: u8 = 2;
 const RESERVED: u8 = 0xe0;
 
-/// The damage of the compressed data where reading stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Damage {
-    /// The data ends in the middle of a member.
-    Ends,
-    /// The data from here on is not gzip, or fails its checksum.
-    Corrupt(&'static str),
-}
-
-const NO_MEMBER: Damage = Damage::Corrupt("expected the header of a gzip member");
-
-impl Damage {
-    /// The damage in an error; `None` for an error of the source itself.
-    pub(super) fn of(error: &io::Error) -> Option<Self> {
-        error.get_ref()?.downcast_ref().copied()
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ends => f.write_str("the gzip data ends here, in the middle"),
-            Self::Corrupt(how) => write!(f, "the gzip data is corrupt here: {how}"),
-        }
-    }
-}
-
-impl std::error::Error for Damage {}
-
-impl From<Damage> for io::Error {
-    fn from(damage: Damage) -> Self {
-        Self::new(ErrorKind::InvalidData, damage)
-    }
-}
+const KIND: &str = "gzip";
+const NO_MEMBER: Damage = Damage::Corrupt(KIND, "expected the header of a gzip member");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -148,8 +117,8 @@ impl<R: BufRead> Gunzip<R> {
             Ok(Status::StreamEnd) => Ok(Stage::Trailer),
             _ if made > 0 => Ok(Stage::Body), // an error comes again, when this text is read
             Ok(_) if read > 0 => Ok(Stage::Body),
-            Ok(_) if at_end => Err(Damage::Ends.into()),
-            _ => Err(Damage::Corrupt("expected compressed text").into()),
+            Ok(_) if at_end => Err(Damage::Ends(KIND).into()),
+            _ => Err(Damage::Corrupt(KIND, "expected compressed text").into()),
         }
     }
 
@@ -157,7 +126,7 @@ impl<R: BufRead> Gunzip<R> {
         let sum = u32::from_le_bytes(self.bytes()?);
         let length = u32::from_le_bytes(self.bytes()?);
         if (sum, length) != (self.check.sum(), self.check.amount()) {
-            return Err(Damage::Corrupt("what was read does not match its checksum").into());
+            return Err(Damage::Corrupt(KIND, "what was read does not match its checksum").into());
         }
         Ok(Stage::Next)
     }
@@ -165,7 +134,7 @@ impl<R: BufRead> Gunzip<R> {
     fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.raw.read_exact(&mut bytes).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => Damage::Ends.into(),
+            ErrorKind::UnexpectedEof => Damage::Ends(KIND).into(),
             _ => error,
         })?;
         Ok(bytes)

@@ -51,12 +51,13 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
         descriptor: fields.descriptor.0,
         cost: fields.cost.0,
         request_id: fields.request_id.map(|id| id.0),
+        of_proxy: false,
     })
 }
 
 /// The error without its position: the parser saw only one line, and would call every line the
 /// first.
-fn reason(error: &serde_json::Error) -> Reason {
+pub(super) fn reason(error: &serde_json::Error) -> Reason {
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     match text.strip_suffix(&position) {

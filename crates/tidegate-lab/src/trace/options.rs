@@ -3,6 +3,9 @@
 
 use std::path::PathBuf;
 
+use tidegate::ClientAddress;
+
+use super::notation::LogFormat;
 use super::record::Names;
 
 /// The default of [`Options::memory_budget_bytes`]: 48 MiB.
@@ -33,6 +36,8 @@ pub struct Options<'a> {
     pub(super) memory_budget_bytes: usize,
     pub(super) temp_dir: PathBuf,
     pub(super) names: Names,
+    pub(super) client: ClientAddress,
+    pub(super) log_format: Option<LogFormat>,
     pub(super) on_progress: Box<dyn FnMut(Progress) + 'a>,
 }
 
@@ -43,13 +48,16 @@ impl Default for Options<'_> {
 }
 
 impl<'a> Options<'a> {
-    /// 48 MiB, the system's folder for temporary files, all entries, no progress.
+    /// 48 MiB, the system's folder for temporary files, all entries, no trusted proxy, a format that is recognised, no
+    /// progress.
     #[must_use]
     pub fn new() -> Self {
         Self {
             memory_budget_bytes: DEFAULT_BUDGET_BYTES,
             temp_dir: std::env::temp_dir(),
             names: Names::default(),
+            client: ClientAddress::peer(),
+            log_format: None,
             on_progress: Box::new(|_| ()),
         }
     }
@@ -74,6 +82,21 @@ impl<'a> Options<'a> {
     #[must_use]
     pub fn only_entries<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.names = Names::only(names);
+        self
+    }
+
+    /// How the client of a log's line is found and written, as for the layer; by default no proxy is trusted. The
+    /// entries of NDJSON are used as they are.
+    #[must_use]
+    pub fn client(mut self, client: ClientAddress) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// The format of all sources, in place of the format that their lines seem to have.
+    #[must_use]
+    pub fn log_format(mut self, format: LogFormat) -> Self {
+        self.log_format = Some(format);
         self
     }
 

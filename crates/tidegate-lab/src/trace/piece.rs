@@ -1,10 +1,12 @@
 //! The pieces of a trace: their lines parsed into events, on threads.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
 use super::bad_lines::Reason;
 use super::buffer::Buffer;
+use super::columns::Columns;
 use super::format::LineParser;
 use super::lines::{LINE_BYTES_MAX, Line, lines};
 use super::record::Names;
@@ -15,18 +17,30 @@ use super::sorted::Summary;
 pub(super) struct PieceParser {
     parser: LineParser,
     names: Names,
+    /// A line that is within another.
+    inner: String,
     /// The events of the piece that is being parsed.
     events: Buffer,
 }
 
 impl PieceParser {
-    pub(super) fn new(names: Names) -> Self {
-        Self { parser: LineParser::default(), names, events: Buffer::default() }
+    pub(super) fn new(parser: LineParser, names: Names) -> Self {
+        Self { parser, names, inner: String::new(), events: Buffer::default() }
     }
 
     /// Returns whether a good line was read, which decides the format of all others.
     pub(super) fn knows_format(&self) -> bool {
         self.parser.knows_format()
+    }
+
+    /// The columns of the lines after this piece; `None` if the format has none.
+    pub(super) fn columns_after(&self, piece: &[u8]) -> Option<Arc<Columns>> {
+        self.parser.columns_after(piece)
+    }
+
+    /// Sets the columns that lines have from here on.
+    pub(super) fn set_columns(&mut self, columns: &Arc<Columns>) {
+        self.parser.set_columns(Arc::clone(columns));
     }
 
     /// The events of a piece, sorted. Lines are counted from the start of the piece.
@@ -48,11 +62,12 @@ impl PieceParser {
                 return;
             }
         };
-        match self.parser.parse(text) {
-            Ok(event) => {
-                summary.add(event.at_us);
+        match self.parser.parse(text, &mut self.inner) {
+            Ok(Some(event)) => {
+                summary.add(event.at_us, event.of_proxy);
                 self.events.push(&event, &self.names);
             }
+            Ok(None) => {}
             Err(reason) => summary.bad_lines.add(summary.lines, reason, text),
         }
     }
@@ -60,16 +75,17 @@ impl PieceParser {
 
 /// A thread that parses pieces, one after another, until it is dropped.
 pub(super) struct PieceThread {
-    pieces: Sender<Vec<u8>>,
+    pieces: Sender<(Vec<u8>, Option<Arc<Columns>>)>,
     parsed: Receiver<(Buffer, Summary, Vec<u8>)>,
 }
 
 impl PieceThread {
     pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, mut parser: PieceParser) -> Self {
-        let (pieces, to_parse) = channel::<Vec<u8>>();
+        let (pieces, to_parse) = channel::<(Vec<u8>, Option<Arc<Columns>>)>();
         let (done, parsed) = channel();
         scope.spawn(move || {
-            for piece in to_parse {
+            for (piece, columns) in to_parse {
+                columns.iter().for_each(|columns| parser.set_columns(columns));
                 let (events, summary) = parser.parse(&piece);
                 if done.send((events, summary, piece)).is_err() {
                     break;
@@ -79,10 +95,10 @@ impl PieceThread {
         Self { pieces, parsed }
     }
 
-    /// Puts a piece behind those that the thread has.
-    pub(super) fn send(&self, piece: Vec<u8>) {
+    /// Queues a piece, whose lines have these columns.
+    pub(super) fn send(&self, piece: Vec<u8>, columns: Option<Arc<Columns>>) {
         // A thread that has ended returns nothing either.
-        let _ = self.pieces.send(piece);
+        let _ = self.pieces.send((piece, columns));
     }
 
     /// Waits for what came of the earliest piece, and returns its text too, to be used again.

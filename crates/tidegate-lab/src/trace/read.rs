@@ -1,22 +1,26 @@
-//! Reads a source and returns its events in order of time.
+//! Reads sources and returns their events in order of time.
 //!
 //! One thread reads; the others parse and sort pieces, each in its turn, so that the results are
 //! taken in the order of the input.
 
 use std::io::{self, BufRead};
+use std::mem;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::buffer::Buffer;
+use super::clients::Clients;
+use super::damage::Damage;
 use super::error::TraceError;
-use super::gzip::Damage;
-use super::lines::Pieces;
+use super::explained::Explained;
+use super::format::LineParser;
+use super::lines::{Line, Pieces, lines};
 use super::options::{Options, Progress};
 use super::piece::{PieceParser, PieceThread};
 use super::sort::{FAN_IN, Sorter};
-use super::sorted::{Sorted, Summary};
+use super::sorted::{Sorted, SourceSummary, Summary};
 use super::source::{Source, Text};
 
 /// The bytes of a piece of text.
@@ -31,42 +35,140 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// # Errors
 /// * [`TraceError::Read`] if reading fails; damaged compressed data is a bad line instead.
-/// * [`TraceError::Compressed`] if its compression is not gzip.
+/// * [`TraceError::Compressed`] if it is compressed, and neither by gzip nor by zstd.
 /// * [`TraceError::Unrecognised`] if it has lines but none of them can be read.
 /// * [`TraceError::Spill`] if it does not fit in memory and temporary files fail.
 pub fn read(source: Source, options: Options<'_>) -> Result<Sorted, TraceError> {
-    let (name, bytes_total) = (source.name.clone(), source.bytes_total);
-    let Text { text, bytes_read } = source.into_text()?;
-    let sorter = Sorter::new(options.memory_budget_bytes, FAN_IN, options.temp_dir.clone());
-    let piece_bytes = options.memory_budget_bytes.clamp(1, PIECE_BYTES);
-    let pieces = Pieces::new(text, piece_bytes);
-    let summary = Summary::default();
-    let mut reading =
-        Reading { name, bytes_total, bytes_read, options, pieces, ended: None, sorter, summary };
-    reading.all()?;
-    reading.finish()
+    read_all([source], options)
 }
 
-struct Reading<'a, R> {
-    name: String,
+/// Reads several sources as one trace, as [`read`] reads one. Each source has a format of its own; events
+/// of one time keep the order of the sources.
+///
+/// # Errors
+/// Returns the first error of a source, as [`read`] does.
+pub fn read_all(
+    sources: impl IntoIterator<Item = Source>,
+    options: Options<'_>,
+) -> Result<Sorted, TraceError> {
+    let sources: Vec<_> = sources.into_iter().collect();
+    let bytes_total = sources.iter().map(|source| source.bytes_total).sum();
+    let sorter = Sorter::new(options.memory_budget_bytes, FAN_IN, options.temp_dir.clone());
+    let mut trace = Trace { bytes_total, bytes_before: 0, options, sorter, done: Vec::new() };
+    let mut summary = Summary::default();
+    for source in sources {
+        summary.append(trace.source(source)?);
+    }
+    trace.finish(summary)
+}
+
+/// Says how the line of this number, from 1, is read; `None` if the source has fewer lines.
+///
+/// # Errors
+/// * [`TraceError::Read`] if reading fails before that line.
+/// * [`TraceError::Compressed`] if it is compressed, and neither by gzip nor by zstd.
+pub fn explain(
+    source: Source,
+    line_number: u64,
+    options: &Options<'_>,
+) -> Result<Option<Explained>, TraceError> {
+    let name = source.name.clone();
+    let Text { text, .. } = source.into_text()?;
+    let mut pieces = Pieces::new(text, PIECE_BYTES);
+    let mut parser = line_parser(options);
+    let mut piece = Vec::new();
+    let mut inner = String::new();
+    let mut number = 0;
+    loop {
+        pieces.next(&mut piece).map_err(|source| TraceError::Read {
+            name: name.clone(),
+            lines_read: number,
+            source,
+        })?;
+        if number == 0 {
+            without_mark(&mut piece);
+        }
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        for line in lines(&piece) {
+            number += 1;
+            let (Line::Whole(text) | Line::TooLong(text)) = line;
+            if number == line_number {
+                return Ok(Some(parser.explain(text)));
+            }
+            // Lines before it decide the format.
+            let _ = parser.parse(text, &mut inner);
+        }
+    }
+}
+
+fn line_parser(options: &Options<'_>) -> LineParser {
+    LineParser::new(Clients(options.client.clone()), options.log_format.clone())
+}
+
+fn without_mark(piece: &mut Vec<u8>) {
+    if piece.starts_with(BYTE_ORDER_MARK) {
+        piece.drain(..BYTE_ORDER_MARK.len());
+    }
+}
+
+/// The events of the sources that were read, and how far they go.
+struct Trace<'a> {
     bytes_total: Option<u64>,
-    bytes_read: Arc<AtomicU64>,
+    bytes_before: u64,
     options: Options<'a>,
+    sorter: Sorter,
+    done: Vec<SourceSummary>,
+}
+
+impl Trace<'_> {
+    fn source(&mut self, source: Source) -> Result<Summary, TraceError> {
+        let name = source.name.clone();
+        let Text { text, bytes_read } = source.into_text()?;
+        let piece_bytes = self.options.memory_budget_bytes.clamp(1, PIECE_BYTES);
+        let pieces = Pieces::new(text, piece_bytes);
+        let summary = Summary::default();
+        let mut reading = Reading { bytes_read, trace: self, pieces, ended: None, summary };
+        reading.all()?;
+        let bytes_read = reading.bytes_read.load(Ordering::Relaxed);
+        let summary = reading.finish(&name)?;
+        self.bytes_before += bytes_read;
+        let Summary { events, is_cut, of_proxies, .. } = summary;
+        let bad_lines = summary.bad_lines.clone();
+        self.done.push(SourceSummary { name, events, bad_lines, is_cut, of_proxies });
+        Ok(summary)
+    }
+
+    fn finish(self, summary: Summary) -> Result<Sorted, TraceError> {
+        let Options { temp_dir: dir, names, .. } = self.options;
+        let names = Arc::new(names);
+        match self.sorter.finish() {
+            Ok(in_order) => {
+                Ok(Sorted { in_order, names, summary, sources: self.done, dir, failed: false })
+            }
+            Err(source) => Err(TraceError::Spill { dir, source }),
+        }
+    }
+}
+
+/// One source during reading.
+struct Reading<'t, 'o, R> {
+    trace: &'t mut Trace<'o>,
+    bytes_read: Arc<AtomicU64>,
     pieces: Pieces<R>,
     /// Why reading ended early.
     ended: Option<io::Error>,
-    sorter: Sorter,
     summary: Summary,
 }
 
-impl<R: BufRead> Reading<'_, R> {
+impl<R: BufRead> Reading<'_, '_, R> {
     fn all(&mut self) -> Result<(), TraceError> {
-        let mut parser = PieceParser::new(self.options.names.clone());
+        let options = &self.trace.options;
+        let mut parser = PieceParser::new(line_parser(options), options.names.clone());
         let mut piece = Vec::new();
         let mut is_more = self.next(&mut piece);
-        if piece.starts_with(BYTE_ORDER_MARK) {
-            piece.drain(..BYTE_ORDER_MARK.len());
-        }
+        without_mark(&mut piece);
         while is_more && !parser.knows_format() {
             let (events, summary) = parser.parse(&piece);
             self.add(events, summary)?;
@@ -81,16 +183,23 @@ impl<R: BufRead> Reading<'_, R> {
 
     /// Parses this piece and all that follow, on several threads.
     fn rest(&mut self, parser: &PieceParser, mut piece: Vec<u8>) -> Result<(), TraceError> {
+        let mut parser = parser.clone();
         let parsers = thread::available_parallelism().map_or(1, NonZero::get).min(PARSERS_MAX);
         thread::scope(|scope| {
             let threads: Vec<_> =
                 (0..parsers).map(|_| PieceThread::start(scope, parser.clone())).collect();
             let in_turn = |turn: usize| &threads[turn % threads.len()];
-            let (mut sent, mut taken) = (0, 0);
+            let mut columns = parser.columns_after(b"");
+            let mut sent = 0;
+            let mut taken = 0;
             loop {
-                in_turn(sent).send(piece);
+                let before = columns.clone();
+                if columns.is_some() {
+                    columns = parser.columns_after(&piece);
+                    columns.iter().for_each(|columns| parser.set_columns(columns));
+                }
+                in_turn(sent).send(mem::take(&mut piece), before);
                 sent += 1;
-                piece = Vec::new();
                 if sent - taken == PIECES_PER_PARSER * threads.len() {
                     // A thread that returns nothing panicked, and the end of the scope says so.
                     let Some((events, summary, text)) = in_turn(taken).next() else { break };
@@ -122,39 +231,34 @@ impl<R: BufRead> Reading<'_, R> {
     fn add(&mut self, events: Buffer, summary: Summary) -> Result<(), TraceError> {
         self.summary.append(summary);
         self.report_progress();
-        self.sorter.push(events).map_err(|source| {
-            let dir = self.options.temp_dir.clone();
+        self.trace.sorter.push(events).map_err(|source| {
+            let dir = self.trace.options.temp_dir.clone();
             TraceError::Spill { dir, source }
         })
     }
 
-    fn finish(mut self) -> Result<Sorted, TraceError> {
-        let (name, lines_read) = (self.name, self.summary.lines);
+    /// The summary of the source.
+    fn finish(mut self, name: &str) -> Result<Summary, TraceError> {
+        let lines_read = self.summary.lines;
         if let Some(source) = self.ended {
             let Some(damage) = Damage::of(&source) else {
-                return Err(TraceError::Read { name, lines_read, source });
+                return Err(TraceError::Read { name: name.to_owned(), lines_read, source });
             };
             cut(&mut self.summary, damage, self.pieces.cut_off());
         }
-        let Summary { events, bad_lines, .. } = &self.summary;
-        if *events == 0 && bad_lines.count > 0 {
-            return Err(TraceError::Unrecognised { name, bad_lines: self.summary.bad_lines });
+        if self.summary.events == 0 && self.summary.bad_lines.count > 0 {
+            let bad_lines = self.summary.bad_lines;
+            return Err(TraceError::Unrecognised { name: name.to_owned(), bad_lines });
         }
-        let Options { temp_dir: dir, names, .. } = self.options;
-        let names = Arc::new(names);
-        match self.sorter.finish() {
-            Ok(in_order) => {
-                Ok(Sorted { in_order, names, summary: self.summary, dir, failed: false })
-            }
-            Err(source) => Err(TraceError::Spill { dir, source }),
-        }
+        Ok(self.summary)
     }
 
     fn report_progress(&mut self) {
-        (self.options.on_progress)(Progress {
-            bytes_read: self.bytes_read.load(Ordering::Relaxed),
-            bytes_total: self.bytes_total,
-            events: self.summary.events,
+        let before: u64 = self.trace.done.iter().map(|source| source.events).sum();
+        (self.trace.options.on_progress)(Progress {
+            bytes_read: self.trace.bytes_before + self.bytes_read.load(Ordering::Relaxed),
+            bytes_total: self.trace.bytes_total,
+            events: before + self.summary.events,
         });
     }
 }

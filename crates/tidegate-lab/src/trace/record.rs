@@ -150,6 +150,7 @@ mod tests {
                 descriptor: entries.iter().map(|(k, v)| (k.into(), v.into())).collect(),
                 cost,
                 request_id: request_id.as_deref().map(Into::into),
+                of_proxy: false,
             };
             let entries = entries.iter().map(|(k, v)| (k.as_str(), v.as_str()));
             let only_ip = entries.clone().filter(|(name, _)| ["ip", "default"].contains(name));

@@ -105,7 +105,8 @@ mod tests {
         for (place, at_us) in (first..).zip(times) {
             let descriptor = vec![("place".into(), place.to_string().into())];
             let (at_us, domain) = (*at_us, "d".into());
-            let event = LineEvent { at_us, domain, descriptor, cost: 1, request_id: None };
+            let event =
+                LineEvent { at_us, domain, descriptor, cost: 1, request_id: None, of_proxy: false };
             piece.push(&event, &Names::default());
         }
         piece.take_sorted()

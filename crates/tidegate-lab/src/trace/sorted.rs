@@ -14,7 +14,9 @@ use super::record::Names;
 pub struct Sorted {
     pub(super) in_order: Merge,
     pub(super) names: Arc<Names>,
+    /// The summary of all sources, and of each.
     pub(super) summary: Summary,
+    pub(super) sources: Vec<SourceSummary>,
     pub(super) dir: PathBuf,
     pub(super) failed: bool,
 }
@@ -28,11 +30,30 @@ pub(super) struct Summary {
     pub(super) last_at_us: Option<u64>,
     pub(super) bad_lines: BadLines,
     pub(super) is_cut: bool,
+    /// Events whose client is a trusted proxy.
+    pub(super) of_proxies: u64,
+}
+
+/// The summary of one source of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceSummary {
+    /// The file, or the name of another source.
+    pub name: String,
+    /// How many events it has.
+    pub events: u64,
+    /// The lines that could not be read.
+    pub bad_lines: BadLines,
+    /// Whether compressed data was cut short or damaged, so that only the beginning was read; the last of the bad
+    /// lines reports where it ends.
+    pub is_cut: bool,
+    /// Events whose client is a trusted proxy, because their lines name no other caller.
+    pub of_proxies: u64,
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, at_us: u64) {
+    pub(super) fn add(&mut self, at_us: u64, of_proxy: bool) {
         self.events += 1;
+        self.of_proxies += u64::from(of_proxy);
         self.first_at_us = Some(self.first_at_us.map_or(at_us, |first| first.min(at_us)));
         self.last_at_us = self.last_at_us.max(Some(at_us));
     }
@@ -41,6 +62,8 @@ impl Summary {
     pub(super) fn append(&mut self, piece: Self) {
         self.bad_lines.append(piece.bad_lines, self.lines);
         self.lines += piece.lines;
+        self.is_cut |= piece.is_cut;
+        self.of_proxies += piece.of_proxies;
         self.events += piece.events;
         self.first_at_us = [self.first_at_us, piece.first_at_us].into_iter().flatten().min();
         self.last_at_us = self.last_at_us.max(piece.last_at_us);
@@ -66,14 +89,20 @@ impl Sorted {
         self.summary.last_at_us
     }
 
-    /// The lines that could not be read.
+    /// The sources of the trace, in their order.
+    #[must_use]
+    pub fn sources(&self) -> &[SourceSummary] {
+        &self.sources
+    }
+
+    /// The lines that could not be read, of all sources. Lines are counted through all of them; see
+    /// [`sources`](Self::sources).
     #[must_use]
     pub fn bad_lines(&self) -> &BadLines {
         &self.summary.bad_lines
     }
 
-    /// Returns whether compressed data was cut short or damaged, so that only the beginning of the trace
-    /// was read; the last of the bad lines reports where it ends.
+    /// Returns whether compressed data of a source was cut short or damaged, so that only its beginning was read.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.summary.is_cut

@@ -24,7 +24,8 @@ fn entry<'e>(event: &'e Owned, name: &str) -> &'e str {
 }
 
 fn is_for_documentation(ip: &str) -> bool {
-    match ip.parse().unwrap() {
+    // IPv6 addresses are networks.
+    match ip.split('/').next().unwrap().parse().unwrap() {
         IpAddr::V4(ip) => {
             matches!(ip.octets(), [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _])
         }

@@ -1,11 +1,18 @@
 //! Tables of good and bad lines.
 
+use std::borrow::Cow;
+
+use tidegate::ClientAddress;
+
+use super::super::clients::Clients;
 use super::*;
 
 const TIME: &str = "[17/May/2015:10:05:03 +0000]";
 
 fn read(line: &[u8]) -> Result<Vec<String>, String> {
-    let event = parse(line, &mut AccessTime::default()).map_err(Cow::into_owned)?;
+    let logged = parse(line, &mut AccessTime::default());
+    let clients = Clients(ClientAddress::peer());
+    let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
     assert_eq!((event.at_us, event.cost), (1_431_857_103_000_000, 1));
     assert_eq!(event.domain, "default");
     let names: Vec<&str> = event.descriptor.iter().map(|(name, _)| name.as_ref()).collect();
@@ -20,7 +27,28 @@ fn common(request: &str) -> Vec<String> {
 
 #[test]
 fn good_lines() {
-    let cases: [(&str, &[&str]); 10] = [
+    let cases: [(&str, &[&str]); 19] = [
+        (
+            r#"192.0.2.1 - - [17/May/2015:12:05:03.000 +0200] "GET / HTTP/1.1" 200 5"#,
+            &["192.0.2.1", "GET", "/", "200"],
+        ),
+        (
+            r#"192.0.2.1 - - [17/May/2015 10:05:03] "GET / HTTP/1.1" 200 -"#,
+            &["192.0.2.1", "GET", "/", "200"],
+        ),
+        (r#"192.0.2.1 shop.example - @ "GET / HTTP/1.1" 200 5"#, &["192.0.2.1", "GET", "/", "200"]),
+        (r#"192.0.2.1 -  -  @ "GET / HTTP/1.1" 200 5"#, &["192.0.2.1", "GET", "/", "200"]),
+        (
+            r#"shop.example:80 192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#,
+            &["192.0.2.1", "GET", "/", "200"],
+        ),
+        (r#"shop:80 192.0.2.1 - a b @ "GET / HTTP/1.1" 200 5"#, &["192.0.2.1", "GET", "/", "200"]),
+        (r#"_ host.example - - @ "GET / HTTP/1.1" 200 5"#, &["host.example", "GET", "/", "200"]),
+        (r#"localhost - - @ "GET / HTTP/1.1" 200 5"#, &["localhost", "GET", "/", "200"]),
+        (
+            r#"[::ffff:192.0.2.1]:80 id ann @ "GET / HTTP/1.1" 200 5"#,
+            &["192.0.2.1", "GET", "/", "200"],
+        ),
         (r#"192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#, &["192.0.2.1", "GET", "/", "200"]),
         (r#"192.0.2.1 - ann @ "GET / HTTP/1.1" 304 -"#, &["192.0.2.1", "GET", "/", "304"]),
         (
@@ -29,7 +57,7 @@ fn good_lines() {
         ),
         (
             r#"2001:db8::1 - - @ "GET / HTTP/1.1" 200 5 "http://a/?b" "-""#,
-            &["2001:db8::1", "GET", "/", "200", "-"],
+            &["2001:db8::/64", "GET", "/", "200", "-"],
         ),
         (
             r#"host.example - - @ "GET / HTTP/1.1" - - "" """#,
@@ -65,7 +93,8 @@ fn requests_of_every_kind() {
         ("GET ?b HTTP/1.0", "GET", ""),
         ("GET /a b c HTTP/1.1", "GET", "/a b c"),
         ("GET /a HTTP/1.1 x", "GET", "/a HTTP/1.1 x"),
-        ("GET http://shop.example/a?b HTTP/1.1", "GET", "http://shop.example/a"),
+        ("GET http://shop.example/a?b HTTP/1.1", "GET", "/a"),
+        ("GET https://shop.example?b HTTP/1.1", "GET", "/"),
         ("OPTIONS * HTTP/1.0", "OPTIONS", "*"),
         ("CONNECT shop.example:443 HTTP/1.1", "CONNECT", "shop.example:443"),
         ("PROPFIND / HTTP/1.1", "PROPFIND", "/"),
@@ -107,12 +136,20 @@ fn bad_lines_say_what_was_expected() {
         ("", "no time found"),
         ("hello", "no time found"),
         (r#"192.0.2.1 - - "GET / HTTP/1.1" 200 5"#, "no time found"),
-        (r#"192.0.2.1 - - [17/May/2015:10:05:03] "GET / HTTP/1.1" 200 5"#, "no time found"),
+        (r#"192.0.2.1 - - [17/May/2015] "GET / HTTP/1.1" 200 5"#, "no time found"),
         (r#"192.0.2.1 - - [17/May/2015:10:05:03 +0000"#, "no time found"),
         (r#"192.0.2.1 - - [32/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5"#, "calendar"),
         (r#"192.0.2.1 - @ "GET / HTTP/1.1" 200 5"#, "the client, its identity and its user"),
         (r#" - - @ "GET / HTTP/1.1" 200 5"#, "the client, its identity and its user"),
-        (r#"shop.example:80 192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#, "leave out the first field"),
+        (
+            r#"192.0.2.9 192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#,
+            "two addresses are before the time",
+        ),
+        (r#"stdout 192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#, "begins with \"stdout\""),
+        (r#"stdout - - @ "GET / HTTP/1.1" 200 5"#, "the client is \"stdout\""),
+        (r#"access.log:192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#, "the client is"),
+        (r#"192.0.2.1, 10.0.0.1 - - @ "GET / HTTP/1.1" 200 5"#, "begins with \"192.0.2.1,\""),
+        (r#"- - - @ "GET / HTTP/1.1" 200 5"#, "the line has no client"),
         ("192.0.2.1 - - @", "the request in double quotes"),
         ("192.0.2.1 - - @ GET / HTTP/1.1 200 5", "the request in double quotes"),
         (r#"192.0.2.1 - - @ "GET / HTTP/1.1 200 5"#, "the request has no closing quote"),

@@ -91,7 +91,7 @@ fn data_cut_anywhere_gives_all_that_came_before_the_cut() {
     for cut in 1..bytes.len() {
         let (text, damage) = read(&bytes[..cut], 1_000);
         assert!(whole.starts_with(&text), "{cut}");
-        assert_eq!(damage, (cut != first.len()).then_some(Damage::Ends), "{cut}");
+        assert_eq!(damage, (cut != first.len()).then_some(Damage::Ends(KIND)), "{cut}");
         let blocks = starts.iter().skip(1).take_while(|start| **start <= cut).count();
         assert!(text.len() >= lines[..blocks].concat().len(), "{cut}");
     }
@@ -104,7 +104,7 @@ fn all_text_before_corrupt_bytes_is_read() {
     for (number, start) in starts.into_iter().enumerate().step_by(101) {
         let mut bytes = bytes.clone();
         bytes[start] |= 0b110; // a kind of block that there is not
-        let corrupt = Damage::Corrupt("expected compressed text");
+        let corrupt = Damage::Corrupt(KIND, "expected compressed text");
         let before = lines[..number].concat().into_bytes();
         assert_eq!(read(&bytes, 100_000), (before, Some(corrupt)), "{number}");
     }

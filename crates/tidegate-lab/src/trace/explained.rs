@@ -1,0 +1,80 @@
+//! Explanations of lines: the format, the prefix and each field.
+
+use std::fmt;
+
+use super::event::LineEvent;
+use super::logged::Logged;
+use super::times;
+
+/// The explanation of one line of a trace; its text has a line for each field.
+///
+/// [`explain`](super::explain) makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The names of texts before the line, or around it, that are dropped.
+    pub prefixes: Vec<&'static str>,
+    /// The name of the format; `None` for a line of no known format.
+    pub format: Option<&'static str>,
+    /// Names and values: the time and the client as the line has them, then the entries of the
+    /// descriptor.
+    pub fields: Vec<(String, String)>,
+    /// The reason why the line is left out; `None` for a request.
+    pub problem: Option<String>,
+}
+
+impl Explained {
+    fn field(&mut self, name: &str, value: impl Into<String>) {
+        self.fields.push((name.to_owned(), value.into()));
+    }
+
+    /// A line of NDJSON.
+    pub(super) fn event(&mut self, event: &LineEvent<'_>) {
+        self.field("time", times::shown(event.at_us));
+        self.field("domain", &*event.domain);
+        self.field("cost", event.cost.to_string());
+        if let Some(id) = &event.request_id {
+            self.field("request_id", &**id);
+        }
+        self.entries(event);
+    }
+
+    /// The time of a logged request, and its client as written.
+    pub(super) fn written(&mut self, logged: &Logged<'_>) {
+        self.field("time", times::shown(logged.at_us));
+        let client = &logged.client;
+        for (name, value) in [
+            ("client", &client.peer),
+            ("x-forwarded-for", &client.x_forwarded_for),
+            ("forwarded", &client.forwarded),
+        ] {
+            if let Some(value) = value {
+                self.field(name, &**value);
+            }
+        }
+    }
+
+    pub(super) fn entries(&mut self, event: &LineEvent<'_>) {
+        for (name, value) in &event.descriptor {
+            self.field(name, &**value);
+        }
+    }
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows: Vec<(&str, String)> = Vec::new();
+        if !self.prefixes.is_empty() {
+            rows.push(("prefix", self.prefixes.join(", ")));
+        }
+        rows.extend(self.format.map(|format| ("format", format.to_owned())));
+        rows.extend(self.fields.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        rows.extend(self.problem.iter().map(|problem| ("left out", problem.clone())));
+        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (place, (name, value)) in rows.iter().enumerate() {
+            let end = if place == 0 { "" } else { "\n" };
+            write!(f, "{end}{name:width$}  {value}")?;
+        }
+        Ok(())
+    }
+}

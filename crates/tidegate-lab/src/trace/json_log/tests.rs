@@ -1,0 +1,116 @@
+//! Objects as servers write them.
+
+use tidegate::ClientAddress;
+
+use super::super::clients::Clients;
+use super::*;
+
+const SECOND: u64 = 1_431_857_103_000_000;
+
+/// The time after [`SECOND`] and the values of the entries.
+fn request(line: &str) -> Result<(u64, String), String> {
+    let object = super::read(line.as_bytes()).map_err(Cow::into_owned)?;
+    assert!(!object.is_event, "{line}");
+    let clients = Clients(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
+    let logged = object.finish(&mut AccessTime::default());
+    let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
+    let values: Vec<_> = event.descriptor.iter().map(|(_, value)| &**value).collect();
+    Ok((event.at_us - SECOND, values.join(" ")))
+}
+
+#[test]
+fn names_of_every_server_are_known() {
+    for (line, after_us, values) in [
+        (
+            r#"{"level":"info","ts":1431857103.25,"msg":"handled request","request":{"remote_ip":"10.0.0.7",
+               "client_ip":"192.0.2.1","method":"GET","uri":"/a?b","headers":{"User-Agent":["curl/8"]}},"status":200}"#,
+            250_000,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
+            r#"{"request":{"remote_addr":"10.0.0.7:80","method":"GET","uri":"/","headers":
+               {"X-Forwarded-For":["6.6.6.6","192.0.2.9"]}},"status":404,"ts":"2015-05-17T10:05:03Z"}"#,
+            0,
+            "192.0.2.9 GET / 404",
+        ),
+        (
+            r#"{"ClientAddr":"192.0.2.1:80","ClientHost":"192.0.2.1","DownstreamStatus":200,"RequestMethod":"GET",
+               "RequestPath":"/a?b","StartUTC":"2015-05-17T10:05:03.5Z","time":"2015-05-17T10:05:09Z"}"#,
+            500_000,
+            "192.0.2.1 GET /a 200",
+        ),
+        (
+            r#"{"time_local":"17/May/2015:10:05:03 +0000","remote_addr":"::ffff:192.0.2.1","request":
+               "GET \/\"a\"?b HTTP/1.1","status":"200","http_user_agent":"x\\\"","http_x_forwarded_for":"-"}"#,
+            0,
+            "192.0.2.1 GET /\"a\" 200 x\\\"",
+        ),
+        (
+            r#"{"msec":"1431857103.250","request_method":"GET","uri":"/b","request_uri":"/a","client_ip":"x",
+               "remote_addr":"2001:db8::7","null":null,"many":[1,{"a":[]}],"deep":{"status":"500"},"on":true}"#,
+            250_000,
+            "2001:db8::/64 GET /a",
+        ),
+        (
+            r#"{"timestamp":"2015-05-17T10:05:03Z","httpRequest":{"remoteIp":"192.0.2.1","requestMethod":"GET",
+               "requestUrl":"https://shop.example/a?b","status":200,"userAgent":"curl/8"}}"#,
+            0,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
+            r#"{"ClientIP":"192.0.2.1","ClientRequestMethod":"GET","ClientRequestURI":"/a?b","EdgeResponseStatus":200,
+               "ClientRequestUserAgent":"curl/8","EdgeStartTimestamp":1431857103250000000}"#,
+            250_000,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
+            r#"{"level":30,"time":1431857103250,"req":{"method":"GET","url":"/a?b","headers":{"user-agent":"curl/8"},
+               "remoteAddress":"::ffff:192.0.2.1","remotePort":5},"res":{"statusCode":200},"msg":"request completed"}"#,
+            250_000,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
+            r#"{"time":"2015-05-17T10:05:03Z","properties":{"clientIP":"192.0.2.1","httpMethod":"GET","requestUri":"/a",
+               "httpStatus":200,"userAgent":"curl/8"}}"#,
+            0,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
+            r#"{"start_time":"2015-05-17T10:05:03.000Z","x_forwarded_for":"192.0.2.1","method":"GET","path":"/a",
+               "response_code":200,"user_agent":null}"#,
+            0,
+            "192.0.2.1 GET /a 200",
+        ),
+    ] {
+        assert_eq!(request(line), Ok((after_us, values.to_owned())), "{line}");
+    }
+}
+
+#[test]
+fn what_an_object_lacks_is_said() {
+    for (line, expected) in [
+        ("{}", "no client"),
+        (r#"{"level":"info","msg":"started"}"#, "no client"),
+        (r#"{"remote_addr":"192.0.2.1","request":"GET /"}"#, "no time"),
+        (r#"{"remote_addr":"stdout","ts":1431857103}"#, "the client is \"stdout\""),
+        (r#"{"remote_addr":"192.0.2.1","ts":1431857103,"status":0.5}"#, "three digits"),
+        (r#"{"remote_addr":"192.0.2.1","ts":"soon"}"#, "the time is \"soon\""),
+        (r#"{"remote_addr":"192.0.2.1" "#, "EOF"),
+        (r#"{"remote_addr":"\x22"}"#, "invalid escape"),
+        (r#"{} {}"#, "trailing characters"),
+    ] {
+        let reason = request(line).unwrap_err();
+        assert!(reason.contains(expected), "{line}: {reason}");
+    }
+}
+
+#[test]
+fn lines_within_json_and_events_are_told_apart() {
+    let read = |line| super::read(line).unwrap();
+    assert_eq!(read(br#"{"log":"a\n","stream":"stdout"}"#).wrapped.as_deref(), Some("a\n"));
+    assert_eq!(read(br#"{"textPayload":"a"}"#).wrapped.as_deref(), Some("a"));
+    assert!(read(br#"{"request":{"log":"a"}}"#).wrapped.is_none());
+    assert!(read(br#"{"at_us":1}"#).is_event && read(br#"{"descriptor":{}}"#).is_event);
+    assert!(!read(br#"{"message":"GET","remote_addr":"::1"}"#).is_request());
+    assert!(read(br#"{"path":"/","remote_addr":"::1"}"#).is_request());
+}

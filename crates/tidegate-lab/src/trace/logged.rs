@@ -1,0 +1,217 @@
+//! A request as a log has it: where all formats of logs come together.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memmem};
+
+use super::access_time::AccessTime;
+use super::bad_lines::Reason;
+use super::clients::{Clients, Written};
+use super::event::{DEFAULT_DOMAIN, LineEvent};
+use super::times;
+
+/// A request as a line has it. What a log does not have is `None`.
+#[derive(Debug)]
+pub(super) struct Logged<'a> {
+    pub(super) at_us: u64,
+    pub(super) client: Written<'a>,
+    pub(super) method: Option<Cow<'a, str>>,
+    /// The target up to its query.
+    pub(super) path: Option<Cow<'a, str>>,
+    pub(super) status: Option<Cow<'a, str>>,
+    pub(super) user_agent: Option<Cow<'a, str>>,
+}
+
+impl<'a> Logged<'a> {
+    /// The event of this request.
+    pub(super) fn into_event(self, clients: &Clients) -> Result<LineEvent<'a>, Reason> {
+        let client = clients.find(self.client)?;
+        let mut descriptor = Vec::with_capacity(5);
+        descriptor.push(("ip".into(), client.ip));
+        let others = [
+            ("method", self.method),
+            ("path", self.path),
+            ("status", self.status),
+            ("user_agent", self.user_agent),
+        ];
+        for (name, value) in others {
+            descriptor.extend(value.map(|value| (name.into(), value)));
+        }
+        Ok(LineEvent {
+            at_us: self.at_us,
+            domain: Cow::Borrowed(DEFAULT_DOMAIN),
+            descriptor,
+            cost: 1,
+            request_id: None,
+            of_proxy: client.is_proxy,
+        })
+    }
+}
+
+/// The meaning of a part of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    Time,
+    Date,
+    TimeOfDay,
+    Peer,
+    XForwardedFor,
+    Forwarded,
+    /// `GET /shop?page=2 HTTP/1.1`.
+    Request,
+    Method,
+    /// `/shop?page=2`, or `/shop` alone.
+    Target,
+    Status,
+    UserAgent,
+}
+
+const SLOTS: usize = Slot::UserAgent as usize + 1;
+
+/// The parts of a line. The first value of a slot counts.
+#[derive(Debug, Default)]
+pub(super) struct Parts<'a>([Option<Cow<'a, str>>; SLOTS]);
+
+impl<'a> Parts<'a> {
+    pub(super) fn set(&mut self, slot: Slot, value: Cow<'a, str>) {
+        self.0[slot as usize].get_or_insert(value);
+    }
+
+    /// Takes the values of `others` for slots that have none.
+    pub(super) fn fill(&mut self, others: Self) {
+        for (value, other) in self.0.iter_mut().zip(others.0) {
+            *value = value.take().or(other);
+        }
+    }
+
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.0[slot as usize].is_some()
+    }
+
+    fn take(&mut self, slot: Slot) -> Option<Cow<'a, str>> {
+        self.0[slot as usize].take()
+    }
+
+    /// Puts the parts together.
+    pub(super) fn finish(mut self, access: &mut AccessTime) -> Result<Logged<'a>, Reason> {
+        let at_us = match self.take(Slot::Time) {
+            Some(time) => times::any(&time, access)?,
+            None => {
+                let date = self.take(Slot::Date).ok_or("the line has no time")?;
+                let time = self.take(Slot::TimeOfDay).ok_or("the line has no time of day")?;
+                times::any(&format!("{date}T{time}"), access)?
+            }
+        };
+        self.finish_at(at_us)
+    }
+
+    /// Puts the parts of a request at this time together.
+    pub(super) fn finish_at(mut self, at_us: u64) -> Result<Logged<'a>, Reason> {
+        let (method, path) = match self.take(Slot::Request) {
+            Some(request) => {
+                let (method, path) = split_request(request);
+                (Some(method), Some(path))
+            }
+            None => (self.take(Slot::Method), self.take(Slot::Target).map(|t| part(t, path_of))),
+        };
+        let status = self.take(Slot::Status).map(status).transpose()?;
+        let given = |value: &Cow<'_, str>| !value.is_empty() && value != "-";
+        let client = Written {
+            peer: self.take(Slot::Peer),
+            x_forwarded_for: self.take(Slot::XForwardedFor).filter(given),
+            forwarded: self.take(Slot::Forwarded).filter(given),
+        };
+        let user_agent = self.take(Slot::UserAgent);
+        Ok(Logged { at_us, client, method, path, status, user_agent })
+    }
+}
+
+/// A part of a text, borrowed if the text is.
+fn part<'a>(of: Cow<'a, str>, part: impl FnOnce(&str) -> &str) -> Cow<'a, str> {
+    match of {
+        Cow::Borrowed(text) => Cow::Borrowed(part(text)),
+        Cow::Owned(text) => Cow::Owned(part(&text).to_owned()),
+    }
+}
+
+/// The method and the path. A text that is not a request has the method `-`, and is its path.
+pub(super) fn split_request(request: Cow<'_, str>) -> (Cow<'_, str>, Cow<'_, str>) {
+    match request {
+        Cow::Borrowed(request) => {
+            let (method, path) = split(request);
+            (method.into(), path.into())
+        }
+        Cow::Owned(request) => {
+            let (method, path) = split(&request);
+            (method.to_owned().into(), path.to_owned().into())
+        }
+    }
+}
+
+fn split(request: &str) -> (&str, &str) {
+    match memchr(b' ', request.as_bytes()) {
+        Some(space) if is_method(&request[..space]) => {
+            (&request[..space], path_of(without_protocol(&request[space + 1..])))
+        }
+        _ => ("-", without_query(request)),
+    }
+}
+
+/// The path of a target, which may be a whole URL.
+fn path_of(target: &str) -> &str {
+    let target = without_query(target);
+    let Some(rest) = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"))
+    else {
+        return target;
+    };
+    memchr(b'/', rest.as_bytes()).map_or("/", |slash| &rest[slash..])
+}
+
+fn without_query(target: &str) -> &str {
+    &target[..memchr(b'?', target.as_bytes()).unwrap_or(target.len())]
+}
+
+/// Removes the last word only if it is a protocol, because a target may contain spaces against all
+/// rules.
+fn without_protocol(target: &str) -> &str {
+    match memmem::rfind(target.as_bytes(), b" HTTP/") {
+        Some(end) if !target[end + 1..].contains(' ') => &target[..end],
+        _ => target,
+    }
+}
+
+/// Returns whether this is a token as HTTP defines it, which every method is.
+fn is_method(word: &str) -> bool {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !word.is_empty() && word.bytes().all(token)
+}
+
+/// A status of three digits, or `-` for none.
+pub(super) fn status(status: Cow<'_, str>) -> Result<Cow<'_, str>, Reason> {
+    match status.as_bytes() {
+        b"-" | [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9'] => Ok(status),
+        b"-1" => Ok("-".into()),
+        _ => Err("expected a status of three digits after the request".into()),
+    }
+}
+
+/// Turns `\"` into `"` and leaves every other escape as written. A bare quote cannot occur in a
+/// quoted field, so fields that differ stay different.
+pub(super) fn unquoted(written: Cow<'_, str>) -> Cow<'_, str> {
+    if !written.contains("\\\"") {
+        return written;
+    }
+    let mut plain = String::with_capacity(written.len());
+    let mut chars = written.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some('"')) => {}
+            ('\\', Some('\\')) => {
+                plain.push_str("\\\\");
+                chars.next();
+            }
+            _ => plain.push(c),
+        }
+    }
+    Cow::Owned(plain)
+}

@@ -1,0 +1,125 @@
+//! The format of a log as its server is told it: in nginx's notation or in Apache's.
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::logged::Slot;
+use super::template::{Item, Kind, Template};
+
+mod apache;
+mod nginx;
+
+/// The format of a log, in the notation of nginx or Apache.
+///
+/// The text is what `log_format` of nginx or `LogFormat` of Apache is given, without the quotes around
+/// it. It has the client and the time; whatever else a line has may be named or not.
+///
+/// ```
+/// use tidegate_lab::trace::LogFormat;
+///
+/// let nginx = r#"$remote_addr [$time_iso8601] "$request" $status $request_time"#;
+/// assert!(nginx.parse::<LogFormat>().is_ok());
+/// let apache = r#"%h %l %u %t \"%r\" %>s %b"#;
+/// assert!(apache.parse::<LogFormat>().is_ok());
+/// let error = "$remote_addr $request".parse::<LogFormat>().unwrap_err();
+/// assert!(error.to_string().contains("has no time"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFormat(pub(super) Arc<Template>);
+
+/// The reason why a text is not the format of a log that can be replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFormatError(String);
+
+impl fmt::Display for LogFormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for LogFormatError {}
+
+impl FromStr for LogFormat {
+    type Err = LogFormatError;
+
+    fn from_str(text: &str) -> Result<Self, LogFormatError> {
+        template("the given format", text).map(Arc::new).map(Self)
+    }
+}
+
+/// Reads a format in either notation.
+pub(super) fn template(name: &'static str, text: &str) -> Result<Template, LogFormatError> {
+    let items = if nginx::has_variables(text) {
+        nginx::items(text)
+    } else if text.contains('%') {
+        apache::items(text)?
+    } else {
+        return Err(LogFormatError(
+            "the format has no variable: expected nginx's notation, such as \
+             '$remote_addr [$time_local] \"$request\" $status', or Apache's, such as \
+             '%h %t \"%r\" %>s'"
+                .to_owned(),
+        ));
+    };
+    check(&items)?;
+    Ok(Template { name, items })
+}
+
+fn check(items: &[Item]) -> Result<(), LogFormatError> {
+    let has =
+        |slots: &[Slot]| items.iter().filter_map(Item::slot).any(|slot| slots.contains(&slot));
+    if !has(&[Slot::Peer, Slot::XForwardedFor, Slot::Forwarded]) {
+        return Err(LogFormatError(
+            "the format has no client: expected $remote_addr, or %h or %a".to_owned(),
+        ));
+    }
+    if !has(&[Slot::Time]) {
+        return Err(LogFormatError(
+            "the format has no time: expected $time_local, $time_iso8601 or $msec, or %t"
+                .to_owned(),
+        ));
+    }
+    for pair in items.windows(2) {
+        let [Item::Field { name, kind }, Item::Field { name: next, .. }] = pair else { continue };
+        let ends_at_path = *kind == Kind::Ignored && pair[1].slot() == Some(Slot::Target);
+        if !ends_at_path {
+            return Err(LogFormatError(format!(
+                "nothing is between {name} and {next}, so the end of the first is not known"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Adds a text to the last text, or after a field.
+fn push_text(items: &mut Vec<Item>, text: &str) {
+    match items.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Item::Text(last)) => last.extend_from_slice(text.as_bytes()),
+        _ => items.push(Item::Text(text.as_bytes().to_vec())),
+    }
+}
+
+/// Adds a field. The query right after a target is a part of it.
+fn push_field(items: &mut Vec<Item>, name: String, kind: Kind) {
+    let is_query = ["%q", "$is_args", "$args", "$query_string"].contains(&name.as_str());
+    let in_target = items.last().and_then(Item::slot) == Some(Slot::Target);
+    if !(is_query && in_target) {
+        items.push(Item::field(name, kind));
+    }
+}
+
+/// The slot of a header field of requests.
+fn of_header(name: &str) -> Kind {
+    match name.to_ascii_lowercase().replace('_', "-").as_str() {
+        "x-forwarded-for" => Kind::Slot(Slot::XForwardedFor),
+        "forwarded" => Kind::Slot(Slot::Forwarded),
+        "user-agent" => Kind::Slot(Slot::UserAgent),
+        _ => Kind::Ignored,
+    }
+}
+
+#[cfg(test)]
+mod tests;
