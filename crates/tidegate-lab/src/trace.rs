@@ -1,6 +1,6 @@
 //! Request traces: who asked for what and when, read from a file and sorted by time.
 //!
-//! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain or gzip), or by
+//! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain, gzip or zstd), or by
 //! [`read_all`] from several, and comes out as [`Sorted`], which returns [`Event`]s in order of time, a [`Batch`] at a
 //! time. The format is recognised by its content, never by the name of the file:
 //!
@@ -106,6 +106,7 @@ mod sorted;
 mod source;
 mod template;
 mod times;
+mod zstd;
 
 pub use bad_lines::{BadLine, BadLines};
 pub use batch::Batch;

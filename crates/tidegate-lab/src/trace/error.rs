@@ -62,7 +62,7 @@ impl fmt::Display for TraceError {
             ),
             Self::Compressed { name, kind } => write!(
                 f,
-                "the trace {name} looks like {kind}; expected plain text or gzip: decompress it \
+                "the trace {name} looks like {kind}; expected plain text, gzip or zstd: decompress it \
                  first and pipe it in (-)"
             ),
             Self::Unrecognised { name, bad_lines } => unrecognised(f, name, bad_lines),

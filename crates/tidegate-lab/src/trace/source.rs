@@ -1,4 +1,4 @@
-//! The source of a trace: a file, standard input or any reader; plain or gzip.
+//! The source of a trace: a file, standard input or any reader; plain, gzip or zstd.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::TraceError;
 use super::gzip::Gunzip;
+use super::zstd::Unzstd;
 
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// The first bytes of compressed files. Only gzip is read; the others are named in the error.
+/// The first bytes of compressed files. Those of gzip and zstd are read; the others are named in the error.
 const MAGIC: [(&[u8], &str); 5] = [
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -67,6 +68,7 @@ impl Source {
         let text: Box<dyn BufRead + Send> = match kind {
             None => Box::new(whole),
             Some("gzip") => Box::new(Gunzip::new(whole)),
+            Some("zstd") => Box::new(BufReader::with_capacity(BUFFER_BYTES, Unzstd::new(whole))),
             Some(kind) => {
                 return Err(TraceError::Compressed { name: self.name, kind });
             }

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use crate::events::{Owned, all};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tidegate_lab::trace::{self, BadLines, Options, Progress, Sorted, Source, TraceError};
 
 const LOG: &str = r#"192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 5"#;
@@ -191,6 +192,18 @@ fn temporary_files_vanish_read_or_not() {
         drop(sorted);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn zstd_is_read_frame_by_frame_and_a_cut_is_a_bad_line() {
+    let frame = |text: &str| compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
+    let lines = format!("{LOG}\n").repeat(1_000);
+    let sorted = read([frame(&lines), frame(LOG)].concat()).unwrap();
+    assert_eq!((sorted.events(), sorted.bad_lines().count, sorted.is_cut()), (1_001, 0, false));
+    let whole = frame(&lines);
+    let sorted = read([frame(&lines), whole[..whole.len() - 9].to_vec()].concat()).unwrap();
+    assert!(sorted.events() >= 1_000 && sorted.is_cut());
+    assert!(sorted.bad_lines().first[0].reason.contains("the zstd data ends here"));
 }
 
 #[test]
