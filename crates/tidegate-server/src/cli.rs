@@ -21,6 +21,7 @@ mod script;
 mod serve;
 mod share;
 mod sources;
+mod trace_flags;
 
 use std::env;
 use std::ffi::OsString;

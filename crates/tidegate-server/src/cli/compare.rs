@@ -11,6 +11,7 @@ use tidegate_lab::plot::{Bins, TARGET_BINS};
 use tidegate_lab::trace::{Options, builtin};
 
 use super::lab;
+use super::trace_flags::TraceFlags;
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -26,11 +27,10 @@ Examples:
 )]
 pub(crate) struct Args {
     /// The limit and the window, such as 200/60s, 100/s or 7/250ms
-    #[arg(long, value_parser = rate)]
-    rate: (u64, Duration),
-    /// The trace; - reads standard input
-    #[arg(long)]
-    trace: Option<PathBuf>,
+    #[arg(long, value_parser = rate, required_unless_present = "explain_line")]
+    rate: Option<(u64, Duration)>,
+    #[command(flatten)]
+    trace: TraceFlags,
     /// One limiter for each value of this entry of the descriptor (may be repeated); by default one
     /// for all
     #[arg(long, value_name = "ENTRY")]
@@ -57,25 +57,24 @@ fn rate(text: &str) -> Result<(u64, Duration), String> {
 
 /// Decides the whole trace by every algorithm.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let Some(line) = args.trace.explain_line {
+        return lab::explain(&args.trace, line);
+    }
     let picture = lab::picture(args.plot.as_deref())?;
-    let mut ended = ExitCode::SUCCESS;
-    let comparison = match &args.trace {
-        Some(trace) => {
-            let sorted = lab::read(trace, Options::new().only_entries(&args.key))?;
-            let is_cut = sorted.is_cut();
-            let mut comparison = begin(args, lab::bins(&sorted))?;
-            lab::each_batch(sorted, |batch| comparison.record_batch(batch).map_err(Failure::new))?;
-            ended = lab::ended(trace, is_cut);
-            comparison
-        }
-        None => {
-            let events = builtin::minute_edge();
-            let ends = (events.first(), events.last());
-            let times = [ends.0, ends.1].map(|event| event.map_or(0, |event| event.at_us));
-            let mut comparison = begin(args, Bins::cover(times[0], times[1], TARGET_BINS))?;
-            events.iter().for_each(|event| comparison.record(event));
-            comparison
-        }
+    let mut faults = Vec::new();
+    let comparison = if args.trace.traces.is_empty() {
+        let events = builtin::minute_edge();
+        let ends = (events.first(), events.last());
+        let times = [ends.0, ends.1].map(|event| event.map_or(0, |event| event.at_us));
+        let mut comparison = begin(args, Bins::cover(times[0], times[1], TARGET_BINS))?;
+        events.iter().for_each(|event| comparison.record(event));
+        comparison
+    } else {
+        let sorted = lab::read(&args.trace, Options::new().only_entries(&args.key))?;
+        faults = lab::faults(&args.trace, &sorted);
+        let mut comparison = begin(args, lab::bins(&sorted))?;
+        lab::each_batch(sorted, |batch| comparison.record_batch(batch).map_err(Failure::new))?;
+        comparison
     };
     if comparison.nothing_met() {
         return Err(Failure::configuration(format!(
@@ -91,10 +90,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(file) = &picture {
         lab::draw(&comparison.timeline(), file)?;
     }
-    Ok(ended)
+    Ok(lab::ended(&faults))
 }
 
 fn begin(args: &Args, bins: Bins) -> Result<Comparison, Failure> {
-    let (limit, window) = args.rate;
+    let (limit, window) = args.rate.unwrap_or_default();
     Comparison::new(limit, window, &args.key, bins).map_err(Failure::configuration)
 }

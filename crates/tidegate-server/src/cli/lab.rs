@@ -1,4 +1,4 @@
-//! The common parts of `replay` and `compare`: reading a trace with a progress bar, reporting bad
+//! The common parts of `replay` and `compare`: reading traces with a progress bar, reporting bad
 //! lines, writing a picture.
 
 use std::io::{IsTerminal, Write};
@@ -10,44 +10,92 @@ use std::thread;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_lab::PictureFile;
 use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
-use tidegate_lab::trace::{self, BadLines, Batch, Event, Options, Progress, Sorted, Source};
+use tidegate_lab::trace::{
+    self, Batch, Event, Options, Progress, Sorted, SourceSummary, TraceError,
+};
 
+use super::trace_flags::TraceFlags;
 use crate::failure::Failure;
 use crate::{printable, stdout};
 
 /// Batches that are decided and wait to be recorded.
 const BATCHES_BETWEEN: usize = 2;
 
-/// Reads a trace and sorts it by time, with a bar on a terminal.
-pub(super) fn read(trace: &Path, options: Options<'_>) -> Result<Sorted, Failure> {
-    let source = Source::open(trace).map_err(Failure::new)?;
+/// Reads the traces and sorts them by time, with a bar on a terminal.
+pub(super) fn read(flags: &TraceFlags, options: Options<'_>) -> Result<Sorted, Failure> {
+    let sources = flags.sources()?;
     let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
     let show = |progress: Progress| {
         bar.set_length(progress.bytes_total.unwrap_or(progress.bytes_read));
         bar.set_position(progress.bytes_read);
     };
-    let sorted = trace::read(source, options.on_progress(show)).map_err(Failure::new);
+    let options = flags.options(options)?.on_progress(show);
+    let sorted = trace::read_all(sources, options).map_err(|error| match error {
+        TraceError::Unrecognised { .. } => Failure::new(format!(
+            "{error}. --log-format says how lines of another format are, and --explain-line 1 shows how a line is read"
+        )),
+        _ => Failure::new(error),
+    });
     bar.finish_and_clear();
     let sorted = sorted?;
-    report(sorted.bad_lines());
+    for source in sorted.sources() {
+        report(source, flags);
+    }
     Ok(sorted)
 }
 
-/// The exit code of a command that has reported on a trace: 1 if the trace was only a beginning,
-/// with a message on standard error.
-pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
-    if !is_cut {
-        return ExitCode::SUCCESS;
+/// Prints how a line of each trace is read.
+pub(super) fn explain(flags: &TraceFlags, line: u64) -> Result<ExitCode, Failure> {
+    let options = flags.options(Options::new())?;
+    for (path, source) in flags.traces.iter().zip(flags.sources()?) {
+        let explained = trace::explain(source, line, &options).map_err(Failure::new)?;
+        let Some(explained) = explained else {
+            return Err(Failure::new(format!("{} has fewer than {line} lines", named(path))));
+        };
+        let mut text = format!("{}, line {line}\n", named(path));
+        explained.to_string().lines().for_each(|row| text.push_str(&format!("  {row}\n")));
+        stdout::print(&printable::text(&text))?;
     }
-    let file = match trace.as_os_str() == "-" {
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Faults of traces, which make the exit code of a command 1 after its report: only the beginning of
+/// a trace was read, or too few of its lines.
+pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
+    let mut faults = Vec::new();
+    for source in sorted.sources() {
+        let file = &source.name;
+        let bad = source.bad_lines.count;
+        if source.is_cut {
+            let lines = "what is reported is of the lines up to where the damage was noticed";
+            faults.push(Failure::new(format!(
+                "{file} is damaged: {lines}; it may begin before that, so some of these may be wrong"
+            )));
+        }
+        let all = bad + source.events;
+        if !flags.allow_unreadable && u128::from(bad) * 100 > u128::from(all) {
+            let first = source.bad_lines.first.first().map_or(1, |line| line.line_number);
+            faults.push(Failure::new(format!(
+                "{bad} of {all} lines of {file} can not be read, which is more than 1%: what is reported is of the \
+                 others. --explain-line {first} shows how a line is read, --log-format says how lines of another \
+                 format are, and --allow-unreadable accepts them"
+            )));
+        }
+    }
+    faults
+}
+
+/// Reports the faults of traces, and returns the exit code that they make.
+pub(super) fn ended(faults: &[Failure]) -> ExitCode {
+    faults.iter().map(Failure::report).last().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// The name of a trace for people.
+pub(super) fn named(trace: &Path) -> String {
+    match trace.as_os_str() == "-" {
         true => "standard input".to_owned(),
         false => trace.display().to_string(),
-    };
-    let lines = "what is reported is of the lines up to where the damage was noticed";
-    Failure::new(format!(
-        "{file} is damaged: {lines}; it may begin before that, so some of these may be wrong"
-    ))
-    .report()
+    }
 }
 
 /// Passes every event to `decide`, on a thread of its own, and what it returns to `record`, with a
@@ -148,17 +196,33 @@ pub(super) fn print_json(json: serde_json::Result<String>) -> Result<(), Failure
     stdout::print(&format!("{json}\n"))
 }
 
-/// Reports bad lines, which are not a failure: their count and the first of them.
-fn report(bad: &BadLines) {
-    if bad.count == 0 {
-        return;
+/// Reports the lines of a trace that are left out, their count and the first of them, and the
+/// requests that count as a proxy's.
+fn report(source: &SourceSummary, flags: &TraceFlags) {
+    let bad = &source.bad_lines;
+    let file = if flags.traces.len() > 1 { format!(" of {}", source.name) } else { String::new() };
+    let mut text = String::new();
+    if bad.count > 0 {
+        let were = if bad.count == 1 { "was" } else { "were" };
+        let lines = if bad.count == 1 { "line" } else { "lines" };
+        text.push_str(&format!(
+            "tidegate: {} {lines}{file} {were} left out, not being readable:\n",
+            bad.count
+        ));
+        bad.first.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+        let more = bad.count.saturating_sub(bad.first.len() as u64);
+        if more > 0 {
+            text.push_str(&format!("  and {more} more\n"));
+        }
     }
-    let lines = if bad.count == 1 { "line was" } else { "lines were" };
-    let mut text = format!("tidegate: {} {lines} left out, not being readable:\n", bad.count);
-    bad.first.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
-    let more = bad.count.saturating_sub(bad.first.len() as u64);
-    if more > 0 {
-        text.push_str(&format!("  and {more} more\n"));
+    if source.of_proxies > 0 {
+        text.push_str(&format!(
+            "tidegate: {} of {} requests{file} count as a trusted proxy's own, because their lines name no other \
+             caller in {}\n",
+            source.of_proxies,
+            source.events,
+            flags.forwarded_field.name()
+        ));
     }
     let _ = std::io::stderr().write_all(printable::text(&text).as_bytes());
 }

@@ -57,12 +57,28 @@ fn commands(text: &str) -> Vec<String> {
     blocks.flat_map(lines).flat_map(command).collect()
 }
 
+/// The words of a command line; spaces within single quotes separate none.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (place, part) in command.split('\'').enumerate() {
+        let is_quoted = place % 2 == 1;
+        for char in part.chars() {
+            match words.last_mut() {
+                Some(word) if is_quoted || !char.is_whitespace() => word.push(char),
+                _ => words.push(String::new()),
+            }
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
 #[test]
 fn every_command_line_in_a_page_is_valid() {
     let (mut tried, mut wrong) = (0, Vec::new());
     for (path, text) in texts() {
         for command in commands(&text) {
-            let words = std::iter::once("tidegate").chain(command.split_whitespace());
+            let words = std::iter::once("tidegate".to_owned()).chain(words(&command));
             let shows = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion];
             let error =
                 Cli::try_parse_from(words).err().filter(|error| !shows.contains(&error.kind()));

@@ -13,6 +13,7 @@ use tidegate_lab::trace::Event;
 
 use super::decider::Decider;
 use super::share::Share;
+use super::trace_flags::TraceFlags;
 use super::{guard::file, lab, serve};
 use crate::failure::Failure;
 use crate::{policy, stdout};
@@ -21,25 +22,36 @@ use crate::{policy, stdout};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate replay -c rules.toml --trace access.log.gz --fail-above 1%",
-    after_long_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or an
-access log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
+    mut_arg("traces", |trace| trace.required(true)),
+    after_long_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or a
+log (descriptor: ip, method, path, status, user_agent), plain, gzip or zstd. Recognised are common, combined and
+vhost_combined format, JSON as of Caddy, Traefik, Envoy and nginx, HAProxy, Envoy, IIS, CloudFront and AWS load
+balancers, also after the prefix of a container runtime, syslog or docker compose.
 
 Requests do not wait in a replay: those that `on_excess` would let wait are refused. Decisions of rules in
-shadow mode are in the report, and not in the lines of ndjson. A damaged gzip file is reported as far as it
-can be read; the exit code is then 1.
+shadow mode are in the report, and not in the lines of ndjson. If more than 1% of the lines of a trace cannot be
+read, or a compressed file is damaged, the rest is reported and the exit code is 1.
 
 Examples:
   tidegate replay --config rules.toml --trace access.log.gz
+  tidegate replay --config rules.toml --trace web1.log --trace web2.log --trusted-proxy 10.0.0.0/8
+  tidegate replay --trace access.log --explain-line 17
   tidegate replay --config rules.toml --trace access.log --plot refused.svg
   zcat trace.ndjson.gz | tidegate replay --config rules.toml --trace - --format ndjson"
 )]
 pub(crate) struct Args {
     /// The configuration (TOML)
-    #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
-    config: PathBuf,
-    /// The trace; - reads standard input
-    #[arg(long)]
-    trace: PathBuf,
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        env = "TIDEGATE_CONFIG",
+        value_parser = file(),
+        required_unless_present = "explain_line"
+    )]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    trace: TraceFlags,
     /// Output: a report, one decision per line, or one JSON object
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -72,11 +84,16 @@ enum Format {
 
 /// Decides the whole trace in order of time.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let loaded = serve::load(&args.config);
+    if let Some(line) = args.trace.explain_line {
+        return lab::explain(&args.trace, line);
+    }
+    let config = args.config.as_deref().unwrap_or(Path::new(""));
+    let loaded = serve::load(config);
     let (policy, _) = loaded.map_err(|found| policy::failure(&found))?;
     let picture = lab::picture(args.plot.as_deref())?;
     let sorted = lab::read(&args.trace, replay::options(&policy))?;
-    let (bins, is_cut) = (lab::bins(&sorted), sorted.is_cut());
+    let bins = lab::bins(&sorted);
+    let faults = lab::faults(&args.trace, &sorted);
     let mut report = Report::new(&policy);
     let decider = Decider::new(policy.clone(), args.store.as_ref())?;
     if picture.is_some() {
@@ -98,10 +115,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Format::Ndjson => {}
     }
     if let Some(file) = &picture {
-        let title = format!("{} over {}", named(&args.config), named(&args.trace));
+        let title = format!("{} over {}", named(config), all_named(&args.trace.traces));
         lab::draw(&report.timeline(title, bins), file)?;
     }
-    let ended = lab::ended(&args.trace, is_cut);
+    let ended = lab::ended(&faults);
     match &args.fail_above {
         Some(share) if share.is_exceeded(report.refused, report.requests) => {
             Err(Failure::new(format!(
@@ -116,6 +133,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// The last part of a path, for a headline.
 fn named(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string())
+}
+
+/// The first of the traces, and how many others there are.
+fn all_named(traces: &[PathBuf]) -> String {
+    let first = traces.first().map(|trace| named(trace)).unwrap_or_default();
+    match traces.len() {
+        0 | 1 => first,
+        all => format!("{first} and {} more", all - 1),
+    }
 }
 
 /// Standard output for decisions, if they are requested and still read.

@@ -65,5 +65,6 @@ mod terminal;
 mod tls;
 mod tokens;
 mod top;
+mod traces;
 mod verbs;
 mod waiting;
