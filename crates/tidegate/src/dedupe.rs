@@ -9,6 +9,7 @@ use tidegate_core::{Micros, Spec};
 
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
+use crate::request::Identity;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 use crate::step::Ask;
 pub(crate) use cache::DedupeCache;
@@ -21,26 +22,32 @@ pub(crate) struct IdempotencyKey {
     time: Micros,
 }
 
-/// The identity of a request with this id and these limiters; `None` if none of their rules
+/// The identity of a request with this id and verb, and these limiters; `None` if none of their rules
 /// remembers answers.
-pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Ask]) -> Option<IdempotencyKey> {
+pub(crate) fn of(
+    policy: &Policy,
+    seed: &Seed,
+    id: Identity<'_>,
+    met: &[Ask],
+) -> Option<IdempotencyKey> {
     let time = time(policy, met)?;
     let order = order_of(met);
     let met = order.iter().filter_map(|index| met.get(*index));
     Some(IdempotencyKey { fingerprint: of_request(policy, seed, id, met), time })
 }
 
-/// The fingerprint of a request under its id: of the rule, fingerprint, cost and values of each of
+/// The fingerprint of a request under its id and verb: of the rule, fingerprint, cost and values of each of
 /// its limiters.
 fn of_request<'m>(
     policy: &Policy,
     seed: &Seed,
-    id: &str,
+    Identity { id, reserves }: Identity<'_>,
     met: impl Iterator<Item = &'m Ask>,
 ) -> Fingerprint {
     seed.of_written(|hasher| {
         hasher.write_usize(id.len());
         hasher.write(id.as_bytes());
+        hasher.write_u8(reserves.into());
         for met in met {
             met.lineage.hash(hasher);
             let own = || Some(policy.rules().get(met.rule)?.variant(met.variant));

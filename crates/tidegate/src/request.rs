@@ -11,6 +11,7 @@ use tidegate_core::Micros;
 
 use crate::short_text::same;
 
+pub(crate) use id::Identity;
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
 pub use limit::RequestLimit;
 #[cfg(feature = "redis")]
@@ -112,6 +113,8 @@ pub struct Request<'a> {
     descriptors: Descriptors<'a>,
     max_wait: Micros,
     id: Option<&'a str>,
+    /// Whether its cost is settled later.
+    reserves: bool,
     source: u64,
 }
 
@@ -123,7 +126,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
         let descriptors = Descriptors::Listed(descriptors);
-        Self { domain, descriptors, max_wait: Micros::MAX, id: None, source: 0 }
+        Self { domain, descriptors, max_wait: Micros::MAX, id: None, reserves: false, source: 0 }
     }
 
     /// Sets the longest wait, rounded down to whole microseconds; zero means not to wait.

@@ -46,7 +46,7 @@ use crate::answer::Answer;
 use crate::clock::{Clock, SystemClock};
 use crate::frontend::{Frontend, GateQueues};
 use crate::observe::Observer;
-use crate::request::{Origin, Request};
+use crate::request::{Identity, Origin, Request};
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
 use crate::step::Ask;
@@ -307,7 +307,7 @@ impl SharedGate {
         &self,
         store: &Store,
         met: &[KeyAsk],
-        id: Option<&str>,
+        id: Option<Identity<'_>>,
         error: &StoreError,
     ) -> Answer<'_> {
         self.decide_degraded(store, met, Verb::Ask, id, error)
@@ -318,7 +318,7 @@ impl SharedGate {
         store: &Store,
         met: &[KeyAsk],
         verb: Verb,
-        id: Option<&str>,
+        id: Option<Identity<'_>>,
         error: &StoreError,
     ) -> Answer<'_> {
         let answer = self.degraded_answer(store, met, verb, id, error);
@@ -332,7 +332,7 @@ impl SharedGate {
         store: &Store,
         met: &[KeyAsk],
         verb: Verb,
-        id: Option<&str>,
+        id: Option<Identity<'_>>,
         error: &StoreError,
     ) -> Answer<'_> {
         let settings = self.settings();

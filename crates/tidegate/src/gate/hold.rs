@@ -77,7 +77,7 @@ impl<C: Clock> Gate<C> {
         &'a self,
         request: impl Into<Request<'a>>,
     ) -> Result<Charge<'a, C>, Answer<'a>> {
-        let request = request.into();
+        let request = request.into().reserving();
         self.charge(request, self.check(request))
     }
 
@@ -119,7 +119,7 @@ impl<C: Timer> Gate<C> {
         &'a self,
         request: impl Into<Request<'a>>,
     ) -> Result<Charge<'a, C>, Answer<'a>> {
-        let request = request.into();
+        let request = request.into().reserving();
         self.charge(request, self.acquire(request).await)
     }
 }

@@ -38,7 +38,7 @@ impl<C: Clock> Gate<C> {
         request: &Request<'_>,
         met: &[Ask],
     ) -> Option<IdempotencyKey> {
-        dedupe::of(&generation.policy, &self.seed, request.id()?, met)
+        dedupe::of(&generation.policy, &self.seed, request.identity()?, met)
     }
 
     /// The answer that needs no limiter: a remembered one, or that of a ban.

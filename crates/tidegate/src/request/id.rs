@@ -11,8 +11,8 @@ impl<'a> Request<'a> {
     /// Adds an id, for rules with [`dedupe`](crate::RuleSpec::dedupe): if an admitted request is
     /// repeated within that time, it gets the same answer, and takes nothing.
     ///
-    /// A request is the same if it has the same id and the same limiters, and costs them the same;
-    /// any other one is decided by itself. So draw the id at random for each piece of work, and
+    /// A request is the same if it has the same id, the same verb (a check, or one that [reserves](Self::reserving)) and the
+    /// same limiters, and costs them the same; any other one is decided by itself. So draw the id at random for each piece of work, and
     /// keep it for repetitions. The limited caller must not choose it: requests under an id that
     /// was admitted once are free from then on.
     ///
@@ -46,6 +46,36 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Makes it a request whose cost is settled later, as [`Gate::hold`](crate::Gate::hold) does with its own: under its id it
+    /// is another request than a check. Else checks under the id of a reservation that was settled for nothing would be
+    /// repetitions of what it took, and free.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Descriptor, Gate, Policy, Request, RuleSpec};
+    ///
+    /// let rule = RuleSpec::new("all", "2/h").dedupe(Duration::from_secs(10));
+    /// let gate = Gate::new(Policy::new(vec![rule])?);
+    /// let descriptors = [Descriptor::new(&[])];
+    /// let request = Request::new("default", &descriptors).with_id("2f1c-77")?;
+    /// assert!(!gate.check(&request.reserving()).is_repeated());
+    /// assert!(!gate.check(&request).is_repeated());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn reserving(mut self) -> Self {
+        self.reserves = true;
+        self
+    }
+
+    /// Its id and its verb, if it has an id.
+    pub(crate) const fn identity(&self) -> Option<Identity<'a>> {
+        match self.id {
+            Some(id) => Some(Identity { id, reserves: self.reserves }),
+            None => None,
+        }
+    }
+
     /// Removes the id.
     pub(crate) const fn without_id(mut self) -> Self {
         self.id = None;
@@ -57,6 +87,14 @@ impl<'a> Request<'a> {
     pub const fn id(&self) -> Option<&'a str> {
         self.id
     }
+}
+
+/// What makes a request the same if it is repeated, in addition to its limiters, costs and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity<'a> {
+    pub(crate) id: &'a str,
+    /// Whether its cost is settled later.
+    pub(crate) reserves: bool,
 }
 
 /// Why a text cannot be the id of a request.

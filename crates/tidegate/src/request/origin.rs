@@ -1,6 +1,8 @@
 //! The source of a request, for stores that do not decide every request in time.
 
 use super::Request;
+#[cfg(feature = "redis")]
+use super::id::Identity;
 
 impl<'a> Request<'a> {
     /// Identifies the source of the request by a number of the caller's choice, such as that of a
@@ -22,17 +24,17 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The id and the source.
+    /// The identity and the source.
     #[cfg(feature = "redis")]
     pub(crate) const fn origin(&self) -> Origin<'a> {
-        Origin { id: self.id, source: self.source }
+        Origin { id: self.identity(), source: self.source }
     }
 }
 
-/// The id of a request, and its source.
+/// The identity of a request with an id, and its source.
 #[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin<'a> {
-    pub(crate) id: Option<&'a str>,
+    pub(crate) id: Option<Identity<'a>>,
     pub(crate) source: u64,
 }

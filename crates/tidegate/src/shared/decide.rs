@@ -15,6 +15,7 @@ use super::store::is_report;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
+use crate::request::Identity;
 use crate::rules::{OnStoreError, Policy};
 use crate::step::{Ask, Decided, Done};
 use crate::store::memory::Generation;
@@ -59,7 +60,7 @@ impl Fallback {
         generation: &Generation,
         met: &[KeyAsk],
         verb: Verb,
-        id: Option<&str>,
+        id: Option<Identity<'_>>,
         error: &StoreError,
         (can_hold, lasts): (impl Fn(&Rule) -> bool, impl Fn(&KeyAsk) -> Option<Micros>),
     ) -> (Done<Option<Decided>>, Standing) {
@@ -130,7 +131,7 @@ impl Fallback {
         policy: &Arc<Policy>,
         here: &[(usize, &KeyAsk)],
         step: step::Step,
-        id: Option<&str>,
+        id: Option<Identity<'_>>,
     ) -> step::Done {
         let local: Vec<_> = here.iter().map(|(_, met)| self.part(policy, met)).collect();
         let run = || self.step_with(&local, step);

@@ -66,7 +66,7 @@ impl SharedGate {
         &'a self,
         request: impl Into<Request<'a>>,
     ) -> Result<SharedCharge<'a>, Answer<'a>> {
-        let request = request.into();
+        let request = request.into().reserving();
         self.charge(request, self.check(request).await)
     }
 
@@ -89,7 +89,7 @@ impl SharedGate {
         &'a self,
         request: impl Into<Request<'a>>,
     ) -> Result<SharedCharge<'a>, Answer<'a>> {
-        let request = request.into();
+        let request = request.into().reserving();
         self.charge(request, self.acquire(request).await)
     }
 

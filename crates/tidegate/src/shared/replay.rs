@@ -58,7 +58,7 @@ impl SharedReplay {
     ) -> Result<Answer<'_>, StoreError> {
         let store = self.gate.newest();
         let met = self.gate.met(&store, request);
-        self.remember(&met, store.answer_key(&met, request.id()));
+        self.remember(&met, store.answer_key(&met, request.identity()));
         let parts = store.parts(&met);
         if !parts.is_empty() {
             let done = store.ask_across(&met, &parts, request.origin(), Some(at)).await;

@@ -9,7 +9,7 @@ use super::KeyAsk;
 use super::store::{CallArgs, PendingStep, Remembered, StepArgs, Store, is_report};
 use crate::clock::Clock;
 use crate::dedupe;
-use crate::request::Origin;
+use crate::request::{Identity, Origin};
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{StoreError, answer_key};
 
@@ -171,12 +171,12 @@ impl Store {
     }
 
     /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
-    pub(super) fn answer_key(&self, met: &[KeyAsk], id: Option<&str>) -> Option<Vec<u8>> {
+    pub(super) fn answer_key(&self, met: &[KeyAsk], id: Option<Identity<'_>>) -> Option<Vec<u8>> {
         let limiters = self.limiters(met, &[], &[]);
         Some(self.key_of_answer(self.remembered(met, id)?, &limiters))
     }
 
-    fn remembered<'i>(&self, met: &[KeyAsk], id: Option<&'i str>) -> Option<Remembered<'i>> {
+    fn remembered<'i>(&self, met: &[KeyAsk], id: Option<Identity<'i>>) -> Option<Remembered<'i>> {
         Some(Remembered { id: id?, time: dedupe::time(self.policy(), met)? })
     }
 

@@ -15,8 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::frontend::GateQueues;
 use crate::key::Seed;
 use crate::lease::Terms;
-use crate::request::Descriptor;
-use crate::request::Origin;
+use crate::request::{Descriptor, Identity, Origin};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::Lineage;
 use crate::store::memory::Generation;
@@ -48,7 +47,7 @@ pub(super) struct Store {
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy)]
 pub(super) struct Remembered<'a> {
-    pub(super) id: &'a str,
+    pub(super) id: Identity<'a>,
     pub(super) time: Micros,
 }
 

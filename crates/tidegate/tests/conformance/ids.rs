@@ -11,6 +11,7 @@ use crate::subjects::{Case, DAY, Store};
 every_gate_of_one_step! {
     a_peek_returns_what_is_remembered_and_a_reset_forgets_units_only,
     available_ignores_what_an_id_remembers,
+    checks_under_the_id_of_a_reservation_are_not_free,
     of_many_that_ask_at_once_under_one_id_one_takes,
 }
 
@@ -42,6 +43,21 @@ fn available_ignores_what_an_id_remembers(case: &Case<'_, dyn Store>) {
         assert_eq!(gate.peek(&first).matched()[0].decision().remaining, 9, "the first answer");
         assert_eq!(gate.available(&first), 0);
     });
+}
+
+/// A reservation was settled for nothing, and then every check under its id was a repetition that took nothing.
+fn checks_under_the_id_of_a_reservation_are_not_free(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([case.rule("r", 3).key(["user"]).dedupe(DAY)]);
+    ask(&[(ADA, 2)], |plain| {
+        let checked = plain.with_id("a").unwrap();
+        let reserved = checked.reserving();
+        assert!(gate.check(&reserved).is_allowed());
+        assert!(gate.check(&reserved).is_repeated(), "asked again, it is the same");
+        assert!(!gate.peek(&checked).is_repeated());
+        let first = gate.check(&checked);
+        assert!(!first.is_allowed() && !first.is_repeated());
+    });
+    assert_eq!(seen(gate.as_ref(), ADA), [1]);
 }
 
 fn of_many_that_ask_at_once_under_one_id_one_takes(case: &Case<'_, dyn Store>) {

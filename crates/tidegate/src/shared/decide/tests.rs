@@ -42,7 +42,7 @@ fn decide(
     fallback: &Fallback,
     cost: u64,
     verb: Verb,
-    id: Option<&str>,
+    id: Option<Identity<'_>>,
     error: &StoreError,
 ) -> (Done<Option<Decided>>, Standing) {
     fallback.decide(
@@ -55,7 +55,11 @@ fn decide(
     )
 }
 
-fn ask(fallback: &Fallback, cost: u64, id: Option<&str>) -> Done<Option<Decided>> {
+const fn check(id: &str) -> Identity<'_> {
+    Identity { id, reserves: false }
+}
+
+fn ask(fallback: &Fallback, cost: u64, id: Option<Identity<'_>>) -> Done<Option<Decided>> {
     let error = StoreError::Overloaded { together: false };
     let (done, standing) = decide(fallback, cost, Verb::Ask, id, &error);
     assert_eq!(standing, Standing::Degraded(Lack::Overloaded));
@@ -91,12 +95,12 @@ fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
         rule(AlgorithmKind::SlidingLog, 4).dedupe(Duration::from_secs(60)),
         Share::of(None),
     );
-    let first = ask(&fallback, 2, Some("a"));
+    let first = ask(&fallback, 2, Some(check("a")));
     assert!(first.allowed && !first.repeated);
     fallback.split(Share::of_rank(3, 2));
-    let again = ask(&fallback, 2, Some("a"));
+    let again = ask(&fallback, 2, Some(check("a")));
     assert!(again.allowed && again.repeated);
-    assert!(!ask(&fallback, 1, Some("b")).allowed, "what was used stays used");
+    assert!(!ask(&fallback, 1, Some(check("b"))).allowed, "what was used stays used");
     fallback.split(Share::of_rank(1, 0));
     let left = (0..9).filter(|_| ask(&fallback, 1, None).allowed).count();
     assert_eq!(left, 2, "and is no credit when the share grows again");
