@@ -27,6 +27,12 @@ use super::totals::{COUNTS, Count, Counts, Totals};
 /// Set in the word while half seconds begin; the number of the current one is in the bits above it.
 const BEGINNING: u64 = 1;
 
+/// The amounts from which the sum of a window could wrap. Of smaller ones, even of a thousand million in a minute, it
+/// stays below 2^62.
+const LARGE: u64 = 1 << 32;
+/// The most that large amounts make of a sum.
+const MOST_OF_LARGE: u64 = 1 << 63;
+
 /// One half second: the totals as it began, and the least response time since.
 #[derive(Debug, Default)]
 struct Slot {
@@ -77,11 +83,22 @@ impl Ring {
         }
     }
 
+    /// Adds to one count. A large amount is added as far as the sum of all half seconds that are kept stays within
+    /// [`MOST_OF_LARGE`].
+    #[inline]
+    pub(super) fn add(&self, what: Count, amount: u64, now: Timestamp) {
+        self.reach(now);
+        if amount < LARGE {
+            self.totals.add(what, amount);
+        } else {
+            self.hold(number_of(now)).add_large(what, amount);
+        }
+    }
+
     /// Counts a request that succeeded, with its response time.
     pub(super) fn complete(&self, now: Timestamp, took_us: u64) {
         let took_us = took_us.min(LONGEST_US);
-        self.reach(now);
-        self.totals.add(Count::RtSumUs, took_us);
+        self.add(Count::RtSumUs, took_us, now);
         let before = self.totals.add_in_order(Count::Success, 1);
         if let Some(number) = self.half_of_success(before) {
             self.slot(number).least.lower(number, took_us);
@@ -184,4 +201,13 @@ pub(super) struct Still<'a> {
     pub(super) borrowed: MutexGuard<'a, Borrowed>,
     /// The number of the current half second.
     pub(super) current: u64,
+}
+
+impl Still<'_> {
+    fn add_large(&self, what: Count, amount: u64) {
+        let Self { ring, current, .. } = self;
+        let kept = ring.totals.read().since(&ring.began_with(oldest_kept(*current)));
+        let room = MOST_OF_LARGE.saturating_sub(kept.of(what));
+        ring.totals.add(what, amount.min(room));
+    }
 }

@@ -82,7 +82,8 @@ impl<C> Statistics<C> {
         Self { ring: Ring::default(), clock }
     }
 
-    /// Counts `units` that were admitted. A window's units beyond 2^64 wrap, as all counts do.
+    /// Counts `units` that were admitted. Numbers of 2^32 and above are counted as far as the minute's sum stays within
+    /// 2^63, as for all counts: so no sum wraps.
     #[inline]
     pub fn pass_at(&self, units: u64, now: Timestamp) {
         self.count(Count::Pass, units, now);
@@ -170,8 +171,7 @@ impl<C> Statistics<C> {
 
     #[inline]
     fn count(&self, what: Count, amount: u64, now: Timestamp) {
-        self.ring.reach(now);
-        self.ring.totals.add(what, amount);
+        self.ring.add(what, amount, now);
     }
 }
 

@@ -265,3 +265,23 @@ fn no_cost_and_no_limit_are_answered_at_once() {
     assert_eq!(stats.occupy_at(u64::MAX, u64::MAX, u64::MAX, at(0)), wait(1_000));
     assert_eq!(stats.occupy_at(1, u64::MAX, u64::MAX, at(0)), None);
 }
+
+/// Two reports of 2^63 units once made a minute of none, and a long time a short one.
+#[test]
+fn sums_of_large_numbers_saturate_and_the_next_minute_counts_again() {
+    let (stats, most) = (stats(), 1 << 63);
+    for number in [u64::MAX, 1 << 63, 1 << 32, 7] {
+        stats.pass_at(number, at(0));
+        stats.block_at(number, at(0));
+        stats.exception_at(number, at(0));
+    }
+    for _ in 0..1 << 17 {
+        stats.success_at(Duration::from_micros(1 << 47), at(0));
+    }
+    let minute = stats.minute_at(at(59_000));
+    assert_eq!([minute.pass, minute.block, minute.exception], [most + 7; 3]);
+    assert_eq!(minute.rt_sum_us, most);
+    stats.pass_at(5, at(62_000));
+    stats.pass_at(1 << 40, at(62_000));
+    assert_eq!(stats.minute_at(at(62_000)).pass, 5 + (1 << 40));
+}
