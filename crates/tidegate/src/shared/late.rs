@@ -94,6 +94,15 @@ impl<'a> Attempt<'a> {
             && met.iter().any(|met| met.cost > 0)
     }
 
+    /// The error of a call that was sent. What gives units back is not undone when its reply comes late, so an error that
+    /// says that nothing was done would be wrong: units would come back twice if the caller tried again.
+    fn sent(&self, error: StoreError) -> StoreError {
+        match (self.pending.args.step, error) {
+            (Step::Settle, StoreError::Away | StoreError::Overloaded { .. }) => StoreError::Timeout,
+            (_, error) => error,
+        }
+    }
+
     /// Starts to wait for a late reply, to give back what it took; unless its request was admitted by then.
     fn undo_late(&self, late: LateReply) {
         if !self.can_be_undone() {
@@ -130,7 +139,10 @@ impl<'a> Attempt<'a> {
             }
             Err(NoReply { error, late }) => {
                 match late {
-                    Some(late) => self.undo_late(late),
+                    Some(late) => {
+                        self.undo_late(late);
+                        return Err(self.sent(error));
+                    }
                     None if self.can_be_undone() => {
                         self.store.count_unanswered(self.pending.met, &error);
                     }
