@@ -23,6 +23,7 @@
 //! # usage = "requested"            # or "reported": taken afterwards, whatever the limiter holds
 //! # on_store_error = "local"        # while a shared store is unavailable: or "open", or "closed"
 //! # dedupe = "10s"                  # for so long a request is answered the same again under its id
+//! # max_life = "10m"                # the longest life of a reservation over the network
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //! # across_slots = true             # or: taken slot by slot, and given back when one refuses
 //! # limit_from_request = true       # a limit that a request brings holds in place of these

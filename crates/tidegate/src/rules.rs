@@ -34,7 +34,7 @@ pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]
 pub(crate) use spec::{
-    DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
+    MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, UP_TO_A_DAY_EXPECTED, WAIT_EXPECTED,
 };
 pub use spec::{Mode, OnExcess, RuleSpec, Usage};
 #[cfg(feature = "config")]

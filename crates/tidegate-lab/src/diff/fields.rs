@@ -139,6 +139,7 @@ fn fields(rule: &RuleSpec) -> Vec<Field> {
         ("usage", Some(labels::usage(rule.usage).to_owned())),
         ("on_store_error", Some(labels::on_store_error(rule.on_store_error).to_owned())),
         ("dedupe", text(rule.dedupe.map(Micros::from))),
+        ("max_life", text(rule.max_life.map(Micros::from))),
         ("hash_tag", rule.hash_tag.clone()),
         ("across_slots", yes(rule.across_slots)),
         ("lease", text(rule.lease)),

@@ -70,7 +70,7 @@ type Changed = (&'static str, fn(&mut RuleSpec));
 
 #[test]
 fn each_field_of_a_rule_is_compared() {
-    let changes: [Changed; 21] = [
+    let changes: [Changed; 22] = [
         ("when", |rule| rule.when.push(("path".to_owned(), "/".to_owned()))),
         ("key", |rule| rule.key.push("path".to_owned())),
         ("match", |rule| rule.exact = true),
@@ -85,6 +85,7 @@ fn each_field_of_a_rule_is_compared() {
         ("usage", |rule| rule.usage = Usage::Reported),
         ("on_store_error", |rule| rule.on_store_error = OnStoreError::Open),
         ("dedupe", |rule| rule.dedupe = Some(MINUTE)),
+        ("max_life", |rule| rule.max_life = Some(MINUTE)),
         ("hash_tag", |rule| rule.hash_tag = Some("user".to_owned())),
         ("across_slots", |rule| rule.across_slots = true),
         ("lease", |rule| rule.lease = Some(LeaseSpec::default())),

@@ -93,6 +93,7 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
         .then(|| format!("on_store_error {}", labels::on_store_error(rule.on_store_error)));
     let reported = (rule.usage == Usage::Reported).then(|| "usage reported".to_owned());
     let dedupe = rule.dedupe.map(|time| format!("dedupe {}", Micros::from(time)));
+    let life = rule.max_life.map(|life| format!("max_life {}", Micros::from(life)));
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
     let lease = rule.lease.map(|lease| format!("lease {lease}"));
@@ -106,8 +107,8 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let exact = rule.exact.then(|| "match exact".to_owned());
     let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
     let all = [
-        exact, overrides, own, waits, reported, dedupe, full, away, tag, across, lease, split,
-        near, hidden,
+        exact, overrides, own, waits, reported, dedupe, life, full, away, tag, across, lease,
+        split, near, hidden,
     ];
     all.into_iter().flatten().collect()
 }
@@ -154,6 +155,7 @@ mod tests {
             match = "exact"
             usage = "reported"
             dedupe = "30s"
+            max_life = "1h"
             limit_from_request = true
             on_full = "refuse"
             hash_tag = "user"
@@ -171,6 +173,7 @@ mod tests {
             "limit_from_request",
             "usage reported",
             "dedupe 30s",
+            "max_life 1h",
             "on_full refuse",
             "hash_tag user",
             "across_slots",

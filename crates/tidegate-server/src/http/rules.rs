@@ -66,6 +66,8 @@ struct Rule<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     dedupe_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    max_life_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     hash_tag: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     across_slots: bool,
@@ -165,6 +167,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             usage: labels::usage(spec.usage),
             on_store_error: labels::on_store_error(spec.on_store_error),
             dedupe_us: spec.dedupe.map(in_us),
+            max_life_us: spec.max_life.map(in_us),
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
             lease: spec.lease.map(Lease::from),

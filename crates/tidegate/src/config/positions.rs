@@ -48,6 +48,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::Wait(_)
         | Problem::MaxWaiters(_)
         | Problem::Dedupe(_)
+        | Problem::MaxLife(_)
         | Problem::ReportedWait
         | Problem::LeaseMax(_)
         | Problem::LeaseLife(_)
@@ -76,6 +77,7 @@ const WITHOUT_LIMITS: &[&str] = &[
     "on_excess",
     "usage",
     "dedupe",
+    "max_life",
 ];
 
 fn is_echo_of_rule_error(
@@ -124,6 +126,7 @@ pub(super) fn of(
         Problem::MaxKeys(_) => table.position_of(&["max_keys"]),
         Problem::TagNotInKey(_) => table.position_of(&["hash_tag"]),
         Problem::Dedupe(_) => table.position_of(&["dedupe"]),
+        Problem::MaxLife(_) => table.position_of(&["max_life"]),
         Problem::ReportedQueue | Problem::ReportedPermits => {
             table.position_of(&["usage", "algorithm"])
         }

@@ -16,7 +16,7 @@ use super::value::{
 };
 use super::vocabulary::MAX_KEYS_ALSO;
 use super::{excess, lease, limits, split, store, vocabulary};
-use crate::rules::DEDUPE_EXPECTED;
+use crate::rules::UP_TO_A_DAY_EXPECTED;
 use crate::rules::{Mode, OnFull, OnStoreError, Usage};
 
 pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
@@ -58,6 +58,10 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
             (
                 ("dedupe", &["dedup", "deduplicate", "deduplication", "idempotency", "remember"]),
                 RuleDraft::dedupe,
+            ),
+            (
+                ("max_life", &["life", "ttl", "maxttl", "expiry", "maxlifetime"]),
+                RuleDraft::max_life,
             ),
             (("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
             (("across_slots", &["crossslot", "crossslots"]), RuleDraft::across_slots),
@@ -272,7 +276,12 @@ impl<'t> RuleDraft<'t> {
     }
 
     fn dedupe(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.dedupe = Some(how_long(entry, DEDUPE_EXPECTED, report)?);
+        self.spec.dedupe = Some(how_long(entry, UP_TO_A_DAY_EXPECTED, report)?);
+        Some(())
+    }
+
+    fn max_life(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.max_life = Some(how_long(entry, UP_TO_A_DAY_EXPECTED, report)?);
         Some(())
     }
 

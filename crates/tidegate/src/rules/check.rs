@@ -1,6 +1,7 @@
 //! The checks of a rule before it becomes part of a policy.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, is_whole};
 
@@ -9,7 +10,7 @@ use super::lease::LEASE_LIVES;
 use super::override_spec::OverrideSpec;
 use super::rule::{Checked, Override, Overrides, PolicyRule};
 use super::share::Share;
-use super::spec::{DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, RuleSpec, Usage};
+use super::spec::{MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, RuleSpec, UP_TO_A_DAY, Usage};
 use super::split::SPLIT_NODES;
 
 const LONGEST_NAME: usize = 64;
@@ -79,9 +80,12 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if let Some(name) = spec.hash_tag.as_ref().filter(|name| !spec.key.contains(name)) {
         mistakes.add(Place::Rule, Problem::TagNotInKey(name.clone()));
     }
-    if let Some(given) = spec.dedupe.filter(|time| !DEDUPE_RANGE.contains(time) || !is_whole(*time))
-    {
+    let is_wrong = |time: &Duration| !UP_TO_A_DAY.contains(time) || !is_whole(*time);
+    if let Some(given) = spec.dedupe.filter(is_wrong) {
         mistakes.add(Place::Rule, Problem::Dedupe(given));
+    }
+    if let Some(given) = spec.max_life.filter(is_wrong) {
+        mistakes.add(Place::Rule, Problem::MaxLife(given));
     }
     if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
         mistakes.add(Place::Rule, Problem::MaxKeys(given));

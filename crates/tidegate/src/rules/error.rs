@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::{RuleError, Shown};
 
 use super::lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
-use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+use super::spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, UP_TO_A_DAY_EXPECTED, WAIT_EXPECTED};
 use super::split::SPLIT_NODES_EXPECTED;
 
 /// The place of a mistake in a rule.
@@ -69,6 +69,8 @@ pub enum Problem {
     MaxWaiters(usize),
     /// `dedupe` is not 1 ms to a day.
     Dedupe(Duration),
+    /// `max_life` is not 1 ms to a day.
+    MaxLife(Duration),
     /// A queue whose usage is reported: a queue cannot schedule units that were used already.
     ReportedQueue,
     /// A rule of permits whose usage is reported: work that has run holds none.
@@ -188,11 +190,14 @@ impl fmt::Display for Problem {
             }
             Self::Dedupe(Duration::ZERO) => write!(
                 f,
-                "`dedupe` is 0: expected {DEDUPE_EXPECTED}; a rule that remembers no answers has no \
+                "`dedupe` is 0: expected {UP_TO_A_DAY_EXPECTED}; a rule that remembers no answers has no \
                  `dedupe`"
             ),
             Self::Dedupe(given) => {
-                write!(f, "`dedupe` is {}: expected {DEDUPE_EXPECTED}", Shown(*given))
+                write!(f, "`dedupe` is {}: expected {UP_TO_A_DAY_EXPECTED}", Shown(*given))
+            }
+            Self::MaxLife(given) => {
+                write!(f, "`max_life` is {}: expected {UP_TO_A_DAY_EXPECTED}", Shown(*given))
             },
             Self::ReportedQueue => f.write_str(
                 "with `usage = \"reported\"` requests have run by the time they are counted, and \

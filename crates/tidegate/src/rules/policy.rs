@@ -215,6 +215,22 @@ impl Policy {
             .any(|(_, rule)| rule.mode() == super::spec::Mode::Enforce && looks(rule))
     }
 
+    /// The rules of a domain that match a descriptor and are not off, in no order.
+    #[must_use]
+    pub fn matching<'a>(
+        &'a self,
+        domain: &str,
+        descriptor: &Descriptor<'_>,
+    ) -> Vec<&'a PolicyRule> {
+        let mut all = Vec::new();
+        self.visit_candidates(domain, descriptor, |_, rule| {
+            if rule.mode() != super::spec::Mode::Off && rule.matches(descriptor) {
+                all.push(rule);
+            }
+        });
+        all
+    }
+
     /// Calls `visit` with the rules of a domain that a descriptor may match and their numbers, in no order; all
     /// others do not match it.
     #[inline]

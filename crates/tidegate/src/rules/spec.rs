@@ -18,11 +18,11 @@ pub(crate) const MOST_MAX_WAITERS: usize = 1_000_000;
 pub(crate) const MAX_WAITERS_EXPECTED: &str = "a whole number from 1 to 1000000";
 /// The values of `wait` in `on_excess`, in messages.
 pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1us to 366d";
-/// The shortest and the longest `dedupe`: a millisecond, and a day.
-pub(crate) const DEDUPE_RANGE: std::ops::RangeInclusive<Duration> =
+/// The shortest and the longest `dedupe` and `max_life`: a millisecond, and a day.
+pub(crate) const UP_TO_A_DAY: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(86_400);
-/// The values of `dedupe`, in messages.
-pub(crate) const DEDUPE_EXPECTED: &str = "a length of time such as \"10s\", from 1ms to 1d";
+/// The values of `dedupe` and `max_life`, in messages.
+pub(crate) const UP_TO_A_DAY_EXPECTED: &str = "a length of time such as \"10s\", from 1ms to 1d";
 /// The default of the most bytes of a rule's states: 1 GiB.
 const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
@@ -149,6 +149,9 @@ pub struct RuleSpec {
     /// The time, from 1 ms to a day, for which the answer to an admitted request with an id ([`Request::with_id`]) is
     /// remembered. A repeated request gets that answer and takes nothing. `None` remembers nothing.
     pub dedupe: Option<Duration>,
+    /// The longest life of a reservation over the network that takes units of this rule, from 1 ms to a day; by default
+    /// [`RuleSpec::USUAL_MAX_LIFE`]. A gate in process has no reservations with a life.
+    pub max_life: Option<Duration>,
     /// The entry, one of `key`, whose value alone chooses the cluster slot of the limiters. Rules that match one
     /// request are decided in one step if all have the same tag.
     pub hash_tag: Option<String>,
@@ -177,6 +180,9 @@ pub struct RuleSpec {
 }
 
 impl RuleSpec {
+    /// The longest life of a reservation by default: ten minutes.
+    pub const USUAL_MAX_LIFE: Duration = Duration::from_secs(600);
+
     /// Creates a rule of the default domain that matches every descriptor and keeps one limiter for all, of a [`Spec`] or
     /// of a rate such as `"50/s"`. [`Policy::new`](crate::Policy::new) returns the error of another text.
     ///
@@ -208,6 +214,7 @@ impl RuleSpec {
             usage: Usage::Requested,
             on_store_error: OnStoreError::default(),
             dedupe: None,
+            max_life: None,
             hash_tag: None,
             across_slots: false,
             lease: None,
@@ -317,6 +324,13 @@ impl RuleSpec {
     #[must_use]
     pub const fn dedupe(mut self, time: Duration) -> Self {
         self.dedupe = Some(time);
+        self
+    }
+
+    /// Sets the longest life of a reservation that takes units of this rule.
+    #[must_use]
+    pub const fn max_life(mut self, life: Duration) -> Self {
+        self.max_life = Some(life);
         self
     }
 

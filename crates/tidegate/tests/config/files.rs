@@ -106,6 +106,7 @@ fn full() -> Vec<RuleSpec> {
             .key(["user"])
             .hash_tag("user")
             .dedupe(Duration::from_millis(1_500))
+            .max_life(Duration::from_secs(3_600))
             .across_slots()
             .limit_from_request()
             .near("0.8".parse().unwrap())
