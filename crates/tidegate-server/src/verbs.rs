@@ -1,4 +1,4 @@
-//! The verbs that clients may use at the public listeners, a setting.
+//! The verbs that clients may use at the public listeners, and where each is granted.
 
 use clap::ValueEnum;
 
@@ -16,8 +16,8 @@ pub(crate) enum PublicVerb {
     GrpcRefund,
 }
 
-/// The verbs by default, as the flag writes them.
-pub(crate) const USUAL: &str = "check,peek,reserve,settle,grpc-refund";
+/// The verbs by default, as the flag writes them: a client that gives units back can pass a limit by saying so.
+pub(crate) const USUAL: &str = "check,peek";
 
 impl PublicVerb {
     /// Its name in the setting.
@@ -34,15 +34,20 @@ impl PublicVerb {
         }
     }
 
-    /// Why it is refused, and the setting to change.
-    pub(crate) fn refusal(self) -> String {
+    /// Why it is refused at a listener that grants `all` clients these verbs, and each line that would grant it.
+    pub(crate) fn refusal(self, all: PublicVerbs) -> String {
         let name = self.name();
+        let listed = Self::value_variants().iter().filter(|verb| all.has(**verb) || **verb == self);
+        let listed: Vec<_> = listed.map(|verb| format!("\"{}\"", verb.name())).collect();
         format!(
-            "`{name}` is not among the verbs of this listener: expected a server whose `public_verbs` \
-             (--public-verbs) has it{}",
+            "`{name}` is not granted to this client: expected `public_verbs = [{}]` in [server] (--public-verbs), \
+             `verbs={name}` after its token in --token-file, or `certificate_verbs = [\"NAME={name}\"]` \
+             (--certificate-verbs) with the name of its certificate{}",
+            listed.join(", "),
             match self {
                 Self::Check | Self::Reserve => "",
-                _ => ", or the admin listener",
+                Self::GrpcRefund => "; or the admin listener (POST /v1/refund)",
+                _ => "; or the admin listener",
             }
         )
     }
@@ -62,17 +67,47 @@ impl PublicVerbs {
     /// The verbs by default.
     #[cfg(test)]
     pub(crate) fn usual() -> Self {
-        USUAL.split(',').filter_map(|name| PublicVerb::from_str(name, false).ok()).collect()
+        Self::parse(USUAL).unwrap_or_default()
+    }
+
+    /// Reads names that are separated by commas.
+    ///
+    /// # Errors
+    /// Returns what was expected in place of an unknown name.
+    pub(crate) fn parse(names: &str) -> Result<Self, String> {
+        names.split(',').map(verb).collect()
     }
 
     pub(crate) const fn has(self, verb: PublicVerb) -> bool {
         self.0 & 1 << verb as u8 != 0
     }
 
+    /// The verbs of both sets.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Returns whether clients may undo what others took.
     pub(crate) const fn undo(self) -> bool {
         self.has(PublicVerb::Refund) || self.has(PublicVerb::Reset)
     }
+}
+
+impl subtle::ConditionallySelectable for PublicVerbs {
+    fn conditional_select(one: &Self, other: &Self, choice: subtle::Choice) -> Self {
+        Self(u8::conditional_select(&one.0, &other.0, choice))
+    }
+}
+
+/// Reads the name of a verb.
+///
+/// # Errors
+/// Returns what was expected.
+pub(crate) fn verb(name: &str) -> Result<PublicVerb, String> {
+    PublicVerb::from_str(name, false).map_err(|_| {
+        let all: Vec<_> = PublicVerb::value_variants().iter().map(|verb| verb.name()).collect();
+        format!("\"{name}\" is no verb: expected one of {}", all.join(", "))
+    })
 }
 
 #[cfg(test)]
@@ -86,9 +121,23 @@ mod tests {
             assert_eq!(verb.to_possible_value().unwrap().get_name(), verb.name());
             let alone = PublicVerbs::from_iter([*verb]);
             assert!(all.iter().all(|other| alone.has(*other) == (other == verb)));
-            assert!(verb.refusal().contains("--public-verbs"));
+            assert_eq!(PublicVerbs::parse(verb.name()), Ok(alone));
         }
         assert!(!PublicVerbs::usual().undo() && PublicVerbs::from_iter([PublicVerb::Reset]).undo());
-        assert!(USUAL.split(',').all(|name| PublicVerb::from_str(name, false).is_ok()));
+        let both = PublicVerbs::parse("check").unwrap().and(PublicVerbs::parse("peek").unwrap());
+        assert_eq!(both, PublicVerbs::usual());
+        assert!(PublicVerbs::parse("check,,peek").unwrap_err().contains("\"\" is no verb"));
+    }
+
+    #[test]
+    fn a_refusal_names_each_line_that_would_grant_the_verb() {
+        for verb in PublicVerb::value_variants() {
+            let (refusal, name) = (verb.refusal(PublicVerbs::usual()), verb.name());
+            assert!(refusal.contains("public_verbs = [\"check\", \"peek\""), "{refusal}");
+            assert!(refusal.contains(&format!("`verbs={name}` after its token")), "{refusal}");
+            assert!(refusal.contains(&format!("[\"NAME={name}\"]")), "{refusal}");
+        }
+        let reset = PublicVerb::Reset.refusal(PublicVerbs::usual());
+        assert!(reset.contains("[\"check\", \"peek\", \"reset\"]` in [server]"), "{reset}");
     }
 }

@@ -14,7 +14,8 @@ use tidegate::read_secret_file;
 
 use super::sources;
 use crate::failure::Failure;
-use crate::listener::{Access, Bounds, Options, Secret, Tls, TlsFiles};
+use crate::listener::{Access, Bounds, CertificateVerb, Clients, Options, Secret, Tls, TlsFiles};
+use crate::verbs::{self, PublicVerbs};
 
 const TOKEN_FILE: &str = "--token-file";
 const ADMIN_TOKEN_FILE: &str = "--admin-token-file";
@@ -52,9 +53,21 @@ pub(super) struct Args {
 
     /// Answer only clients with a token of this file
     ///
-    /// One per line; or TIDEGATE_TOKEN, the token itself
+    /// One per line, behind which `verbs=reserve,settle` grants it more than --public-verbs; or TIDEGATE_TOKEN, the
+    /// token itself
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file())]
     token_file: Option<PathBuf>,
+
+    /// Verbs for clients with a certificate of this name, NAME=VERB, separated by commas
+    #[arg(
+        long,
+        value_name = "NAME=VERB",
+        env = "TIDEGATE_CERTIFICATE_VERBS",
+        value_delimiter = ',',
+        value_parser = certificate_verb,
+        hide_short_help = true
+    )]
+    certificate_verbs: Vec<CertificateVerb>,
 
     /// Tokens of the admin listener, by default those of the other listeners; or
     /// TIDEGATE_ADMIN_TOKEN
@@ -85,11 +98,21 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(given)
 }
 
+fn certificate_verb(text: &str) -> Result<CertificateVerb, String> {
+    let (name, verb) = text
+        .rsplit_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("expected the name of a certificate and a verb, such as \"billing=settle\"")?;
+    Ok(CertificateVerb::new(name.to_owned(), verbs::verb(verb)?))
+}
+
 /// The options of the listeners for clients, cloned for each protocol, and of the one for
 /// operators.
 pub(super) struct ListenerOptions {
     pub(super) public: Options,
     pub(super) admin: Options,
+    /// The clients of the public listeners.
+    pub(super) clients: Clients,
     /// The roles of operators at the admin listener.
     pub(super) access: Access,
     /// The files of tokens, which may get other contents.
@@ -100,16 +123,29 @@ pub(super) struct ListenerOptions {
 #[derive(Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
-    flag: &'static str,
+    kind: Kind,
     secret: Secret,
 }
+
+/// Whose tokens a file or a variable has.
+#[derive(Clone, Copy)]
+struct Kind {
+    flag: &'static str,
+    variable: &'static str,
+    parse: fn(&str) -> Result<Secret, String>,
+}
+
+const CLIENTS: Kind = Kind { flag: TOKEN_FILE, variable: TOKEN, parse: Secret::of_clients };
+const CHANGE: Kind = Kind { flag: ADMIN_TOKEN_FILE, variable: ADMIN_TOKEN, parse: Secret::parse };
+const READ: Kind =
+    Kind { flag: ADMIN_READ_TOKEN_FILE, variable: ADMIN_READ_TOKEN, parse: Secret::parse };
 
 impl TokenFile {
     /// Reads the file again, and logs the outcome: requests from now on need the new tokens. This
     /// blocks.
     pub(super) fn read_again(&self) {
-        let Self { path, flag, secret } = self;
-        match parsed(path, flag) {
+        let Self { path, kind, secret } = self;
+        match kind.parsed(path) {
             Ok(new) => {
                 secret.follow(&new);
                 tracing::info!(file = %path.display(), "tokens are read again");
@@ -123,36 +159,56 @@ impl TokenFile {
 }
 
 impl Args {
-    /// Reads the files; every listener has these bounds.
+    /// Reads the files; every listener has these bounds, and all clients may use `verbs`.
     ///
     /// # Errors
     /// Returns the first error of a file.
-    pub(super) fn listener_options(&self, bounds: Bounds) -> Result<ListenerOptions, Failure> {
+    pub(super) fn listener_options(
+        &self,
+        bounds: Bounds,
+        verbs: PublicVerbs,
+    ) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
-        let secret = secret_of(&self.token_file, TOKEN_FILE, TOKEN)?;
-        let change = secret_of(&self.admin_token_file, ADMIN_TOKEN_FILE, ADMIN_TOKEN)?;
+        let secret = CLIENTS.secret(&self.token_file)?;
+        let change = CHANGE.secret(&self.admin_token_file)?;
         let change = change.or_else(|| secret.as_ref().map(Secret::counted_apart));
-        let read = secret_of(&self.admin_read_token_file, ADMIN_READ_TOKEN_FILE, ADMIN_READ_TOKEN)?;
-        if !self.admin_readers.is_empty() && self.tls_client_ca.is_none() {
-            return Err(mistake(
-                "--admin-readers names clients by their certificates: expected --tls-client-ca, whose authorities \
-                 sign these"
-                    .to_owned(),
-            ));
+        let read = READ.secret(&self.admin_read_token_file)?;
+        let is_shared = self.admin_token_file.is_none() && env::var_os(ADMIN_TOKEN).is_none();
+        if is_shared
+            && secret.as_ref().is_some_and(|secret| secret.verbs() != PublicVerbs::default())
+        {
+            tracing::warn!(
+                "tokens of clients grant verbs, and each of them may change everything at the admin listener: expected \
+                 {ADMIN_TOKEN_FILE}, so that operators have tokens of their own"
+            );
+        }
+        let named = [
+            ("--admin-readers", self.admin_readers.is_empty()),
+            ("--certificate-verbs", self.certificate_verbs.is_empty()),
+        ];
+        for (flag, is_empty) in named {
+            if !is_empty && self.tls_client_ca.is_none() {
+                return Err(mistake(format!(
+                    "{flag} names clients by their certificates: expected --tls-client-ca, whose authorities sign \
+                     these"
+                )));
+            }
         }
         let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
-        let file = |path: &Option<PathBuf>, flag, secret: &Option<Secret>| {
-            Some(TokenFile { path: path.clone()?, flag, secret: secret.clone()? })
+        let file = |path: &Option<PathBuf>, kind, secret: &Option<Secret>| {
+            Some(TokenFile { path: path.clone()?, kind, secret: secret.clone()? })
         };
         let token_files = [
-            file(&self.token_file, TOKEN_FILE, &secret),
-            file(&self.admin_token_file, ADMIN_TOKEN_FILE, &change),
-            file(&self.admin_read_token_file, ADMIN_READ_TOKEN_FILE, &read),
+            file(&self.token_file, CLIENTS, &secret),
+            file(&self.admin_token_file, CHANGE, &change),
+            file(&self.admin_read_token_file, READ, &read),
         ];
         let token_files = token_files.into_iter().flatten().collect();
         let access = Access { change, read, readers: self.admin_readers.iter().cloned().collect() };
         let admin = options(access.counting());
-        Ok(ListenerOptions { public: options(secret), admin, access, token_files })
+        let certificates = self.certificate_verbs.iter().cloned().collect();
+        let clients = Clients { secret: secret.clone(), verbs, certificates };
+        Ok(ListenerOptions { public: options(secret), admin, clients, access, token_files })
     }
 
     /// The file of the clients' tokens, if there is one.
@@ -185,43 +241,43 @@ impl Args {
     }
 }
 
-/// The tokens of the file or of the environment, not of both.
-fn secret_of(
-    file: &Option<PathBuf>,
-    flag: &str,
-    variable: &str,
-) -> Result<Option<Secret>, Failure> {
-    let said = match env::var(variable) {
-        Ok(said) => Some(said),
-        Err(VarError::NotPresent) => None,
-        Err(VarError::NotUnicode(_)) => return Err(mistake(format!("{variable} is no text"))),
-    };
-    match (file, said) {
-        (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(mistake(format!(
-            "tokens are given by {flag} and by {variable}: expected one of them"
-        ))),
-        (Some(file), None) => parsed(file, flag).map(Some),
-        (None, Some(said)) => tokens(&said, variable).map(Some),
+impl Kind {
+    /// The tokens of the file or of the environment, not of both.
+    fn secret(self, file: &Option<PathBuf>) -> Result<Option<Secret>, Failure> {
+        let Self { flag, variable, .. } = self;
+        let said = match env::var(variable) {
+            Ok(said) => Some(said),
+            Err(VarError::NotPresent) => None,
+            Err(VarError::NotUnicode(_)) => return Err(mistake(format!("{variable} is no text"))),
+        };
+        match (file, said) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => Err(mistake(format!(
+                "tokens are given by {flag} and by {variable}: expected one of them"
+            ))),
+            (Some(file), None) => self.parsed(file).map(Some),
+            (None, Some(said)) => self.tokens(&said, variable).map(Some),
+        }
     }
-}
 
-/// The tokens of a file.
-fn parsed(file: &Path, flag: &str) -> Result<Secret, Failure> {
-    tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
-}
-
-/// The tokens of a text; short ones are a warning.
-fn tokens(text: &str, from: &str) -> Result<Secret, Failure> {
-    let secret = Secret::parse(text).map_err(|why| mistake(format!("{from}: {why}")))?;
-    if let Some((tokens, advised)) = secret.short() {
-        tracing::warn!(
-            %from,
-            tokens,
-            "tokens of fewer than {advised} characters may be guessed: take what `openssl rand -hex 32` prints"
-        );
+    /// The tokens of a file.
+    fn parsed(self, file: &Path) -> Result<Secret, Failure> {
+        let flag = self.flag;
+        self.tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
     }
-    Ok(secret)
+
+    /// The tokens of a text; short ones are a warning.
+    fn tokens(self, text: &str, from: &str) -> Result<Secret, Failure> {
+        let secret = (self.parse)(text).map_err(|why| mistake(format!("{from}: {why}")))?;
+        if let Some((tokens, advised)) = secret.short() {
+            tracing::warn!(
+                %from,
+                tokens,
+                "tokens of fewer than {advised} characters may be guessed: take what `openssl rand -hex 32` prints"
+            );
+        }
+        Ok(secret)
+    }
 }
 
 fn read(file: &Path, flag: &str) -> Result<String, Failure> {

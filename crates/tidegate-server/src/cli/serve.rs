@@ -124,12 +124,12 @@ impl Open {
     }
 
     /// Refuses to open what would let anybody beyond this machine undo limits, or change rules.
-    fn check(&self, args: &Args, options: &ListenerOptions) -> Result<(), Failure> {
+    fn check(&self, options: &ListenerOptions) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             let why = "operators change limits and rules there";
             guard::check_open("--admin", admin.at, &options.admin, why)?;
         }
-        if !args.public_verbs().undo() {
+        if !options.clients.verbs.undo() {
             return Ok(());
         }
         for (option, listener) in [("--http", &self.http), ("--resp", &self.resp)] {
@@ -150,7 +150,8 @@ async fn serve(
     log: &Log,
 ) -> Result<ExitCode, Failure> {
     listeners::check(args.listeners())?;
-    let mut options = args.guard.listener_options(args.bounds.of_listener())?;
+    let mut options =
+        args.guard.listener_options(args.bounds.of_listener(), args.public_verbs())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
     let exporter = Exporter::begin(args.otlp.as_ref())?;
     let (limiters, file) = limiters(args, policy)?;
@@ -160,7 +161,7 @@ async fn serve(
     let configuration = Arc::new(configuration);
     listener::on_hangup(read_again(&configuration, &options));
     let open = Open::of(args)?;
-    open.check(args, &options)?;
+    open.check(&options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
     if !args.no_watch {
@@ -263,12 +264,11 @@ async fn answer(
     stop: Stop,
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
-    let ListenerOptions { public, admin: operators, access, .. } = options;
-    let verbs = args.public_verbs();
-    let (bounds, secret) = (public.bounds, public.secret.clone());
+    let ListenerOptions { public, admin: operators, clients, access, .. } = options;
+    let bounds = public.bounds;
     let service = http::Service::new(Arc::clone(&limiters), bounds);
     let throttles = !args.no_cl_throttle;
-    let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles, verbs)
+    let resp_service = resp::Service::new(Arc::clone(&limiters), clients.clone(), throttles)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
     let counts = limiters.counts();
     let options = |on: &Listener, of: &Options, counts: &Arc<_>| Options {
@@ -278,11 +278,11 @@ async fn answer(
     };
     let http = open.http.map(|on| {
         let options = options(&on, &public, &counts.http);
-        listener::serve(on.tcp, options, service.public(secret.clone(), verbs), stop.clone())
+        listener::serve(on.tcp, options, service.public(clients.clone()), stop.clone())
     });
     let grpc = open.grpc.map(|on| {
         let options = Options { threads: for_grpc, ..options(&on, &public, &counts.grpc) };
-        let service = grpc::service(Arc::clone(&limiters), args.choices(), secret, bounds);
+        let service = grpc::service(Arc::clone(&limiters), args.choices(), clients, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
     let resp = open.resp.map(|on| {

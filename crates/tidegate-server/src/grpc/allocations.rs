@@ -14,6 +14,7 @@ use super::Choices;
 use super::decide::Decider;
 use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
 use crate::limiters::Limiters;
+use crate::verbs::PublicVerbs;
 
 /// The bytes of the answer.
 const OF_A_DECISION: u64 = 1;
@@ -30,11 +31,11 @@ fn a_decision_allocates_only_its_answer() {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000, Duration::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
     let limiters = Arc::new(Limiters::of(policy).unwrap().with_top_keys(256));
-    let decider = Decider { limiters, choices: Choices::default() };
+    let decider = Decider { limiters, choices: Choices::default(), verbs: PublicVerbs::default() };
     let decide = || {
         let message = message();
         measure(|| {
-            let mut decided = pin!(decider.answer(message, None));
+            let mut decided = pin!(decider.answer(message, PublicVerbs::default(), None));
             let decided = decided.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(decided, Poll::Ready(Ok(_))));
         })

@@ -43,6 +43,7 @@ impl Handler for Connections {
 
     async fn serve(self, stream: Stream, shell: Shell) {
         let (activity, account) = (Arc::new(Activity::default()), Arc::clone(&shell.account));
+        let granted = self.0.granted(|| stream.peer());
         let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &[]);
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, activity) = (Arc::clone(&self.0), Arc::clone(&activity));
@@ -54,7 +55,7 @@ impl Handler for Connections {
                     activity.note();
                     under_way = Some(activity.begin());
                 };
-                let answer = routes.answer(request, kept, let_in).await;
+                let answer = routes.answer(request, kept, granted, let_in).await;
                 Ok::<_, Infallible>(answer.map(|reply| reply.under_way(under_way)))
             }
         });

@@ -17,25 +17,33 @@ use super::{Choices, Unavailable, status};
 use crate::counts::Outcome;
 use crate::limiters::Limiters;
 use crate::otlp::Span;
+use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// Answers calls with these limiters.
 pub(super) struct Decider {
     pub(super) limiters: Arc<Limiters>,
     pub(super) choices: Choices,
+    /// The verbs of all clients, for a refusal.
+    pub(super) verbs: PublicVerbs,
 }
 
 impl Decider {
-    /// The answer to a message.
+    /// The answer to a message of a client that is `granted` these verbs.
     ///
     /// # Errors
-    /// Returns PERMISSION_DENIED for a refund if refunds are disabled; INVALID_ARGUMENT for a
+    /// Returns PERMISSION_DENIED for a refund that is not granted; INVALID_ARGUMENT for a
     /// message that is invalid, asks for nothing, or has an impossible limit; UNAVAILABLE if the
     /// store is unavailable and the call only refunds, if a closed rule is reported as an error,
     /// and if the process stops before an admitted request may go on.
-    pub(super) async fn answer(&self, message: Bytes, span: Option<Span>) -> Result<Bytes, Status> {
+    pub(super) async fn answer(
+        &self,
+        message: Bytes,
+        granted: PublicVerbs,
+        span: Option<Span>,
+    ) -> Result<Bytes, Status> {
         let counts = &self.limiters.counts().grpc;
         let (read, mut counted) = (counts.now(), false);
-        let answered = self.decide(message, span, &mut counted).await;
+        let answered = self.decide(message, granted, span, &mut counted).await;
         match (counted, &answered) {
             (true, _) => counts.took(read, 1),
             (false, Err(_)) => counts.count(Outcome::Error),
@@ -49,6 +57,7 @@ impl Decider {
     async fn decide(
         &self,
         message: Bytes,
+        granted: PublicVerbs,
         mut span: Option<Span>,
         counted: &mut bool,
     ) -> Result<Bytes, Status> {
@@ -56,8 +65,8 @@ impl Decider {
         let (bytes, mut message) = (message, Message::default());
         message.read(&bytes).map_err(broken)?;
         let question = Question::of(&message)?;
-        if self.choices.no_refunds && question.has_refunds() {
-            return Err(no_refunds());
+        if question.has_refunds() && !granted.has(PublicVerb::GrpcRefund) {
+            return Err(self.no_refunds());
         }
         let mut own = OwnLimits::default();
         if message.has_limits() {
@@ -84,6 +93,11 @@ impl Decider {
             }
         }
         Ok(self.response(&question, &answer, refunded.as_ref()))
+    }
+
+    fn no_refunds(&self) -> Status {
+        let why = PublicVerb::GrpcRefund.refusal(self.verbs);
+        Status::permission_denied(format!("a descriptor gives hits back (is_negative_hits): {why}"))
     }
 
     /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the
@@ -126,14 +140,6 @@ impl Decider {
         let fields = self.choices.fields.of(answer);
         Response { code, statuses: &statuses, fields: &fields, metadata: metadata(answer) }.framed()
     }
-}
-
-fn no_refunds() -> Status {
-    Status::permission_denied(
-        "a descriptor gives hits back (is_negative_hits), and `grpc-refund` is not among the verbs of this \
-         listener: expected a server whose `public_verbs` (--public-verbs) has it, or the admin listener (POST \
-         /v1/refund)",
-    )
 }
 
 fn stops() -> Status {

@@ -36,7 +36,7 @@ mod unit;
 use std::sync::Arc;
 
 use crate::limiters::Limiters;
-use crate::listener::{Bounds, Handler, Secret};
+use crate::listener::{Bounds, Clients, Handler};
 use connection::Connections;
 pub(crate) use fields::{Family, Fields};
 use routes::Routes;
@@ -48,8 +48,6 @@ pub(crate) struct Choices {
     pub(crate) fields: Fields,
     /// How a closed rule refuses a request while the store is unavailable.
     pub(crate) unavailable: Unavailable,
-    /// Whether refunds are refused.
-    pub(crate) no_refunds: bool,
 }
 
 /// How a request is refused because the store is unavailable.
@@ -62,12 +60,12 @@ pub(crate) enum Unavailable {
     Error,
 }
 
-/// The service: decides by `limiters`, for clients that present the secret.
+/// The service: decides by `limiters`, for these clients.
 pub(crate) fn service(
     limiters: Arc<Limiters>,
     choices: Choices,
-    secret: Option<Secret>,
+    clients: Clients,
     bounds: Bounds,
 ) -> impl Handler {
-    Connections(Arc::new(Routes::new(limiters, choices, secret, bounds)))
+    Connections(Arc::new(Routes::new(limiters, choices, clients, bounds)))
 }

@@ -12,8 +12,9 @@ use super::reply::{self, Reply};
 use super::tonic_service::TonicService;
 use super::{Bounds, Choices, call, health, reflection};
 use crate::limiters::{Limiters, Verb};
-use crate::listener::{Kept, Secret, bearer};
+use crate::listener::{Clients, Kept, Peer, bearer};
 use crate::otlp::Span;
+use crate::verbs::PublicVerbs;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
@@ -21,7 +22,7 @@ pub(super) struct Routes {
     decider: Decider,
     health: TonicService,
     others: Vec<TonicService>,
-    secret: Option<Secret>,
+    clients: Clients,
     bounds: Bounds,
 }
 
@@ -29,39 +30,46 @@ impl Routes {
     pub(super) fn new(
         limiters: Arc<Limiters>,
         choices: Choices,
-        secret: Option<Secret>,
+        clients: Clients,
         bounds: Bounds,
     ) -> Self {
         let health = TonicService::new(health::server(Arc::clone(&limiters), bounds.probe));
-        let decider = Decider { limiters, choices };
-        Self { decider, health, others: reflection::servers(), secret, bounds }
+        let decider = Decider { limiters, choices, verbs: clients.verbs };
+        Self { decider, health, others: reflection::servers(), clients, bounds }
     }
 
-    /// Answers a request that claims `kept` of its connection's account; calls `let_in` for an
-    /// authorized call. Health is answered to everybody, because a prober often has no token.
+    /// The verbs of every call of a connection, whatever token it has.
+    pub(super) fn granted(&self, peer: impl FnOnce() -> Peer) -> PublicVerbs {
+        self.clients.of_connection(peer)
+    }
+
+    /// Answers a request that claims `kept` of its connection's account, and is granted what its connection is and its
+    /// token; calls `let_in` for an authorized call. Health is answered to everybody, because a prober often has no token.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
         kept: Kept,
+        granted: PublicVerbs,
         let_in: impl FnOnce(),
     ) -> Response<Reply> {
         if !call::is_grpc(request.method(), request.headers()) {
             return reply::not_grpc();
         }
-        let stranger = self.unauthorized(request.headers());
-        if stranger.is_none() {
+        let of_token = self.token(request.headers());
+        if of_token.is_ok() {
             let_in();
         }
         if self.health.has(request.uri().path()) {
             return self.health.answer(request, kept).await;
         }
-        if let Some(status) = stranger {
-            return reply::failed(status);
-        }
+        let granted = match of_token {
+            Ok(of_token) => granted.and(of_token),
+            Err(status) => return reply::failed(status),
+        };
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
             let span = Span::begin(Verb::Check.name(), request.headers());
-            let decide = async |message| self.decider.answer(message, span).await;
+            let decide = async |message| self.decider.answer(message, granted, span).await;
             return call::unary(request, self.bounds, kept, decide).await;
         }
         match self.others.iter().find(|service| service.has(path)) {
@@ -73,13 +81,13 @@ impl Routes {
         }
     }
 
-    /// The answer to a client that lacks the token, if one is needed.
-    fn unauthorized(&self, headers: &HeaderMap) -> Option<Status> {
-        let secret = self.secret.as_ref()?;
+    /// The verbs that the token of a call grants, which is needed if there is a secret.
+    fn token(&self, headers: &HeaderMap) -> Result<PublicVerbs, Status> {
+        let Some(secret) = &self.clients.secret else { return Ok(PublicVerbs::default()) };
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let expected =
             "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
-        (!secret.admits(said.and_then(bearer))).then(|| Status::unauthenticated(expected))
+        secret.admits(said.and_then(bearer)).ok_or_else(|| Status::unauthenticated(expected))
     }
 }
 

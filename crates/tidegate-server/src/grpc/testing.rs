@@ -20,7 +20,7 @@ use super::routes::Routes;
 use super::{Bounds, Choices};
 use crate::limiters::Limiters;
 use crate::listener::testing::Server;
-use crate::listener::{Budget, Options, Secret};
+use crate::listener::{Budget, Clients, Options, Secret};
 
 /// The path of decisions.
 pub(super) const DECIDES: &str =
@@ -83,7 +83,8 @@ pub(super) fn routes(bounds: Bounds, secret: Option<Secret>) -> Routes {
 }
 
 pub(super) fn routes_to(limiters: Limiters, bounds: Bounds, secret: Option<Secret>) -> Routes {
-    Routes::new(Arc::new(limiters), Choices::default(), secret, bounds)
+    let clients = Clients { secret, ..Clients::default() };
+    Routes::new(Arc::new(limiters), Choices::default(), clients, bounds)
 }
 
 /// Serves these routes, with a budget of bytes.

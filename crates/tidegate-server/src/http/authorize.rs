@@ -5,15 +5,23 @@ use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use super::message::Request;
 use super::problem::{Kind, Problem};
-use crate::listener::{Access, Peer, Role, Secret, Who, bearer};
+use crate::listener::{Access, Clients, Peer, Role, Who, bearer};
+use crate::verbs::PublicVerbs;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
-/// Accepts a request that has the secret, or any request if there is none.
-pub(super) fn check(secret: Option<&Secret>, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(secret) = secret else { return Ok(()) };
+/// The verbs of the client that asks at a public listener.
+pub(super) fn verbs(clients: &Clients, request: &Request) -> Result<PublicVerbs, Problem> {
+    let of_token = token(clients, request.headers())?;
+    let peer = || request.extensions().get::<Peer>().cloned().unwrap_or_default();
+    Ok(clients.of_connection(peer).and(of_token))
+}
+
+/// The verbs that a request's token grants, which is needed if there is a secret.
+fn token(clients: &Clients, headers: &HeaderMap) -> Result<PublicVerbs, Problem> {
+    let Some(secret) = &clients.secret else { return Ok(PublicVerbs::default()) };
     let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    if secret.admits(said.and_then(bearer)) { Ok(()) } else { Err(refused(said)) }
+    secret.admits(said.and_then(bearer)).ok_or_else(|| refused(said))
 }
 
 /// The problem of a request without a known token.
@@ -49,23 +57,26 @@ pub(super) fn needs(role: Role, who: &Who, request: &Request) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listener::Secret;
 
     #[test]
     fn only_a_bearer_of_the_token_is_let_through() {
-        let secret = Secret::parse("open-sesame").unwrap();
+        let clients =
+            Clients { secret: Secret::of_clients("open-sesame").ok(), ..Clients::default() };
         let asked = |said: &[u8]| {
             let value = HeaderValue::from_bytes(said).unwrap();
-            check(Some(&secret), &HeaderMap::from_iter([(AUTHORIZATION, value)]))
+            token(&clients, &HeaderMap::from_iter([(AUTHORIZATION, value)]))
         };
+        let nothing = Ok(PublicVerbs::default());
         for said in ["Bearer open-sesame", "bearer  open-sesame", "BEARER open-sesame"] {
-            assert_eq!(asked(said.as_bytes()), Ok(()), "{said}");
+            assert_eq!(asked(said.as_bytes()), nothing, "{said}");
         }
         for said in
             ["Bearer", "Bearer ", "Bearer open", "open-sesame", "Basic open-sesame", "\u{fc}"]
         {
             assert!(asked(said.as_bytes()).is_err(), "{said}");
         }
-        assert!(check(Some(&secret), &HeaderMap::new()).is_err());
-        assert_eq!(check(None, &HeaderMap::new()), Ok(()));
+        assert!(token(&clients, &HeaderMap::new()).is_err());
+        assert_eq!(token(&Clients::default(), &HeaderMap::new()), nothing);
     }
 }

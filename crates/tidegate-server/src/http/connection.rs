@@ -27,8 +27,10 @@ use crate::listener::{
 
 /// The service that answers the requests of a connection; cloned for each of them.
 pub(super) trait Endpoint: Clone + Send + Sync + 'static {
-    /// Whether requests carry their [`Peer`] as an extension.
-    const NAMES_PEERS: bool = false;
+    /// Returns whether requests carry their [`Peer`] as an extension.
+    fn names_peers(&self) -> bool {
+        false
+    }
 
     /// The fast path before hyper, if there is one.
     fn fast_path(&self) -> Option<FastPath> {
@@ -56,7 +58,7 @@ impl<S: Endpoint> Handler for Http<S> {
     const PROTOCOLS: &'static [&'static [u8]] = &[b"h2", b"http/1.1"];
 
     async fn serve(self, mut stream: Stream, mut shell: Shell) {
-        let peer = S::NAMES_PEERS.then(|| stream.peer());
+        let peer = self.0.names_peers().then(|| stream.peer());
         let read = match self.0.fast_path() {
             Some(fast) => fast.serve(&mut stream, &mut shell).await,
             None => Ok(Some(Bytes::new())),

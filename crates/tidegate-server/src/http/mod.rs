@@ -47,8 +47,7 @@ use std::sync::Arc;
 
 use crate::configuration::Configuration;
 use crate::limiters::Limiters;
-use crate::listener::{Access, Bounds, Handler, Secret};
-use crate::verbs::PublicVerbs;
+use crate::listener::{Access, Bounds, Clients, Handler};
 use app::App;
 use connection::Http;
 
@@ -62,8 +61,8 @@ impl Service {
     }
 
     /// The endpoint for clients that ask for decisions.
-    pub(crate) fn public(&self, secret: Option<Secret>, verbs: PublicVerbs) -> impl Handler {
-        Http(routes::Public { app: Arc::clone(&self.0), secret, verbs })
+    pub(crate) fn public(&self, clients: Clients) -> impl Handler {
+        Http(routes::Public { app: Arc::clone(&self.0), clients })
     }
 
     /// The endpoint for operators.

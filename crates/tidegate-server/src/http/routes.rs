@@ -21,15 +21,14 @@ use super::{
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
-use crate::listener::{Access, Secret, Who};
-use crate::verbs::{PublicVerb, PublicVerbs};
+use crate::listener::{Access, Clients, Who};
+use crate::verbs::PublicVerb;
 
 /// The endpoint for clients: decisions, and other verbs as the setting allows.
 #[derive(Clone)]
 pub(super) struct Public {
     pub(super) app: Arc<App>,
-    pub(super) secret: Option<Secret>,
-    pub(super) verbs: PublicVerbs,
+    pub(super) clients: Clients,
 }
 
 /// The endpoint for operators: changes of limiters, and the rules in force.
@@ -44,9 +43,14 @@ pub(super) struct Admin {
 type Route<'a> = (Action, Option<(Who, &'a Arc<Configuration>)>);
 
 impl Endpoint for Public {
+    fn names_peers(&self) -> bool {
+        !self.clients.certificates.is_empty()
+    }
+
+    /// A check that only a token or a certificate grants is answered by hyper.
     fn fast_path(&self) -> Option<FastPath> {
-        let checks = self.verbs.has(PublicVerb::Check);
-        checks.then(|| FastPath::of(&self.app, self.secret.as_ref())).flatten()
+        let checks = self.clients.verbs.has(PublicVerb::Check);
+        checks.then(|| FastPath::of(&self.app, self.clients.secret.as_ref())).flatten()
     }
 
     async fn answer(self, request: Request) -> Response {
@@ -63,25 +67,25 @@ impl Public {
         if is_health(&rows) {
             return chosen(&rows, request).map(|row| (row.action, None));
         }
-        authorize::check(self.secret.as_ref(), request.headers())?;
-        browser::check_origin(self.secret.is_some(), request)?;
+        let verbs = authorize::verbs(&self.clients, request)?;
+        let has_token = self.clients.secret.is_some();
+        browser::check_origin(has_token, request)?;
         let here: Rows = rows.iter().copied().filter(|row| row.public.is_some()).collect();
         match (rows.is_empty(), here.is_empty()) {
             (true, _) => {
-                return Err(nothing(request, |row| {
-                    row.public.is_some_and(|verb| self.verbs.has(verb))
-                }));
+                return Err(nothing(request, |row| row.public.is_some_and(|verb| verbs.has(verb))));
             }
             (_, true) => return Err(elsewhere(request, "the admin listener")),
             _ => {}
         }
         let row = chosen(&here, request)?;
-        if let Some(verb) = row.public.filter(|verb| !self.verbs.has(*verb)) {
-            return Err(Problem::new(Kind::VerbForbidden, verb.refusal()));
+        if let Some(verb) = row.public.filter(|verb| !verbs.has(*verb)) {
+            let detail = verb.refusal(self.clients.verbs);
+            return Err(Problem::new(Kind::VerbForbidden, detail));
         }
         if matches!(row.action, Action::Refund | Action::Reset) {
             // Verbs that undo limits are guarded as at the admin listener.
-            browser::check_host(self.secret.is_some(), request)?;
+            browser::check_host(has_token, request)?;
             body::check_declared(request)?;
         }
         Ok((row.action, None))
@@ -89,7 +93,9 @@ impl Public {
 }
 
 impl Endpoint for Admin {
-    const NAMES_PEERS: bool = true;
+    fn names_peers(&self) -> bool {
+        true
+    }
 
     async fn answer(self, request: Request) -> Response {
         guarded(request, async |request| {

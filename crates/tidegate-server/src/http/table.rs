@@ -38,7 +38,7 @@ pub(super) struct Row {
     pub(super) path: &'static str,
     pub(super) method: Method,
     pub(super) action: Action,
-    /// At the public listener: whether it is asked there, and by which verb of the setting.
+    /// At the public listener: whether it is asked there, and by which verb that is granted.
     pub(super) public: Option<PublicVerb>,
     /// At the admin listener: whether it is asked there, and the least role.
     pub(super) admin: Option<Role>,

@@ -51,10 +51,7 @@ impl Access {
             true => Some(self.token(said).or_else(|| self.refused())?),
             false => None,
         };
-        let is_reader = peer
-            .certificate
-            .as_ref()
-            .is_some_and(|name| self.readers.iter().any(|one| one == name));
+        let is_reader = self.readers.iter().any(|name| peer.is_named(name));
         let role = token.map_or(Role::Change, |(role, _)| role);
         let role = if is_reader { Role::Read } else { role };
         Some(Who { peer, token, role })

@@ -29,6 +29,17 @@ impl Peer {
         self.address.is_some_and(|address| address.ip().to_canonical().is_loopback())
     }
 
+    /// Returns whether its certificate has this name.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.certificate.as_deref() == Some(name)
+    }
+
+    /// A client with this name in its certificate.
+    #[cfg(test)]
+    pub(super) fn named(name: Option<&str>) -> Self {
+        Self { address: None, certificate: name.map(str::to_owned) }
+    }
+
     /// Returns whether it has shown a certificate, which the listener has verified.
     pub(crate) const fn has_certificate(&self) -> bool {
         self.certificate.is_some()

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
-use subtle::{Choice, ConstantTimeEq};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+use crate::verbs::PublicVerbs;
 
 const SCHEME: &[u8] = b"bearer ";
+/// What comes before the verbs of a token in its line.
+const VERBS: &str = "verbs=";
 
 /// The fewest characters of a token without a warning, which carry 128 bits in hexadecimal digits.
 const ADVISED: usize = 32;
@@ -16,17 +20,60 @@ const ADVISED: usize = 32;
 /// change together.
 #[derive(Clone)]
 pub(crate) struct Secret {
-    tokens: Arc<ArcSwap<Vec<Box<[u8]>>>>,
+    tokens: Arc<ArcSwap<Vec<Token>>>,
     refused: Arc<AtomicU64>,
 }
 
+/// A token, and the verbs that it grants.
+struct Token {
+    bytes: Box<[u8]>,
+    verbs: PublicVerbs,
+}
+
+impl Token {
+    fn is(&self, said: &[u8]) -> Choice {
+        self.bytes.ct_eq(said)
+    }
+}
+
 impl Secret {
-    /// Parses tokens, one per line; surrounding space and empty lines are ignored.
+    /// Parses tokens of operators, one per line; surrounding space and empty lines are ignored.
     ///
     /// # Errors
     /// Returns an error without the text, which is meant to be secret. A token consists of visible
     /// ASCII, so that a header field can carry it, and at least one is needed.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        Self::read(text, |line, text| {
+            let bytes = token(line, text)?;
+            Ok(Token { bytes, verbs: PublicVerbs::default() })
+        })
+    }
+
+    /// Parses tokens of clients as [`Self::parse`] does those of operators; behind a token there may be the verbs that it
+    /// grants, as in `TOKEN verbs=reserve,settle`.
+    ///
+    /// # Errors
+    /// Returns an error as [`Self::parse`] does, and for an unknown verb.
+    pub(crate) fn of_clients(text: &str) -> Result<Self, String> {
+        Self::read(text, |line, text| {
+            let (text, verbs) = match text.split_once(char::is_whitespace) {
+                Some((text, more)) => (text, more.trim_start().strip_prefix(VERBS)),
+                None => {
+                    return Ok(Token { bytes: token(line, text)?, verbs: PublicVerbs::default() });
+                }
+            };
+            // Anything else may be a part of a token, and is not shown.
+            let verbs = verbs.ok_or_else(|| no_token(line))?;
+            let verbs =
+                PublicVerbs::parse(verbs).map_err(|why| format!("line {line}: `verbs`: {why}"))?;
+            Ok(Token { bytes: token(line, text)?, verbs })
+        })
+    }
+
+    fn read(
+        text: &str,
+        token: impl Fn(usize, &str) -> Result<Token, String>,
+    ) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
         let tokens = lines.map(|(index, line)| token(index + 1, line));
         let tokens: Vec<_> = tokens.collect::<Result<_, _>>()?;
@@ -46,23 +93,39 @@ impl Secret {
     /// Returns whether the client's token is one of these. The time that this takes reveals at most the
     /// length of a token, but nothing of its contents.
     pub(crate) fn opens(&self, said: &[u8]) -> bool {
-        let none = Choice::from(0);
-        let tokens = self.tokens.load();
-        tokens.iter().fold(none, |opened, token| opened | token.ct_eq(said)).into()
+        self.granted(said).is_some()
+    }
+
+    /// The verbs that the client's token grants; `None` if it is none of these. Like [`Self::opens`], it reveals nothing of
+    /// their contents.
+    fn granted(&self, said: &[u8]) -> Option<PublicVerbs> {
+        let mut opened = Choice::from(0);
+        let mut verbs = PublicVerbs::default();
+        for token in &**self.tokens.load() {
+            let is_same = token.is(said);
+            opened |= is_same;
+            verbs = PublicVerbs::conditional_select(&verbs, &token.verbs, is_same);
+        }
+        bool::from(opened).then_some(verbs)
+    }
+
+    /// The verbs that any of the tokens grants.
+    pub(crate) fn verbs(&self) -> PublicVerbs {
+        self.tokens.load().iter().fold(PublicVerbs::default(), |all, token| all.and(token.verbs))
     }
 
     /// The number of a token in its file, counted from 1.
     pub(crate) fn number(&self, said: &[u8]) -> Option<usize> {
         let tokens = self.tokens.load();
         // All are compared, as by `opens`.
-        let same: Vec<bool> = tokens.iter().map(|token| token.ct_eq(said).into()).collect();
+        let same: Vec<bool> = tokens.iter().map(|token| token.is(said).into()).collect();
         same.iter().position(|same| *same).map(|index| index + 1)
     }
 
-    /// Like [`Self::opens`], but false for no token; counts refusals.
-    pub(crate) fn admits(&self, said: Option<&[u8]>) -> bool {
-        let admits = said.is_some_and(|said| self.opens(said));
-        if !admits {
+    /// The verbs that the client's token grants; `None` without a token, or with a wrong one, which is counted.
+    pub(crate) fn admits(&self, said: Option<&[u8]>) -> Option<PublicVerbs> {
+        let admits = said.and_then(|said| self.granted(said));
+        if admits.is_none() {
             self.count_refused();
         }
         admits
@@ -84,7 +147,7 @@ impl Secret {
 
     /// The number of tokens that are short enough to be guessed, and the advised length.
     pub(crate) fn short(&self) -> Option<(usize, usize)> {
-        let short = self.tokens.load().iter().filter(|token| token.len() < ADVISED).count();
+        let short = self.tokens.load().iter().filter(|token| token.bytes.len() < ADVISED).count();
         (short > 0).then_some((short, ADVISED))
     }
 }
@@ -100,10 +163,14 @@ fn token(line: usize, text: &str) -> Result<Box<[u8]>, String> {
     if text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(text.as_bytes().into());
     }
-    Err(format!(
+    Err(no_token(line))
+}
+
+fn no_token(line: usize) -> String {
+    format!(
         "line {line} is no token: expected visible ASCII without space, such as `openssl rand -hex \
-         32` prints"
-    ))
+         32` prints; `verbs=` with the verbs that it grants may follow in a file of clients"
+    )
 }
 
 impl fmt::Debug for Secret {
@@ -132,11 +199,37 @@ mod tests {
         assert_eq!((secret.short(), Secret::parse(&long).unwrap().short()), (Some((2, 32)), None));
         let apart = secret.counted_apart();
         let admitted = [Some("short"), None, Some("wrong"), Some(&*long), Some("")]
-            .map(|said| secret.clone().admits(said.map(str::as_bytes)));
+            .map(|said| secret.clone().admits(said.map(str::as_bytes)).is_some());
         assert_eq!(admitted, [true, false, false, true, false]);
         assert_eq!((secret.refused(), secret.refused(), apart.refused()), (3, 0, 0));
-        assert!(!apart.admits(None));
+        assert!(apart.admits(None).is_none());
         assert_eq!((secret.refused(), apart.refused()), (0, 1));
+    }
+
+    #[test]
+    fn a_token_grants_the_verbs_of_its_line_and_no_others() {
+        let secret = Secret::of_clients("one\n two \t verbs=reserve,settle\nthree verbs=report");
+        let secret = secret.unwrap();
+        let of = |said: &str| secret.admits(Some(said.as_bytes()));
+        let verbs = |names: &str| PublicVerbs::parse(names).ok();
+        assert_eq!(of("one"), Some(PublicVerbs::default()));
+        assert_eq!((of("two"), of("three")), (verbs("reserve,settle"), verbs("report")));
+        assert_eq!((of("four"), of("two verbs=reserve,settle")), (None, None));
+        assert_eq!(secret.verbs(), verbs("reserve,settle,report").unwrap());
+        for (text, expected) in [
+            (
+                "a\nb verbs=refunds",
+                "line 2: `verbs`: \"refunds\" is no verb: expected one of check",
+            ),
+            ("a verbs=", "line 1: `verbs`: \"\" is no verb"),
+            ("a verb=reset", "line 1 is no token"),
+            ("a verbs=reset more", "line 1: `verbs`: \"reset more\" is no verb"),
+        ] {
+            let error = Secret::of_clients(text).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let of_operators = Secret::parse("one verbs=reset").unwrap_err();
+        assert!(of_operators.starts_with("line 1 is no token"), "{of_operators}");
     }
 
     #[test]

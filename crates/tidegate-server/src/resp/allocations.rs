@@ -4,8 +4,8 @@ use allocation_counter::measure;
 
 use super::parse::Parser;
 use super::reply::Proto;
-use super::session::{Outcome, Session};
-use super::testing::open;
+use super::session::Outcome;
+use super::testing::{open, session};
 use super::tests::command;
 
 const COMMANDS: usize = 100;
@@ -16,7 +16,7 @@ const COMMANDS: usize = 100;
 fn allocations(proto: Proto, words: &[&str]) -> u64 {
     let sent = command(words).repeat(COMMANDS).into_bytes();
     let mut parser = Parser::new();
-    let mut session = Session::begin(open());
+    let mut session = session(open());
     session.proto = proto;
     let mut out = Vec::new();
     let mut answer_all = || {

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio::io::AsyncWrite;
@@ -17,18 +16,17 @@ use super::later::{self, Later};
 use super::parse::Parser;
 use super::reply::Reply;
 use super::session::{Outcome, Session};
-use super::state::ListenerState;
 use super::table::Verb;
 use super::wire::Wire;
 use crate::listener::{Arrives, Bounds, Patience, Remainder, Seen, Shell};
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S>(stream: S, state: Arc<ListenerState>, shell: Shell)
+pub(super) async fn serve<S>(stream: S, session: Session, shell: Shell)
 where
     S: Arrives + AsyncWrite + Unpin,
 {
-    let mut connection = Connection::new(stream, state, &shell);
+    let mut connection = Connection::new(stream, session, &shell);
     if let Err(error) = connection.run(shell.stop).await {
         // A broken connection concerns only its client.
         tracing::debug!(%error, "a connection broke off");
@@ -61,8 +59,8 @@ struct Connection<S> {
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
-    fn new(stream: S, state: Arc<ListenerState>, shell: &Shell) -> Self {
-        let (wire, session) = (Wire::new(stream, shell.account.none()), Session::begin(state));
+    fn new(stream: S, session: Session, shell: &Shell) -> Self {
+        let wire = Wire::new(stream, shell.account.none());
         let (parser, bounds) = (Parser::new(), shell.bounds);
         Self { wire, parser, session, bounds, commands: 0, seen_commands: 0 }
     }
@@ -252,8 +250,11 @@ mod tests {
     /// answered.
     fn turns(sent: &[u8]) -> Vec<(u64, usize)> {
         let (_client, server) = tokio::io::duplex(1);
-        let mut connection =
-            Connection::new(server, testing::open(), &testing::shell(Bounds::default()).0);
+        let mut connection = Connection::new(
+            server,
+            testing::session(testing::open()),
+            &testing::shell(Bounds::default()).0,
+        );
         let mut turns = Vec::new();
         let mut rest = sent;
         loop {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, join};
 use tokio::time::{Instant, pause, sleep};
 
-use super::testing::{exchange, open, replies_to, serve, serve_within, shell};
+use super::testing::{exchange, open, replies_to, serve, serve_within, session, shell};
 use super::tests::command;
 use super::{args::Args, connection};
 use crate::listener::{Bounds, FREE};
@@ -63,7 +63,7 @@ async fn replies_to_one_read_are_one_write() {
     let (sent, mut writes) = ("PING\r\n".repeat(100), Writes::default());
     let (shell, _stop) = shell(Bounds::default());
     let stream = join(sent.as_bytes(), &mut writes);
-    connection::serve(stream, open(), shell).await;
+    connection::serve(stream, session(open()), shell).await;
     assert_eq!(writes.0, ["+PONG\r\n".repeat(100).into_bytes()]);
 }
 

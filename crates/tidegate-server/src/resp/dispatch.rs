@@ -25,8 +25,8 @@ impl Session {
             reply.error("NOAUTH Authentication required.");
             return Outcome::Answered;
         }
-        if let Some(verb) = command.verb.public().filter(|verb| !self.state.verbs.has(*verb)) {
-            reply.error(&format!("NOPERM {}", verb.refusal()));
+        if let Some(verb) = command.verb.public().filter(|verb| !self.verbs.has(*verb)) {
+            reply.error(&format!("NOPERM {}", verb.refusal(self.state.clients.verbs)));
             return Outcome::Answered;
         }
         self.run(command, args, &mut reply)
@@ -47,7 +47,7 @@ impl Session {
             Verb::Client => handshake::client(self, args, reply),
             Verb::Select => handshake::select(args, reply),
             Verb::Reset => handshake::reset(self, reply),
-            Verb::Command => introspection::command(&self.state, args, reply),
+            Verb::Command => introspection::command(self, args, reply),
             Verb::Info => introspection::info(&self.state, args, reply),
             Verb::Quit => {
                 reply.ok();

@@ -5,6 +5,7 @@ use super::bounds::WRONG_TOKENS;
 use super::reply::{Proto, Reply};
 use super::session::{Outcome, Session};
 use super::usage::{help, unknown_subcommand, wrong_number};
+use crate::verbs::PublicVerbs;
 
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NONE_NEEDED: &str = "ERR AUTH <password> called without any password configured for the \
@@ -18,7 +19,9 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
         Err(error) => return refuse(session, &error, reply),
         Ok(greeting) => {
             session.proto = greeting.proto;
-            admitted(session, greeting.is_authenticated);
+            if let Some(verbs) = greeting.verbs {
+                session.authenticated(verbs);
+            }
             if let Some(name) = greeting.name {
                 session.name = name.to_vec();
             }
@@ -32,8 +35,8 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
 /// A parsed HELLO.
 struct Greeting<'a> {
     proto: Proto,
-    /// Whether a right token was given.
-    is_authenticated: bool,
+    /// The verbs of the token, if a right one was given.
+    verbs: Option<PublicVerbs>,
     name: Option<&'a [u8]>,
 }
 
@@ -43,12 +46,12 @@ impl<'a> Greeting<'a> {
             None => session.proto,
             Some(word) => proto(word)?,
         };
-        let mut greeting = Self { proto, is_authenticated: false, name: None };
+        let mut greeting = Self { proto, verbs: None, name: None };
         let mut rest = args.skip(2);
         while let Some(option) = rest.get(0) {
             rest = greeting.option(session, option, rest)?;
         }
-        match greeting.is_authenticated || session.is_authenticated {
+        match greeting.verbs.is_some() || session.is_authenticated {
             true => Ok(greeting),
             false => Err("NOAUTH HELLO must be called with the client already authenticated, \
                           otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
@@ -66,8 +69,7 @@ impl<'a> Greeting<'a> {
         rest: Args<'a>,
     ) -> Result<Args<'a>, String> {
         if option.eq_ignore_ascii_case(b"auth") && rest.len() > 2 {
-            admit(session, rest.word(1), rest.word(2))?;
-            self.is_authenticated = true;
+            self.verbs = Some(admit(session, rest.word(1), rest.word(2))?);
             Ok(rest.skip(3))
         } else if option.eq_ignore_ascii_case(b"setname") && rest.len() > 1 {
             self.name = Some(name(rest.word(1))?);
@@ -113,23 +115,16 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
         3 => (args.word(1), args.word(2)),
         _ => return refuse(session, "ERR syntax error", reply),
     };
-    if session.state.secret.is_none() && args.len() == 2 {
+    if session.state.clients.secret.is_none() && args.len() == 2 {
         return refuse(session, NONE_NEEDED, reply);
     }
     match admit(session, user, token) {
-        Ok(()) => {
-            admitted(session, true);
+        Ok(verbs) => {
+            session.authenticated(verbs);
             reply.ok();
             Outcome::Answered
         }
         Err(error) => refuse(session, &error, reply),
-    }
-}
-
-/// Authenticates the client, or revokes that.
-const fn admitted(session: &mut Session, is: bool) {
-    if is {
-        (session.is_authenticated, session.wrong_tokens) = (true, 0);
     }
 }
 
@@ -140,16 +135,15 @@ fn refuse(session: &mut Session, error: &str, reply: &mut Reply<'_>) -> Outcome 
     if session.wrong_tokens < WRONG_TOKENS { Outcome::Answered } else { Outcome::Ends }
 }
 
-/// Without a secret any token is right, as in Redis.
-fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<(), String> {
+/// The verbs of a token. Without a secret any token is right, as in Redis, and grants nothing.
+fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<PublicVerbs, String> {
     // Any other user is refused like a wrong token, and counts as one.
     let token = (user == USER).then_some(token);
-    let secret = session.state.secret.as_ref();
-    if secret.map_or(token.is_some(), |secret| secret.admits(token)) {
-        Ok(())
-    } else {
-        Err(WRONG.to_owned())
-    }
+    let verbs = match &session.state.clients.secret {
+        Some(secret) => secret.admits(token),
+        None => token.map(|_| PublicVerbs::default()),
+    };
+    verbs.ok_or_else(|| WRONG.to_owned())
 }
 
 /// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value|HELP`.
@@ -228,7 +222,7 @@ pub(super) fn select(args: &Args<'_>, reply: &mut Reply<'_>) {
 /// `RESET`: the connection returns to its initial state.
 pub(super) fn reset(session: &mut Session, reply: &mut Reply<'_>) {
     session.proto = Proto::default();
-    session.is_authenticated = session.state.secret.is_none();
+    session.forget_token();
     session.name.clear();
     reply.speak(session.proto);
     reply.simple("RESET");

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::args::Args;
 use super::reply::Reply;
+use super::session::Session;
 use super::state::ListenerState;
 use super::table::{Argument, COMMANDS, Command, Verb};
 use super::usage::{help, unknown_subcommand, wrong_number};
@@ -12,16 +13,16 @@ use super::usage::{help, unknown_subcommand, wrong_number};
 const LIKE_REDIS: &str = "7.0.0";
 
 /// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]`.
-pub(super) fn command(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn command(session: &Session, args: &Args<'_>, reply: &mut Reply<'_>) {
     let named = args.skip(2);
     let asked = args.get(1).map(<[u8]>::to_ascii_lowercase);
     match (asked.as_deref(), named.len()) {
-        (None, _) | (Some(b"info"), 0) => all(state, reply),
-        (Some(b"info"), _) => some(state, &named, reply),
-        (Some(b"docs"), _) => docs(state, &named, reply),
-        (Some(b"count"), 0) => reply.integer(listed(state).count() as u64),
+        (None, _) | (Some(b"info"), 0) => all(session, reply),
+        (Some(b"info"), _) => some(session, &named, reply),
+        (Some(b"docs"), _) => docs(session, &named, reply),
+        (Some(b"count"), 0) => reply.integer(listed(session).count() as u64),
         (Some(b"count"), _) => wrong_number("command|count", reply),
-        (Some(b"list"), 0) => list(state, reply),
+        (Some(b"list"), 0) => list(session, reply),
         (Some(b"list"), _) => wrong_number("command|list", reply),
         (Some(b"help"), 0) => help("COMMAND", &HELP, reply),
         (Some(b"help"), _) => wrong_number("command|help", reply),
@@ -39,29 +40,30 @@ const HELP: [&str; 6] = [
 ];
 
 /// The commands that are available.
-fn listed(state: &ListenerState) -> impl Iterator<Item = &'static Command> {
-    let (throttles, verbs) = (state.throttle.is_some(), state.verbs);
-    COMMANDS.iter().filter(move |command| match command.verb {
-        Verb::Throttle => throttles,
-        other => other.public().is_none_or(|verb| verbs.has(verb)),
+fn listed(session: &Session) -> impl Iterator<Item = &'static Command> {
+    let throttles = session.state.throttle.is_some();
+    let verbs = session.verbs;
+    COMMANDS.iter().filter(move |command| {
+        (command.verb != Verb::Throttle || throttles)
+            && command.verb.public().is_none_or(|verb| verbs.has(verb))
     })
 }
 
-fn list(state: &ListenerState, reply: &mut Reply<'_>) {
-    reply.array(listed(state).count());
-    listed(state).for_each(|command| reply.text(command.name));
+fn list(session: &Session, reply: &mut Reply<'_>) {
+    reply.array(listed(session).count());
+    listed(session).for_each(|command| reply.text(command.name));
 }
 
-fn all(state: &ListenerState, reply: &mut Reply<'_>) {
-    reply.array(listed(state).count());
-    listed(state).for_each(|command| info_of(command, reply));
+fn all(session: &Session, reply: &mut Reply<'_>) {
+    reply.array(listed(session).count());
+    listed(session).for_each(|command| info_of(command, reply));
 }
 
-fn some(state: &ListenerState, named: &Args<'_>, reply: &mut Reply<'_>) {
+fn some(session: &Session, named: &Args<'_>, reply: &mut Reply<'_>) {
     reply.array(named.len());
     for name in named.iter() {
         let is = |command: &&Command| command.name.as_bytes().eq_ignore_ascii_case(name);
-        match listed(state).find(is) {
+        match listed(session).find(is) {
             Some(command) => info_of(command, reply),
             None => reply.null(),
         }
@@ -85,13 +87,13 @@ fn info_of(command: &Command, reply: &mut Reply<'_>) {
     reply.array(0); // subcommands
 }
 
-fn docs(state: &ListenerState, named: &Args<'_>, reply: &mut Reply<'_>) {
+fn docs(session: &Session, named: &Args<'_>, reply: &mut Reply<'_>) {
     let asked = |command: &&Command| {
         named.len() == 0
             || named.iter().any(|name| command.name.as_bytes().eq_ignore_ascii_case(name))
     };
-    reply.map(listed(state).filter(asked).count());
-    for command in listed(state).filter(asked) {
+    reply.map(listed(session).filter(asked).count());
+    for command in listed(session).filter(asked) {
         reply.text(command.name);
         reply.map(4);
         let Command { summary, group, .. } = *command;

@@ -46,8 +46,8 @@ use std::sync::Arc;
 use tidegate::RuleErrors;
 
 use crate::limiters::Limiters;
-use crate::listener::{Handler, Secret, Shell, Stream};
-use crate::verbs::PublicVerbs;
+use crate::listener::{Clients, Handler, Shell, Stream};
+use session::Session;
 use state::ListenerState;
 
 /// Limiters that are served to Redis clients.
@@ -57,24 +57,23 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Serves `limiters`, which other listeners may share; `throttles` enables CL.THROTTLE,
-    /// and `verbs` are what clients may use.
+    /// Serves `limiters`, which other listeners may share; `throttles` enables CL.THROTTLE.
     ///
     /// # Errors
     /// No error is known; see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
-        secret: Option<Secret>,
+        clients: Clients,
         throttles: bool,
-        verbs: PublicVerbs,
     ) -> Result<Self, RuleErrors> {
-        let state = ListenerState::new(limiters, secret, throttles, verbs)?;
+        let state = ListenerState::new(limiters, clients, throttles)?;
         Ok(Self { state: Arc::new(state) })
     }
 }
 
 impl Handler for Service {
     async fn serve(self, stream: Stream, shell: Shell) {
-        connection::serve(stream, self.state, shell).await;
+        let granted = self.state.clients.of_connection(|| stream.peer());
+        connection::serve(stream, Session::begin(self.state, granted), shell).await;
     }
 }

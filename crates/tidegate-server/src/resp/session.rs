@@ -6,6 +6,7 @@ use super::bounds::{AUTHENTICATED, InputBounds, UNAUTHENTICATED};
 use super::plans::Plans;
 use super::reply::Proto;
 use super::state::ListenerState;
+use crate::verbs::PublicVerbs;
 
 /// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub(super) struct Session {
     pub(super) proto: Proto,
     /// Whether the client has authenticated, or need not.
     pub(super) is_authenticated: bool,
+    /// The verbs that the client may use.
+    pub(super) verbs: PublicVerbs,
+    /// The verbs of the connection, whatever token was given.
+    of_connection: PublicVerbs,
     /// Wrong tokens since the last right one.
     pub(super) wrong_tokens: u32,
     /// Decisions that were made at once.
@@ -35,11 +40,36 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn begin(state: Arc<ListenerState>) -> Self {
-        let (number, is_authenticated) = (state.begin(), state.secret.is_none());
+    /// A session of a connection whose clients have these verbs.
+    pub(super) fn begin(state: Arc<ListenerState>, of_connection: PublicVerbs) -> Self {
+        let (number, is_authenticated) = (state.begin(), state.clients.secret.is_none());
         let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
         let (wrong_tokens, decided) = (0, 0);
-        Self { state, proto, is_authenticated, wrong_tokens, decided, number, name, plans }
+        Self {
+            state,
+            proto,
+            is_authenticated,
+            verbs: of_connection,
+            of_connection,
+            wrong_tokens,
+            decided,
+            number,
+            name,
+            plans,
+        }
+    }
+
+    /// Lets in a client whose token grants these verbs.
+    pub(super) const fn authenticated(&mut self, granted: PublicVerbs) {
+        self.verbs = self.of_connection.and(granted);
+        self.is_authenticated = true;
+        self.wrong_tokens = 0;
+    }
+
+    /// Forgets the token of the client.
+    pub(super) fn forget_token(&mut self) {
+        self.is_authenticated = self.state.clients.secret.is_none();
+        self.verbs = self.of_connection;
     }
 
     /// The bounds of its input and unread replies.

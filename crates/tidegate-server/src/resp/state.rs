@@ -9,8 +9,7 @@ use tokio::time::Instant;
 use super::plans::Throttle;
 use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
-use crate::listener::Secret;
-use crate::verbs::PublicVerbs;
+use crate::listener::Clients;
 
 /// The shared state of a listener.
 #[derive(Debug)]
@@ -18,9 +17,7 @@ pub(super) struct ListenerState {
     pub(super) limiters: Arc<Limiters>,
     /// `None` if it is disabled.
     pub(super) throttle: Option<Throttle>,
-    pub(super) secret: Option<Secret>,
-    /// The verbs that clients may use.
-    pub(super) verbs: PublicVerbs,
+    pub(super) clients: Clients,
     /// When the listener started.
     pub(super) since: Instant,
     /// Connections so far.
@@ -32,15 +29,13 @@ pub(super) struct ListenerState {
 impl ListenerState {
     pub(super) fn new(
         limiters: Arc<Limiters>,
-        secret: Option<Secret>,
+        clients: Clients,
         throttles: bool,
-        verbs: PublicVerbs,
     ) -> Result<Self, RuleErrors> {
         Ok(Self {
             throttle: throttles.then(|| Throttle::beside(&limiters)).transpose()?,
             limiters,
-            secret,
-            verbs,
+            clients,
             since: Instant::now(),
             begun: AtomicU64::new(0),
             open: AtomicUsize::new(0),

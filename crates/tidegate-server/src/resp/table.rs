@@ -26,10 +26,10 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// The verb that the setting of the listener has to allow.
+    /// The verb that has to be granted to the client.
     pub(super) const fn public(self) -> Option<PublicVerb> {
         match self {
-            Self::Check => Some(PublicVerb::Check),
+            Self::Check | Self::Throttle => Some(PublicVerb::Check),
             Self::Peek => Some(PublicVerb::Peek),
             Self::Reserve => Some(PublicVerb::Reserve),
             Self::Settle | Self::Renew => Some(PublicVerb::Settle),

@@ -8,9 +8,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
 use super::connection;
+use super::session::Session;
 use super::state::ListenerState;
 use crate::limiters::Limiters;
-use crate::listener::{Bounds, Budget, Secret, Shell};
+use crate::listener::{Bounds, Budget, Clients, Secret, Shell};
 use crate::stop::{Stop, Trigger};
 use crate::verbs::PublicVerbs;
 
@@ -71,7 +72,14 @@ pub(super) fn open() -> Arc<ListenerState> {
 pub(super) fn state(secret: Option<Secret>, throttles: bool) -> Arc<ListenerState> {
     let limiters = Limiters::that_panic(config::parse("test", RULES).unwrap());
     let limiters = Arc::new(limiters.with_top_keys(TOP_KEYS));
-    Arc::new(ListenerState::new(limiters, secret, throttles, PublicVerbs::usual()).unwrap())
+    let clients = Clients { secret, verbs: PublicVerbs::usual(), ..Clients::default() };
+    Arc::new(ListenerState::new(limiters, clients, throttles).unwrap())
+}
+
+/// A session of a client without a certificate.
+pub(super) fn session(state: Arc<ListenerState>) -> Session {
+    let verbs = state.clients.verbs;
+    Session::begin(state, verbs)
 }
 
 /// One served connection, and the client's end of it.
@@ -102,7 +110,7 @@ pub(super) fn serve_within(bounds: Bounds, state: Arc<ListenerState>, pipe: usiz
     let has_ended = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&has_ended);
     let done = tokio::spawn(async move {
-        connection::serve(server, state, shell).await;
+        connection::serve(server, session(state), shell).await;
         ended.store(true, Relaxed);
     });
     Served { client, stop, done, has_ended }

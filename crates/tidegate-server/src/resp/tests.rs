@@ -219,8 +219,13 @@ async fn calls_that_carry_their_limit_can_be_switched_off() {
     let off = state(None, false);
     let listed = exchange(off.clone(), b"COMMAND LIST\r\nCOMMAND INFO cl.throttle\r\n").await;
     let listed = String::from_utf8(listed).unwrap();
-    assert!(listed.starts_with("*15\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");
-    assert!(!listed.contains("throttle") && !listed.contains("tg.refund"), "{listed}");
+    assert!(listed.starts_with("*12\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");
+    assert!(
+        !listed.contains("throttle")
+            && !listed.contains("tg.refund")
+            && !listed.contains("tg.settle"),
+        "{listed}"
+    );
     let came = exchange(off, b"CL.THROTTLE k 1 1 1\r\n").await;
     assert!(came.starts_with(b"-Cell error: Store error: CL.THROTTLE is switched off here"));
 }

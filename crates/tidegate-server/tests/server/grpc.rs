@@ -119,7 +119,7 @@ struct Asked(Server, RateLimitServiceClient<Channel>);
 
 impl Asked {
     async fn new() -> Self {
-        let server = Server::with_rules(RULES);
+        let server = Server::granting(RULES, "check,grpc-refund");
         let client = client(&server).await;
         Self(server, client)
     }
@@ -245,7 +245,7 @@ async fn a_descriptor_of_no_hits_asks_and_takes_nothing() {
 }
 
 #[tokio::test]
-async fn refunds_can_be_switched_off_and_then_change_nothing() {
+async fn refunds_that_are_not_granted_change_nothing() {
     let server = Server::with_rules_and(RULES, &["--public-verbs", "check"]);
     let mut client = client(&server).await;
     let mut ask = async |descriptors| client.should_rate_limit(request(descriptors)).await;

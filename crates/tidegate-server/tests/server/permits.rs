@@ -30,6 +30,10 @@ window = "1d"
     )
 }
 
+fn granting(rules: &str) -> Server {
+    Server::granting(rules, "check,reserve,settle")
+}
+
 fn of(id: &Json) -> String {
     json!({"reservation": id}).to_string()
 }
@@ -68,19 +72,19 @@ async fn taken_renewed_and_returned(server: &Server) {
 
 #[tokio::test]
 async fn permits_are_taken_renewed_and_returned() {
-    taken_renewed_and_returned(&Server::with_rules(&rules("1h"))).await;
+    taken_renewed_and_returned(&granting(&rules("1h"))).await;
 }
 
 #[tokio::test]
 async fn permits_in_a_store_are_taken_renewed_and_returned() {
     let store = Store::start();
     let rules = format!("{}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", rules("1h"), store.url());
-    taken_renewed_and_returned(&Server::with_rules(&rules)).await;
+    taken_renewed_and_returned(&granting(&rules)).await;
 }
 
 #[tokio::test]
 async fn a_permit_comes_back_by_itself_and_who_renews_late_is_told() {
-    let mut server = Server::with_rules(&rules("50ms"));
+    let mut server = granting(&rules("50ms"));
     let client = Client::new(server.http);
     let late = reserve(&client).await;
     let mut last = reserve(&client).await;
@@ -113,7 +117,7 @@ async fn a_permit_comes_back_by_itself_and_who_renews_late_is_told() {
 
 #[tokio::test]
 async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
-    let server = Server::with_rules(&rules("1h"));
+    let server = granting(&rules("1h"));
     let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
     let mut client = client.get_connection().unwrap();
     let told: Vec<Value> =
@@ -141,7 +145,7 @@ async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
 
 #[tokio::test]
 async fn a_repeated_answer_names_no_permit_that_was_returned() {
-    let server = Server::with_rules(
+    let server = granting(
         "[[rule]]\nname = \"jobs\"\nkey = [\"user\"]\nalgorithm = \"concurrency\"\nlimit = 2\nwindow = \"1h\"\n\
          dedupe = \"1m\"\n",
     );

@@ -55,6 +55,11 @@ impl Server {
         Self::start(Some(config(toml)), more)
     }
 
+    /// The rules of a text, at listeners that grant all clients these verbs.
+    pub(crate) fn granting(toml: &str, verbs: &str) -> Self {
+        Self::start(Some(config(toml)), &["--public-verbs", verbs])
+    }
+
     /// The rules of a text, and variables of the environment.
     pub(crate) fn with_rules_in(toml: &str, environment: &[(String, String)]) -> Self {
         let mut command = Command::new(BINARY);

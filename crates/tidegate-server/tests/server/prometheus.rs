@@ -125,7 +125,10 @@ async fn each_alert_fires_and_each_panel_has_data() {
     fs::create_dir(&snapshots).unwrap();
     let snapshot = snapshots.join("limiters");
     let arguments = ["--config", file.to_str().unwrap(), "--snapshot", snapshot.to_str().unwrap()];
-    let well = Server::with_arguments(&[&arguments[..], &["--snapshot-every", "100ms"]].concat());
+    let well = Server::with_arguments(
+        &[&arguments[..], &["--snapshot-every", "100ms", "--public-verbs", "check,reserve"]]
+            .concat(),
+    );
     // More load than one limiter at a time, and a store that is not there.
     let store = |url: &str| format!("[store]\nurl = \"{url}\"\nmax_in_flight = 1\n{RULES}");
     let overloaded = Server::with_rules(

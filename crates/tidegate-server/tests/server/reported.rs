@@ -63,7 +63,7 @@ async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
 
 #[tokio::test]
 async fn usage_that_is_given_back_refuses_nothing_that_the_same_message_asks() {
-    let server = Server::with_rules(RULES);
+    let server = Server::granting(RULES, "check,grpc-refund");
     let mut grpc = client(&server).await;
     let (ada, path) = ([("user", "ada")], [("path", "/")]);
     let mut ask = async |descriptors| {

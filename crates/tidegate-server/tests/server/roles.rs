@@ -101,7 +101,10 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
 async fn each_change_of_an_operator_is_a_line_of_the_log() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "first\nsecond");
-    let mut server = Server::with_rules_and(RULES, &["--admin-token-file", &tokens]);
+    let mut server = Server::with_rules_and(
+        RULES,
+        &["--admin-token-file", &tokens, "--public-verbs", "check,reserve"],
+    );
     let (public, admin) = (Client::new(server.http), Client::new(server.admin));
     let spend = ADA.replace('}', "") + "}, \"cost\": 5}";
     let told = public.post("/v1/reserve", &spend).await.json();

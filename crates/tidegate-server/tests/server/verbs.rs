@@ -3,7 +3,9 @@
 use redis::{Value, cmd};
 use serde_json::json;
 
+use crate::certificates::Certificates;
 use crate::client::Client;
+use crate::grpc::{giving_back, request};
 use crate::process::{ANY_PORTS, BINARY, Server};
 use crate::store::Store;
 
@@ -44,7 +46,7 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
         assert_eq!(refused.json()["type"], "urn:problem-type:tidegate:verb-forbidden");
         let detail = refused.problem(403);
         assert!(
-            detail.contains(&format!("`{name}`")) && detail.contains("--public-verbs"),
+            detail.contains(&format!("`public_verbs = [\"check\", \"peek\", \"{name}\"]`")),
             "{detail}"
         );
         let error = cmd(&format!("TG.{}", name.to_uppercase()))
@@ -58,7 +60,7 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
     let only = Server::with_rules_and(&rules(), &["--public-verbs", "peek"]);
     let client = Client::new(only.http);
     assert_eq!(client.post("/v1/peek", ADA).await.status, 200);
-    for path in ["/v1/check", "/v1/reserve", "/v1/settle"] {
+    for path in ["/v1/check", "/v1/reserve", "/v1/settle", "/v1/renew", "/v1/report"] {
         let _ = client.post(path, ADA).await.problem(403);
     }
     let error = cmd("TG.CHECK").arg("default").query::<Value>(&mut resp(&only)).unwrap_err();
@@ -146,4 +148,121 @@ fn a_verb_that_there_is_not_and_one_that_strangers_could_use_are_refused_at_the_
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("--public-verbs") && said.contains("--token-file"), "{said}");
+}
+
+/// Everyone could reserve, settle for nothing and give hits back, and so pass a limit by saying so.
+#[tokio::test]
+async fn reserve_settle_and_negative_hits_are_not_every_clients_verbs() {
+    let server = Server::with_rules(&rules());
+    let client = Client::new(server.http);
+    for (path, name) in [("reserve", "reserve"), ("settle", "settle"), ("renew", "settle")] {
+        let detail = client.post(&format!("/v1/{path}"), ADA).await.problem(403);
+        assert!(detail.contains(&format!("`verbs={name}` after its token")), "{detail}");
+        let mut command = cmd(&format!("TG.{}", path.to_uppercase()));
+        command.arg("default");
+        if name == "settle" && path == "settle" {
+            command.arg(1);
+        }
+        let error = command.query::<Value>(&mut resp(&server)).unwrap_err();
+        assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
+    }
+    let mut grpc = crate::grpc::client(&server).await;
+    let back = request(vec![giving_back(1, &[("user", "ada")])]);
+    let refused = grpc.should_rate_limit(back).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+    assert!(refused.message().contains("`verbs=grpc-refund` after its token"), "{refused:?}");
+}
+
+#[test]
+fn cl_throttle_is_not_answered_where_no_client_may_check() {
+    let server = Server::granting(&rules(), "peek");
+    let error = cmd("CL.THROTTLE")
+        .arg(&["k", "1", "1", "60"])
+        .query::<Value>(&mut resp(&server))
+        .unwrap_err();
+    assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
+    assert!(error.to_string().contains("`check` is not granted"), "{error}");
+}
+
+#[tokio::test]
+async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
+    let files = Certificates::new();
+    let tokens = files.with("tokens", "plain\ntrusted verbs=reserve,settle,grpc-refund\n");
+    let server = Server::with_rules_and(&rules(), &["--token-file", &tokens]);
+    let client = Client::new(server.http);
+    let status = async |token: &str| {
+        let told = client.post_as("/v1/reserve", ADA, &format!("Bearer {token}")).await;
+        (told.status.as_u16(), told.json()["reservation"].is_string())
+    };
+    assert_eq!((status("plain").await, status("trusted").await), ((403, false), (200, true)));
+    assert_eq!(status("unknown").await, (401, false));
+    let mut redis = resp(&server);
+    let mut reserve = |token: &str| {
+        cmd("AUTH").arg(token).query::<Value>(&mut redis).unwrap();
+        let told = cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
+        told.map_err(|error| error.code() == Some("NOPERM"))
+    };
+    assert!(reserve("plain").is_err_and(|is_forbidden| is_forbidden));
+    assert!(reserve("trusted").is_ok());
+    assert!(reserve("plain").is_err_and(|is_forbidden| is_forbidden), "the last token counts");
+    let mut grpc = crate::grpc::client(&server).await;
+    let mut give_back = async |token: &str| {
+        let mut call = tonic::Request::new(request(vec![giving_back(1, &[("user", "ada")])]));
+        call.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        grpc.should_rate_limit(call).await.map_err(|refused| refused.code()).err()
+    };
+    assert_eq!(give_back("plain").await, Some(tonic::Code::PermissionDenied));
+    assert_eq!(give_back("trusted").await, None);
+}
+
+#[test]
+fn a_certificate_grants_the_verbs_of_its_name() {
+    let files = Certificates::new();
+    let path = |name: &str| files.path(name);
+    let server = Server::with_rules_and(
+        &rules(),
+        &[
+            &["--tls-cert", &path("server.pem"), "--tls-key", &path("server.key")][..],
+            &["--tls-client-ca", &path("ca.pem"), "--certificate-verbs"],
+            &["client=reserve,client=settle"],
+        ]
+        .concat(),
+    );
+    let reserve = |name: &str| {
+        let mut command = std::process::Command::new("curl");
+        command.args(["-s", "--cacert", &path("ca.pem"), "--cert", &path(&format!("{name}.pem"))]);
+        command.args(["--key", &path(&format!("{name}.key")), "-d", ADA]);
+        command.args(["-H", "content-type: application/json"]);
+        command.arg(format!("https://{}/v1/reserve", server.http));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(reserve("client").contains("\"reservation\":\""), "{}", reserve("client"));
+    assert!(reserve("server").contains("verb-forbidden"), "{}", reserve("server"));
+}
+
+#[test]
+fn verbs_of_tokens_and_certificates_that_can_not_be_are_told() {
+    let files = Certificates::new();
+    let tokens = files.with("tokens", "secret verbs=refunds");
+    let operators = files.with("operators", "secret verbs=refund");
+    for (arguments, expected) in [
+        (
+            ["--token-file", &tokens],
+            "line 1: `verbs`: \"refunds\" is no verb: expected one of check",
+        ),
+        (["--admin-token-file", &operators], "(--admin-token-file): line 1 is no token"),
+        (["--certificate-verbs", "client"], "expected the name of a certificate and a verb"),
+        (["--certificate-verbs", "client=undo"], "\"undo\" is no verb: expected one of check"),
+        (["--certificate-verbs", "client=settle"], "expected --tls-client-ca"),
+    ] {
+        let output = std::process::Command::new(BINARY)
+            .arg("serve")
+            .args(ANY_PORTS)
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected) && !said.contains("secret"), "{said}");
+    }
 }

@@ -97,7 +97,9 @@ pub(crate) struct Args {
     )]
     grpc_unavailable: Unavailable,
 
-    /// Verbs that clients may use, separated by commas; operators have theirs on the admin listener
+    /// Verbs that all clients may use, separated by commas; tokens and certificates may grant more
+    ///
+    /// Operators have theirs on the admin listener
     #[arg(
         long,
         value_name = "VERB",
@@ -194,11 +196,10 @@ impl Args {
     /// The answers over gRPC that are chosen by flags.
     pub(super) fn choices(&self) -> Choices {
         let fields = self.grpc_headers.iter().copied().collect();
-        let no_refunds = !self.public_verbs().has(PublicVerb::GrpcRefund);
-        Choices { fields, unavailable: self.grpc_unavailable, no_refunds }
+        Choices { fields, unavailable: self.grpc_unavailable }
     }
 
-    /// The verbs that clients may use.
+    /// The verbs that all clients may use.
     pub(super) fn public_verbs(&self) -> PublicVerbs {
         self.public_verbs.iter().copied().collect()
     }

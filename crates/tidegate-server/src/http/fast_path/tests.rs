@@ -15,7 +15,7 @@ use crate::http::routes::Public;
 use crate::http::testing::{self, Server, until_closed};
 use crate::limiters::Limiters;
 use crate::listener::Bounds;
-use crate::listener::Secret;
+use crate::listener::{Clients, Secret};
 use crate::verbs::PublicVerbs;
 
 const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\r\n\
@@ -31,7 +31,7 @@ fn app(bounds: Bounds) -> Arc<App> {
 }
 
 fn public(app: Arc<App>) -> Public {
-    Public { app, secret: None, verbs: PublicVerbs::usual() }
+    Public { app, clients: Clients { verbs: PublicVerbs::usual(), ..Clients::default() } }
 }
 
 /// A server with the fast path.

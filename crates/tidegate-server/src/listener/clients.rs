@@ -1,0 +1,68 @@
+//! The clients of the public listeners: who is answered, and which verbs each is granted.
+
+use std::sync::Arc;
+
+use super::{Peer, Secret};
+use crate::verbs::{PublicVerb, PublicVerbs};
+
+/// A verb that is granted to the clients whose certificate has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CertificateVerb {
+    name: String,
+    verb: PublicVerb,
+}
+
+impl CertificateVerb {
+    pub(crate) const fn new(name: String, verb: PublicVerb) -> Self {
+        Self { name, verb }
+    }
+}
+
+/// Who may ask at the public listeners, and for what. A client has the verbs that all have, those of its token,
+/// and those of its certificate.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clients {
+    /// Without a secret everybody is answered.
+    pub(crate) secret: Option<Secret>,
+    /// The verbs of all clients.
+    pub(crate) verbs: PublicVerbs,
+    /// The verbs of names in certificates.
+    pub(crate) certificates: Arc<[CertificateVerb]>,
+}
+
+impl Clients {
+    /// The verbs of every client of a connection, whatever token it has.
+    pub(crate) fn of_connection(&self, peer: impl FnOnce() -> Peer) -> PublicVerbs {
+        if self.certificates.is_empty() {
+            return self.verbs;
+        }
+        let peer = peer();
+        let of_peer = self.certificates.iter().filter(|one| peer.is_named(&one.name));
+        self.verbs.and(of_peer.map(|one| one.verb).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_grants_its_verbs_and_no_other_one_does() {
+        let verbs = |names: &str| PublicVerbs::parse(names).unwrap();
+        let verb = |name: &str, verb| CertificateVerb::new(name.to_owned(), verb);
+        let clients = Clients {
+            secret: None,
+            verbs: PublicVerbs::usual(),
+            certificates: [
+                verb("pay", PublicVerb::Reserve),
+                verb("pay", PublicVerb::Settle),
+                verb("ops", PublicVerb::Reset),
+            ]
+            .into(),
+        };
+        let of = |name: Option<&str>| clients.of_connection(|| Peer::named(name));
+        assert_eq!(of(Some("pay")), verbs("check,peek,reserve,settle"));
+        assert_eq!(of(Some("ops")), verbs("check,peek,reset"));
+        assert_eq!((of(Some("Pay")), of(None)), (verbs("check,peek"), verbs("check,peek")));
+    }
+}
