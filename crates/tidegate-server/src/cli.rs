@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
-use operator::{peek, reset, rules, stats, tail, top};
+use operator::{peek, reservations, reset, rules, stats, tail, top};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,6 +71,7 @@ enum Command {
     Rules(rules::Args),
     Peek(peek::Args),
     Reset(reset::Args),
+    Reservations(reservations::Args),
     Top(top::Args),
     Stats(stats::Args),
     Tail(tail::Args),
@@ -100,6 +101,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Rules(args) => rules::run(args),
         Command::Peek(args) => peek::run(args),
         Command::Reset(args) => reset::run(args),
+        Command::Reservations(args) => reservations::run(args),
         Command::Top(args) => top::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Tail(args) => tail::run(args),
@@ -123,8 +125,9 @@ fn brief(command: clap::Command) -> clap::Command {
         true => arg.hide_env(true).hide_possible_values(true),
         false => arg,
     };
-    // With it the list of commands is longer than a screen.
+    // With them the list of commands is longer than a screen.
     let command = command.mut_subcommand("man", |man| man.hide(true));
+    let command = command.mut_subcommand("completions", |completions| completions.hide(true));
     command.mut_subcommands(|command| command.mut_args(brief))
 }
 

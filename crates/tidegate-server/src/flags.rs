@@ -5,15 +5,28 @@ use tidegate::Answer;
 /// The flags of an answer, in the order in which they are written.
 #[inline]
 pub(crate) fn of(answer: &Answer<'_>) -> [(&'static str, bool); 4] {
-    [
+    named([
         // No rule with a limit was enforced.
-        ("unlimited", answer.is_unlimited()),
+        answer.is_unlimited(),
         // The store did not decide.
-        ("degraded", answer.is_degraded()),
+        answer.is_degraded(),
         // There was no room for the key of a rule, which shared the overflow limiter or was
         // refused.
-        ("overflow", answer.is_overflow()),
+        answer.is_overflow(),
         // The load was more than the store decides in time.
-        ("overloaded", answer.is_overloaded()),
+        answer.is_overloaded(),
+    ])
+}
+
+/// The flags with their names.
+#[inline]
+pub(crate) fn named(
+    [unlimited, degraded, overflow, overloaded]: [bool; 4],
+) -> [(&'static str, bool); 4] {
+    [
+        ("unlimited", unlimited),
+        ("degraded", degraded),
+        ("overflow", overflow),
+        ("overloaded", overloaded),
     ]
 }

@@ -36,7 +36,7 @@ pub(crate) use life::{LONGEST_LIFE, USUAL_LIFE};
 use reports::Reports;
 pub(crate) use reports::{Report, Subject, Unreported};
 use reservations::Reservations;
-pub(crate) use reservations::{Full, Settled, Settling, Unsettled};
+pub(crate) use reservations::{Done, Listed, Settled, Unreserved, Unsettled};
 pub(crate) use reserve::Reserved;
 pub(crate) use tail::Filter;
 use tail::Tail;

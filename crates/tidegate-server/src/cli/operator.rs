@@ -1,6 +1,7 @@
 //! Commands against a running server: its address, the token, and what its answers mean.
 
 pub(super) mod peek;
+pub(super) mod reservations;
 pub(super) mod reset;
 pub(super) mod rules;
 pub(super) mod stats;
@@ -187,7 +188,8 @@ fn token(file: Option<&Path>, variable: &str) -> Result<Option<HeaderValue>, Fai
             (String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?, from)
         }
     };
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+    // Verbs may follow a token of clients.
+    let first = text.lines().find_map(|line| line.split_whitespace().next());
     let value = first.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
     let mut value = value.ok_or_else(|| {
         mistake(format!("{from} has no token: expected a line of visible ASCII without space"))

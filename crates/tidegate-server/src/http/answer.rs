@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
+use smallvec::SmallVec;
 use tidegate::json::{DecisionLine, JsonObject};
 use tidegate::{Answer, Matched, Micros, headers};
 use tokio::task::spawn_blocking;
@@ -72,13 +73,43 @@ pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<Response, Problem> {
     with_fields(of_json(body), &reserved.answer)
 }
 
-/// How the limiters stood when a reservation was settled.
-pub(super) fn settled(settled: &Settled) -> Result<Response, Problem> {
+/// How the limiters stood when a reservation was settled for `actual`, which was written as a number alone if `is_one`,
+/// and how much of it was taken in all.
+pub(super) fn settled(
+    settled: &Settled,
+    actual: &[u64],
+    is_one: bool,
+) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = settled.line().write(&mut body).map_err(|error| unwritable(&error))?;
-    settled.flags.into_iter().for_each(|(name, is)| fields.flag(name, is));
+    settled.flags().into_iter().for_each(|(name, is)| fields.flag(name, is));
+    let each = actual.iter().enumerate().map(|(index, units)| settled.shares(index, *units));
+    let shares: SmallVec<[[u64; 2]; 1]> = each.collect();
+    for (place, name) in ["settled", "cut"].into_iter().enumerate() {
+        let mut values = shares.iter().filter_map(|share| share.get(place));
+        let written = match values.next() {
+            Some(value) if is_one => fields.value(name, value),
+            first => fields.value(name, &first.into_iter().chain(values).collect::<Vec<_>>()),
+        };
+        written.map_err(|error| unwritable(&error))?;
+    }
     fields.end();
     Ok(of_json(body))
+}
+
+/// A settle that waits for the store until the reservation ends.
+#[derive(Serialize)]
+struct Pending<'a> {
+    pending: bool,
+    ends_us: u64,
+    detail: &'a str,
+}
+
+/// The answer to a settle that waits for the store until the reservation ends: 202.
+pub(super) fn pending(detail: &str, ends_us: u64) -> Result<Response, Problem> {
+    let mut response = json(&Pending { pending: true, ends_us, detail })?;
+    *response.status_mut() = StatusCode::ACCEPTED;
+    Ok(response)
 }
 
 /// Adds the status and the header fields of a decision.

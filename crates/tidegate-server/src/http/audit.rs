@@ -5,7 +5,7 @@
 use tidegate::{Answer, Request, StoreError};
 
 use super::app::App;
-use crate::limiters::Settling;
+use crate::limiters::Done;
 use crate::listener::Who;
 use crate::logging::AUDIT;
 
@@ -51,15 +51,35 @@ impl<'a> Audit<'a> {
     }
 }
 
-/// Logs that an operator settled a reservation.
-pub(super) fn settled(who: Option<&Who>, outcome: &Settling) {
-    let (Some(who), domain, (before, after)) = (who, &*outcome.domain, outcome.costs()) else {
-        return;
-    };
+/// Logs that an operator settled a reservation, unless it was settled before.
+pub(super) fn settled(who: Option<&Who>, done: Option<&Done>) {
+    let (Some(who), Some(done)) = (who, done) else { return };
+    let (before, after) = done.costs();
     tracing::info!(
-        target: AUDIT, %who, verb = "settle", domain, before, after,
+        target: AUDIT, %who, verb = "settle", domain = done.domain, before, after,
         "limiters were changed by an operator"
     );
+}
+
+/// Logs that an operator settled a reservation, which waits for the store.
+pub(super) fn waits(who: Option<&Who>, actual: &[u64]) {
+    if let Some(who) = who {
+        let after = format!("settled for {actual:?}");
+        tracing::info!(
+            target: AUDIT, %who, verb = "settle", after,
+            "limiters are changed by an operator as soon as the store answers"
+        );
+    }
+}
+
+/// Logs that an operator dropped a reservation, whose units stay taken.
+pub(super) fn dropped(who: Option<&Who>) {
+    if let Some(who) = who {
+        tracing::info!(
+            target: AUDIT, %who, verb = "drop",
+            "a reservation was dropped by an operator, and its units stay taken"
+        );
+    }
 }
 
 /// Logs that an operator renewed the permits of a reservation.

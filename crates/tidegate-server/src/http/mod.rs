@@ -33,6 +33,7 @@ mod put_rules;
 mod query;
 mod question;
 mod report;
+mod reservations;
 mod reserve;
 mod routes;
 mod rules;

@@ -145,14 +145,14 @@ impl<'b> Question<'b> {
         Self::of(read(body)?).map_err(mistaken)
     }
 
-    /// Reads a body that is one question with the life of its reservation.
-    pub(super) fn parse_reserve(body: &'b [u8]) -> Result<(Self, Duration), Problem> {
+    /// Reads a body that is one question with the life of its reservation, if it names one.
+    pub(super) fn parse_reserve(body: &'b [u8]) -> Result<(Self, Option<Duration>), Problem> {
         if is_array(body) {
             return Err(mistaken("the body is an array, and a reservation is of one request"));
         }
         let mut fields: Fields<'b> = read(body)?;
-        let life = fields.life_ms.take().unwrap_or_default();
-        Self::of(fields).map(|question| (question, life.time())).map_err(mistaken)
+        let life = fields.life_ms.take().map(Life::time);
+        Self::of(fields).map(|question| (question, life)).map_err(mistaken)
     }
 
     /// Builds the question, or returns the error in its fields.

@@ -20,7 +20,7 @@ use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
 use super::question::Question;
 use crate::counts::Outcome;
-use crate::limiters::{Full, Unsettled};
+use crate::limiters::{Unreserved, Unsettled};
 use crate::listener::Who;
 
 /// A settle as written.
@@ -34,11 +34,11 @@ struct Settle {
     actual: Actual,
 }
 
-/// A renewal as written.
+/// A reservation that is renewed or dropped, as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object such as {\"reservation\": \"8f0e...\"}")]
-struct Renew {
-    reservation: String,
+pub(super) struct Named {
+    pub(super) reservation: String,
 }
 
 /// The answer to a renewal.
@@ -71,7 +71,7 @@ async fn reserve_counted(app: &App, request: Request) -> Result<Response, Proble
     let read = app.counts().now();
     let (question, life) = Question::parse_reserve(&body)?;
     let reserved = question.ask(async |request| app.limiters.reserve(request, life).await).await;
-    let reserved = reserved.map_err(full)?;
+    let reserved = reserved.map_err(unreserved)?;
     app.counts().answered(&reserved.answer);
     app.counts().took(read, 1);
     answer::reserved(&reserved)
@@ -86,6 +86,7 @@ pub(super) async fn settle(
     let body = body::read(request, app.bounds).await?;
     let Settle { reservation, actual } = serde_json::from_slice(&body)
         .map_err(|error| Problem::of_json(format!("not a settle: {error}"), &error))?;
+    let is_one = matches!(actual, Actual::One(_));
     let actual: SmallVec<[u64; 1]> = match actual {
         Actual::One(units) => smallvec![units],
         Actual::Each(units) => units.into(),
@@ -94,11 +95,18 @@ pub(super) async fn settle(
         let detail = format!("`actual` is {units}: expected a whole number from 0 to {MAX_COST}");
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
-    let outcome = app.limiters.settle(&reservation, &actual).await.map_err(unsettled)?;
-    match &outcome.stand {
+    let settling = match app.limiters.settle(&reservation, &actual).await {
+        Ok(settling) => settling,
+        Err(why @ Unsettled::Pending(ends)) => {
+            audit::waits(who.as_ref(), &actual);
+            return answer::pending(&why.to_string(), ends.as_micros());
+        }
+        Err(why) => return Err(unsettled(&why)),
+    };
+    match &settling.outcome.stand {
         Ok(settled) => {
-            audit::settled(who.as_ref(), &outcome);
-            answer::settled(settled)
+            audit::settled(who.as_ref(), settling.done.as_ref());
+            answer::settled(settled, &actual, is_one)
         }
         Err(why) => {
             let detail = format!("{why}; it is unknown whether the reservation was settled");
@@ -114,26 +122,29 @@ pub(super) async fn renew(
     request: Request,
 ) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
-    let Renew { reservation } = serde_json::from_slice(&body)
+    let Named { reservation } = serde_json::from_slice(&body)
         .map_err(|error| Problem::of_json(format!("not a renewal: {error}"), &error))?;
-    let renewed = app.limiters.renew(&reservation).await.map_err(unsettled)?;
+    let renewed = app.limiters.renew(&reservation).await.map_err(|why| unsettled(&why))?;
     audit::renewed(who.as_ref(), renewed);
     answer::json(&Renewed { renewed })
 }
 
-fn full(Full: Full) -> Problem {
-    let detail = "the reservations of this server have no room for one more, and nothing was taken: come back \
-                  later; the operator may set a larger --reservation-memory";
-    let problem = Problem::new(Kind::TooManyReservations, detail);
-    problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+fn unreserved(why: Unreserved) -> Problem {
+    match why {
+        Unreserved::Full => {
+            let problem = Problem::new(Kind::TooManyReservations, why.to_string());
+            problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+        }
+        Unreserved::TooLong { .. } => Problem::new(Kind::InvalidBody, format!("`life_ms`: {why}")),
+    }
 }
 
-fn unsettled(why: Unsettled) -> Problem {
+pub(super) fn unsettled(why: &Unsettled) -> Problem {
     let kind = match why {
         Unsettled::NoId | Unsettled::Costs { .. } => Kind::InvalidBody,
         Unsettled::Unknown => Kind::UnknownReservation,
         Unsettled::Otherwise => Kind::SettledOtherwise,
-        Unsettled::Undone(_) | Unsettled::Unrenewed(_) => {
+        Unsettled::Undone(_) | Unsettled::Unrenewed(_) | Unsettled::Pending(_) => {
             let problem = Problem::new(Kind::Unavailable, why.to_string());
             return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -17,7 +17,7 @@ use super::problem::{Kind, Problem};
 use super::table::{Action, ROWS, Row};
 use super::{
     admin, authorize, body, browser, check, decisions, head, health, metrics, put_rules, report,
-    reserve, rules, stats, top,
+    reservations, reserve, rules, stats, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
@@ -143,6 +143,10 @@ async fn go<'a>(
         Ok((Action::Reserve, _)) => Box::pin(reserve::reserve(app, request)).await,
         Ok((Action::Settle, by)) => Box::pin(reserve::settle(app, who(by), request)).await,
         Ok((Action::Renew, by)) => Box::pin(reserve::renew(app, who(by), request)).await,
+        Ok((Action::Reservations, Some((who, _)))) => {
+            reservations::list(app, &who, request.uri().query())
+        }
+        Ok((Action::Drop, by)) => Box::pin(reservations::drop_open(app, who(by), request)).await,
         Ok((Action::Reset, by)) => Box::pin(admin::reset(app, who(by), request)).await,
         Ok((Action::Refund, by)) => Box::pin(admin::refund(app, who(by), request)).await,
         Ok((Action::Rules, Some((_, configuration)))) => {
@@ -157,7 +161,7 @@ async fn go<'a>(
             Box::pin(made_apart(move || metrics::metrics(limiters))).await
         }
         // The table has them at the admin listener alone.
-        Ok((Action::Rules | Action::PutRules, None)) => {
+        Ok((Action::Rules | Action::PutRules | Action::Reservations, None)) => {
             Err(elsewhere(&request, "the admin listener"))
         }
         Ok((Action::Report, _)) => Box::pin(report::report(app, request)).await,

@@ -5,8 +5,8 @@
 use hyper::Method;
 
 use super::paths::{
-    CHECK, DECISIONS, HEALTH, METRICS, PEEK, REFUND, RENEW, REPORT, RESERVE, RESET, RULES, SETTLE,
-    STATS, STATS_EVENTS, TOP,
+    CHECK, DECISIONS, DROP, HEALTH, METRICS, PEEK, REFUND, RENEW, REPORT, RESERVATIONS, RESERVE,
+    RESET, RULES, SETTLE, STATS, STATS_EVENTS, TOP,
 };
 use crate::listener::Role;
 use crate::verbs::PublicVerb;
@@ -20,6 +20,8 @@ pub(super) enum Action {
     Reserve,
     Settle,
     Renew,
+    Reservations,
+    Drop,
     Refund,
     Reset,
     Rules,
@@ -68,13 +70,15 @@ impl Row {
     }
 }
 
-pub(super) static ROWS: [Row; 16] = [
+pub(super) static ROWS: [Row; 18] = [
     row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
     row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
     row(SETTLE, Method::POST, Action::Settle).public(PublicVerb::Settle).admin(Role::Change),
     // Whoever may settle a reservation may renew it.
     row(RENEW, Method::POST, Action::Renew).public(PublicVerb::Settle).admin(Role::Change),
+    row(RESERVATIONS, Method::GET, Action::Reservations).admin(Role::Read),
+    row(DROP, Method::POST, Action::Drop).admin(Role::Change),
     row(REFUND, Method::POST, Action::Refund).public(PublicVerb::Refund).admin(Role::Change),
     row(RESET, Method::POST, Action::Reset).public(PublicVerb::Reset).admin(Role::Change),
     row(REPORT, Method::POST, Action::Report).public(PublicVerb::Report).admin(Role::Change),

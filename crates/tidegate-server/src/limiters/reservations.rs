@@ -5,22 +5,28 @@
 
 mod asked;
 mod id;
+#[cfg(test)]
+mod memory;
+mod open;
 mod settled;
 mod table;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate::{Answer, Clock, Request, StoreError, SystemClock, Taken};
-use tokio::sync::OnceCell;
+use tidegate::{Answer, Clock, Policy, Request, StoreError, SystemClock, Taken, Timestamp};
 
 use asked::Asked;
 pub(crate) use id::Id;
-pub(crate) use settled::{Settled, Settling, Unsettled};
+use id::{Nothing, Seal};
+pub(crate) use open::Listed;
+use open::{Open, Terms};
+pub(crate) use settled::{Done, Outcome, Settled, Settling, Unreserved, Unsettled};
 pub(crate) use table::Counts as ReservationCounts;
-use table::{Counts, Entry, Table};
+use table::{Counts, Entry, RequestPrint, Table, Waits};
 
 /// How long a settled reservation is remembered, so that it can be settled again for the same cost.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -31,19 +37,8 @@ pub(crate) struct Reservations<C = SystemClock> {
     table: Mutex<Table>,
     clock: C,
     most_bytes: usize,
-}
-
-/// Why nothing was asked: there is no room for one more reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
-
-/// A reservation that is not settled.
-#[derive(Debug)]
-struct Open {
-    asked: Arc<Asked>,
-    taken: Taken,
-    outcome: OnceCell<Arc<Settling>>,
-    life: Duration,
+    seal: Seal,
+    prints: [RandomState; 2],
 }
 
 /// Room for one reservation, which is given up when this is dropped.
@@ -51,7 +46,10 @@ struct Open {
 pub(crate) struct Room<'t, C: Clock> {
     of: &'t Reservations<C>,
     id: Id,
-    asked: Arc<Asked>,
+    /// `None` if the request costs nothing.
+    asked: Option<Asked>,
+    print: Option<RequestPrint>,
+    life: Duration,
     bytes: usize,
 }
 
@@ -69,32 +67,46 @@ impl Reservations {
 
 impl<C: Clock> Reservations<C> {
     pub(crate) fn with_clock(most_bytes: usize, clock: C) -> Self {
-        Self { table: Mutex::default(), clock, most_bytes }
+        let prints = [RandomState::new(), RandomState::new()];
+        Self { table: Mutex::default(), clock, most_bytes, seal: Seal::default(), prints }
     }
 
     /// The numbers of reservations, and the bytes of all.
     pub(crate) fn counts(&self) -> (Counts, usize) {
         let mut table = self.table();
         table.drop_ended(self.clock.now());
-        (table.counts(), table.bytes)
+        (table.counts(), table.bytes())
     }
 
-    /// Claims room for a reservation before the request is asked.
+    /// Claims room for a reservation before the request is asked. A request that costs nothing needs none.
     ///
     /// # Errors
-    /// Returns an error if there is none.
-    pub(crate) fn room(&self, request: &Request<'_>) -> Result<Room<'_, C>, Full> {
-        let id = Id::random().ok_or(Full)?;
-        let asked = Arc::new(Asked::of(request));
-        let bytes = Entry::BYTES + asked.bytes();
+    /// Returns an error if there is none, or if the life is longer than a rule of the request lets it be.
+    pub(crate) fn room(
+        &self,
+        request: &Request<'_>,
+        policy: &Policy,
+        life: Option<Duration>,
+    ) -> Result<Room<'_, C>, Unreserved> {
+        let terms = Terms::of(policy, request);
+        let life = terms.life(life)?;
+        let id = Id::random().ok_or(Unreserved::Full)?;
+        let mut room = Room { of: self, id, asked: None, print: None, life, bytes: 0 };
+        if request.descriptors().iter().all(|one| one.units() == 0) {
+            return Ok(room);
+        }
+        let asked = Asked::of(request).ok_or(Unreserved::Full)?;
+        room.print = request.id().map(|id| self.print(&(id, request.domain(), prints_of(request))));
+        let bytes = Open::bytes_of(&asked, room.print, terms.taken_bytes());
+        room.asked = Some(asked);
         let mut table = self.table();
         table.drop_ended(self.clock.now());
-        if table.bytes + bytes > self.most_bytes {
-            return Err(Full);
+        if !table.claim(bytes, self.most_bytes) {
+            return Err(Unreserved::Full);
         }
-        table.bytes += bytes;
         drop(table);
-        Ok(Room { of: self, id, asked, bytes })
+        room.bytes = bytes;
+        Ok(room)
     }
 
     /// Settles a reservation with `settle`, once: a repeated call with the same costs has the same outcome. `settle`
@@ -106,27 +118,87 @@ impl<C: Clock> Reservations<C> {
         &self,
         id: &str,
         actual: &[u64],
-        settle: impl AsyncFnOnce(&Request<'_>, &Taken) -> Result<Settling, Unsettled>,
-    ) -> Result<Arc<Settling>, Unsettled> {
+        settle: impl AsyncFnOnce(&Request<'_>, &Taken) -> Result<Result<Settled, Box<str>>, Unsettled>,
+    ) -> Result<Settling, Unsettled> {
         let id = Id::parse(id).ok_or(Unsettled::NoId)?;
-        let entry = self.table().get(id, self.clock.now()).ok_or(Unsettled::Unknown)?;
+        let costs = self.prints[0].hash_one(actual);
+        let (entry, is_otherwise) = {
+            let table = self.table();
+            let is_otherwise = table.pending(id).is_some_and(|pending| pending != actual);
+            (table.get(id, self.clock.now()), is_otherwise)
+        };
+        let mut done = None;
         let outcome = match entry {
-            Entry::Settled(outcome) => outcome,
-            Entry::Open(open) => {
-                let descriptors = open.asked.descriptors();
+            None => return self.settled_for_nothing(id, actual).ok_or(Unsettled::Unknown),
+            Some(_) if is_otherwise => return Err(Unsettled::Otherwise),
+            Some(Entry::Settled(outcome)) => outcome,
+            Some(Entry::Open(open)) => {
+                let descriptors = open.asked.costs().len();
                 if actual.len() != 1 && actual.len() != descriptors {
                     return Err(Unsettled::Costs { descriptors });
                 }
                 let run = async || {
-                    open.asked.ask(async |request| settle(request, &open.taken).await).await
+                    let settled =
+                        open.asked.ask(async |request| settle(request, &open.taken).await);
+                    let stand = settled.await?;
+                    let reserved = open.asked.costs().collect();
+                    let domain = open.asked.domain().to_owned();
+                    done = Some(Done { domain, reserved, actual: actual.to_vec() });
+                    Ok(Arc::new(Outcome { costs, stand }))
                 };
-                let outcome =
-                    open.outcome.get_or_try_init(async || run().await.map(Arc::new)).await?;
+                let outcome = open.outcome.get_or_try_init(run).await?;
                 self.table().settled(id, outcome, self.clock.now().plus(REMEMBERED));
                 Arc::clone(outcome)
             }
         };
-        if *outcome.actual == *actual { Ok(outcome) } else { Err(Unsettled::Otherwise) }
+        if outcome.costs == costs {
+            Ok(Settling { outcome, done })
+        } else {
+            Err(Unsettled::Otherwise)
+        }
+    }
+
+    /// The settle of a reservation that held nothing; `None` if there is no such reservation.
+    fn settled_for_nothing(&self, id: Id, actual: &[u64]) -> Option<Settling> {
+        let is_unlimited = self.seal.read(id)? == Nothing::Unlimited;
+        let is_cut = !is_unlimited && actual.iter().any(|units| *units > 0);
+        let cut = if is_cut { actual.into() } else { Box::default() };
+        let settled = Settled::nothing(self.clock.now(), is_unlimited, cut);
+        let outcome = Arc::new(Outcome { costs: 0, stand: Ok(settled) });
+        Some(Settling { outcome, done: None })
+    }
+
+    /// Remembers that an open reservation is settled for these costs as soon as the store answers. Returns when it ends,
+    /// and whether nobody settles such reservations yet, so that the caller has to; `None` if it is open no more.
+    ///
+    /// # Errors
+    /// Returns an error if another settle waits for the store, or if there is no room for one more, with `error` as the
+    /// reason why nothing was settled.
+    pub(crate) fn wait(
+        &self,
+        id: &str,
+        actual: &[u64],
+        error: StoreError,
+    ) -> Result<Option<(Timestamp, bool)>, Unsettled> {
+        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        match self.table().wait(id, actual, self.clock.now(), self.most_bytes) {
+            Waits::Until(ends, is_first) => Ok(Some((ends, is_first))),
+            Waits::Closed => Ok(None),
+            Waits::Otherwise => Err(Unsettled::Otherwise),
+            Waits::Full => Err(Unsettled::Undone(error)),
+        }
+    }
+
+    /// The settle that waits for the store behind that of `after`, or the first.
+    pub(crate) fn next_pending(&self, after: Option<Id>) -> Option<(Id, Box<[u64]>)> {
+        let mut table = self.table();
+        table.drop_ended(self.clock.now());
+        table.next_pending(after)
+    }
+
+    /// Returns whether no settle waits for the store; then the caller stops to settle them.
+    pub(crate) fn stops_retrying(&self) -> bool {
+        self.table().stops_retrying()
     }
 
     /// Renews the permits of a reservation with `renew`, and returns whether all are still out. If they are, the reservation
@@ -140,8 +212,13 @@ impl<C: Clock> Reservations<C> {
         renew: impl AsyncFnOnce(&Request<'_>, &Taken) -> Result<bool, StoreError>,
     ) -> Result<bool, Unsettled> {
         let id = Id::parse(id).ok_or(Unsettled::NoId)?;
-        let entry = self.table().get(id, self.clock.now()).ok_or(Unsettled::Unknown)?;
-        let Entry::Open(open) = entry else { return Ok(false) };
+        let entry = self.table().get(id, self.clock.now());
+        let open = match entry {
+            Some(Entry::Open(open)) => open,
+            Some(Entry::Settled(_)) => return Ok(false),
+            // It has no permit that could be lost.
+            None => return self.seal.read(id).map(|_| true).ok_or(Unsettled::Unknown),
+        };
         let are_out = open.asked.ask(async |request| renew(request, &open.taken).await).await;
         let are_out = are_out.map_err(Unsettled::Unrenewed)?;
         let mut table = self.table();
@@ -161,31 +238,77 @@ impl<C: Clock> Reservations<C> {
         Ok(are_out)
     }
 
+    /// The open reservations that end first, at most so many.
+    pub(crate) fn list(&self, policy: &Policy, most: usize) -> Vec<Listed> {
+        let open = {
+            let mut table = self.table();
+            table.drop_ended(self.clock.now());
+            table.first_to_end(most)
+        };
+        let listed = open.into_iter().map(|(id, ends, open, pending)| {
+            let (keys, costs) = (open.keys(policy), open.asked.costs().collect());
+            Listed {
+                id: Some(id),
+                keys,
+                costs,
+                ends_us: ends.as_micros(),
+                bytes: open.bytes,
+                pending,
+            }
+        });
+        listed.collect()
+    }
+
+    /// Forgets an open reservation: its units stay taken, as if its life was over.
+    ///
+    /// # Errors
+    /// Returns why there is none.
+    pub(crate) fn drop_open(&self, id: &str) -> Result<(), Unsettled> {
+        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let mut table = self.table();
+        match table.get(id, self.clock.now()) {
+            Some(Entry::Open(_)) => table.drop_open(id),
+            Some(Entry::Settled(_)) => return Err(Unsettled::Otherwise),
+            None => return Err(Unsettled::Unknown),
+        }
+        Ok(())
+    }
+
+    fn print(&self, of: &impl std::hash::Hash) -> RequestPrint {
+        let [high, low] = [0, 1].map(|number| u128::from(self.prints[number].hash_one(of)));
+        high << 64 | low
+    }
+
     /// A panic while it is locked leaves at most one entry without its place in another list.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// All of a request's descriptors that makes it the same, in a form that can be hashed.
+fn prints_of<'r>(request: &'r Request<'_>) -> Vec<(&'r [(&'r str, &'r str)], u64)> {
+    request.descriptors().iter().map(|one| (one.entries(), one.units())).collect()
+}
+
 impl<C: Clock> Room<'_, C> {
     /// Keeps the reservation if the request was admitted, and returns its id. The id of an answer that is repeated
-    /// is that of the first, while it is known.
-    pub(crate) fn keep(mut self, answer: &Answer<'_>, life: Duration) -> Option<Id> {
+    /// is that of the first, while it is known. A reservation that holds nothing is an id alone.
+    pub(crate) fn keep(mut self, answer: &Answer<'_>) -> Option<Id> {
         if !answer.is_allowed() {
             return None;
         }
-        let mut table = self.of.table();
+        let Some(asked) = self.asked.take() else { return self.of.seal.id(Nothing::Free) };
         if answer.is_repeated() {
-            return table.of_request(&self.asked);
+            return self.of.table().of_request(self.print?);
         }
-        let open = Open {
-            asked: Arc::clone(&self.asked),
-            taken: Taken::from(answer),
-            outcome: OnceCell::new(),
-            life,
-        };
-        let ends = self.of.clock.now().plus(life);
-        table.insert(self.id, Arc::new(open), std::mem::take(&mut self.bytes), ends);
+        let taken = Taken::from(answer);
+        if taken.is_nothing() {
+            return self.of.seal.id(Nothing::Unlimited);
+        }
+        let open = Open::new(asked, taken, self.print, self.life);
+        let ends = self.of.clock.now().plus(self.life);
+        let claimed = std::mem::take(&mut self.bytes);
+        self.of.table().insert(self.id, Arc::new(open), claimed, ends);
         Some(self.id)
     }
 }
@@ -193,7 +316,7 @@ impl<C: Clock> Room<'_, C> {
 impl<C: Clock> Drop for Room<'_, C> {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.of.table().bytes -= self.bytes;
+            self.of.table().unclaim(self.bytes);
         }
     }
 }

@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{Answer, Request, StoreError, Taken};
+use tokio::time::sleep;
 
 use super::reservations::{
-    Full, Id, ReservationCounts, Reservations, Settled, Settling, Unsettled,
+    Id, Listed, ReservationCounts, Reservations, Settled, Settling, Unreserved, Unsettled,
 };
 use super::{Limiters, Store};
+
+/// How often reservations are settled that wait for the store.
+const RETRIED_EVERY: Duration = Duration::from_millis(250);
 
 /// The answer to a reserve, and the reservation of an admitted request. It has none if its answer is repeated and
 /// the first is unknown here.
@@ -26,20 +30,22 @@ impl Limiters {
     /// Decides like [`Limiters::check`], and keeps what an admitted request took, to be settled within `life`.
     ///
     /// # Errors
-    /// Returns an error if there is no room for a reservation; nothing was asked then.
+    /// Returns an error if there is no room for a reservation, or if a rule does not let it live so long; nothing was
+    /// asked then.
     pub(crate) async fn reserve(
         &self,
         request: &Request<'_>,
-        life: Duration,
-    ) -> Result<Reserved<'_>, Full> {
-        let room = self.reservations.room(request)?;
-        let answer = self.check(request).await;
-        let reservation = room.keep(&answer, life);
+        life: Option<Duration>,
+    ) -> Result<Reserved<'_>, Unreserved> {
+        let room = self.reservations.room(request, &self.policy(), life)?;
+        let answer = self.check(&request.reserving()).await;
+        let reservation = room.keep(&answer);
         Ok(Reserved { answer, reservation })
     }
 
     /// Settles a reservation for what it did cost: one number for each descriptor, or one for all. It is settled
-    /// once, also if this future is dropped.
+    /// once, also if this future is dropped. If the store does not answer and was not asked, it is settled as soon as the
+    /// store does.
     ///
     /// # Errors
     /// Returns why nothing was settled by this call.
@@ -47,33 +53,64 @@ impl Limiters {
         self: &Arc<Self>,
         id: &str,
         actual: &[u64],
-    ) -> Result<Arc<Settling>, Unsettled> {
+    ) -> Result<Settling, Unsettled> {
         if self.shared().is_none() {
             return self.settle_to_the_end(id, actual).await;
         }
         let (limiters, id, actual) = (Arc::clone(self), id.to_owned(), actual.to_vec());
-        let settling = async move { limiters.settle_to_the_end(&id, &actual).await };
+        let settling = async move { limiters.settle_or_wait(&id, &actual).await };
         // Only a panic, which has been logged, leaves no result.
         tokio::spawn(settling).await.unwrap_or(Err(Unsettled::Unknown))
     }
 
-    async fn settle_to_the_end(
-        &self,
+    async fn settle_or_wait(
+        self: &Arc<Self>,
         id: &str,
         actual: &[u64],
-    ) -> Result<Arc<Settling>, Unsettled> {
+    ) -> Result<Settling, Unsettled> {
+        let error = match self.settle_to_the_end(id, actual).await {
+            Err(Unsettled::Undone(error)) => error,
+            settled => return settled,
+        };
+        match self.reservations.wait(id, actual, error)? {
+            Some((ends, is_first)) => {
+                if is_first {
+                    tokio::spawn(Arc::clone(self).settle_pending());
+                }
+                Err(Unsettled::Pending(ends))
+            }
+            // Another call has settled it since.
+            None => self.settle_to_the_end(id, actual).await,
+        }
+    }
+
+    /// Settles the reservations that wait for the store, until none does.
+    async fn settle_pending(self: Arc<Self>) {
+        while !self.reservations.stops_retrying() {
+            sleep(RETRIED_EVERY).await;
+            let mut last = None;
+            while let Some((id, actual)) = self.reservations.next_pending(last) {
+                // What is not settled waits for the next round: other shards may answer.
+                let _ = self.settle_to_the_end(&id.to_string(), &actual).await;
+                last = Some(id);
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    async fn settle_to_the_end(&self, id: &str, actual: &[u64]) -> Result<Settling, Unsettled> {
         let settle = async |request: &Request<'_>, taken: &Taken| match &self.store {
             Store::Memory(gate) => {
                 let answer = gate.settle_taken(request, taken, actual);
-                Ok(Settling::of(request, actual, Ok(Settled::from(&answer))))
+                Ok(Ok(Settled::from(&answer)))
             }
             Store::Shared(gate, _) => {
                 match Box::pin(gate.settle_taken(request, taken, actual)).await {
-                    Ok(answer) => Ok(Settling::of(request, actual, Ok(Settled::from(&answer)))),
+                    Ok(answer) => Ok(Ok(Settled::from(&answer))),
                     Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
                         Err(Unsettled::Undone(error))
                     }
-                    Err(error) => Ok(Settling::of(request, actual, Err(error.to_string()))),
+                    Err(error) => Ok(Err(error.to_string().into())),
                 }
             }
         };
@@ -90,6 +127,19 @@ impl Limiters {
             Store::Shared(gate, _) => Box::pin(gate.renew_taken(request, taken)).await,
         };
         self.reservations.renew(id, renew).await
+    }
+
+    /// Forgets an open reservation, whose units stay taken.
+    ///
+    /// # Errors
+    /// Returns why there is none.
+    pub(crate) fn drop_reservation(&self, id: &str) -> Result<(), Unsettled> {
+        self.reservations.drop_open(id)
+    }
+
+    /// The open reservations that end first, at most so many.
+    pub(crate) fn list_reservations(&self, most: usize) -> Vec<Listed> {
+        self.reservations.list(&self.policy(), most)
     }
 
     /// The numbers of reservations, and the bytes of all.

@@ -86,8 +86,8 @@ impl<'a, 'e> Question<'a, 'e> {
         self.options.id.is_some()
     }
 
-    /// How long the reservation of the question lives.
-    pub(super) const fn life(&self) -> Duration {
+    /// How long the reservation of the question lives, if it says so.
+    pub(super) const fn life(&self) -> Option<Duration> {
         self.options.life
     }
 

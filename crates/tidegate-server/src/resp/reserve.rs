@@ -10,7 +10,7 @@ use super::question::{Entries, Mistake, Question};
 use super::reply::Reply;
 use super::state::ListenerState;
 use crate::counts;
-use crate::limiters::Full;
+use crate::limiters::{Unreserved, Unsettled};
 
 /// Decides as a check, and adds the id of the reservation: null if there is none.
 pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
@@ -27,12 +27,10 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     let read = state.counts().now();
     let reserved = match state.limiters.reserve(&request, question.life()).await {
         Ok(reserved) => reserved,
-        Err(Full) => {
+        Err(why) => {
             state.counts().count(counts::Outcome::Error);
-            return reply.error(
-                "ERR the reservations of this server have no room for one more, and nothing was taken: come back \
-                 later; the operator may set a larger --reservation-memory",
-            );
+            let option = if why == Unreserved::Full { "" } else { "LIFE: " };
+            return reply.error(&format!("ERR {option}{why}"));
         }
     };
     state.counts().answered(&reserved.answer);
@@ -71,11 +69,18 @@ pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut R
     };
     let id = String::from_utf8_lossy(args.word(1));
     match state.limiters.settle(&id, &[actual]).await {
-        Ok(settling) => match &settling.stand {
-            Ok(settled) => write_line(&settled.line(), settled.flags, 0, reply),
+        Ok(settling) => match &settling.outcome.stand {
+            Ok(settled) => {
+                write_line(&settled.line(), settled.flags(), 2, reply);
+                let [taken, cut] = settled.shares(0, actual);
+                reply.field("settled", Some(taken));
+                reply.field("cut", Some(cut));
+            }
             Err(why) => reply
                 .error(&format!("ERR {why}; it is unknown whether the reservation was settled")),
         },
+        // It is done as soon as the store answers.
+        Err(Unsettled::Pending(_)) => reply.simple("PENDING"),
         Err(why) => reply.error(&format!("ERR {why}")),
     }
 }

@@ -34,6 +34,7 @@ mod otlp;
 mod outages;
 mod overflow;
 mod packaging;
+mod pending;
 mod permits;
 mod process;
 mod prometheus;

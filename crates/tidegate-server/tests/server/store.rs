@@ -46,6 +46,11 @@ impl Store {
     pub(crate) fn kill(&mut self) {
         self.0.kill();
     }
+
+    /// Sends a signal such as `STOP`, which freezes it with its connections open, or `CONT`.
+    pub(crate) fn signal(&self, name: &str) {
+        self.0.signal(name);
+    }
 }
 
 const RULE: &str = r#"
@@ -114,7 +119,7 @@ async fn a_flood_of_questions_waits_for_the_store_and_is_decided_by_it() {
 async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
     for (choice, status) in [("open", 200), ("closed", 503), ("local", 200)] {
         let mut store = Store::start();
-        let server = Server::with_rules(&rules(choice, &store.url()));
+        let server = Server::granting(&rules(choice, &store.url()), "check,grpc-refund");
         let client = Client::new(server.http);
         assert_eq!(client.check(ADA).await.status, 200);
         store.kill();

@@ -58,7 +58,7 @@ impl From<&Answer<'_>> for Taken {
             token: one.token(),
         };
         Self {
-            limiters: takers.map(taken).collect(),
+            limiters: takers.map(taken).collect::<Box<[_]>>().into_vec(),
             has_permits_of_first: answer.is_repeated()
                 && answer.all().any(|one| one.token().is_some()),
             #[cfg(feature = "redis")]
@@ -116,6 +116,21 @@ impl Taken {
         self.limiters.retain(|one| one.token.is_none());
         self
     }
+
+    /// Returns whether it took nothing that can be given back or renewed: settling it changes nothing.
+    #[must_use]
+    pub const fn is_nothing(&self) -> bool {
+        self.limiters.is_empty() && !self.has_permits_of_first
+    }
+
+    /// The bytes that it allocates, beside itself.
+    #[must_use]
+    pub const fn heap_bytes(&self) -> usize {
+        self.limiters.capacity() * Self::BYTES_OF_A_LIMITER
+    }
+
+    /// The bytes that it allocates for each limiter.
+    pub const BYTES_OF_A_LIMITER: usize = size_of::<FromLimiter>();
 
     /// The tokens of its permits, in the order of the rules.
     pub fn tokens(&self) -> impl Iterator<Item = Token> {

@@ -95,7 +95,15 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     to.gauge("tidegate_reservations", help, None, [([], counts.open)])?;
     let help = "Memory of reservations, settled ones included while they are remembered";
     to.gauge("tidegate_reservation_memory", help, Some(&Unit::Bytes), [([], bytes as u64)])?;
-    let ended = [("settled", counts.settled), ("unsettled", counts.unsettled)];
+    let help = "Reservations of which the settle waits for the store";
+    to.gauge("tidegate_reservations_pending", help, None, [([], counts.pending)])?;
+    let ended = [
+        ("settled", counts.settled),
+        ("unsettled", counts.unsettled),
+        ("unknown", counts.unknown),
+        ("given_up", counts.given_up),
+        ("dropped", counts.dropped),
+    ];
     let ended = ended.map(|(how, count)| ([("how", how)], count));
     to.counter("tidegate_reservations_ended", "Reservations that have ended", ended)?;
     let renewals = [("renewed", counts.renewed), ("late", counts.late)];

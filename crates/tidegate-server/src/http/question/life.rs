@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use std::time::Duration;
 
 use super::whole::Whole;
-use crate::limiters::{LONGEST_LIFE, USUAL_LIFE};
+use crate::limiters::LONGEST_LIFE;
 
 const NUMBER: Whole =
     Whole { what: "a life in milliseconds", most: LONGEST_LIFE.as_millis() as u64 };
@@ -16,12 +16,6 @@ pub(super) struct Life(Duration);
 impl Life {
     pub(super) const fn time(self) -> Duration {
         self.0
-    }
-}
-
-impl Default for Life {
-    fn default() -> Self {
-        Self(USUAL_LIFE)
     }
 }
 

@@ -1,70 +1,103 @@
-//! A request that outlives the call that brought it.
+//! A request that outlives the call that brought it, in as few allocations as it can be.
 
 use tidegate::{Descriptor, Request};
 
-type Text = Box<str>;
-
-/// A request whose cost is reserved, with its id if it has one. A limit that comes with a request is not kept: no
-/// listener with reservations takes one.
-#[derive(Debug, PartialEq, Eq, Hash)]
+/// A request whose cost is reserved. A limit that comes with a request is not kept: no listener with reservations
+/// takes one.
+#[derive(Debug)]
 pub(super) struct Asked {
-    domain: Text,
+    /// The domain, then the name and the value of each entry, without anything between them.
+    text: Box<str>,
+    /// Where each of these parts ends.
+    ends: Box<[u32]>,
     descriptors: Box<[Units]>,
-    id: Option<Text>,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+/// A descriptor: its number of entries, and its cost.
+#[derive(Clone, Copy, Debug)]
 struct Units {
-    entries: Box<[(Text, Text)]>,
+    entries: u32,
     cost: u64,
 }
 
 impl Asked {
-    pub(super) fn of(request: &Request<'_>) -> Self {
-        let descriptor = |one: &Descriptor<'_>| {
-            let entries = one.entries().iter();
-            let entries = entries.map(|(name, value)| ((*name).into(), (*value).into())).collect();
-            Units { entries, cost: one.units() }
+    /// A copy of a request; `None` if it is larger than any listener reads.
+    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        let mut add = |part: &str| {
+            text.push_str(part);
+            ends.push(u32::try_from(text.len()).ok()?);
+            Some(())
         };
-        Self {
-            domain: request.domain().into(),
-            descriptors: request.descriptors().iter().map(descriptor).collect(),
-            id: request.id().map(Text::from),
+        add(request.domain())?;
+        let mut descriptors = Vec::with_capacity(request.descriptors().len());
+        for one in request.descriptors() {
+            for (name, value) in one.entries() {
+                add(name)?;
+                add(value)?;
+            }
+            let entries = u32::try_from(one.entries().len()).ok()?;
+            descriptors.push(Units { entries, cost: one.units() });
         }
+        Some(Self { text: text.into(), ends: ends.into(), descriptors: descriptors.into() })
     }
 
-    pub(super) const fn has_id(&self) -> bool {
-        self.id.is_some()
+    pub(super) fn domain(&self) -> &str {
+        let end = self.ends.first().map_or(0, |end| *end as usize);
+        self.text.get(..end).unwrap_or_default()
     }
 
-    pub(super) const fn descriptors(&self) -> usize {
-        self.descriptors.len()
+    /// The cost of each descriptor.
+    pub(super) fn costs(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.descriptors.iter().map(|one| one.cost)
     }
 
-    /// About how many bytes it takes, with what a limiter adds to each descriptor.
-    pub(super) fn bytes(&self) -> usize {
-        /// The bytes of an allocation beside its text, twice for a name and a value.
-        const OF_AN_ENTRY: usize = 2 * size_of::<Text>() + 2 * 16;
-        const OF_A_DESCRIPTOR: usize = size_of::<Units>() + 64;
-        let entry = |(name, value): &(Text, Text)| OF_AN_ENTRY + name.len() + value.len();
-        let descriptor =
-            |one: &Units| OF_A_DESCRIPTOR + one.entries.iter().map(entry).sum::<usize>();
-        let id = self.id.as_ref().map_or(0, |id| id.len());
-        self.domain.len() + id + self.descriptors.iter().map(descriptor).sum::<usize>()
+    /// The sizes of what it allocates.
+    pub(super) fn allocations(&self) -> [usize; 3] {
+        [self.text.len(), size_of_val(&*self.ends), size_of_val(&*self.descriptors)]
     }
 
     /// Passes the request to `to`.
     pub(super) async fn ask<T>(&self, to: impl AsyncFnOnce(&Request<'_>) -> T) -> T {
-        let entries: Vec<_> = self.descriptors.iter().map(Units::pairs).collect();
-        let both = entries.iter().zip(&self.descriptors);
+        let mut begin = 0;
+        let parts: Vec<&str> = self
+            .ends
+            .iter()
+            .map(|end| {
+                let part = self.text.get(begin..*end as usize).unwrap_or_default();
+                begin = *end as usize;
+                part
+            })
+            .collect();
+        let mut pairs = parts.get(1..).unwrap_or_default().chunks_exact(2);
+        let mut entries: Vec<Vec<(&str, &str)>> = Vec::with_capacity(self.descriptors.len());
+        for one in &self.descriptors {
+            let own = pairs.by_ref().take(one.entries as usize);
+            entries.push(own.filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect());
+        }
+        let both = entries.iter().zip(self.costs());
         let descriptors: Vec<_> =
-            both.map(|(entries, one)| Descriptor::new(entries).cost(one.cost)).collect();
-        to(&Request::new(&self.domain, &descriptors)).await
+            both.map(|(entries, cost)| Descriptor::new(entries).cost(cost)).collect();
+        to(&Request::new(self.domain(), &descriptors)).await
     }
 }
 
-impl Units {
-    fn pairs(&self) -> Vec<(&str, &str)> {
-        self.entries.iter().map(|(name, value)| (&**name, &**value)).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn a_request_is_passed_on_as_it_was_kept() {
+        let entries = [&[("user", "ada"), ("", "")][..], &[], &[("päth", "/ü"), ("user", "")]];
+        let descriptors: Vec<_> =
+            (0..).zip(entries).map(|(cost, one)| Descriptor::new(one).cost(cost)).collect();
+        for descriptors in [&descriptors[..], &descriptors[..1], &[]] {
+            let request = Request::new("pay", descriptors);
+            let asked = Asked::of(&request).unwrap();
+            assert!(asked.costs().eq(request.descriptors().iter().map(Descriptor::units)));
+            let is_same = asked.ask(async |same| *same == request).now_or_never();
+            assert_eq!((is_same, asked.domain()), (Some(true), "pay"));
+        }
     }
 }

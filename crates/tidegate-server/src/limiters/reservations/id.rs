@@ -1,6 +1,7 @@
-//! The id of a reservation: 128 random bits, which nobody can guess.
+//! The id of a reservation: 128 bits, which nobody can guess.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use rustls::crypto::{SecureRandom, ring};
@@ -11,26 +12,59 @@ static RANDOM: LazyLock<&dyn SecureRandom> =
 
 /// Written as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id(u128);
+pub(crate) struct Id([u64; 2]);
+
+/// Why a reservation holds nothing, which its id alone says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Nothing {
+    /// Its cost was 0: it is settled for nothing, whatever it did cost.
+    Free,
+    /// No limiter took its cost, so there is none to settle with.
+    Unlimited,
+}
+
+/// Recognizes the ids of reservations that hold nothing, and take no memory.
+#[derive(Debug, Default)]
+pub(super) struct Seal(RandomState);
+
+impl Seal {
+    /// A new id of a reservation that holds nothing; `None` if the system has no random numbers.
+    pub(super) fn id(&self, why: Nothing) -> Option<Id> {
+        let Id([one, _]) = Id::random()?;
+        Some(Id([one, self.0.hash_one((one, why))]))
+    }
+
+    /// Returns why the reservation of an id holds nothing; `None` if this process has not said so.
+    pub(super) fn read(&self, id: Id) -> Option<Nothing> {
+        let Id([one, other]) = id;
+        let all = [Nothing::Free, Nothing::Unlimited];
+        all.into_iter().find(|why| self.0.hash_one((one, why)) == other)
+    }
+}
 
 impl Id {
     /// A new id; `None` if the system has no random numbers.
     pub(super) fn random() -> Option<Self> {
         let mut bytes = [0; 16];
         RANDOM.fill(&mut bytes).ok()?;
-        Some(Self(u128::from_le_bytes(bytes)))
+        Some(Self::of(u128::from_le_bytes(bytes)))
+    }
+
+    const fn of(bits: u128) -> Self {
+        Self([(bits >> 64) as u64, bits as u64])
     }
 
     /// Reads an id as it is written; `None` for any other text.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_id.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
+        is_id.then(|| u128::from_str_radix(text, 16).ok().map(Self::of))?
     }
 }
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        let Self([one, other]) = self;
+        write!(f, "{one:016x}{other:016x}")
     }
 }
 
@@ -44,9 +78,20 @@ mod tests {
         let text = id.to_string();
         assert_eq!((Id::parse(&text), text.len()), (Some(id), 32));
         assert_ne!(Id::random(), Some(id));
-        assert_eq!(Id(7).to_string(), format!("{:0>32}", 7));
+        assert_eq!(Id::of(7).to_string(), format!("{:0>32}", 7));
         for wrong in ["", "7", &text[1..], &format!("{text}0"), &format!("+{}", &text[1..]), "ü"] {
             assert_eq!(Id::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_id_of_nothing_is_known_to_its_process_alone() {
+        let (seal, other) = (Seal::default(), Seal::default());
+        for why in [Nothing::Free, Nothing::Unlimited] {
+            let id = seal.id(why).unwrap();
+            assert_eq!((seal.read(id), other.read(id)), (Some(why), None));
+            assert_ne!(seal.id(why), Some(id));
+        }
+        assert_eq!(seal.read(Id::random().unwrap()), None);
     }
 }

@@ -1,20 +1,37 @@
 //! How a reservation was settled, or why it was not.
 
-use tidegate::json::DecisionLine;
-use tidegate::{Answer, Descriptor, Request, StoreError};
+use std::time::Duration;
 
+use tidegate::json::DecisionLine;
+use tidegate::{Answer, StoreError, Timestamp};
+
+use super::table::{OF_ANY, allocated};
 use crate::flags;
 
-/// The end of a reservation.
+/// The end of a reservation, as it is remembered: in few bytes, whatever the request was.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The fingerprint of the costs that it was settled for.
+    pub(super) costs: u64,
+    /// How the limiters stood then; or why it is unknown whether anything was settled.
+    pub(crate) stand: Result<Settled, Box<str>>,
+}
+
+/// A settle that was answered, by this call or an earlier one.
 #[derive(Debug)]
 pub(crate) struct Settling {
-    pub(crate) domain: Box<str>,
-    /// The costs of its descriptors that were reserved.
-    reserved: Box<[u64]>,
-    /// The costs it was settled for.
-    pub(super) actual: Box<[u64]>,
-    /// How the limiters stood then; or why it is unknown whether anything was settled.
-    pub(crate) stand: Result<Settled, String>,
+    pub(crate) outcome: std::sync::Arc<Outcome>,
+    /// What this call did; `None` if an earlier one did.
+    pub(crate) done: Option<Done>,
+}
+
+/// What a call settled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) domain: String,
+    /// The costs of its descriptors that were reserved, and the costs it was settled for.
+    pub(super) reserved: Vec<u64>,
+    pub(super) actual: Vec<u64>,
 }
 
 /// How the limiters of a request stood once it was settled.
@@ -22,7 +39,9 @@ pub(crate) struct Settling {
 pub(crate) struct Settled {
     rule: Option<Box<str>>,
     line: DecisionLine<'static>,
-    pub(crate) flags: [(&'static str, bool); 4],
+    flags: [bool; 4],
+    /// What was not taken of each cost, because it would be too much debt; empty if nothing was cut.
+    cut: Box<[u64]>,
 }
 
 /// A settle is always done, so its answer is that of an allowed request that has nothing to wait for, about the rule
@@ -31,41 +50,102 @@ impl From<&Answer<'_>> for Settled {
     fn from(answer: &Answer<'_>) -> Self {
         let least = answer.enforced().min_by_key(|one| one.decision().remaining);
         let line = DecisionLine {
-            rule: None,
-            allowed: true,
             limit: least.map(|one| one.decision().limit),
             remaining: least.map(|one| one.decision().remaining),
-            retry_after_us: Some(0),
-            delay_us: 0,
-            at_us: answer.at().as_micros(),
             reset_after_us: DecisionLine::from(answer).reset_after_us,
+            ..allowed(answer.at())
         };
         let rule = least.map(|one| one.rule().name().into());
-        Self { rule, line, flags: flags::of(answer) }
+        Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut: Box::default() }
+    }
+}
+
+/// The line of an allowed request that no rule limits.
+const fn allowed(at: Timestamp) -> DecisionLine<'static> {
+    DecisionLine {
+        rule: None,
+        allowed: true,
+        limit: None,
+        remaining: None,
+        retry_after_us: Some(0),
+        delay_us: 0,
+        at_us: at.as_micros(),
+        reset_after_us: 0,
     }
 }
 
 impl Settled {
+    /// A reservation that held nothing; `cut` is what was not taken of each cost.
+    pub(super) fn nothing(at: Timestamp, is_unlimited: bool, cut: Box<[u64]>) -> Self {
+        Self { rule: None, line: allowed(at), flags: [is_unlimited, false, false, false], cut }
+    }
+
     /// The values as a check reports them.
     pub(crate) fn line(&self) -> DecisionLine<'_> {
         DecisionLine { rule: self.rule.as_deref(), ..self.line }
     }
-}
 
-impl Settling {
-    pub(crate) fn of(
-        request: &Request<'_>,
-        actual: &[u64],
-        stand: Result<Settled, String>,
-    ) -> Self {
-        let reserved = request.descriptors().iter().map(Descriptor::units).collect();
-        Self { domain: request.domain().into(), reserved, actual: actual.into(), stand }
+    /// The flags, by the names that every protocol uses.
+    pub(crate) fn flags(&self) -> [(&'static str, bool); 4] {
+        flags::named(self.flags)
     }
 
+    /// What was taken in all of a cost, of the number `index`, and what was cut.
+    pub(crate) fn shares(&self, index: usize, actual: u64) -> [u64; 2] {
+        let cut = self.cut.get(index).copied().unwrap_or_default();
+        [actual.saturating_sub(cut), cut]
+    }
+}
+
+impl Outcome {
+    /// The bytes of a settled reservation while it is remembered.
+    pub(super) fn bytes(&self) -> usize {
+        /// The counters of an `Arc`.
+        const OF_AN_ARC: usize = 2 * size_of::<usize>();
+        let texts = match &self.stand {
+            Ok(settled) => {
+                let rule = settled.rule.as_ref().map_or(0, |rule| rule.len());
+                allocated(rule) + allocated(size_of_val(&*settled.cut))
+            }
+            Err(why) => allocated(why.len()),
+        };
+        OF_ANY + allocated(OF_AN_ARC + size_of::<Self>()) + texts
+    }
+}
+
+impl Done {
     /// The reserved cost and the final one, in words.
     pub(crate) fn costs(&self) -> (String, String) {
         let Self { reserved, actual, .. } = self;
         (format!("reserved {reserved:?}"), format!("settled for {actual:?}"))
+    }
+}
+
+/// Why there is no reservation, and nothing was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unreserved {
+    /// There is no room for one more.
+    Full,
+    /// It would live longer than a rule lets it.
+    TooLong { asked: Duration, rule: String, most: Duration },
+}
+
+impl std::fmt::Display for Unreserved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full => f.write_str(
+                "the reservations of this server have no room for one more, and nothing was taken: come back later; \
+                 the operator may set a larger --reservation-memory",
+            ),
+            Self::TooLong { asked, rule, most } => {
+                let [asked, most] = [asked, most].map(Duration::as_millis);
+                write!(
+                    f,
+                    "a life of {asked} ms is longer than a reservation of the rule `{rule}` may have: expected 1 to \
+                     {most} ms, or a larger `max_life` of the rule"
+                )
+            }
+        }
     }
 }
 
@@ -82,6 +162,8 @@ pub(crate) enum Unsettled {
     Otherwise,
     /// The store was not asked; another call may settle.
     Undone(StoreError),
+    /// The store was not asked; it is, again and again, until the reservation ends at this time.
+    Pending(Timestamp),
     /// The store did not reply to a renewal, which may be repeated.
     Unrenewed(StoreError),
 }
@@ -105,6 +187,10 @@ impl std::fmt::Display for Unsettled {
                 "the reservation was settled already, for another cost: only the same settle may be repeated",
             ),
             Self::Undone(error) => write!(f, "{error}; nothing was settled"),
+            Self::Pending(_) => f.write_str(
+                "the store does not answer, and was not asked; the reservation is settled as soon as it does, unless \
+                 its life is over by then",
+            ),
             Self::Unrenewed(error) => {
                 write!(f, "{error}; the permits may end when they would have: renew again")
             }

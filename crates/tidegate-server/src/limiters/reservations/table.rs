@@ -1,41 +1,76 @@
-//! The reservations by their ids, and in the order in which they end.
+//! The reservations by their ids, and in the order in which they end, with the bytes of all.
+//!
+//! Trees give back the memory of what was dropped, and never hold two copies of themselves while they grow.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate::Timestamp;
 
-use super::asked::Asked;
-use super::{Id, Open, Settling};
+use super::{Id, Open, Outcome};
 
 /// The most reservations that have ended and are dropped in one call.
 const DROPPED_AT_ONCE: usize = 64;
 
+/// What the request of a reservation is known by: the fingerprint of its id and all else.
+pub(super) type RequestPrint = u128;
+
+/// The bytes of an allocation, with what the allocator adds to it.
+pub(super) const fn allocated(bytes: usize) -> usize {
+    (bytes + bytes / 8).next_multiple_of(16)
+}
+
+/// The bytes of an entry of a tree: its nodes are at least half full.
+const fn in_tree<K, V>() -> usize {
+    let entry = size_of::<K>() + size_of::<V>();
+    entry * 9 / 4 + 8
+}
+
+/// The bytes of any reservation: its places by its id and by its end.
+pub(super) const OF_ANY: usize = in_tree::<Id, Kept>() + in_tree::<(Timestamp, Id), ()>();
+/// The bytes of a place by the request.
+pub(super) const OF_A_REQUEST: usize = in_tree::<RequestPrint, Id>();
+
+/// The bytes of costs that are settled later.
+const fn of_pending(costs: usize) -> usize {
+    in_tree::<Id, Box<[u64]>>() + allocated(costs * size_of::<u64>())
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Open(Arc<Open>),
-    Settled(Arc<Settling>),
+    Settled(Arc<Outcome>),
 }
 
 impl Entry {
-    /// The bytes of any reservation beside its request: its places in the lists, and how it is settled.
-    pub(super) const BYTES: usize = 512;
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Open(open) => open.bytes,
+            Self::Settled(outcome) => outcome.bytes(),
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Kept {
     entry: Entry,
     ends: Timestamp,
-    bytes: usize,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    by_id: HashMap<Id, Kept>,
+    by_id: BTreeMap<Id, Kept>,
     /// The reservations of requests with an id.
-    by_request: HashMap<Arc<Asked>, Id>,
-    ends: BTreeSet<(Timestamp, Id)>,
-    pub(super) bytes: usize,
+    by_request: BTreeMap<RequestPrint, Id>,
+    /// The ends of reservations that are open.
+    open: BTreeSet<(Timestamp, Id)>,
+    /// The ends of the memory of settled ones.
+    settled: BTreeSet<(Timestamp, Id)>,
+    /// The costs that open reservations are settled for as soon as the store answers.
+    pending: BTreeMap<Id, Box<[u64]>>,
+    /// Whether somebody settles them.
+    is_retrying: bool,
+    bytes: usize,
     counts: Counts,
     /// Renewals that were too late since one was in time.
     late_in_a_row: u64,
@@ -49,50 +84,139 @@ const MANY_LATE: u64 = 8;
 pub(crate) struct Counts {
     /// Those that are neither settled nor ended.
     pub(crate) open: u64,
+    /// Open ones of which the settle waits for the store.
+    pub(crate) pending: u64,
     /// Those that were settled so far.
     pub(crate) settled: u64,
+    /// Those of which the store did not say whether it settled them.
+    pub(crate) unknown: u64,
     /// Those that ended so far and nobody had settled.
     pub(crate) unsettled: u64,
+    /// Those that ended so far while their settle waited for the store.
+    pub(crate) given_up: u64,
+    /// Those that operators dropped so far.
+    pub(crate) dropped: u64,
     /// Renewals so far by which all permits of a reservation last longer.
     pub(crate) renewed: u64,
     /// Renewals that came after a permit had ended.
     pub(crate) late: u64,
 }
 
+/// Whether a settle waits for the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Until the reservation ends; `true` if nobody settles such reservations yet.
+    Until(Timestamp, bool),
+    /// Another settle, for other costs, does already.
+    Otherwise,
+    /// There is no room to remember it.
+    Full,
+    /// The reservation is not open any more.
+    Closed,
+}
+
 impl Table {
-    pub(super) const fn counts(&self) -> Counts {
-        self.counts
+    pub(super) fn counts(&self) -> Counts {
+        Counts { pending: self.pending.len() as u64, ..self.counts }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Claims so many bytes of at most `most`; settled reservations are forgotten where there is no room, the oldest
+    /// first. Returns whether there is room.
+    pub(super) fn claim(&mut self, bytes: usize, most: usize) -> bool {
+        while self.bytes + bytes > most {
+            let Some((_, id)) = self.settled.first().copied() else { return false };
+            self.remove(id);
+        }
+        self.bytes += bytes;
+        true
+    }
+
+    /// Gives up bytes that were claimed.
+    pub(super) const fn unclaim(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     pub(super) fn get(&self, id: Id, now: Timestamp) -> Option<Entry> {
         self.by_id.get(&id).filter(|kept| now < kept.ends).map(|kept| kept.entry.clone())
     }
 
-    pub(super) fn of_request(&self, asked: &Asked) -> Option<Id> {
-        self.by_request.get(asked).copied()
+    /// The costs for which a reservation is settled as soon as the store answers.
+    pub(super) fn pending(&self, id: Id) -> Option<&[u64]> {
+        self.pending.get(&id).map(|costs| &**costs)
     }
 
-    /// Adds a reservation whose `bytes` are counted already.
-    pub(super) fn insert(&mut self, id: Id, open: Arc<Open>, bytes: usize, ends: Timestamp) {
-        if open.asked.has_id() {
-            self.by_request.insert(Arc::clone(&open.asked), id);
+    pub(super) fn of_request(&self, print: RequestPrint) -> Option<Id> {
+        self.by_request.get(&print).copied()
+    }
+
+    /// The open reservations that end first, with their ends.
+    pub(super) fn first_to_end(&self, most: usize) -> Vec<(Id, Timestamp, Arc<Open>, bool)> {
+        let all = self.open.iter().filter_map(|(ends, id)| match &self.by_id.get(id)?.entry {
+            Entry::Open(open) => {
+                Some((*id, *ends, Arc::clone(open), self.pending.contains_key(id)))
+            }
+            Entry::Settled(_) => None,
+        });
+        all.take(most).collect()
+    }
+
+    /// Adds a reservation, for which `claimed` bytes were claimed.
+    pub(super) fn insert(&mut self, id: Id, open: Arc<Open>, claimed: usize, ends: Timestamp) {
+        self.unclaim(claimed);
+        self.bytes += open.bytes;
+        if let Some(print) = open.print {
+            self.by_request.insert(print, id);
         }
-        self.ends.insert((ends, id));
+        self.open.insert((ends, id));
         self.counts.open += 1;
-        self.by_id.insert(id, Kept { entry: Entry::Open(open), ends, bytes });
+        self.by_id.insert(id, Kept { entry: Entry::Open(open), ends });
     }
 
     /// Remembers how a reservation was settled until `ends`; of its request nothing is kept.
-    pub(super) fn settled(&mut self, id: Id, outcome: &Arc<Settling>, ends: Timestamp) {
-        if !matches!(self.by_id.get(&id), Some(Kept { entry: Entry::Open(_), .. })) {
+    pub(super) fn settled(&mut self, id: Id, outcome: &Arc<Outcome>, ends: Timestamp) {
+        if !self.is_open(id) {
             return;
         }
         self.remove(id);
-        self.counts.settled += 1;
-        let bytes = Entry::BYTES;
-        self.bytes += bytes;
-        self.ends.insert((ends, id));
-        self.by_id.insert(id, Kept { entry: Entry::Settled(Arc::clone(outcome)), ends, bytes });
+        match outcome.stand {
+            Ok(_) => self.counts.settled += 1,
+            Err(_) => self.counts.unknown += 1,
+        }
+        self.bytes += outcome.bytes();
+        self.settled.insert((ends, id));
+        self.by_id.insert(id, Kept { entry: Entry::Settled(Arc::clone(outcome)), ends });
+    }
+
+    /// Remembers for what an open reservation is settled as soon as the store answers, in at most `most` bytes of all.
+    pub(super) fn wait(&mut self, id: Id, costs: &[u64], now: Timestamp, most: usize) -> Waits {
+        let ends = match self.by_id.get(&id) {
+            Some(Kept { entry: Entry::Open(_), ends }) if now < *ends => *ends,
+            _ => return Waits::Closed,
+        };
+        match self.pending(id).map(|pending| pending == costs) {
+            Some(false) => return Waits::Otherwise,
+            Some(true) => {}
+            None if !self.claim(of_pending(costs.len()), most) => return Waits::Full,
+            None => _ = self.pending.insert(id, costs.into()),
+        }
+        Waits::Until(ends, !std::mem::replace(&mut self.is_retrying, true))
+    }
+
+    /// The pending settle behind `after`, or else the first.
+    pub(super) fn next_pending(&self, after: Option<Id>) -> Option<(Id, Box<[u64]>)> {
+        let begin = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let mut rest = self.pending.range((begin, std::ops::Bound::Unbounded));
+        rest.next().map(|(id, costs)| (*id, costs.clone()))
+    }
+
+    /// Returns whether no settle waits; then whoever settled them stops.
+    pub(super) fn stops_retrying(&mut self) -> bool {
+        self.is_retrying = !self.pending.is_empty();
+        !self.is_retrying
     }
 
     /// Makes an open reservation end later.
@@ -101,9 +225,17 @@ impl Table {
             && matches!(kept.entry, Entry::Open(_))
             && kept.ends < ends
         {
-            self.ends.remove(&(kept.ends, id));
-            self.ends.insert((ends, id));
+            self.open.remove(&(kept.ends, id));
+            self.open.insert((ends, id));
             kept.ends = ends;
+        }
+    }
+
+    /// Forgets an open reservation, whose units stay taken.
+    pub(super) fn drop_open(&mut self, id: Id) {
+        if self.is_open(id) {
+            self.remove(id);
+            self.counts.dropped += 1;
         }
     }
 
@@ -124,26 +256,44 @@ impl Table {
     /// Drops some of the reservations that have ended, more than one call adds.
     pub(super) fn drop_ended(&mut self, now: Timestamp) {
         for _ in 0..DROPPED_AT_ONCE {
-            match self.ends.first() {
-                Some((ends, id)) if *ends <= now => {
-                    let (id, open) = (*id, self.counts.open);
-                    self.remove(id);
-                    self.counts.unsettled += open - self.counts.open;
+            let first = |ends: &BTreeSet<(Timestamp, Id)>| {
+                ends.first().copied().filter(|(ends, _)| *ends <= now).map(|(_, id)| id)
+            };
+            if let Some(id) = first(&self.open) {
+                match self.pending.contains_key(&id) {
+                    true => self.counts.given_up += 1,
+                    false => self.counts.unsettled += 1,
                 }
-                _ => return,
+                self.remove(id);
+            } else if let Some(id) = first(&self.settled) {
+                self.remove(id);
+            } else {
+                return;
             }
         }
     }
 
+    fn is_open(&self, id: Id) -> bool {
+        matches!(self.by_id.get(&id), Some(Kept { entry: Entry::Open(_), .. }))
+    }
+
     fn remove(&mut self, id: Id) {
-        let Some(Kept { entry, ends, bytes }) = self.by_id.remove(&id) else { return };
-        self.ends.remove(&(ends, id));
-        self.bytes -= bytes;
-        let Entry::Open(open) = entry else { return };
+        let Some(Kept { entry, ends }) = self.by_id.remove(&id) else { return };
+        self.unclaim(entry.bytes());
+        let Entry::Open(open) = entry else {
+            self.settled.remove(&(ends, id));
+            return;
+        };
+        self.open.remove(&(ends, id));
         self.counts.open -= 1;
+        if let Some(costs) = self.pending.remove(&id) {
+            self.unclaim(of_pending(costs.len()));
+        }
         // A later request under the same id has another reservation.
-        if self.by_request.get(&open.asked) == Some(&id) {
-            self.by_request.remove(&open.asked);
+        if let Some(print) = open.print
+            && self.by_request.get(&print) == Some(&id)
+        {
+            self.by_request.remove(&print);
         }
     }
 }

@@ -33,7 +33,7 @@ struct World {
     known: HashMap<String, Known>,
 }
 
-fn asked<T>(user: usize, cost: u64, to: impl FnOnce(&Request<'_>) -> T) -> T {
+pub(super) fn asked<T>(user: usize, cost: u64, to: impl FnOnce(&Request<'_>) -> T) -> T {
     let entries = [("user", USERS[user])];
     to(&Request::new("default", &[Descriptor::new(&entries).cost(cost)]))
 }
@@ -63,9 +63,9 @@ impl World {
     fn reserve(&mut self, user: usize, cost: u64, life: Duration) {
         let now_us = self.now_us();
         let id = asked(user, cost, |request| {
-            let room = self.table.room(request).unwrap();
+            let room = self.table.room(request, &self.gate.policy(), Some(life)).unwrap();
             let answer = self.gate.check(request);
-            let id = room.keep(&answer, life);
+            let id = room.keep(&answer);
             assert_eq!(id.is_some(), answer.is_allowed());
             id
         });
@@ -83,15 +83,20 @@ impl World {
     fn settle(&mut self, id: &str, actual: u64) {
         let now_us = self.now_us();
         let settle = async |request: &Request<'_>, taken: &Taken| {
-            let answer = self.gate.settle_taken(request, taken, &[actual]);
-            Ok(Settling::of(request, &[actual], Ok(Settled::from(&answer))))
+            Ok(Ok(Settled::from(&self.gate.settle_taken(request, taken, &[actual]))))
         };
         let settled = self.table.settle(id, &[actual], settle).now_or_never().unwrap();
         let known = self.known.get_mut(id);
         match known {
+            // It holds nothing, and is settled for nothing.
+            Some(Known { cost: 0, .. }) => {
+                let settled = settled.unwrap();
+                let stand = settled.outcome.stand.as_ref().unwrap();
+                assert_eq!((stand.shares(0, actual), &settled.done), ([0, actual], &None));
+            }
             Some(Known { settled: Some((first, until)), .. }) if now_us < *until => {
                 match *first == actual {
-                    true => assert!(settled.unwrap().stand.is_ok()),
+                    true => assert!(settled.unwrap().outcome.stand.is_ok()),
                     false => assert_eq!(settled.unwrap_err(), Unsettled::Otherwise),
                 }
             }
@@ -99,11 +104,10 @@ impl World {
                 let model = &mut self.models[known.user];
                 match known.token {
                     Some(token) => model.return_permit(now_us, token, known.cost),
-                    // A reserve of nothing took no permit.
-                    None if model.policy().holds_permits() => {}
                     None => model.settle(now_us, known.cost, actual),
                 }
-                let remaining = settled.unwrap().stand.as_ref().unwrap().line().remaining;
+                let settled = settled.unwrap();
+                let remaining = settled.outcome.stand.as_ref().unwrap().line().remaining;
                 assert_eq!(remaining, Some(self.models[known.user].peek(now_us, 0).remaining));
                 known.settled = Some((actual, now_us + REMEMBERED.as_micros() as u64));
             }
@@ -122,6 +126,8 @@ impl World {
             return [false; 2];
         };
         match known.settled {
+            // A reserve of nothing took no permit.
+            None if known.cost == 0 => assert_eq!(renewed, Ok(true)),
             Some((_, until)) if now_us < until => assert_eq!(renewed, Ok(false)),
             None if now_us < known.ends_us => {
                 let model = &mut self.models[known.user];
@@ -143,7 +149,8 @@ impl World {
             let seen = asked(user, 1, |request| self.gate.peek(request).remaining());
             assert_eq!(seen, Some(self.models[user].peek(now_us, 1).remaining));
         }
-        let open = |known: &&Known| known.settled.is_none() && now_us < known.ends_us;
+        let open =
+            |known: &&Known| known.cost > 0 && known.settled.is_none() && now_us < known.ends_us;
         let expected = self.known.values().filter(open).count() as u64;
         assert_eq!(self.table.counts().0.open, expected);
     }
@@ -208,12 +215,13 @@ fn without_room_nothing_is_asked_and_what_has_ended_makes_room() {
     let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock.clone());
     let reserve = |user: usize| {
         asked(user, 1, |request| {
-            table.room(request).map(|room| room.keep(&gate.check(request), USUAL_LIFE).unwrap())
+            let room = table.room(request, &gate.policy(), None)?;
+            Ok(room.keep(&gate.check(request)).unwrap())
         })
     };
     let fit = std::iter::from_fn(|| reserve(0).ok()).count();
-    assert!((2..8).contains(&fit), "{fit}");
-    assert_eq!(reserve(1), Err(Full));
+    assert!((4..12).contains(&fit), "{fit}");
+    assert_eq!(reserve(1), Err(Unreserved::Full));
     clock.advance(USUAL_LIFE);
     assert!(reserve(1).is_ok());
     let (counts, bytes) = table.counts();
@@ -226,13 +234,35 @@ fn a_refusal_and_a_request_that_is_dropped_take_no_room() {
     let clock = ManualClock::new();
     let table = Reservations::with_clock(64 << 10, clock.clone());
     let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock);
+    let room = |request: &Request<'_>| table.room(request, &gate.policy(), None).unwrap();
     asked(0, 1_000, |request| {
-        let room = table.room(request).unwrap();
+        let room_of_one = room(request);
         assert!(table.counts().1 > 0);
-        assert_eq!(room.keep(&gate.check(request), USUAL_LIFE), None);
-        drop(table.room(request).unwrap());
+        assert_eq!(room_of_one.keep(&gate.check(request)), None);
+        drop(room(request));
     });
     assert_eq!(table.counts(), (Counts::default(), 0));
+}
+
+#[test]
+fn a_life_is_no_longer_than_each_rule_lets_it_be() {
+    let rules = "[[rule]]\nname = \"short\"\nwhen = { user = \"ada\" }\nmax_life = \"30s\"\n\
+                 algorithm = \"token_bucket\"\nrate = \"9/1s\"\n\
+                 [[rule]]\nname = \"usual\"\nalgorithm = \"token_bucket\"\nrate = \"9/1s\"\n";
+    let table = Reservations::with_clock(64 << 10, ManualClock::new());
+    let policy: Policy = config::parse("test", rules).unwrap();
+    let life = |user: usize, life: Option<u64>| {
+        let life = life.map(Duration::from_secs);
+        asked(user, 1, |request| table.room(request, &policy, life).map(|room| room.life.as_secs()))
+    };
+    assert_eq!([life(0, None), life(0, Some(30)), life(1, None)], [Ok(30), Ok(30), Ok(60)]);
+    assert_eq!(life(1, Some(600)), Ok(600));
+    let why = life(0, Some(31)).unwrap_err().to_string();
+    assert!(
+        why.contains("31000 ms") && why.contains("`short`") && why.contains("`max_life`"),
+        "{why}"
+    );
+    assert!(life(1, Some(601)).unwrap_err().to_string().contains("1 to 600000 ms"));
 }
 
 #[test]
@@ -244,7 +274,8 @@ fn a_repeated_reserve_gets_the_reservation_of_the_first() {
     let reserve = |id: &str| {
         asked(0, 3, |request| {
             let request = request.with_id(id).unwrap();
-            table.room(&request).unwrap().keep(&gate.check(&request), USUAL_LIFE)
+            let room = table.room(&request, &gate.policy(), None).unwrap();
+            room.keep(&gate.check(&request))
         })
     };
     let (first, again, other) = (reserve("a"), reserve("a"), reserve("b"));
@@ -256,32 +287,91 @@ fn a_repeated_reserve_gets_the_reservation_of_the_first() {
     assert_eq!(reserve("a"), later);
 }
 
+/// A table with one reservation of five units, and its id.
+fn with_one(clock: &ManualClock) -> (Reservations<ManualClock>, String) {
+    let table = Reservations::with_clock(64 << 10, clock.clone());
+    let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock.clone());
+    let id = asked(0, 5, |request| {
+        let room = table.room(request, &gate.policy(), None).unwrap();
+        room.keep(&gate.check(request)).unwrap().to_string()
+    });
+    (table, id)
+}
+
 #[tokio::test]
 async fn two_settles_at_once_are_one_and_an_error_leaves_it_open() {
-    let table = Reservations::with_clock(64 << 10, ManualClock::new());
-    let gate = Gate::new(config::parse("test", RULE).unwrap());
-    let id = asked(0, 5, |request| {
-        table.room(request).unwrap().keep(&gate.check(request), USUAL_LIFE).unwrap().to_string()
-    });
+    let (table, id) = with_one(&ManualClock::new());
     let undone =
         async |_: &Request<'_>, _: &Taken| Err(Unsettled::Undone(tidegate::StoreError::Away));
     assert!(matches!(table.settle(&id, &[2], undone).await, Err(Unsettled::Undone(_))));
     let times = std::sync::atomic::AtomicU64::new(0);
     let settle = async || {
-        let settle = async |request: &Request<'_>, _: &Taken| {
+        let settle = async |_: &Request<'_>, _: &Taken| {
             times.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             tokio::task::yield_now().await;
-            Ok(Settling::of(request, &[2], Err("unknown".to_owned())))
+            Ok(Err("unknown".into()))
         };
-        table.settle(&id, &[2], settle).await
+        table.settle(&id, &[2], settle).await.unwrap()
     };
     let (one, other) = tokio::join!(settle(), settle());
-    assert_eq!(one.unwrap().stand, other.unwrap().stand);
-    assert_eq!(settle().await.unwrap().stand, Err("unknown".to_owned()), "and stays so");
+    assert_eq!(one.outcome.stand, other.outcome.stand);
+    assert!(one.done.is_some() != other.done.is_some(), "one of them did it");
+    assert_eq!(settle().await.outcome.stand, Err("unknown".into()), "and stays so");
     assert_eq!(times.into_inner(), 1);
     assert_eq!(table.settle(&id, &[1, 2], undone).await.unwrap_err(), Unsettled::Otherwise);
     assert_eq!(table.settle("7", &[2], undone).await.unwrap_err(), Unsettled::NoId);
 }
 
-const RULE: &str =
+#[tokio::test]
+async fn a_settle_that_waits_for_the_store_is_done_once_or_given_up_at_the_end() {
+    let (clock, away) = (ManualClock::new(), tidegate::StoreError::Away);
+    for ends in [false, true] {
+        let (table, id) = with_one(&clock);
+        let before = table.counts().1;
+        assert!(matches!(table.wait(&id, &[2], away.clone()), Ok(Some((_, true)))));
+        assert!(
+            matches!(table.wait(&id, &[2], away.clone()), Ok(Some((_, false)))),
+            "it waits already"
+        );
+        assert_eq!(table.wait(&id, &[3], away.clone()), Err(Unsettled::Otherwise));
+        assert!(table.counts().0.pending == 1 && table.counts().1 > before);
+        let settle = async |_: &Request<'_>, _: &Taken| Ok(Err("unknown".into()));
+        assert_eq!(table.settle(&id, &[3], settle).await.unwrap_err(), Unsettled::Otherwise);
+        assert!(!table.stops_retrying());
+        let (next, costs) = table.next_pending(None).unwrap();
+        assert_eq!((next.to_string(), &*costs), (id.clone(), &[2][..]));
+        assert_eq!(table.next_pending(Some(next)), None);
+        let counts = if ends {
+            clock.advance(USUAL_LIFE);
+            Counts { given_up: 1, ..Counts::default() }
+        } else {
+            assert!(table.settle(&id, &[2], settle).await.is_ok());
+            assert_eq!(table.wait(&id, &[2], away.clone()), Ok(None), "it is open no more");
+            Counts { unknown: 1, ..Counts::default() }
+        };
+        assert_eq!((table.next_pending(None), table.counts().0), (None, counts));
+        assert!(table.stops_retrying());
+    }
+}
+
+#[test]
+fn operators_see_what_is_held_and_drop_it() {
+    let clock = ManualClock::new();
+    let (table, id) = with_one(&clock);
+    let policy: Policy = config::parse("test", RULE).unwrap();
+    let listed = serde_json::to_value(table.list(&policy, 9)).unwrap();
+    assert_eq!(
+        (&listed[0]["reservation"], &listed[0]["costs"][0]),
+        (&id.as_str().into(), &5.into())
+    );
+    assert_eq!(listed[0]["keys"][0]["key"]["user"], "ada");
+    let hidden = config::parse("test", &format!("{RULE}hide_keys = true\n")).unwrap();
+    let shown = serde_json::to_string(&table.list(&hidden, 9)).unwrap();
+    assert!(!shown.contains("ada") && table.list(&policy, 0).is_empty(), "{shown}");
+    assert_eq!(table.drop_open(&id), Ok(()));
+    assert_eq!(table.drop_open(&id), Err(Unsettled::Unknown));
+    assert_eq!(table.counts(), (Counts { dropped: 1, ..Counts::default() }, 0));
+}
+
+pub(super) const RULE: &str =
     "[[rule]]\nname = \"all\"\nkey = [\"user\"]\nalgorithm = \"sliding_log\"\nrate = \"100/1h\"\n";

@@ -7,7 +7,7 @@ use tidegate::{MAX_COST, Request};
 
 use super::super::args::{Args, integer};
 use super::{Mistake, text};
-use crate::limiters::{LONGEST_LIFE, USUAL_LIFE};
+use crate::limiters::LONGEST_LIFE;
 
 /// The options of a question.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +16,8 @@ pub(super) struct Options<'a> {
     pub(super) cost: u64,
     pub(super) names_a_cost: bool,
     pub(super) id: Option<Id<'a>>,
-    /// How long a reservation lives.
-    pub(super) life: Duration,
+    /// How long a reservation lives, if the caller says so.
+    pub(super) life: Option<Duration>,
 }
 
 impl<'a> Options<'a> {
@@ -35,7 +35,6 @@ impl<'a> Options<'a> {
                 b"ID" if id.is_none() => id = Some(Id::read(rest.word(1))?),
                 b"LIFE" if has_life && life.is_none() => life = Some(lifetime(rest.word(1))?),
                 _ => {
-                    let life = life.unwrap_or(USUAL_LIFE);
                     let names_a_cost = cost.is_some();
                     let cost = cost.unwrap_or(1);
                     return Ok((Self { cost, names_a_cost, id, life }, rest));

@@ -1,0 +1,137 @@
+//! `tidegate reservations`: the open reservations of a running server, which an operator lists, settles and drops.
+
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::{Admin, Answer, Format, Listener, run as run_client, seconds, tables};
+use crate::failure::Failure;
+use crate::stdout;
+
+/// List, settle or drop a running server's reservations
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:  tidegate reservations --number 20",
+    after_long_help = "The list begins with those that end first. `settle` gives back what the work did not need; `drop` forgets
+reservations, whose units stay taken. Both are lines of the audit log of the server. Flags come before these words.
+
+Examples:
+  tidegate reservations
+  tidegate reservations settle 8f0e4c1d2b3a49586776859493a2b1c0 120
+  tidegate reservations drop 8f0e4c1d2b3a49586776859493a2b1c0"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// How many are listed
+    #[arg(long, short, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    number: u32,
+
+    /// Output: text, or the JSON of the server
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    #[command(flatten)]
+    admin: Admin,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Settle a reservation for what its work did cost
+    Settle {
+        /// The id of the reservation
+        id: String,
+        /// The cost, or that of each descriptor
+        #[arg(required = true)]
+        actual: Vec<u64>,
+    },
+    /// Forget reservations, whose units stay taken
+    Drop {
+        /// The ids of the reservations
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+}
+
+/// Asks the server, and prints what it answers.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let listener = args.admin.listener()?;
+    run_client(async {
+        match &args.action {
+            None => list(args, &listener).await,
+            Some(Action::Settle { id, actual }) => settle(args, &listener, id, actual).await,
+            Some(Action::Drop { ids }) => {
+                for id in ids {
+                    let body = json!({ "reservation": id }).to_string();
+                    let answer = listener.ask(Method::POST, "/v1/drop", &body).await?;
+                    print(args, &answer, &format!("{id} is dropped, and its units stay taken\n"))?;
+                }
+                Ok(())
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn settle(args: &Args, listener: &Listener, id: &str, actual: &[u64]) -> Result<(), Failure> {
+    let actual = match actual {
+        [one] => json!(one),
+        each => json!(each),
+    };
+    let body = json!({ "reservation": id, "actual": actual }).to_string();
+    let answer = listener.ask(Method::POST, "/v1/settle", &body).await?;
+    let text = match (answer.json.get("settled"), answer.json.get("cut")) {
+        (Some(settled), Some(cut)) => format!("{id} is settled for {settled}; cut: {cut}\n"),
+        _ => format!("{id} is settled as soon as the store answers\n"),
+    };
+    print(args, &answer, &text)
+}
+
+async fn list(args: &Args, listener: &Listener) -> Result<(), Failure> {
+    let path = format!("/v1/reservations?n={}", args.number);
+    let answer = listener.ask(Method::GET, &path, "").await?;
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (open, pending, bytes) = (
+        number(&answer.json, "open"),
+        number(&answer.json, "pending"),
+        number(&answer.json, "bytes"),
+    );
+    let mut text = format!("{open} open, {pending} wait for the store, {bytes} bytes\n");
+    let listed = answer.json.get("reservations").and_then(Value::as_array);
+    let now_us = tidegate::Clock::now(&tidegate::SystemClock::new()).as_micros();
+    let rows = listed.into_iter().flatten().map(|one| {
+        let id = one.get("reservation").and_then(Value::as_str).unwrap_or("(hidden)");
+        let costs = one.get("costs").map(Value::to_string).unwrap_or_default();
+        let ends = seconds(number(one, "ends_us").saturating_sub(now_us));
+        vec![id.to_owned(), keys(one), costs, ends, number(one, "bytes").to_string()]
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        let headings = ["reservation", "keys", "costs", "ends in", "bytes"];
+        text.push('\n');
+        text.push_str(&tables::table(stdout::width(), &headings, rows, 2..5));
+    }
+    print(args, &answer, &text)
+}
+
+/// The rules that a reservation's request matches, each with its key.
+fn keys(reservation: &Value) -> String {
+    let all = reservation.get("keys").and_then(Value::as_array);
+    let shown = all.into_iter().flatten().map(|one| {
+        let rule = one.get("rule").and_then(Value::as_str).unwrap_or_default();
+        match tables::key(one.get("key")) {
+            key if key.is_empty() => rule.to_owned(),
+            key => format!("{rule} ({key})"),
+        }
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn print(args: &Args, answer: &Answer, text: &str) -> Result<(), Failure> {
+    match args.format {
+        Format::Json => stdout::print(&format!("{}\n", answer.text)),
+        Format::Text => stdout::print(&crate::printable::text(text)),
+    }
+}

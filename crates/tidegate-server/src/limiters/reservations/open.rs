@@ -1,0 +1,135 @@
+//! A reservation that is not settled: what it holds, how long it may, and how operators see it.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use tidegate::{Policy, Request, RuleSpec, Taken};
+use tokio::sync::OnceCell;
+
+use super::asked::Asked;
+use super::table::{OF_A_REQUEST, OF_ANY, RequestPrint, allocated};
+use super::{Id, Outcome, Unreserved};
+use crate::limiters::key_label::{self, KeyLabel};
+use crate::limiters::{LONGEST_LIFE, USUAL_LIFE};
+
+/// A reservation that is not settled.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) asked: Asked,
+    pub(super) taken: Taken,
+    pub(super) outcome: OnceCell<std::sync::Arc<Outcome>>,
+    pub(super) print: Option<RequestPrint>,
+    pub(super) life: Duration,
+    /// All its bytes.
+    pub(super) bytes: usize,
+}
+
+impl Open {
+    pub(super) fn new(
+        asked: Asked,
+        taken: Taken,
+        print: Option<RequestPrint>,
+        life: Duration,
+    ) -> Self {
+        let bytes = Self::bytes_of(&asked, print, taken.heap_bytes());
+        Self { asked, taken, outcome: OnceCell::new(), print, life, bytes }
+    }
+
+    /// The bytes of a reservation of which the limiters take so many.
+    pub(super) fn bytes_of(asked: &Asked, print: Option<RequestPrint>, taken: usize) -> usize {
+        /// The counters of an `Arc`.
+        const OF_AN_ARC: usize = 2 * size_of::<usize>();
+        let by_request = print.map_or(0, |_| OF_A_REQUEST);
+        let own = allocated(OF_AN_ARC + size_of::<Self>()) + allocated(taken);
+        OF_ANY + by_request + own + asked.allocations().map(allocated).iter().sum::<usize>()
+    }
+
+    /// The keys of the rules in force that its request matches.
+    pub(super) fn keys(&self, policy: &Policy) -> Vec<KeyLabel> {
+        let asked = self.asked.ask(async |request| keys_of(policy, request));
+        futures_util::FutureExt::now_or_never(asked).unwrap_or_default()
+    }
+}
+
+fn keys_of(policy: &Policy, request: &Request<'_>) -> Vec<KeyLabel> {
+    let mut keys = Vec::new();
+    for descriptor in request.descriptors() {
+        for rule in policy.matching(request.domain(), descriptor) {
+            let mut key = KeyLabel::default();
+            key.write(key_label::fingerprint(rule, descriptor), rule, descriptor);
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// What the rules in force say about a request's reservation.
+pub(super) struct Terms<'p> {
+    /// The most limiters that the request takes from.
+    limiters: usize,
+    /// The shortest of the longest lives, and its rule; `None` if no rule matches.
+    max_life: Option<(Duration, &'p str)>,
+}
+
+impl<'p> Terms<'p> {
+    pub(super) fn of(policy: &'p Policy, request: &Request<'_>) -> Self {
+        let (mut limiters, mut max_life) = (0, None::<(Duration, &str)>);
+        for descriptor in request.descriptors() {
+            for rule in policy.matching(request.domain(), descriptor) {
+                limiters += 1;
+                let most = rule.spec().max_life.unwrap_or(RuleSpec::USUAL_MAX_LIFE);
+                if max_life.is_none_or(|(least, _)| most < least) {
+                    max_life = Some((most, rule.name()));
+                }
+            }
+        }
+        Self { limiters, max_life }
+    }
+
+    /// The life that was asked for, or by default the usual one.
+    ///
+    /// # Errors
+    /// Returns an error if a rule does not let it be so long.
+    pub(super) fn life(&self, asked: Option<Duration>) -> Result<Duration, Unreserved> {
+        let (most, rule) = self.max_life.unwrap_or((LONGEST_LIFE, ""));
+        match asked {
+            None => Ok(USUAL_LIFE.min(most)),
+            Some(asked) if asked <= most => Ok(asked),
+            Some(asked) => Err(Unreserved::TooLong { asked, rule: rule.to_owned(), most }),
+        }
+    }
+
+    /// The most bytes of what it takes.
+    pub(super) const fn taken_bytes(&self) -> usize {
+        self.limiters * Taken::BYTES_OF_A_LIMITER
+    }
+}
+
+/// A reservation as operators see it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Listed {
+    /// `None` for an operator who may not settle it.
+    #[serde(rename = "reservation", serialize_with = "as_text")]
+    pub(super) id: Option<Id>,
+    /// The keys of the rules in force that its request matches.
+    pub(super) keys: Vec<KeyLabel>,
+    /// The cost of each descriptor.
+    pub(super) costs: Vec<u64>,
+    pub(super) ends_us: u64,
+    pub(super) bytes: usize,
+    /// Whether its settle waits for the store.
+    pub(super) pending: bool,
+}
+
+impl Listed {
+    pub(crate) const fn hide_id(&mut self) {
+        self.id = None;
+    }
+}
+
+fn as_text<S: Serializer>(id: &Option<Id>, to: S) -> Result<S::Ok, S::Error> {
+    match id {
+        Some(id) => to.collect_str(id),
+        None => to.serialize_none(),
+    }
+}

@@ -1,0 +1,121 @@
+//! Reservations that are settled while the store does not answer: they wait for it, and nothing comes back twice.
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client};
+use crate::process::Server;
+use crate::store::Store;
+
+const VERBS: &str = "check,peek,reserve,settle";
+
+/// Reservations of 50 units, settled for 5 each.
+const MANY: u64 = 16;
+
+fn rules(store: &Store) -> String {
+    format!(
+        "[[rule]]\nname = \"tokens\"\nkey = [\"user\"]\nalgorithm = \"sliding_log\"\nlimit = 100000\nwindow = \"1d\"\n\
+         [store]\nurl = \"{}\"\ntimeout = \"100ms\"\n",
+        store.url()
+    )
+}
+
+async fn reserve(client: &Client) -> String {
+    let body = json!({"descriptor": {"user": "ada"}, "cost": 50}).to_string();
+    loop {
+        let told = client.post("/v1/reserve", &body).await.json();
+        // The store decides, however busy the machine is.
+        if told["degraded"] == false {
+            return told["reservation"].as_str().unwrap().to_owned();
+        }
+    }
+}
+
+async fn settle(client: &Client, id: &str, actual: u64) -> Answer {
+    client.post("/v1/settle", &json!({"reservation": id, "actual": actual}).to_string()).await
+}
+
+async fn used(client: &Client) -> u64 {
+    let body = json!({"descriptor": {"user": "ada"}}).to_string();
+    loop {
+        let told = client.post("/v1/peek", &body).await.json();
+        if told["degraded"] == false {
+            return 100_000 - told["remaining"].as_u64().unwrap();
+        }
+    }
+}
+
+/// A settle that was sent, and then given up as though nothing had been, could be repeated, and gave back twice.
+#[tokio::test]
+async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
+    let store = Store::start();
+    let server = Server::granting(&rules(&store), VERBS);
+    let (client, admin) = (Client::new(server.http), Client::new(server.admin));
+    let mut ids = Vec::new();
+    for _ in 0..MANY {
+        ids.push(reserve(&client).await);
+    }
+    let before = used(&client).await;
+    store.signal("STOP");
+    let (mut waiting, mut unknown) = (Vec::new(), 0);
+    for id in &ids {
+        let told = settle(&client, id, 5).await;
+        match told.status.as_u16() {
+            202 => {
+                assert_eq!(told.json()["pending"], true);
+                assert_eq!(settle(&client, id, 6).await.status, 409, "another cost");
+                waiting.push(id);
+            }
+            200 => {}
+            _ => {
+                assert!(told.header("retry-after").is_none(), "{}", told.text);
+                assert!(told.problem(503).contains("it is unknown whether"));
+                unknown += 1;
+            }
+        }
+    }
+    assert!(!waiting.is_empty(), "{unknown} unknown: once it is unavailable nothing is sent");
+    store.signal("CONT");
+    while !admin.get("/metrics").await.text.contains("\ntidegate_reservations_pending 0\n") {}
+    let mut settled = 0;
+    for id in waiting {
+        let told = settle(&client, id, 5).await;
+        settled += u64::from(told.status == 200);
+    }
+    // Each is settled once, or it is unknown whether it was: at least 5 units of each are used, and 50 at most.
+    let used = used(&client).await;
+    assert!((5 * MANY..=before).contains(&used), "{used} of {before} used");
+    assert!(used <= before - 45 * settled, "{used} of {before} used, {settled} settled since");
+}
+
+#[tokio::test]
+async fn redis_clients_are_told_that_a_settle_waits_and_it_is_given_up_at_the_end() {
+    let mut store = Store::start();
+    let server = Server::granting(&rules(&store), VERBS);
+    let (client, admin) = (Client::new(server.http), Client::new(server.admin));
+    let body = json!({"descriptor": {"user": "ada"}, "cost": 5, "life_ms": 5_000}).to_string();
+    let mut ids = Vec::new();
+    while ids.len() < MANY as usize {
+        let told = client.post("/v1/reserve", &body).await.json();
+        if let (Value::Bool(false), Some(id)) = (&told["degraded"], told["reservation"].as_str()) {
+            ids.push(id.to_owned());
+        }
+    }
+    store.kill();
+    let redis = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+    let mut redis = redis.get_connection().unwrap();
+    let mut told = Vec::new();
+    for id in &ids {
+        told.push(redis::cmd("TG.SETTLE").arg(id).arg(1).query::<String>(&mut redis));
+    }
+    assert!(told.iter().any(|one| one.as_deref() == Ok("PENDING")), "{told:?}");
+    let given_up = "tidegate_reservations_ended_total{how=\"given_up\"} ";
+    loop {
+        let metrics = admin.get("/metrics").await.text;
+        let line = metrics.lines().find(|line| line.starts_with(given_up)).unwrap();
+        if !line.ends_with(" 0") && metrics.contains("\ntidegate_reservations_pending 0\n") {
+            break;
+        }
+    }
+    let last = settle(&client, ids.last().unwrap(), 1).await;
+    assert!(last.problem(404).contains("its life is over"));
+}
