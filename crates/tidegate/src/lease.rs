@@ -14,7 +14,8 @@ mod sim;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod units;
 
-pub(crate) use book::{Ask, Book, Choice, Counts, Granted, Spent, Unspent, Wanted};
+pub(crate) use book::{Ask, Book, Choice, Counts, Granted, Leased, Unspent, Wanted};
 pub(crate) use reply::{Grant, Report};
 pub(crate) use terms::Terms;

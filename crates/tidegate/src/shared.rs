@@ -13,6 +13,7 @@ mod denials;
 mod denied_again;
 mod error;
 mod fallback;
+mod give_back_leases;
 mod hold;
 mod late;
 mod learn;
@@ -58,6 +59,7 @@ use decide::Verb;
 pub use error::SharedGateError;
 use fallback::Fallback;
 pub use hold::SharedCharge;
+use leases::UntilDropped;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
@@ -110,6 +112,7 @@ pub struct SharedGate {
     fallback: Arc<Fallback>,
     nodes: Nodes,
     degraded: AtomicU64,
+    _until_dropped: UntilDropped,
 }
 
 impl SharedGate {
@@ -136,6 +139,7 @@ impl SharedGate {
         Ok(Self {
             front: Frontend::new(),
             nodes: Nodes::begin(&client, &fallback, &store.leases),
+            _until_dropped: store.leases.until_dropped(),
             client,
             queues: Arc::clone(&store.queues),
             newest: Newest::new(store),

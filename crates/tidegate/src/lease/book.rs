@@ -1,13 +1,14 @@
 //! The book of leases of one process: which requests it decides, and which leases are asked for and given back.
 
+mod give_back;
 mod shares;
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::Micros;
 
-use super::limiter::{Lease, Limiter};
+use super::limiter::Limiter;
 use super::reply::{Grant, Report};
 use super::terms::Terms;
 
@@ -23,19 +24,20 @@ pub(crate) struct Ask<'a, K> {
     pub(crate) cost: u64,
 }
 
-/// Units of a lease that a request spends.
+/// Units of a lease that a request spends or holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct Leased {
     /// The index of the limiter in the request.
     pub(crate) place: usize,
-    part: Lease,
+    pub(super) ticket: u64,
+    pub(super) units: u64,
 }
 
-impl Spent {
-    /// Returns the ticket of the lease, and how many of its units are spent.
+impl Leased {
+    /// Returns the ticket of the lease, and how many of its units are spent or held.
     #[cfg(test)]
     pub(crate) const fn units_of(&self) -> (u64, u64) {
-        (self.part.ticket, self.part.units)
+        (self.ticket, self.units)
     }
 }
 
@@ -43,10 +45,10 @@ impl Spent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// It is admitted: all limiters spend leased units.
-    Here(Vec<Spent>),
-    /// The store decides, in one step over the limiters that have no part in these units. If it does not admit the
-    /// request, they are put back ([`Book::put_back`]).
-    Store(Vec<Spent>),
+    Here(Vec<Leased>),
+    /// The store decides, in one step over the limiters that have no part in these units. They are held until then:
+    /// spent if the request is admitted ([`Book::commit`]), and else released ([`Book::release`]).
+    Store(Vec<Leased>),
 }
 
 /// A lease to ask the store for.
@@ -54,14 +56,18 @@ pub(crate) enum Choice {
 pub(crate) struct Wanted {
     /// The number of the question, which its reply repeats.
     pub(crate) ticket: u64,
+    /// The lowest ticket of this limiter that is still open: the store may forget those before.
+    pub(crate) oldest: u64,
     pub(crate) units: u64,
     pub(crate) life: Micros,
+    /// How much earlier than they are taken its units count if they are given back.
+    pub(crate) earlier: Micros,
 }
 
 /// The use of a granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granted {
-    /// It can be spent. What is left of it is to be given back when `due` comes ([`Book::take_out`]).
+    /// It can be spent. What is left of it is to be given back when `due` comes ([`Book::close`]).
     Held {
         /// By the clock of this process.
         due: Micros,
@@ -74,28 +80,27 @@ pub(crate) enum Granted {
     Ended,
 }
 
-/// Unspent units of a lease, to give back to the store once at most. The book no longer has them.
+/// Unspent units of a lease, to give back to the store once. The book no longer has them. If there are none, the ticket
+/// is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unspent<K> {
     pub(crate) key: K,
     pub(crate) ticket: u64,
     pub(crate) units: u64,
-    /// They are given back as though they had been taken at this time, by the store's clock.
-    pub(crate) since: Timestamp,
-    /// The version of the terms of the lease.
-    pub(crate) version: u64,
+    /// Units of the lease that stay taken.
+    pub(crate) kept: u64,
+    /// How much earlier than the lease was taken they count.
+    pub(crate) earlier: Micros,
 }
 
 /// The units of all leases so far, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Units of leases that were held.
+    /// Units of leases that could be spent here.
     pub(crate) taken: u64,
     pub(crate) spent: u64,
     /// Units that were handed out to be given back.
     pub(crate) unspent: u64,
-    /// Units that were put back too late to be spent or given back, or whose terms ended.
-    pub(crate) expired: u64,
 }
 
 /// All leases of one process.
@@ -104,8 +109,6 @@ pub(crate) struct Book<K> {
     limiters: HashMap<K, Limiter>,
     most_limiters: usize,
     next_ticket: u64,
-    /// The lowest ticket that a new limiter takes units back of: those before may be of a limiter that was dropped.
-    first_valid: u64,
     /// Limiters are not searched for idle ones before this time.
     next_sweep: Micros,
     counts: Counts,
@@ -118,7 +121,6 @@ impl<K: Clone + Eq + Hash> Book<K> {
             limiters: HashMap::new(),
             most_limiters,
             next_ticket: 1,
-            first_valid: 1,
             next_sweep: Micros::ZERO,
             counts: Counts::default(),
         }
@@ -141,61 +143,52 @@ impl<K: Clone + Eq + Hash> Book<K> {
         Some(self.limiters.get(key)?.standing(now))
     }
 
+    /// Returns whether a limiter of a request has enough leased units.
+    pub(crate) fn has(&self, now: Micros, ask: &Ask<'_, K>) -> bool {
+        let limiter = self.limiters.get(ask.key).filter(|one| Some(one.terms) == ask.terms);
+        ask.cost > 0 && limiter.is_some_and(|one| one.units(now) >= ask.cost)
+    }
+
     /// Returns whether all limiters of a request have enough leased units.
     pub(crate) fn has_all(&self, now: Micros, asks: &[Ask<'_, K>]) -> bool {
-        let has = |ask: &Ask<'_, K>| {
-            let limiter = self.limiters.get(ask.key).filter(|one| Some(one.terms) == ask.terms);
-            ask.cost > 0 && limiter.is_some_and(|one| one.units(now) >= ask.cost)
-        };
-        !asks.is_empty() && asks.iter().all(has)
+        !asks.is_empty() && asks.iter().all(|ask| self.has(now, ask))
     }
 
-    /// Decides a request whose limiters all have enough leased units. Of any other request, spends the leased units of
-    /// the limiters that have enough.
+    /// Decides a request whose limiters all have enough leased units. Of any other request, holds leased units of the
+    /// limiters that have enough.
     pub(crate) fn decide(&mut self, now: Micros, asks: &[Ask<'_, K>]) -> Choice {
-        let (mut spent, mut all) = (Vec::with_capacity(asks.len()), !asks.is_empty());
+        let mut all = !asks.is_empty();
+        for ask in asks {
+            all &= self.is_demanded(now, ask);
+        }
+        let mut leased = Vec::with_capacity(asks.len());
+        if !all && asks.len() < 2 {
+            return Choice::Store(leased);
+        }
         for (place, ask) in asks.iter().enumerate() {
-            all &= self.spend(now, place, ask, &mut spent);
+            if !all && !self.has(now, ask) {
+                continue;
+            }
+            let Some(limiter) = self.limiters.get_mut(ask.key) else { continue };
+            let note = |ticket, units| leased.push(Leased { place, ticket, units });
+            match all {
+                true => limiter.spend(now, ask.cost, note),
+                false => limiter.hold(now, ask.cost, note),
+            }
         }
         if !all {
-            return Choice::Store(spent);
+            return Choice::Store(leased);
         }
-        self.keep(&spent);
-        Choice::Here(spent)
+        self.counts.spent += leased.iter().map(|part| part.units).sum::<u64>();
+        Choice::Here(leased)
     }
 
-    /// Counts units as spent, because the store admitted the rest of their request.
-    pub(crate) fn keep(&mut self, spent: &[Spent]) {
-        self.counts.spent += spent.iter().map(|Spent { part, .. }| part.units).sum::<u64>();
-    }
-
-    /// Spends the cost of one limiter, if it has enough.
-    fn spend(
-        &mut self,
-        now: Micros,
-        place: usize,
-        ask: &Ask<'_, K>,
-        spent: &mut Vec<Spent>,
-    ) -> bool {
+    /// Notes that a limiter is asked, and returns whether it has enough leased units.
+    fn is_demanded(&mut self, now: Micros, ask: &Ask<'_, K>) -> bool {
         let (Some(terms), 1..) = (ask.terms, ask.cost) else { return false };
         let Some(limiter) = self.limiter(now, ask.key, terms) else { return false };
         limiter.demanded(now, ask.cost);
-        if limiter.units(now) < ask.cost {
-            return false;
-        }
-        limiter.spend(now, ask.cost, |part| spent.push(Spent { place, part }));
-        true
-    }
-
-    /// Puts back units that a request spent in vain, because the store refused it or did not reply. They can be spent
-    /// until the rest of their lease is given back.
-    pub(crate) fn put_back(&mut self, now: Micros, asks: &[Ask<'_, K>], spent: &[Spent]) {
-        for Spent { place, part } in spent {
-            let limiter = asks.get(*place).and_then(|ask| self.limiters.get_mut(ask.key));
-            if !limiter.is_some_and(|limiter| limiter.put_back(now, *part)) {
-                self.counts.expired += part.units;
-            }
-        }
+        limiter.units(now) >= ask.cost
     }
 
     /// Notes what a reply of the store reported of a limiter.
@@ -216,8 +209,9 @@ impl<K: Clone + Eq + Hash> Book<K> {
         let limiter = self.limiters.get_mut(key)?;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        limiter.ask(now, ticket, units, nodes);
-        Some(Wanted { ticket, units, life: limiter.terms.life() })
+        let oldest = limiter.ask(now, ticket, units, nodes);
+        let (life, earlier) = (limiter.terms.life(), limiter.terms.counts_earlier());
+        Some(Wanted { ticket, oldest, units, life, earlier })
     }
 
     /// Takes the reply to a question: the store granted the lease.
@@ -240,58 +234,16 @@ impl<K: Clone + Eq + Hash> Book<K> {
         }
     }
 
-    /// Takes out what is left of a lease when it is due; `None` if nothing is. A lease that has ended meanwhile is given
-    /// back as well: what is given back counts by when it was taken.
-    pub(crate) fn take_out(&mut self, key: &K, ticket: u64) -> Option<Unspent<K>> {
-        let limiter = self.limiters.get_mut(key)?;
-        let (lease, version) = (limiter.take_out(ticket)?, limiter.terms.version());
-        Some(self.taken_out(key.clone(), lease, version))
-    }
-
-    /// Counts what is left of a lease that the book no longer has.
-    const fn taken_out(&mut self, key: K, lease: Lease, version: u64) -> Unspent<K> {
-        self.counts.unspent += lease.units;
-        let Lease { ticket, units, since, .. } = lease;
-        Unspent { key, ticket, units, since, version }
-    }
-
-    /// Returns whether the units of a lease that nothing waits for can be given back. They cannot if its limiter was
-    /// dropped since ([`Book::drop_those`]), because what they were taken from may have been reset.
-    pub(crate) fn is_valid(&self, key: &K, ticket: u64) -> bool {
-        ticket >= self.limiters.get(key).map_or(self.first_valid, |limiter| limiter.first_valid)
-    }
-
-    /// Drops the leases of all limiters that `of` selects, for example because their rule changed or they were reset;
-    /// returns their units. Replies to questions sent before are not waited for.
-    pub(crate) fn drop_those(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
-        self.first_valid = self.next_ticket;
-        self.take_those_out(of)
-    }
-
-    /// Like [`Book::drop_those`], for limiters that were not reset: leases that are granted later can be given back.
-    pub(crate) fn take_those_out(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
-        let dropped: Vec<_> = self.limiters.extract_if(|key, _| of(key)).collect();
-        let mut all = Vec::new();
-        for (key, limiter) in dropped {
-            let version = limiter.terms.version();
-            for lease in limiter.into_leases() {
-                all.push(self.taken_out(key.clone(), lease, version));
-            }
-        }
-        all
-    }
-
-    /// Returns the limiter of a key, which is new if there is room for it. Under newer terms it starts fresh, and what is
-    /// left of its leases expires; a request under older ones has none.
+    /// Returns the limiter of a key, which is new if there is room for it. Under newer terms it starts again; a request
+    /// under older ones has none.
     fn limiter(&mut self, now: Micros, key: &K, terms: Terms) -> Option<&mut Limiter> {
         match self.limiters.get(key).map(|limiter| limiter.terms) {
             Some(known) if known == terms => return self.limiters.get_mut(key),
             Some(known) if known.version() > terms.version() => return None,
             Some(_) => {
-                let dropped = self.drop_those(|other| other == key);
-                let units = dropped.iter().map(|rest| rest.units).sum::<u64>();
-                self.counts.unspent -= units;
-                self.counts.expired += units;
+                let limiter = self.limiters.get_mut(key)?;
+                limiter.renew(terms);
+                return Some(limiter);
             }
             None if self.limiters.len() >= self.most_limiters => self.sweep(now, terms.life()),
             None => {}
@@ -299,8 +251,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
         if self.limiters.len() >= self.most_limiters {
             return None;
         }
-        let first_valid = self.first_valid;
-        Some(self.limiters.entry(key.clone()).or_insert_with(|| Limiter::new(terms, first_valid)))
+        Some(self.limiters.entry(key.clone()).or_insert_with(|| Limiter::new(terms)))
     }
 
     fn sweep(&mut self, now: Micros, life: Micros) {

@@ -1,10 +1,11 @@
 //! The leases of one limiter: what can be spent, what is asked for, and when to ask for more.
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::Micros;
 
 use super::demand::Demand;
 use super::reply::{Grant, Report};
 use super::terms::{Size, Terms, held_for, shortened};
+use super::units::{Lease, Rest};
 
 /// The least lease. When the store has less for each node, requests are decided there one by one.
 const LEAST: u64 = 2;
@@ -20,21 +21,12 @@ const PART_OF_PAUSE: u64 = 8;
 /// what is unspent then could not be given back in time.
 const PART_OF_LIFE: u64 = 8;
 
-/// A lease that was granted and has not ended.
+/// A ticket that the store's record of the leases may still name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
-    pub(super) ticket: u64,
-    /// Units that can still be spent.
-    pub(super) units: u64,
-    /// When it ends, by the clock of this process.
-    pub(super) ends: Micros,
-    /// When the rest is to be given back.
-    pub(super) due: Micros,
-    /// When its units count as taken if they are given back, by the store's clock.
-    pub(super) since: Timestamp,
-    /// Among how many parts the limit was divided for it: one for each node and one for the store. 0 if it is no
-    /// share.
-    parts: u64,
+struct Open {
+    ticket: u64,
+    /// Whether all units of its lease are spent.
+    is_spent: bool,
 }
 
 /// A lease that the store was asked for, without a reply so far.
@@ -51,11 +43,13 @@ struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct Limiter {
     pub(super) terms: Terms,
-    /// The lowest ticket of a lease of this limiter; those before may be of one of this key that was dropped.
-    pub(super) first_valid: u64,
     demand: Demand,
     leases: Vec<Lease>,
     asked: Option<Asked>,
+    /// Tickets from the question until everything of the lease is spent or given back, in their order.
+    open: Vec<Open>,
+    /// Whether it is to be forgotten once no ticket is open, because its rule changed.
+    is_closed: bool,
     /// Units of the last lease.
     last_size: u64,
     /// What the store last reported, and when that was heard.
@@ -66,18 +60,30 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    pub(super) fn new(terms: Terms, first_valid: u64) -> Self {
+    pub(super) fn new(terms: Terms) -> Self {
         Self {
             terms,
-            first_valid,
             demand: Demand::default(),
             leases: Vec::new(),
             asked: None,
+            open: Vec::new(),
+            is_closed: false,
             last_size: 0,
             report: Report::default(),
             heard: Micros::ZERO,
             not_before: Micros::ZERO,
         }
+    }
+
+    /// Starts again under other terms. The leases that are there are spent no more.
+    pub(super) fn renew(&mut self, terms: Terms) {
+        let mut before = std::mem::replace(self, Self::new(terms));
+        before.leases.iter_mut().for_each(|lease| lease.is_closed = true);
+        (self.leases, self.open) = (before.leases, before.open);
+    }
+
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     pub(super) fn demanded(&mut self, now: Micros, cost: u64) {
@@ -86,7 +92,7 @@ impl Limiter {
 
     /// Returns the units that can be spent now.
     pub(super) fn units(&self, now: Micros) -> u64 {
-        self.leases.iter().filter(|lease| now < lease.ends).map(|lease| lease.units).sum()
+        self.leases.iter().filter(|lease| lease.is_open(now)).map(|lease| lease.units).sum()
     }
 
     /// Returns how the limiter stands: as the store last reported, with what is left of the leases.
@@ -105,7 +111,7 @@ impl Limiter {
     /// few ask, or the store has too little.
     pub(super) fn wants(&mut self, now: Micros, nodes: u64) -> Option<u64> {
         let waits = self.asked.is_some() || now < self.not_before;
-        let live = self.leases.iter().filter(|lease| now < lease.ends).count();
+        let live = self.leases.iter().filter(|lease| lease.is_open(now)).count();
         if waits || live >= MOST_HELD || self.units(now) > self.last_size / 2 {
             return None;
         }
@@ -151,29 +157,39 @@ impl Limiter {
         if self.terms.size == Size::Needed { None } else { self.wants(now, nodes) }
     }
 
-    pub(super) fn ask(&mut self, now: Micros, ticket: u64, units: u64, nodes: u64) {
+    /// Notes that a lease is asked for. Returns the lowest ticket that is open.
+    pub(super) fn ask(&mut self, now: Micros, ticket: u64, units: u64, nodes: u64) -> u64 {
         self.asked = Some(Asked { ticket, units, at: now, parts: self.parts(nodes) });
+        self.is_closed = false;
+        self.open.push(Open { ticket, is_spent: false });
+        self.open.first().map_or(ticket, |first| first.ticket)
+    }
+
+    /// Notes that the store's record of this ticket is not asked for again.
+    pub(super) fn finished(&mut self, ticket: u64) {
+        self.open.retain(|open| open.ticket != ticket);
     }
 
     /// Takes out of a share what exceeds the part of a node now that there are more nodes; `None` if nothing does.
-    pub(super) fn excess(&mut self, ticket: u64, nodes: u64) -> Option<Lease> {
+    pub(super) fn excess(&mut self, ticket: u64, nodes: u64) -> Option<Rest> {
         let parts = self.parts(nodes);
         let lease = self.leases.iter_mut().find(|lease| lease.ticket == ticket)?;
-        if parts <= lease.parts {
+        if parts <= lease.parts || lease.is_closed {
             return None;
         }
         let kept = u128::from(lease.units) * u128::from(lease.parts) / u128::from(parts);
         let kept = u64::try_from(kept).unwrap_or(lease.units);
         let units = lease.units - kept;
+        let excess = Lease { units, ..*lease }.rest();
         (lease.units, lease.parts, self.last_size) = (kept, parts, kept);
-        let excess = Lease { units, ..*lease };
-        self.leases.retain(|lease| lease.units > 0);
+        lease.counted -= units;
+        self.drop_spent();
         (units > 0).then_some(excess)
     }
 
     /// Returns how long this node can still spend units, unless more are taken; `None` if it has none.
     pub(super) fn lasts(&self, now: Micros) -> Option<Micros> {
-        let held = self.leases.iter().filter(|lease| now < lease.ends && lease.units > 0);
+        let held = self.leases.iter().filter(|lease| lease.for_cost(now, 1) > 0);
         let last = held.map(|lease| lease.ends.as_micros()).max()?;
         Some(Micros::from_micros(last.saturating_sub(now.as_micros())))
     }
@@ -196,56 +212,101 @@ impl Limiter {
         let asked = self.answered(grant.ticket).ok_or(NotAsked)?;
         let length = shortened(grant.end.since(grant.since));
         let (ends, due) = (asked.at.plus(length), asked.at.plus(held_for(length)));
-        let since = self.terms.counted_from(grant.since);
+        let earlier = self.terms.counts_earlier();
         let Asked { ticket, units, parts, .. } = asked;
-        let lease = Lease { ticket, units, ends, due, since, parts };
+        let (held, counted, is_closed) = (0, units, false);
+        let lease = Lease { ticket, units, held, counted, ends, due, earlier, parts, is_closed };
         self.last_size = lease.units;
         if now >= lease.ends {
             self.pause(now);
             return Ok(None);
         }
-        self.hold(lease);
+        // Leases that end first are spent first.
+        let place = self.leases.partition_point(|other| other.ends <= lease.ends);
+        self.leases.insert(place, lease);
         Ok(Some(lease))
     }
 
-    /// Adds a lease; those that end first are spent first.
-    fn hold(&mut self, lease: Lease) {
-        let place = self.leases.partition_point(|other| other.ends <= lease.ends);
-        self.leases.insert(place, lease);
+    /// Spends `cost` units of the leases that end first, and reports the ticket and the units of each. There must be
+    /// enough.
+    pub(super) fn spend(&mut self, now: Micros, cost: u64, report: impl FnMut(u64, u64)) {
+        if self.take(now, cost, |_, _| {}, report) {
+            self.drop_spent();
+        }
     }
 
-    /// Spends `cost` units of the leases that end first, and reports what each of them spent. There must be enough. A
-    /// lease without units is no longer held.
-    pub(super) fn spend(&mut self, now: Micros, cost: u64, mut report: impl FnMut(Lease)) {
-        let mut owed = cost;
-        for lease in self.leases.iter_mut().filter(|lease| now < lease.ends) {
-            let units = lease.units.min(owed);
+    /// Holds `cost` units of the leases that end first, as [`Limiter::spend`] spends them.
+    pub(super) fn hold(&mut self, now: Micros, cost: u64, report: impl FnMut(u64, u64)) {
+        self.take(now, cost, |lease, units| lease.held += units, report);
+    }
+
+    /// Takes `cost` units out of the leases that end first. Returns whether a lease has none left.
+    fn take(
+        &mut self,
+        now: Micros,
+        cost: u64,
+        keep: impl Fn(&mut Lease, u64),
+        mut report: impl FnMut(u64, u64),
+    ) -> bool {
+        let (mut owed, mut is_empty) = (cost, false);
+        for lease in &mut self.leases {
+            let units = lease.for_cost(now, owed);
             if units > 0 {
                 (lease.units, owed) = (lease.units - units, owed - units);
-                report(Lease { units, ..*lease });
+                keep(lease, units);
+                is_empty |= lease.units == 0;
+                report(lease.ticket, units);
             }
         }
-        self.leases.retain(|lease| lease.units > 0);
+        is_empty
     }
 
-    /// Puts spent units back into their lease, and returns whether it takes them. A lease of which all units were spent
-    /// takes them until it is due.
-    pub(super) fn put_back(&mut self, now: Micros, part: Lease) -> bool {
-        if part.ticket < self.first_valid {
-            return false;
-        }
-        match self.leases.iter_mut().find(|lease| lease.ticket == part.ticket) {
-            Some(lease) => lease.units += part.units,
-            None if now < part.due => self.hold(part),
-            None => return false,
-        }
-        true
+    /// Drops leases of which all units are spent.
+    fn drop_spent(&mut self) {
+        let Self { leases, open, .. } = self;
+        leases.retain(|lease| {
+            let stays = lease.units > 0 || lease.held > 0;
+            if !stays {
+                let own = open.iter_mut().find(|open| open.ticket == lease.ticket);
+                own.into_iter().for_each(|open| open.is_spent = true);
+            }
+            stays
+        });
     }
 
-    /// Takes out a lease; `None` if it is not held.
-    pub(super) fn take_out(&mut self, ticket: u64) -> Option<Lease> {
+    /// Ends the holding of units: they are spent, or return to their lease. If the lease was closed and no request
+    /// holds units of it any more, it is taken out.
+    pub(super) fn decided(&mut self, ticket: u64, units: u64, is_spent: bool) -> Option<Rest> {
         let place = self.leases.iter().position(|lease| lease.ticket == ticket)?;
-        Some(self.leases.remove(place))
+        let lease = &mut self.leases[place];
+        lease.held = lease.held.saturating_sub(units);
+        if !is_spent {
+            lease.units += units;
+        }
+        if lease.is_closed && lease.held == 0 {
+            return Some(self.leases.remove(place).rest());
+        }
+        self.drop_spent();
+        None
+    }
+
+    /// Closes a lease: none of its units is spent from now on. Takes out what is left; `None` while requests hold units
+    /// of it, and if it is not here.
+    pub(super) fn close(&mut self, ticket: u64) -> Option<Rest> {
+        let Some(place) = self.leases.iter().position(|lease| lease.ticket == ticket) else {
+            let is_spent = self.open.iter().any(|open| open.ticket == ticket && open.is_spent);
+            let nothing = Rest { ticket, units: 0, kept: 0, earlier: Micros::ZERO };
+            return is_spent.then_some(nothing);
+        };
+        self.leases[place].is_closed = true;
+        (self.leases[place].held == 0).then(|| self.leases.remove(place).rest())
+    }
+
+    /// Closes all leases. Replies to questions sent before are not waited for.
+    pub(super) fn close_all(&mut self) -> Vec<Rest> {
+        (self.asked, self.is_closed) = (None, true);
+        let tickets: Vec<_> = self.leases.iter().map(|lease| lease.ticket).collect();
+        tickets.into_iter().filter_map(|ticket| self.close(ticket)).collect()
     }
 
     /// Notes that the store refused the lease of this ticket, or did not reply in time.
@@ -264,16 +325,17 @@ impl Limiter {
         self.not_before = now.plus(Micros::from_micros(pause));
     }
 
-    /// Returns the leases that were held.
-    pub(super) fn into_leases(self) -> Vec<Lease> {
-        self.leases
+    /// Returns the units of all leases.
+    #[cfg(test)]
+    pub(super) fn all_units(&self) -> u64 {
+        self.leases.iter().map(|lease| lease.units + lease.held).sum()
     }
 
     /// Returns whether this limiter can be forgotten: it has nothing, waits for nothing, and nobody asks.
     pub(super) fn is_idle(&mut self, now: Micros) -> bool {
         self.leases.is_empty()
-            && self.asked.is_none()
-            && self.demand.is_none(now, self.terms.life())
+            && self.open.is_empty()
+            && (self.is_closed || self.demand.is_none(now, self.terms.life()))
     }
 }
 

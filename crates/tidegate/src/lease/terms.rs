@@ -94,10 +94,11 @@ impl Terms {
         self.width.map_or(Micros::MAX, |width| Micros::from_micros(left(width)))
     }
 
-    /// Returns the time since which units count that were taken for a lease and are given back: earlier if leases of
-    /// other nodes may live longer.
-    pub(crate) fn counted_from(&self, taken: Timestamp) -> Timestamp {
-        self.exact_from(taken).plus(self.longest.map_or(Micros::ZERO, |_| self.life))
+    /// Returns how much earlier than they were taken units of a lease count if they are given back: leases of other
+    /// nodes may live longer.
+    pub(crate) fn counts_earlier(&self) -> Micros {
+        let longest = self.longest.unwrap_or(self.life).as_micros();
+        Micros::from_micros(longest.saturating_sub(self.life.as_micros()))
     }
 
     /// Returns the time since which units count that were taken for a request and are given back.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
 
-use super::{Ask, Book, Choice, Counts, Grant, Granted, Report, Spent, Terms, Unspent, Wanted};
+use super::{Ask, Book, Choice, Counts, Grant, Granted, Leased, Report, Terms, Unspent, Wanted};
 
 const LIFE: Micros = Micros::from_millis(200);
 const LONGEST: Micros = Micros::from_millis(1_000);
-/// The store's clock when leases are taken, and after that less what a second is longer than the life.
+/// The store's clock when leases are taken, and by how much a second is longer than the life.
 const TAKEN: Timestamp = Timestamp::from_micros(7_000_000);
-const COUNTED: Timestamp = Timestamp::from_micros(6_200_000);
+const EARLIER: Micros = Micros::from_millis(800);
 
 /// Of 1,000 units a second, at most 100 for 200 ms.
 fn terms() -> Terms {
@@ -65,13 +65,14 @@ fn held() -> Granted {
     Granted::Held { due: at(149_850), ends: at(199_800) }
 }
 
+/// What is left of a lease of 12 units.
 const fn unspent(ticket: u64, units: u64) -> Unspent<u32> {
-    Unspent { key: 7, ticket, units, since: COUNTED, version: 0 }
+    Unspent { key: 7, ticket, units, kept: 12 - units, earlier: EARLIER }
 }
 
-fn spent(choice: Choice) -> Vec<Spent> {
+fn leased_by(choice: Choice) -> Vec<Leased> {
     match choice {
-        Choice::Here(spent) | Choice::Store(spent) => spent,
+        Choice::Here(leased) | Choice::Store(leased) => leased,
     }
 }
 
@@ -120,7 +121,7 @@ fn leased_units_are_spent_here_and_the_rest_is_the_stores() {
     assert_eq!(book.decide(at(20), &[ask(&7, 4)]), Choice::Store(vec![]), "3 are left");
     assert!(matches!(book.decide(at(20), &[ask(&7, 3)]), Choice::Here(_)));
     assert_eq!(book.held(at(20), &7), 0);
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 12, unspent: 0, expired: 0 });
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 12, unspent: 0 });
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
     let [due, ends] = [149_850, 199_800].map(|us| at(20).plus(Micros::from_micros(us)));
     assert_eq!(book.granted(at(30), &7, &grant(ticket)), Granted::Held { due, ends });
     assert_eq!(book.wants(at(30), &7, 1), None, "two are held");
-    let parts = spent(book.decide(at(30), &[ask(&7, 8)]));
+    let parts = leased_by(book.decide(at(30), &[ask(&7, 8)]));
     assert_eq!([parts[0].units_of(), parts[1].units_of()], [(first, 6), (ticket, 2)]);
     assert_eq!(book.held(at(30), &7), units - 2);
 }
@@ -183,17 +184,17 @@ fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
 fn what_is_unspent_when_a_lease_is_due_is_given_back_once() {
     let (mut book, ticket) = leased();
     let _ = book.decide(at(20), &[ask(&7, 2)]);
-    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 10)));
-    assert_eq!((book.take_out(&7, ticket), book.held(at(150), &7)), (None, 0));
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10, expired: 0 });
+    assert_eq!(book.close(&7, ticket), Some(unspent(ticket, 10)));
+    assert_eq!((book.close(&7, ticket), book.held(at(150), &7)), (None, 0));
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10 });
 }
 
 #[test]
 fn a_lease_that_ended_before_anybody_looked_is_given_back_and_not_spent() {
     let (mut book, ticket) = leased();
     assert_eq!(book.decide(at(200), &[ask(&7, 1)]), Choice::Store(vec![]));
-    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 12)));
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 12, expired: 0 });
+    assert_eq!(book.close(&7, ticket), Some(unspent(ticket, 12)));
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 12 });
 }
 
 #[test]
@@ -201,71 +202,111 @@ fn units_that_drain_are_given_back_as_taken_earlier_if_others_live_longer() {
     let rule = |algorithm| Rule::new(Spec::per_second(1_000).algorithm(algorithm)).unwrap();
     let of = |algorithm| Terms::of(&rule(algorithm), 100, LIFE, LONGEST).unwrap();
     let (bucket, window) = (of(AlgorithmKind::TokenBucket), of(AlgorithmKind::FixedWindow));
-    assert_eq!([bucket.counted_from(TAKEN), window.counted_from(TAKEN)], [COUNTED, TAKEN]);
+    assert_eq!([bucket.counts_earlier(), window.counts_earlier()], [EARLIER, Micros::ZERO]);
     let earliest = TAKEN.minus(LONGEST);
     assert_eq!([bucket.exact_from(TAKEN), window.exact_from(TAKEN)], [earliest, TAKEN]);
 }
 
 #[test]
-fn newer_terms_end_the_leases_of_older_ones_and_older_ones_get_none() {
+fn newer_terms_end_the_leases_of_older_ones_which_go_back_and_older_ones_get_none() {
     let of_version = |version| Ask { terms: Some(terms().of_version(version)), ..ask(&7, 1) };
     let (mut book, ticket) = leased();
     assert!(matches!(book.decide(at(20), &[ask(&7, 1)]), Choice::Here(_)));
     assert_eq!(book.decide(at(21), &[of_version(1)]), Choice::Store(vec![]));
     assert_eq!(book.decide(at(22), &[ask(&7, 1)]), Choice::Store(vec![]));
-    assert_eq!(book.take_out(&7, ticket), None);
     assert_eq!(book.held(at(30), &7), 0);
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 1, unspent: 0, expired: 11 });
+    assert_eq!(book.close(&7, ticket), Some(unspent(ticket, 11)));
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 1, unspent: 11 });
+}
+
+/// A request of 7 with these units, and of 8, which has no lease.
+fn asks(cost: u64) -> [Ask<'static, u32>; 2] {
+    [ask(&7, cost), ask(&8, 1)]
 }
 
 #[test]
-fn what_a_request_spent_in_vain_is_put_back() {
-    let (mut book, ticket) = leased();
-    let asks = [ask(&7, 12), ask(&8, 1)];
-    let parts = spent(book.decide(at(20), &asks));
-    assert_eq!((parts.len(), book.held(at(20), &7)), (1, 0));
-    book.put_back(at(30), &asks, &parts);
-    assert_eq!(book.held(at(30), &7), 12);
-    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 12)));
-
-    let (mut book, _) = leased();
-    let parts = spent(book.decide(at(20), &asks));
-    book.put_back(at(150), &asks, &parts);
-    assert_eq!((book.held(at(150), &7), book.counts().expired), (0, 12), "the lease was due");
-
-    let (mut book, ticket) = leased();
-    let asks = [ask(&7, 2), ask(&8, 1)];
-    let parts = spent(book.decide(at(20), &asks));
-    book.put_back(at(150), &asks, &parts);
-    assert_eq!(book.take_out(&7, ticket), Some(unspent(ticket, 12)), "the lease is held still");
+fn what_a_refused_request_held_can_be_spent_again() {
+    for cost in [2, 12] {
+        let (mut book, ticket) = leased();
+        let held = leased_by(book.decide(at(20), &asks(cost)));
+        assert_eq!((held.len(), book.held(at(20), &7)), (1, 12 - cost));
+        assert_eq!(book.release(&asks(cost), &held), vec![]);
+        assert_eq!((book.held(at(30), &7), book.counts().spent), (12, 0));
+        assert_eq!(book.close(&7, ticket), Some(unspent(ticket, 12)));
+    }
 }
 
 #[test]
-fn units_are_put_back_though_another_limiter_was_dropped() {
-    let (mut book, ticket) = leased();
-    let asks = [ask(&7, 12), ask(&8, 1)];
-    let parts = spent(book.decide(at(20), &asks));
-    assert_eq!(book.drop_those(|key| *key == 8), vec![]);
-    book.put_back(at(30), &asks, &parts);
-    assert_eq!(book.held(at(30), &7), 12);
-    assert!(book.is_valid(&7, ticket), "a late reply of a limiter that is kept");
-    assert!(!book.is_valid(&8, ticket), "of one that was dropped, and is unknown by now");
+fn refusals_eat_no_lease_that_is_due_while_the_store_decides() {
+    for cost in [2, 12] {
+        let (mut book, ticket) = leased();
+        let held = leased_by(book.decide(at(20), &asks(cost)));
+        assert_eq!(book.close(&7, ticket), None, "the giving back waits");
+        assert_eq!(book.held(at(150), &7), 0, "and nothing is spent meanwhile");
+        assert_eq!(book.release(&asks(cost), &held), vec![unspent(ticket, 12)], "it is one");
+        assert_eq!(book.close(&7, ticket), None, "once");
+        assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 12 });
+    }
 }
 
 #[test]
-fn dropped_leases_are_given_back_and_neither_asked_for_nor_put_back() {
+fn the_last_of_the_requests_that_hold_units_of_a_closed_lease_takes_it_out() {
     let (mut book, ticket) = leased();
-    let asks = [ask(&7, 2), ask(&8, 1)];
-    let parts = spent(book.decide(at(20), &asks));
-    assert_eq!(book.drop_those(|key| *key == 8), vec![]);
-    assert_eq!(book.drop_those(|key| *key == 7), vec![unspent(ticket, 10)]);
+    let first = leased_by(book.decide(at(20), &asks(2)));
+    let second = leased_by(book.decide(at(21), &asks(3)));
+    assert_eq!(book.close(&7, ticket), None);
+    assert_eq!(book.commit(&asks(2), &first), vec![]);
+    assert_eq!(book.release(&asks(3), &second), vec![unspent(ticket, 10)]);
+    assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10 });
+}
+
+#[test]
+fn a_lease_of_which_all_is_spent_leaves_nothing_and_ends() {
+    let (mut book, ticket) = leased();
+    let held = leased_by(book.decide(at(20), &asks(12)));
+    assert_eq!(book.commit(&asks(12), &held), vec![]);
+    let rest = book.close(&7, ticket).unwrap();
+    assert_eq!((rest.ticket, rest.units), (ticket, 0));
+    book.finished(at(150), &7, ticket);
+    assert_eq!(book.close(&7, ticket), None);
+}
+
+#[test]
+fn leases_that_are_closed_are_given_back_with_what_requests_held_of_them() {
+    let (mut book, ticket) = leased();
+    let held = leased_by(book.decide(at(20), &asks(2)));
+    assert_eq!(book.close_those(|key| *key == 8), vec![]);
+    assert_eq!(book.held(at(20), &7), 10, "another limiter loses nothing");
+    assert_eq!(book.close_those(|key| *key == 7), vec![]);
+    assert_eq!(book.held(at(20), &7), 0);
     ask_times(&mut book, 21, 1, 1);
-    book.put_back(at(22), &asks, &parts);
-    assert_eq!(book.held(at(22), &7), 0);
+    assert_eq!(book.release(&asks(2), &held), vec![unspent(ticket, 12)]);
 
     let (mut book, Wanted { ticket, .. }) = asked();
-    assert_eq!(book.drop_those(|_| true), vec![]);
+    assert_eq!(book.close_those(|_| true), vec![]);
     assert_eq!(book.granted(at(10), &7, &grant(ticket)), Granted::NotAsked);
+}
+
+#[test]
+fn the_record_keeps_tickets_until_everything_of_their_lease_is_back() {
+    let (mut book, first) = leased();
+    let _ = book.decide(at(20), &[ask(&7, 6)]);
+    let second = book.wants(at(20), &7, 1).unwrap();
+    assert_eq!(second.oldest, first);
+    assert!(book.close(&7, first).is_some());
+    book.not_granted(at(21), &7, second.ticket);
+    ask_times(&mut book, 300, 1, 3);
+    assert_eq!(
+        book.wants(at(300), &7, 1).map(|third| third.oldest),
+        Some(first),
+        "on its way back"
+    );
+    book.finished(at(301), &7, first);
+    ask_times(&mut book, 600, 1, 3);
+    book.not_granted(at(301), &7, 3);
+    ask_times(&mut book, 900, 1, 3);
+    let fourth = book.wants(at(900), &7, 1).map(|fourth| fourth.oldest);
+    assert_eq!(fourth, Some(second.ticket), "it may have been granted");
 }
 
 #[test]
@@ -277,7 +318,8 @@ fn limiters_beyond_the_cap_are_the_stores_until_others_are_idle() {
             let _ = book.decide(at(ms), &[ask(&9, 1)]);
         }
         reported(&mut book, ms, 9, 500);
-        let _ = if ms == 1 { book.take_out(&7, ticket) } else { None };
+        let _ = if ms == 1 { book.close(&7, ticket) } else { None };
+        book.finished(at(ms), &7, ticket);
         assert_eq!(book.wants(at(ms), &9, 1).is_some(), ms == 900, "at {ms} ms");
     }
 }

@@ -17,7 +17,7 @@ impl SharedGate {
             leased: leased.taken + asked.units_late.load(Relaxed),
             leased_spent: leased.spent,
             leased_returned: asked.returned.load(Relaxed),
-            leased_expired: leased.expired + asked.kept.load(Relaxed),
+            leased_expired: asked.all_lost(),
             leases_granted: asked.granted.load(Relaxed),
             leases_refused: asked.refused.load(Relaxed),
             leases_late: asked.late.load(Relaxed),

@@ -42,18 +42,6 @@ pub(super) struct Took {
 }
 
 impl Took {
-    /// The units of one limiter, taken at `since`; without a `route` any server may be asked to take them back.
-    pub(super) fn of_one(since: Timestamp, route: Option<Route>) -> Self {
-        Self {
-            places: vec![0],
-            tokens: vec![None],
-            newer: NewerValues::default(),
-            since: vec![since],
-            at: None,
-            route,
-        }
-    }
-
     /// Returns the units that were taken from these limiters.
     fn units(&self, met: &[KeyAsk]) -> u64 {
         self.places.iter().filter_map(|place| met.get(*place)).map(|met| met.cost).sum()

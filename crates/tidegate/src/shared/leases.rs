@@ -1,5 +1,6 @@
 //! The leases of this process: which requests spend them, and the terms of the rules in force.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,6 +37,10 @@ pub(super) struct Leases {
 #[derive(Debug)]
 struct Held {
     book: Mutex<Book<KeyAsk>>,
+    /// Names this process in the records of leases in the store.
+    node: u64,
+    /// Whether the gate was dropped: nothing is given back any more to a store that does not reply.
+    is_dropped: watch::Sender<bool>,
     /// Whether no more leases are taken, because the process is about to end.
     has_ended: AtomicBool,
     /// Lets a few leases be given back at a time, so that they do not hold up requests at the store.
@@ -65,16 +70,52 @@ pub(super) struct CallCounts {
     pub(super) units_late: AtomicU64,
     /// Units that the store got back.
     pub(super) returned: AtomicU64,
-    /// Units that could not be given back.
-    pub(super) kept: AtomicU64,
+    /// Units that could not be given back, by the cause.
+    lost: [AtomicU64; Lost::ALL.len()],
     /// Questions since one was answered in time.
     in_vain: AtomicU64,
+}
+
+/// The cause for which units of a lease could not be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// The store did not have them, because it lost data or the limiter was reset.
+    NotTaken,
+    /// Their window, bucket or tick had ended.
+    TooLate,
+    /// Their rule counts in another way by now.
+    Changed,
+    /// The store did not reply for as long as they counted, or until this process ended.
+    NoReply,
+}
+
+impl Lost {
+    const ALL: [Self; 4] = [Self::NotTaken, Self::TooLate, Self::Changed, Self::NoReply];
 }
 
 /// So many questions in vain, one after the other, are reported.
 const MANY_IN_VAIN: u64 = 8;
 
 impl CallCounts {
+    /// Counts units that were given back, or could not be.
+    pub(super) fn given_back(&self, units: u64, result: Result<(), Lost>) {
+        let counter = match result {
+            Ok(()) => &self.returned,
+            Err(cause) => &self.lost[cause as usize],
+        };
+        counter.fetch_add(units, Relaxed);
+    }
+
+    /// Returns the units that could not be given back for this cause.
+    pub(super) fn lost(&self, cause: Lost) -> u64 {
+        self.lost[cause as usize].load(Relaxed)
+    }
+
+    /// Returns the units that could not be given back.
+    pub(super) fn all_lost(&self) -> u64 {
+        Lost::ALL.into_iter().map(|cause| self.lost(cause)).sum()
+    }
+
     /// Notes that a reply came in time; returns whether it is the first after many that did not.
     pub(super) fn in_time(&self) -> bool {
         self.in_vain.swap(0, Relaxed) >= MANY_IN_VAIN
@@ -93,7 +134,19 @@ impl Leases {
         let giving_back = Semaphore::new(MOST_GIVEN_BACK);
         let (nodes, under_way) = (watch::Sender::new(nodes), watch::Sender::new(0));
         let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
-        let held = Arc::new(Held { book, has_ended, giving_back, nodes, newest, under_way, calls });
+        let node = RandomState::new().hash_one(std::process::id());
+        let is_dropped = watch::Sender::new(false);
+        let held = Arc::new(Held {
+            book,
+            node,
+            is_dropped,
+            has_ended,
+            giving_back,
+            nodes,
+            newest,
+            under_way,
+            calls,
+        });
         Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
     }
 
@@ -137,12 +190,29 @@ impl Leases {
         self.book().counts()
     }
 
-    /// Takes out what is left of the leases of all limiters that `of` selects.
-    pub(super) fn take_out(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<Unspent<KeyAsk>> {
+    /// Closes the leases of all limiters that `of` selects, and takes out what is left of them.
+    pub(super) fn close(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<Unspent<KeyAsk>> {
         match self.terms.is_empty() {
             true => Vec::new(),
-            false => self.book().drop_those(of),
+            false => self.book().close_those(of),
         }
+    }
+
+    /// Returns the name of this process in the records of leases in the store.
+    pub(super) fn node(&self) -> u64 {
+        self.held.node
+    }
+
+    /// Resolves when the gate was dropped.
+    pub(super) async fn dropped(&self) {
+        let mut is_dropped = self.held.is_dropped.subscribe();
+        // The sender lives as long as this future.
+        let _ = is_dropped.wait_for(|is_dropped| *is_dropped).await;
+    }
+
+    /// Returns what notes that the gate was dropped.
+    pub(super) fn until_dropped(&self) -> UntilDropped {
+        UntilDropped(Arc::clone(&self.held))
     }
 
     /// Waits until a lease may be given back.
@@ -172,7 +242,7 @@ impl Leases {
     /// when they come.
     pub(super) fn end(&self) -> Vec<Unspent<KeyAsk>> {
         self.held.has_ended.store(true, SeqCst);
-        self.book().take_those_out(|_| true)
+        self.book().close_those(|_| true)
     }
 
     /// Notes that a lease is asked for or given back, until the result is dropped.
@@ -199,6 +269,16 @@ pub(super) struct UnderWay<'a>(&'a watch::Sender<usize>);
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// A part of a gate. When it is dropped, nothing waits any more to give leases back.
+#[derive(Debug)]
+pub(super) struct UntilDropped(Arc<Held>);
+
+impl Drop for UntilDropped {
+    fn drop(&mut self) {
+        self.0.is_dropped.send_replace(true);
     }
 }
 

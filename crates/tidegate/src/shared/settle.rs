@@ -10,8 +10,8 @@ use super::{KeyAsk, SharedGate};
 use crate::answer::{Answer, Reply};
 use crate::frontend::Taken;
 use crate::request::{Origin, Request};
-use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Step};
+use crate::store::redis::{StoreError, lease_key};
 
 impl Store {
     /// Replaces the replies of keys without room by those of their overflow limiters. Giving back does not count
@@ -191,12 +191,12 @@ impl SharedGate {
         let met = self.met_at_all(&store, request);
         self.lift_bans(&met);
         self.fallback.forget(&store.generation, &met);
-        // Before and after: what the store grants meanwhile may be of before the reset, and is not given back.
-        store.forget_leases(&met);
+        // Before and after: the store may grant others meanwhile, before the reset.
+        store.reset_leases(&met);
         let deadline = self.client.deadline();
         if met.iter().any(|met| met.begins_in_use(store.policy())) {
             let given_back = self.give_all_back(&store, &met, deadline).await;
-            store.forget_leases(&met);
+            store.reset_leases(&met);
             return given_back.map(|()| met.len());
         }
         let parts = store.parts(&met);
@@ -206,6 +206,9 @@ impl SharedGate {
         }
         let mut done = Ok(());
         for keys in slots {
+            let prefix = &self.settings().key_prefix;
+            let records = keys.iter().map(|key| lease_key(prefix, key));
+            let keys = records.chain(keys.iter().cloned()).collect();
             let (script, keys) = Call::reset(keys);
             done = self.client.run(&script, &keys, &[], deadline).await.map(drop);
             if done.is_err() {
@@ -213,7 +216,7 @@ impl SharedGate {
             }
         }
         store.forget_denials(&met);
-        store.forget_leases(&met);
+        store.reset_leases(&met);
         done?;
         store.wake(&met);
         Ok(met.len())

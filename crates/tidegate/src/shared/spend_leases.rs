@@ -4,29 +4,32 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
+use super::denial_memory::DenialMemory;
 use super::leases::Leases;
 use super::share::limit_of;
 use super::store::Store;
 use super::{KeyAsk, SharedGate};
 use crate::answer::Answer;
+use crate::clock::Clock;
 use crate::inline_list::InlineList;
-use crate::lease::{Ask, Choice, Report, Spent, Wanted};
+use crate::lease::{Ask, Choice, Leased, Report, Wanted};
 use crate::request::Origin;
 use crate::step::{Decided, Done};
 
-/// The leased units that a request spends. If it is dropped, they are put back.
+/// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, what
+/// it holds is released.
 pub(super) struct Spending<'a> {
     store: &'a Store,
     met: &'a [KeyAsk],
-    /// Empty once they are kept or put back.
-    spent: Vec<Spent>,
-    /// For each limiter that spends leased units, how it stands.
+    /// Empty if they are spent or released.
+    held: Vec<Leased>,
+    /// For each limiter that uses leased units, how it stands.
     standing: InlineList<Option<Report>>,
     /// Whether all limiters spend leased units.
     is_all: bool,
 }
 
-/// The limiters of a request that spend leased units.
+/// The limiters of a request that use leased units.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
     AsManyAsHaveEnough,
@@ -36,13 +39,17 @@ enum Parts {
 
 impl SharedGate {
     /// Decides a request for whose limiters nobody waits in this process. Limiters with enough leased units spend those;
-    /// the others are decided in the store, in one step, and if that refuses the request the units are put back.
+    /// the others are decided in the store, in one step, and if that refuses the request the units are released. What the
+    /// store has just denied is refused before any unit is held.
     pub(super) async fn decide_with_leases(
         &self,
         store: &Arc<Store>,
         met: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
+        if let Some(answer) = self.denied_beside_leases(store, met, origin) {
+            return answer;
+        }
         let Some(spending) = self.spend_leases(store, met, origin, Parts::AsManyAsHaveEnough)
         else {
             return self.ask_unless_denied(store, met, origin).await;
@@ -67,36 +74,55 @@ impl SharedGate {
         self.denied_again(store, met, origin)
     }
 
-    /// Decides in the store about the limiters that spend no leased units.
+    /// Refuses a request of which the store has just denied a limiter that has too few leased units; `None` if it has
+    /// not.
+    fn denied_beside_leases(
+        &self,
+        store: &Store,
+        met: &[KeyAsk],
+        origin: Origin<'_>,
+    ) -> Option<Answer<'_>> {
+        let is_known = |memory: &Arc<DenialMemory>| memory.has_any(store.clock.now());
+        if !store.leases.are_spent() || !store.denial_memory.as_ref().is_some_and(is_known) {
+            return None;
+        }
+        let (leases, asks) = (&store.leases, asks(store, met));
+        let now = leases.clock.now();
+        let book = leases.book();
+        let standing_of = |ask: &Ask<'_, KeyAsk>| {
+            book.has(now, ask).then(|| book.standing(now, ask.key).unwrap_or_default())
+        };
+        let standing: InlineList<_> = asks.iter().map(standing_of).collect();
+        drop(book);
+        let is_all = standing.iter().all(Option::is_some);
+        let here = Spending { store, met, held: Vec::new(), standing, is_all };
+        let answer = self.denied_again(store, &here.rest(), origin)?;
+        Some(here.with_rest(answer, here.decisions()))
+    }
+
+    /// Decides in the store about the limiters that have too few leased units.
     async fn decide_rest(
         &self,
         store: &Arc<Store>,
         met: &[KeyAsk],
         origin: Origin<'_>,
-        spending: Spending<'_>,
+        mut spending: Spending<'_>,
     ) -> Answer<'_> {
-        if spending.spent.is_empty() {
+        if spending.held.is_empty() {
             let answer = self.ask_unless_denied(store, met, origin).await;
             store.leases.note(met, &answer);
             return answer;
         }
-        let of_store = met.iter().zip(&spending.standing).filter(|(_, here)| here.is_none());
-        let rest: InlineList<_> = of_store.map(|(met, _)| met.clone()).collect();
-        let mut answer = self.ask_unless_denied(store, &rest, origin).await;
+        let rest = spending.rest();
+        let answer = self.ask_unless_denied(store, &rest, origin).await;
         store.leases.note(&rest, &answer);
-        let (allowed, at) = (answer.allowed, answer.at);
-        let decisions = if allowed {
-            let decisions = spending.decisions();
-            spending.keep(self);
-            decisions
+        let decisions = if answer.allowed {
+            spending.commit(self);
+            spending.decisions()
         } else {
             spending.refused()
         };
-        let done = Done { allowed, at, repeated: false, decisions };
-        answer.replies.extend(store.exact(met, done).replies);
-        let place = |lineage, by| met.iter().position(|met| (met.lineage, met.by) == (lineage, by));
-        answer.replies.sort_by_key(|reply| place(reply.lineage, reply.by));
-        answer
+        spending.with_rest(answer, decisions)
     }
 
     /// Spends what is leased of the limiters of a request, and asks for more in the background; `None` if no limiter has
@@ -121,23 +147,25 @@ impl SharedGate {
         if parts == Parts::All && !book.has_all(now, &asks) {
             return None;
         }
-        let (spent, is_all) = match book.decide(now, &asks) {
+        let (leased, is_all) = match book.decide(now, &asks) {
             Choice::Here(spent) => (spent, true),
-            Choice::Store(spent) => (spent, false),
+            Choice::Store(held) => (held, false),
         };
-        let leased = asks.iter().filter(|ask| ask.terms.is_some());
-        let wanted: Vec<(&KeyAsk, Wanted)> =
-            leased.filter_map(|ask| Some((ask.key, book.wants(now, ask.key, nodes)?))).collect();
-        let is_spent = |place| spent.iter().any(|part| part.place == place);
+        let with_leases = asks.iter().filter(|ask| ask.terms.is_some());
+        let wanted: Vec<(&KeyAsk, Wanted)> = with_leases
+            .filter_map(|ask| Some((ask.key, book.wants(now, ask.key, nodes)?)))
+            .collect();
+        let is_here = |place| leased.iter().any(|part| part.place == place);
         let standing = met.iter().enumerate().map(|(place, met)| {
-            is_spent(place).then(|| book.standing(now, met).unwrap_or_default())
+            is_here(place).then(|| book.standing(now, met).unwrap_or_default())
         });
         let standing = standing.collect();
         drop(book);
         for (met, wanted) in wanted {
             store.take_lease(met, wanted);
         }
-        Some(Spending { store, met, spent, standing, is_all })
+        let held = if is_all { Vec::new() } else { leased };
+        Some(Spending { store, met, held, standing, is_all })
     }
 }
 
@@ -147,7 +175,13 @@ fn asks<'a>(store: &Store, met: &'a [KeyAsk]) -> InlineList<Ask<'a, KeyAsk>> {
 }
 
 impl Spending<'_> {
-    /// Returns the decisions of the limiters that spend leased units.
+    /// Returns the limiters that the store decides.
+    fn rest(&self) -> InlineList<KeyAsk> {
+        let of_store = self.met.iter().zip(&self.standing).filter(|(_, here)| here.is_none());
+        of_store.map(|(met, _)| met.clone()).collect()
+    }
+
+    /// Returns the decisions of the limiters that use leased units.
     fn decisions(&self) -> InlineList<Option<Decided>> {
         let policy = self.store.policy();
         let all = self.met.iter().zip(&self.standing);
@@ -158,27 +192,54 @@ impl Spending<'_> {
         decided.collect()
     }
 
-    /// Puts the units back, and returns the decisions of their limiters with them.
-    fn refused(mut self) -> InlineList<Option<Decided>> {
-        for Spent { place, .. } in self.put_back() {
-            if let (Some(met), Some(Some(report))) =
-                (self.met.get(place), self.standing.get_mut(place))
-            {
-                let leases = &self.store.leases;
-                *report = leases.book().standing(leases.clock.now(), met).unwrap_or(*report);
+    /// Adds these decisions to the answer about the other limiters, in the order of the request.
+    fn with_rest<'g>(
+        &self,
+        mut answer: Answer<'g>,
+        decisions: InlineList<Option<Decided>>,
+    ) -> Answer<'g> {
+        let (store, met, allowed, at) = (self.store, self.met, answer.allowed, answer.at);
+        let done = Done { allowed, at, repeated: false, decisions };
+        answer.replies.extend(store.exact(met, done).replies);
+        let place = |lineage, by| met.iter().position(|met| (met.lineage, met.by) == (lineage, by));
+        answer.replies.sort_by_key(|reply| place(reply.lineage, reply.by));
+        answer
+    }
+
+    /// Releases the units, and returns the decisions of their limiters with them.
+    fn refused(&mut self) -> InlineList<Option<Decided>> {
+        self.release();
+        let leases = &self.store.leases;
+        let (now, book) = (leases.clock.now(), leases.book());
+        for (met, standing) in self.met.iter().zip(&mut self.standing) {
+            if let Some(report) = standing {
+                *report = book.standing(now, met).unwrap_or(*report);
             }
         }
+        drop(book);
         self.decisions()
     }
 
-    /// Puts the units back, and returns what they were.
-    fn put_back(&mut self) -> Vec<Spent> {
-        let spent = std::mem::take(&mut self.spent);
-        if !spent.is_empty() {
-            let leases = &self.store.leases;
-            leases.book().put_back(leases.clock.now(), &asks(self.store, self.met), &spent);
+    /// Releases the units that are held.
+    fn release(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        if !held.is_empty() {
+            let closed = self.store.leases.book().release(&asks(self.store, self.met), &held);
+            self.store.go_on_with(closed);
         }
-        spent
+    }
+
+    /// Spends the units that are held, because the request is admitted.
+    fn commit(&mut self, gate: &SharedGate) {
+        let held = std::mem::take(&mut self.held);
+        let closed = self.store.leases.book().commit(&asks(self.store, self.met), &held);
+        self.store.go_on_with(closed);
+        self.learn(gate);
+    }
+
+    fn learn(&self, gate: &SharedGate) {
+        let is_here = |place: usize| matches!(self.standing.get(place), Some(Some(_)));
+        gate.fallback.learn(&self.store.generation.policy, self.met, is_here);
     }
 
     /// Returns the reading of the store's clock now, as far as it is known.
@@ -188,19 +249,9 @@ impl Spending<'_> {
 
     /// Returns the answer to a request whose limiters all spend leased units.
     fn admitted<'g>(self, gate: &'g SharedGate) -> Answer<'g> {
-        let (store, met, at, decisions) = (self.store, self.met, self.at(), self.decisions());
-        self.keep(gate);
-        store.exact(met, Done { allowed: true, at, repeated: false, decisions })
-    }
-
-    /// Keeps the units as spent, because the request is admitted.
-    fn keep(mut self, gate: &SharedGate) {
-        let is_here = |place: usize| matches!(self.standing.get(place), Some(Some(_)));
-        gate.fallback.learn(&self.store.generation.policy, self.met, is_here);
-        let spent = std::mem::take(&mut self.spent);
-        if !self.is_all {
-            self.store.leases.book().keep(&spent);
-        }
+        self.learn(gate);
+        let (at, decisions) = (self.at(), self.decisions());
+        self.store.exact(self.met, Done { allowed: true, at, repeated: false, decisions })
     }
 }
 
@@ -214,7 +265,7 @@ fn decision(rule: &Rule, report: Report) -> Option<Decision> {
 
 impl Drop for Spending<'_> {
     fn drop(&mut self) {
-        let _ = self.put_back();
+        self.release();
     }
 }
 

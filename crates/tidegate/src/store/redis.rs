@@ -21,7 +21,7 @@ pub(crate) use counts::Counts;
 pub use counts::StoreCounts;
 pub use error::StoreError;
 pub use event::StoreEvent;
-pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, slot_of};
+pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, lease_key, slot_of};
 pub(crate) use nodes::Listed;
 pub(crate) use question::{LateReply, NoReply, Replied};
 pub(crate) use route::{Delivered, Route};

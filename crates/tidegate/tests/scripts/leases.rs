@@ -7,7 +7,7 @@ use crate::server::{Client, Server, held, long};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Answer, Call, Decided, Limiter, Step};
+use tidegate::script::{Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, Step};
 use tidegate::{AlgorithmKind, Layout, Micros, Rule, Timestamp};
 use tidegate_core::Leasable;
 
@@ -47,7 +47,9 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
         let mut policy = traffic::policy(rng, algorithm);
         let rule = rule(rng, &mut policy, layout);
         let key = format!("leases:{}:{layout:?}:{number}", algorithm.name());
-        let (mut core, mut leases) = (held::limiter(&rule), Vec::new());
+        let (mut core, mut ticket) = (held::limiter(&rule), 0);
+        let mut leases: Vec<(u64, Timestamp, u64)> = Vec::new();
+        let record = |ticket| LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, ticket);
         let life = Micros::from_micros(policy.window_us / rng.pick([1, 4, 20, 100]) + 1);
         let Some(Leasable { life, .. }) = rule.leasable(life) else { continue };
         let trace = traffic::jumpy_trace(rng, &policy, STEPS_OF_A_POLICY);
@@ -69,20 +71,29 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                 }
                 1 if !leases.is_empty() => {
                     let which = rng.below(leases.len() as u64) as usize;
-                    let (units, since) = leases.swap_remove(which);
-                    let units = units - rng.below(units);
-                    let limiter = Limiter::new(key.as_bytes(), &rule, units).unwrap();
-                    let limiters = [limiter];
-                    decided(client, &Call::undo(&limiters, since, Some(at)), &limiters[0]);
-                    core.give_back_lease(at, units, since);
-                    returned += 1;
+                    let (units, since, of) = leases.swap_remove(which);
+                    let kept = rng.below(units);
+                    let limiter = Limiter::new(key.as_bytes(), &rule, units - kept).unwrap();
+                    let earlier = Micros::from_micros(rng.pick([0, 0, life.as_micros()]));
+                    let back =
+                        Call::give_back_lease(&limiter, &record(of), (kept, earlier), Some(at));
+                    let done = decided(client, &back, &limiter).lease_given_back();
+                    let is_back = core.give_back_lease(at, units - kept, since.minus(earlier));
+                    let expected = if is_back { GivenBack::Back } else { GivenBack::TooLate };
+                    assert_eq!(done, expected, "{}", context());
+                    let again = decided(client, &back, &limiter).lease_given_back();
+                    assert_eq!(again, GivenBack::NotTaken, "{}", context());
+                    returned += u64::from(is_back);
                 }
                 _ => {
-                    let done = decided(client, &Call::lease(&limiter, life, Some(at)), &limiter);
+                    ticket += 1;
+                    let oldest = leases.iter().map(|(.., ticket)| *ticket).min().unwrap_or(ticket);
+                    let lease = Call::lease(&limiter, life, (&record(ticket), oldest), Some(at));
+                    let done = decided(client, &lease, &limiter);
                     let end = core.lease(at, cost, life);
                     assert_eq!(done.lease_end(&limiter, life), end, "{}", context());
                     if end.is_some() {
-                        leases.push((cost, done.at));
+                        leases.push((cost, done.at, ticket));
                         granted += 1;
                     }
                 }

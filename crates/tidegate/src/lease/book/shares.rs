@@ -27,9 +27,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// Takes out of a share what exceeds this node's part, because there are more nodes than before; `None` if nothing
     /// does.
     pub(crate) fn excess(&mut self, key: &K, ticket: u64, nodes: u64) -> Option<Unspent<K>> {
-        let limiter = self.limiters.get_mut(key)?;
-        let (excess, version) = (limiter.excess(ticket, nodes)?, limiter.terms.version());
-        Some(self.taken_out(key.clone(), excess, version))
+        let excess = self.limiters.get_mut(key)?.excess(ticket, nodes)?;
+        Some(self.taken_out(key.clone(), excess))
     }
 
     /// Returns how long units of a limiter can still be spent here. Until then it admits nothing on top of them in

@@ -44,7 +44,7 @@ fn held() -> (Book<u32>, u64) {
     let mut book = Book::new(2);
     ask_times(&mut book, 0, 3);
     reported(&mut book, 0, 900);
-    let Wanted { ticket, units, life } = book.wants(at(0), &7, 2).unwrap();
+    let Wanted { ticket, units, life, .. } = book.wants(at(0), &7, 2).unwrap();
     assert_eq!((units, life), (300, LIFE));
     let grant = Grant { ticket, since: TAKEN, end: TAKEN.plus(LIFE) };
     assert!(matches!(book.granted(at(10), &7, &grant), Granted::Held { .. }));
@@ -73,9 +73,9 @@ fn a_fixed_number_of_nodes_counts_whatever_is_known_of_others() {
 #[test]
 fn a_share_is_renewed_without_a_request_as_long_as_somebody_asks() {
     let (mut book, ticket) = held();
-    let unspent = Unspent { key: 7, ticket, units: 300, since: TAKEN, version: 0 };
+    let unspent = Unspent { key: 7, ticket, units: 300, kept: 0, earlier: Micros::ZERO };
     assert_eq!(book.renewal(at(1_499), &7, 2, 0), None, "most of it is left");
-    assert_eq!(book.take_out(&7, ticket), Some(unspent));
+    assert_eq!(book.close(&7, ticket), Some(unspent));
     reported(&mut book, 1_501, 900);
     assert_eq!(book.renewal(at(1_501), &7, 2, 1), None, "another policy is in force");
     let renewed = book.renewal(at(1_501), &7, 2, 0);
@@ -83,7 +83,7 @@ fn a_share_is_renewed_without_a_request_as_long_as_somebody_asks() {
     assert_eq!(book.renewal(at(1_501), &7, 2, 0), None, "it is on its way");
 
     let (mut book, ticket) = held();
-    assert!(book.take_out(&7, ticket).is_some());
+    assert!(book.close(&7, ticket).is_some());
     reported(&mut book, 4_000, 900);
     assert_eq!(book.renewal(at(4_000), &7, 2, 0), None, "nobody asked in two lives");
 }
@@ -91,7 +91,7 @@ fn a_share_is_renewed_without_a_request_as_long_as_somebody_asks() {
 #[test]
 fn a_lease_is_not_renewed() {
     let (mut book, ticket) = super::leased();
-    assert!(book.take_out(&7, ticket).is_some());
+    assert!(book.close(&7, ticket).is_some());
     super::reported(&mut book, 150, 7, 500);
     assert_eq!(book.renewal(at(150), &7, 1, 0), None);
     assert!(book.wants(at(150), &7, 1).is_some(), "a request asks for one");
@@ -107,7 +107,7 @@ fn a_node_that_joins_gets_its_part_at_once_and_one_that_leaves_is_missed_at_the_
     assert_eq!(book.excess(&7, ticket, 3), None, "it is given back once");
     assert_eq!(book.excess(&7, ticket, 2), None);
     assert_eq!(book.excess(&7, ticket, 3), None, "a list that was short for a moment");
-    let rest = book.take_out(&7, ticket).unwrap();
+    let rest = book.close(&7, ticket).unwrap();
     assert_eq!(rest.units, 225);
 }
 
@@ -128,7 +128,7 @@ fn nothing_is_admitted_on_top_of_what_can_still_be_spent() {
     assert_eq!(book.decide(at(1_000), &large), Choice::Store(vec![]));
     assert!(book.lasts(at(1_000), &7).is_some());
     assert_eq!(book.lasts(at(1_998), &7), None);
-    assert_eq!(book.take_out(&7, ticket).map(|rest| rest.units), Some(300), "it is given back");
+    assert_eq!(book.close(&7, ticket).map(|rest| rest.units), Some(300), "it is given back");
     let (mut book, _) = held();
     ask_times(&mut book, 20, 300);
     assert_eq!(book.lasts(at(20), &7), None, "all of it is spent");

@@ -85,6 +85,16 @@ pub(crate) fn answer_key(prefix: &str, id: Identity<'_>, limiters: &[Limiter<'_>
     key
 }
 
+/// The key of the record of a limiter's leases, in the slot of the limiter's key: that key with `?leases`. It differs from
+/// every limiter's key.
+pub(crate) fn lease_key(prefix: &str, key: &[u8]) -> Vec<u8> {
+    if key.contains(&b'{') {
+        return [key, b"?leases"].concat();
+    }
+    // The whole key chooses its slot.
+    [prefix.as_bytes(), b"{", key, b"}?leases"].concat()
+}
+
 /// The digest of what makes a request the same: its id and verb, and each limiter's key, cost and values.
 fn request_digest(id: Identity<'_>, limiters: &[Limiter<'_>]) -> u128 {
     let mut digest = Sha256::new();

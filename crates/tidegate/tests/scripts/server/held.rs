@@ -21,8 +21,8 @@ pub trait Limiter {
     fn reset(&mut self);
     /// Takes a lease; returns its end.
     fn lease(&mut self, at: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
-    /// Gives back units of a lease.
-    fn give_back_lease(&mut self, at: Timestamp, units: u64, since: Timestamp);
+    /// Gives back units of a lease; returns whether they counted still.
+    fn give_back_lease(&mut self, at: Timestamp, units: u64, since: Timestamp) -> bool;
     /// The limiter held for a step over several.
     fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a>;
     /// Ends a step over several at `at`, in which it took or did not.
@@ -176,10 +176,11 @@ impl<R: Algorithm> Limiter for Of<R> {
         end
     }
 
-    fn give_back_lease(&mut self, at: Timestamp, units: u64, since: Timestamp) {
+    fn give_back_lease(&mut self, at: Timestamp, units: u64, since: Timestamp) -> bool {
         let moves = self.moves(at);
         let returned = Held::new(&self.algorithm, &mut self.slot, units).give_back_lease(at, since);
         self.written(at, moves || returned);
+        returned
     }
 
     fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a> {

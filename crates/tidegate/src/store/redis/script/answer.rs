@@ -10,6 +10,7 @@ use super::call::Call;
 use super::id::Form;
 use super::limiter::Limiter;
 use super::newer_values::NewerValues;
+use super::record::GivenBack;
 use super::reply::{NotAnAnswer, Reply};
 use super::revision::Written;
 use super::step::Step;
@@ -110,6 +111,16 @@ impl Decided {
     #[must_use]
     pub fn lease_end(&self, limiter: &Limiter<'_>, life: Micros) -> Option<Timestamp> {
         limiter.rule.lease_end(&self.seen.first()?.reply, life)
+    }
+
+    /// Returns what became of units that a [`Call::give_back_lease`] gave back to this limiter.
+    #[must_use]
+    pub fn lease_given_back(&self) -> GivenBack {
+        match self.seen.first().map(|seen| seen.reply.verdict) {
+            Some(Verdict::Allow) => GivenBack::Back,
+            Some(Verdict::Deny) => GivenBack::TooLate,
+            Some(Verdict::Never) | None => GivenBack::NotTaken,
+        }
     }
 
     /// Adds the values that decided.

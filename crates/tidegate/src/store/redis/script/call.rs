@@ -9,6 +9,7 @@ use super::count::Count;
 use super::id::{Form, Id, Runner};
 use super::known::{Script, script};
 use super::limiter::{LOOKS, Limiter};
+use super::record::LeaseRecord;
 use super::step::Step;
 use super::text;
 
@@ -46,6 +47,8 @@ pub struct Call {
     since: Option<Timestamp>,
     /// How long a lease lasts.
     life: Option<Micros>,
+    /// The argument of the record of leases, whose key is the last.
+    lease: Option<Vec<u8>>,
     /// The time that the answer is remembered, if it is.
     pub(super) dedupe: Option<Micros>,
     /// The keys that are counted.
@@ -71,12 +74,39 @@ impl Call {
         Self::made(limiters, Step::Undo, at, Some(since))
     }
 
-    /// [`Step::Lease`]: takes the cost of a limiter ahead, to be spent elsewhere within `life`. What is not spent is
-    /// given back with [`Call::undo`]. A reply other than [`Answer::Decided`](super::Answer::Decided) did nothing.
+    /// [`Step::Lease`]: takes the cost of a limiter ahead, to be spent elsewhere within `life`, and notes it in the
+    /// record. Leases of the same node with tickets below `oldest` are dropped from the record. What is not spent is given back
+    /// with [`Call::give_back_lease`]. A reply other than [`Answer::Decided`](super::Answer::Decided) did nothing.
     #[must_use]
-    pub fn lease(limiter: &Limiter<'_>, life: Micros, at: Option<Timestamp>) -> Self {
+    pub fn lease(
+        limiter: &Limiter<'_>,
+        life: Micros,
+        (record, oldest): (&LeaseRecord, u64),
+        at: Option<Timestamp>,
+    ) -> Self {
         let call = Self::made(std::slice::from_ref(limiter), Step::Lease, at, None);
-        call.changed(|call| call.life = Some(life))
+        call.changed(|call| {
+            call.life = Some(life);
+            call.note(record, record.to_take(oldest));
+        })
+    }
+
+    /// [`Step::Undo`] of a lease: gives its cost back, as taken `earlier` than the lease was, so that `kept` units of the
+    /// lease stay taken. It is safe to send it again: what is back does not come back twice.
+    #[must_use]
+    pub fn give_back_lease(
+        limiter: &Limiter<'_>,
+        record: &LeaseRecord,
+        (kept, earlier): (u64, Micros),
+        at: Option<Timestamp>,
+    ) -> Self {
+        let call = Self::made(std::slice::from_ref(limiter), Step::Undo, at, None);
+        call.changed(|call| call.note(record, record.to_give_back(kept, earlier)))
+    }
+
+    fn note(&mut self, record: &LeaseRecord, argument: Vec<u8>) {
+        self.keys.push(record.key.clone());
+        self.lease = Some(argument);
     }
 
     fn made(
@@ -124,6 +154,7 @@ impl Call {
             at,
             since: None,
             life: None,
+            lease: None,
             dedupe: None,
             counts: Vec::new(),
             has_no_memory: false,
@@ -136,8 +167,7 @@ impl Call {
         let amends = matches!(self.form, Form::Amending | Form::GivingBack);
         let kinds = if amends { u32::MAX } else { self.kinds };
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
-        let leases = self.step == Step::Lease;
-        let runner = if leases { Runner::Lease } else { Runner::Dispatch };
+        let runner = if self.lease.is_some() { Runner::Lease } else { Runner::Dispatch };
         self.script = script(Id { kinds, amends, has_bounds, runner });
         let verb = match (self.form, self.step) {
             (Form::GivingBack, _) => "give_back",
@@ -155,8 +185,8 @@ impl Call {
                 Form::Amending => self.flags.to_vec(),
                 Form::Several | Form::GivingBack => self.enforced.to_vec(),
             };
-            let dedupe = self.dedupe.map(digits);
-            let arguments = arguments.into_iter().chain(dedupe);
+            let other = self.dedupe.map(digits).or_else(|| self.lease.clone());
+            let arguments = arguments.into_iter().chain(other);
             [verb.as_bytes().to_vec(), flags].into_iter().chain(arguments).chain(last).collect()
         };
         self
@@ -183,7 +213,7 @@ impl Call {
     fn has_last(&self) -> bool {
         self.at.is_some()
             || self.since.is_some()
-            || self.life.is_some()
+            || self.lease.is_some()
             || self.has_no_memory
             || self.counts()
     }

@@ -1,14 +1,76 @@
 -- Takes units as a lease, which is to be spent elsewhere within `life`: the last argument but those that may follow it.
 -- The state is prepared, decides, and takes. A lease that is not granted leaves it as it was. The reply is that of
 -- one limiter: its state and the time that counts say when the lease ends.
+--
+-- With the verb `undo` units of a lease are given back, as far as the record says that they are taken. The verdict of
+-- the reply is 0 if they are back, 1 if they count no more, and 2 if the record does not have them.
+--
+-- The second key is the record of the limiter's leases, of any node. It holds 40 bytes for each: the node that took it, and
+-- as doubles the ticket of the node, the units that are taken, when they were taken, and when none of them can come
+-- back any more. The argument of the record is the node and its ticket, and then as doubles: for a lease the lowest
+-- ticket of this node and limiter that is not done, so that what is done is dropped here; to give back, the units of the lease
+-- that stay taken, and how much earlier than they were taken the others count. So giving back twice is as once.
 
-local life, ask = tonumber(args[tail + 2]), step
+local MOST, WIDTH = 256, 40
+local life, ask, record_key, entry = tonumber(args[tail + 2]), step, keys[2], args[first + 2]
+local whose = string.sub(entry, 1, 16)
+
+-- Keeps what may still be asked for of the record, and adds a lease.
+local function note(units, at, gone, W)
+  local record, node = call('GET', record_key) or '', string.sub(entry, 1, 8)
+  local oldest, kept, latest = struct.unpack('<d', entry, 17), {}, at
+  local begin = #record - WIDTH * (MOST - 1)
+  for i = begin > 0 and begin + 1 or 1, #record, WIDTH do
+    local ticket, _, _, ends = struct.unpack('<dddd', record, i + 8)
+    if ends > now and (ticket >= oldest or string.sub(record, i, i + 7) ~= node) then
+      kept[#kept + 1] = string.sub(record, i, i + WIDTH - 1)
+      if ends > latest then latest = ends end
+    end
+  end
+  -- A level that is never dropped gets back what is left of one window at most.
+  if gone > 9007199254740991 then gone = at + W end
+  if gone > latest then latest = gone end
+  kept[#kept + 1] = whose .. struct.pack('<ddd', units, at, gone)
+  if given then return call('SET', record_key, table.concat(kept)) end
+  local ms = latest + 999
+  call('SET', record_key, table.concat(kept), 'PXAT', string.format('%d', (ms - ms % 1000) / 1000))
+end
+
+-- Takes units out of the record. Returns when they were taken; nil if it does not have them.
+local function consume(units)
+  local record = call('GET', record_key) or ''
+  local stay, earlier = struct.unpack('<dd', entry, 17)
+  for i = 1, #record, WIDTH do
+    if string.sub(record, i, i + 15) == whose then
+      local taken, at = struct.unpack('<dd', record, i + 16)
+      if taken - units < stay then return end
+      if stay > 0 then
+        call('SETRANGE', record_key, string.format('%d', i + 15), struct.pack('<d', stay))
+      elseif #record == WIDTH then
+        call('DEL', record_key)
+      else
+        call('SET', record_key, string.sub(record, 1, i - 1) .. string.sub(record, i + WIDTH), 'KEEPTTL')
+      end
+      return at - earlier
+    end
+  end
+end
 
 function step(key, v, arg, now, verb, full, amended)
+  local cost, W = struct.unpack('<dd', arg, 34)
+  if verb == 'undo' then
+    local since = consume(-cost)
+    -- Nothing comes back that was taken so long ago.
+    local verdict, at, takes, changed, value, gone, expires, parts, state =
+      ask(key, v, arg, now, verb, full, amended, since or -9007199254740991)
+    if not since then verdict = 2 elseif not takes then verdict = 1 end
+    return verdict, at, takes, changed, value, gone, expires, parts, state
+  end
   local prepared = v
   if prepare then prepared = prepare(key, v, arg, now, life) end
   local verdict, at, takes, changed, value, gone, expires, parts, state =
     ask(key, prepared, arg, now, 'ask', full, amended)
   if verdict ~= 0 then return verdict, select(2, ask(key, v, arg, now, 'look', full, amended)) end
+  note(cost, at, gone, W)
   return verdict, at, takes, changed, value, gone, expires, parts, state
 end

@@ -2,6 +2,8 @@
 
 use std::iter;
 
+use tidegate_core::Rule;
+
 use super::limiter::Limiter;
 use super::revision::Written;
 
@@ -36,6 +38,11 @@ impl NewerValues {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The values that decide about the first limiter, if they are not its own.
+    pub(crate) fn rule(&self) -> Option<&Rule> {
+        Some(&self.0.first()?.as_ref()?.rule)
     }
 
     /// The limiters to ask about in place of the original ones.

@@ -2,7 +2,8 @@
 -- dispatch.lua, batch.lua or each.lua. Between them stand amend.lua if limiters may have been written under another rule,
 -- and room.lua if new keys may have no room.
 --
--- KEYS     the keys of the limiters, then that of a remembered answer, if one is remembered
+-- KEYS     the keys of the limiters, then that of a remembered answer, if one is remembered, or of the record of
+--          leases (lease.lua)
 -- ARGV     for `each`: see each.lua. For one limiter: its argument, then the verb, `ask` by default. Otherwise:
 --   1        the verb: `ask` decides and takes, and returns states; `decide` returns verdicts alone; `peek` takes
 --            nothing; `report` takes what was used, and refuses nothing; `settle` takes or gives back a
@@ -11,7 +12,8 @@
 --            `batch` asks for many requests, and `each` for many of one limiter each
 --   2        a character for each limiter: see dispatch.lua. Empty if there is one, and the reply is that of one
 --            limiter. For a batch, its plan: see batch.lua
---   then     an argument for each key: for a remembered answer, how long it is remembered
+--   then     an argument for each key: for a remembered answer, how long it is remembered; of the record of leases,
+--            which of them
 --   then     what may be left out from the end, and is empty unless it is given: the time, in place of the
 --            store's, and then nothing expires; when the units of an `undo` were taken, or how long a `lease`
 --            lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see room.lua

@@ -1,0 +1,85 @@
+//! What the book does when requests are decided and leases end: units are spent, can be spent again, or are given back.
+
+use std::hash::Hash;
+
+use tidegate_core::Micros;
+
+use super::{Ask, Book, Leased, Unspent, Wanted};
+use crate::lease::units::Rest;
+
+impl<K: Clone + Eq + Hash> Book<K> {
+    /// Spends units that a request holds, because the store admitted the rest of it. Returns what is left of leases
+    /// that were closed meanwhile.
+    pub(crate) fn commit(&mut self, asks: &[Ask<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
+        self.counts.spent += held.iter().map(|part| part.units).sum::<u64>();
+        self.decided(asks, held, true)
+    }
+
+    /// Releases units that a request holds, because the store refused it or did not reply. They can be spent until
+    /// their lease is closed. Returns what is left of leases that were closed meanwhile.
+    pub(crate) fn release(&mut self, asks: &[Ask<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
+        self.decided(asks, held, false)
+    }
+
+    fn decided(&mut self, asks: &[Ask<'_, K>], held: &[Leased], is_spent: bool) -> Vec<Unspent<K>> {
+        let mut all = Vec::new();
+        for Leased { place, ticket, units } in held {
+            let Some(key) = asks.get(*place).map(|ask| ask.key) else { continue };
+            let Some(limiter) = self.limiters.get_mut(key) else { continue };
+            if let Some(rest) = limiter.decided(*ticket, *units, is_spent) {
+                all.push(self.taken_out(key.clone(), rest));
+            }
+        }
+        all
+    }
+
+    /// Closes a lease when it is due, and takes out what is left of it; `None` while requests hold units of it: then the
+    /// last of these takes it out. A lease that has ended meanwhile is given back as well: what is given back counts by
+    /// when it was taken.
+    pub(crate) fn close(&mut self, key: &K, ticket: u64) -> Option<Unspent<K>> {
+        let rest = self.limiters.get_mut(key)?.close(ticket)?;
+        Some(self.taken_out(key.clone(), rest))
+    }
+
+    /// Closes the leases of all limiters that `of` selects, because they are reset, their rule changes or
+    /// this process ends, and takes out what is left of them. Replies to questions sent before are not waited for.
+    pub(crate) fn close_those(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
+        let mut all = Vec::new();
+        for (key, limiter) in self.limiters.iter_mut().filter(|(key, _)| of(key)) {
+            all.extend(limiter.close_all().into_iter().map(|rest| (key.clone(), rest)));
+        }
+        all.into_iter().map(|(key, rest)| self.taken_out(key, rest)).collect()
+    }
+
+    /// Counts what is left of a lease that the book no longer has.
+    pub(super) const fn taken_out(&mut self, key: K, rest: Rest) -> Unspent<K> {
+        self.counts.unspent += rest.units;
+        let Rest { ticket, units, kept, earlier } = rest;
+        Unspent { key, ticket, units, kept, earlier }
+    }
+
+    /// Notes that nothing more is asked of the store about a ticket: everything of its lease is spent or given back, or
+    /// there is none.
+    pub(crate) fn finished(&mut self, now: Micros, key: &K, ticket: u64) {
+        if let Some(limiter) = self.limiters.get_mut(key) {
+            limiter.finished(ticket);
+            if limiter.is_closed() && limiter.is_idle(now) {
+                self.limiters.remove(key);
+            }
+        }
+    }
+
+    /// Returns the units of all leases, those that requests hold among them.
+    #[cfg(test)]
+    pub(crate) fn all_units(&self) -> u64 {
+        self.limiters.values().map(super::Limiter::all_units).sum()
+    }
+}
+
+impl Wanted {
+    /// The whole lease as units to give back, because it came too late, or because no reply says whether there is one.
+    pub(crate) const fn unspent<K>(&self, key: K) -> Unspent<K> {
+        let Self { ticket, units, earlier, .. } = *self;
+        Unspent { key, ticket, units, kept: 0, earlier }
+    }
+}

@@ -1,0 +1,54 @@
+//! Units of one lease.
+
+use tidegate_core::Micros;
+
+/// A lease that was granted, until all of its units are spent or given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) ticket: u64,
+    /// Units that can still be spent.
+    pub(super) units: u64,
+    /// Units that requests hold until the store has decided the rest of them.
+    pub(super) held: u64,
+    /// Units that the store counts for this lease, when all that was handed out to be given back is back.
+    pub(super) counted: u64,
+    /// When it ends, by the clock of this process.
+    pub(super) ends: Micros,
+    /// When the rest is to be given back.
+    pub(super) due: Micros,
+    /// How much earlier than they were taken its units count if they are given back.
+    pub(super) earlier: Micros,
+    /// Among how many parts the limit was divided for it: one for each node and one for the store. 0 if it is no
+    /// share.
+    pub(super) parts: u64,
+    /// Whether its units are no longer spent, and are given back as soon as no request holds any.
+    pub(super) is_closed: bool,
+}
+
+impl Lease {
+    /// Returns whether its units can be spent now.
+    pub(super) fn is_open(&self, now: Micros) -> bool {
+        !self.is_closed && now < self.ends
+    }
+
+    /// Returns its units that a request may spend, at most `cost`.
+    pub(super) fn for_cost(&self, now: Micros, cost: u64) -> u64 {
+        if self.is_open(now) { self.units.min(cost) } else { 0 }
+    }
+
+    /// Returns what is left once no request holds units of it.
+    pub(super) const fn rest(&self) -> Rest {
+        let Self { ticket, units, counted, earlier, .. } = *self;
+        Rest { ticket, units, kept: counted.saturating_sub(units), earlier }
+    }
+}
+
+/// Units of a lease that is not held any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    pub(super) ticket: u64,
+    pub(super) units: u64,
+    /// Units of the lease that stay taken.
+    pub(super) kept: u64,
+    pub(super) earlier: Micros,
+}
