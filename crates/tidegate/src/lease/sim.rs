@@ -83,7 +83,7 @@ fn the_seeds_meet_what_they_are_to_check() {
     let met = [
         sum.refused,
         sum.returned,
-        sum.expired,
+        sum.again,
         sum.put_back,
         sum.losses,
         sum.changes,

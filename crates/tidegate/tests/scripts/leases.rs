@@ -111,6 +111,39 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
     assert!(granted > 100 && returned > 50, "{granted} were granted, {returned} returned");
 }
 
+/// A server that holds the limiter and not the record has lost or never had the lease: a successor of the one that
+/// granted it.
+#[test]
+fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
+        let rule =
+            Rule::new(tidegate::Spec::new(algorithm, 100, Duration::from_secs(3_600))).unwrap();
+        let key = format!("known:{}", algorithm.name());
+        let record = LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, 1);
+        let limiter = |units| Limiter::new(key.as_bytes(), &rule, units).unwrap();
+        let life = Micros::from_millis(500);
+        let used = || {
+            let seen = client.step(&[limiter(1)], Step::Peek, None);
+            100 - seen.decisions[0].remaining
+        };
+        let taken = client.step(&[limiter(30)], Step::Ask, None);
+        assert!(taken.allowed);
+        let back = Call::give_back_lease(&limiter(20), &record, (0, Micros::ZERO), None);
+        let done = decided(&client, &back, &limiter(20));
+        assert_eq!((done.lease_given_back(), used()), (GivenBack::NotTaken, 30), "{algorithm}");
+        let lease = Call::lease(&limiter(20), life, (&record, 1), None);
+        assert!(decided(&client, &lease, &limiter(20)).allowed);
+        assert!(used() >= 50, "{algorithm}");
+        let back = Call::give_back_lease(&limiter(15), &record, (5, Micros::ZERO), None);
+        assert_eq!(decided(&client, &back, &limiter(15)).lease_given_back(), GivenBack::Back);
+        let after = used();
+        assert_eq!(decided(&client, &back, &limiter(15)).lease_given_back(), GivenBack::NotTaken);
+        assert_eq!(used(), after, "{algorithm}: sent again, it comes back once");
+    }
+}
+
 macro_rules! walks {
     ($($name:ident $algorithm:ident $layout:ident;)+) => { $(
         #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
+mod outages;
 mod rules;
 mod shares;
 mod waiters;

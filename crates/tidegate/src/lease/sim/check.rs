@@ -31,7 +31,7 @@ pub(super) struct Summary {
     pub(super) leased: u64,
     pub(super) refused: u64,
     pub(super) returned: u64,
-    pub(super) expired: u64,
+    pub(super) again: u64,
     pub(super) put_back: u64,
     pub(super) losses: u64,
     pub(super) changes: u64,
@@ -58,7 +58,7 @@ impl AddAssign for Summary {
         self.leased += other.leased;
         self.refused += other.refused;
         self.returned += other.returned;
-        self.expired += other.expired;
+        self.again += other.again;
         self.put_back += other.put_back;
         self.losses += other.losses;
         self.changes += other.changes;
@@ -92,13 +92,13 @@ pub(super) fn all(
         let of_key = |error| format!("key {number}: {error}");
         within_bound(plan, key, &events).map_err(of_key)?;
         each_lease_once(&events).map_err(of_key)?;
-        ledger::adds_up(&events, &mut summary).map_err(of_key)?;
+        ledger::adds_up(&events, &history.gone, &mut summary).map_err(of_key)?;
         as_counted(plan, key, &events, history.ended, &mut summary).map_err(of_key)?;
     }
     for account in &history.accounts {
         is_true(account)?;
-        summary.expired += account.expired;
     }
+    summary.again += history.again;
     summary.put_back += history.put_back;
     summary.crashes += history.crashes;
     summary.late += history.late;
@@ -166,19 +166,27 @@ struct Lease {
     end: u64,
     revision: usize,
     gone: u64,
+    returned: u64,
 }
 
 fn each_lease_once(events: &[&Event]) -> Result<(), String> {
-    let (mut ledger, mut dropped) = (BTreeMap::new(), BTreeMap::new());
+    let (mut ledger, mut dropped) = (BTreeMap::<_, Lease>::new(), BTreeMap::new());
     for event in events {
         let time = event.time;
         let (id, units, rule) = match event.what {
             What::Granted { id, units, end, revision } => {
-                ledger.insert(id, Lease { units, taken: time, end, revision, gone: 0 });
+                ledger
+                    .insert(id, Lease { units, taken: time, end, revision, gone: 0, returned: 0 });
                 continue;
             }
             What::Dropped { node } => {
                 dropped.insert(node, time);
+                continue;
+            }
+            What::Lost => {
+                // What was returned may be taken again then, with the record of that.
+                ledger.values_mut().for_each(|lease| lease.gone -= lease.returned);
+                ledger.values_mut().for_each(|lease| lease.returned = 0);
                 continue;
             }
             What::Spent { id, units, revision } => (id, units, Some(revision)),
@@ -189,6 +197,7 @@ fn each_lease_once(events: &[&Event]) -> Result<(), String> {
             return Err(format!("{id:?} is spent at {time} and was never taken"));
         };
         lease.gone += units;
+        lease.returned += if rule.is_none() { units } else { 0 };
         if lease.gone > lease.units {
             let Lease { gone, units, .. } = lease;
             return Err(format!("{gone} units of {id:?} are spent or returned, of {units}"));
@@ -300,8 +309,8 @@ fn as_counted(
 
 /// The counts of a node's books, beside those of its history.
 fn is_true(account: &Account) -> Result<(), String> {
-    let Account { taken, spent, unspent, expired, held, truly_spent } = *account;
-    if spent == truly_spent && taken == spent + unspent + expired + held {
+    let Account { taken, spent, unspent, held, truly_spent } = *account;
+    if spent == truly_spent && taken == spent + unspent + held {
         Ok(())
     } else {
         Err(format!("the book of a node does not add up: {account:?}"))

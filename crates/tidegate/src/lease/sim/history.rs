@@ -1,6 +1,8 @@
 //! The history of a run: units that the store took and got back, units that callers were told and that each node spent,
 //! and units that were lost, with the cause.
 
+use std::collections::BTreeSet;
+
 /// A lease, by the node that asked for it, how often that node had begun, and the ticket.
 pub(super) type GrantId = (usize, u64, u64);
 
@@ -52,12 +54,10 @@ pub(super) enum Why {
     Unanswered,
     /// A late reply told of them, and its undo was lost on its way.
     NotUndone,
-    /// The node that they were taken for crashed.
+    /// The node that they were taken for crashed, or ended before the store had them back.
     Crashed,
-    /// They were leased, and their limiter was reset, or they were put back when their lease was gone.
-    Expired,
-    /// They were leased, and what gave them back was lost on its way.
-    NotReturned,
+    /// They were leased, and the store lost the record of that.
+    NotTaken,
     /// They were given back when their window had ended, or the rule had changed.
     TooLate,
 }
@@ -80,7 +80,6 @@ pub(super) struct Account {
     pub(super) taken: u64,
     pub(super) spent: u64,
     pub(super) unspent: u64,
-    pub(super) expired: u64,
     pub(super) held: u64,
     pub(super) truly_spent: u64,
 }
@@ -94,6 +93,10 @@ pub(super) struct History {
     pub(super) ended: u64,
     pub(super) put_back: u64,
     pub(super) crashes: u64,
+    /// The nodes that crashed or left, by their number and how often they had begun.
+    pub(super) gone: BTreeSet<(usize, u64)>,
+    /// Units that were given back again, because no reply had come.
+    pub(super) again: u64,
     /// Replies to requests that nobody waited for.
     pub(super) late: u64,
     /// Shares that were asked for without a request, and units that were given back because a node joined.

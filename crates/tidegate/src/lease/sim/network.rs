@@ -12,6 +12,9 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// The longest time on the way.
+    pub(super) const LONGEST: u64 = 300_020;
+
     /// A network that repeats messages, and if it is not `calm` loses and delays them as well.
     pub(super) fn new(rng: &mut Rng, calm: bool, is_even: bool) -> Self {
         Self {

@@ -1,23 +1,33 @@
 //! A node: a book of leases, and what a gate does around it.
 
+mod back;
 mod ends;
 
-use std::collections::{HashMap, HashSet};
-use std::slice::from_ref;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Report, Spent, Unspent, Wanted};
+use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Leased, Report, Unspent, Wanted};
 use super::clock::Clock;
-use super::history::{Account, GrantId, History, RequestId, Source, What, Why};
+use super::history::{Account, GrantId, History, RequestId, What};
 use super::plan::Plan;
-use super::store::{Leased, Question, Reply, Stands};
+use super::store::{Leased as Taken, Question, Reply, Stands};
 
 /// What gives up waiting when the deadline has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
     Request(u64),
-    Lease { key: usize, ticket: u64 },
+    Lease {
+        key: usize,
+        ticket: u64,
+    },
+    /// No reply about a lease will come any more.
+    Unknown {
+        key: usize,
+        ticket: u64,
+    },
+    /// Units were given back without a reply.
+    Back(u64),
 }
 
 /// A lease of which the rest is to be given back in a while.
@@ -31,18 +41,18 @@ pub(super) struct Due {
 /// A question that is sent, and what waits for its reply.
 pub(super) type Sent = (Question, Option<Wait>);
 
-/// A request that the store decides, with the units that were spent here before.
+/// A request that the store decides, with the units that it holds.
 #[derive(Clone, Debug)]
 struct Waiting {
     asked: Vec<(usize, u64)>,
-    spent: Vec<Spent>,
+    held: Vec<Leased>,
     since: u64,
     revisions: Vec<usize>,
 }
 
-/// The limiters of a request that spend no leased units, with their costs.
-fn of_store(asked: &[(usize, u64)], spent: &[Spent]) -> impl Iterator<Item = (usize, u64)> {
-    let here = |place| spent.iter().any(|part| part.place == place);
+/// The limiters of a request that hold no leased units, with their costs.
+fn of_store(asked: &[(usize, u64)], held: &[Leased]) -> impl Iterator<Item = (usize, u64)> {
+    let here = |place| held.iter().any(|part| part.place == place);
     (0..).zip(asked).filter(move |(place, _)| !here(*place)).map(|(_, part)| *part)
 }
 
@@ -68,8 +78,14 @@ pub(super) struct Node<'a> {
     waiting: HashMap<u64, Waiting>,
     /// Leases that were granted, until the world has noted when they are due.
     pub(super) due: Vec<Due>,
-    /// The leases that were answered once, and the requests that were admitted or undone.
-    answered: HashSet<(u64, bool)>,
+    /// The leases that were asked for and not answered.
+    questions: HashMap<u64, Wanted>,
+    /// Units that are given back until the store replies, by the number of the question, and whether their lease ends
+    /// with that.
+    backs: BTreeMap<u64, (Unspent<usize>, bool)>,
+    next_back: u64,
+    /// The requests that were admitted or undone.
+    answered: HashSet<u64>,
     truly_spent: u64,
     requests: u64,
 }
@@ -91,6 +107,9 @@ impl<'a> Node<'a> {
             book: Book::new(plan.keys.len()),
             waiting: HashMap::new(),
             due: Vec::new(),
+            questions: HashMap::new(),
+            backs: BTreeMap::new(),
+            next_back: 0,
             answered: HashSet::new(),
             truly_spent: 0,
             requests: 0,
@@ -130,16 +149,16 @@ impl<'a> Node<'a> {
                 let revisions = self.revisions.clone();
                 self.admitted(time, &parts, &spent, &revisions, history);
             }
-            Choice::Store(spent) => {
-                let rest = of_store(&parts, &spent).collect();
+            Choice::Store(held) => {
+                let rest = of_store(&parts, &held).collect();
                 self.requests += 1;
                 let request = self.requests;
                 let wait = Some(Wait::Request(request));
                 let revisions = self.revisions.clone();
-                let waiting = Waiting { asked: parts.clone(), spent, since: time, revisions };
+                let waiting = Waiting { asked: parts.clone(), held, since: time, revisions };
                 self.waiting.insert(request, waiting);
                 if is_away {
-                    self.decided(time, request, false, history);
+                    sent.extend(self.decided(time, request, false, history));
                 } else {
                     let question = Question::Step { request: Some(self.id(request)), parts: rest };
                     sent.push((question, wait));
@@ -150,6 +169,7 @@ impl<'a> Node<'a> {
             match self.book.wants(now, &key, self.nodes) {
                 Some(Wanted { ticket, .. }) if is_away => {
                     self.book.not_granted(now, &key, ticket);
+                    self.book.finished(now, &key, ticket);
                 }
                 wanted => sent.extend(wanted.map(|wanted| self.lease(key, wanted))),
             }
@@ -157,9 +177,10 @@ impl<'a> Node<'a> {
         sent
     }
 
-    fn lease(&self, key: usize, wanted: Wanted) -> Sent {
-        let Wanted { ticket, units, life } = wanted;
-        let question = Question::Lease { id: self.id(ticket), key, units, life };
+    fn lease(&mut self, key: usize, wanted: Wanted) -> Sent {
+        let Wanted { ticket, oldest, units, life, .. } = wanted;
+        self.questions.insert(ticket, wanted);
+        let question = Question::Lease { id: self.id(ticket), key, units, life, oldest };
         (question, Some(Wait::Lease { key, ticket }))
     }
 
@@ -187,7 +208,7 @@ impl<'a> Node<'a> {
         for (key, ticket) in &granted {
             if let Some(excess) = self.book.excess(key, *ticket, nodes) {
                 history.excess += excess.units;
-                sent.push(self.give_back(&excess, false));
+                sent.extend(self.give_back(excess, false));
             }
         }
         self.granted = granted;
@@ -198,7 +219,7 @@ impl<'a> Node<'a> {
         &mut self,
         time: u64,
         parts: &[(usize, u64)],
-        spent: &[Spent],
+        spent: &[Leased],
         revisions: &[usize],
         history: &mut History,
     ) {
@@ -218,22 +239,25 @@ impl<'a> Node<'a> {
                 limiters.iter().for_each(|one| self.book.reported(now, &one.key, one.report));
                 match self.waiting.contains_key(&request.2) {
                     true => self.decided(time, request.2, admitted, history),
-                    false => return self.late(request, at, admitted, &limiters, history),
+                    false => self.late(request, at, admitted, &limiters, history),
+                }
+            }
+            Reply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
+                let now = self.now(time);
+                self.book.not_granted(now, &key, ticket);
+                self.book.reported(now, &key, report);
+                if self.questions.remove(&ticket).is_some() {
+                    self.book.finished(now, &key, ticket);
                 }
                 Vec::new()
             }
-            Reply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
-                self.book.not_granted(self.now(time), &key, ticket);
-                self.book.reported(self.now(time), &key, report);
-                Vec::new()
-            }
-            Reply::Back { key, report } => {
-                self.book.reported(self.now(time), &key, report);
-                self.renew(time, key, history)
+            Reply::Back { number, key, report } => {
+                let now = self.now(time);
+                self.book.reported(now, &key, report);
+                self.is_back(time, number, history)
             }
             Reply::Lease { id: (.., ticket), key, lease: Some(lease), report, revision } => {
-                let grant = (ticket, lease, revision);
-                self.leased(time, key, grant, report, history)
+                self.leased(time, key, ticket, lease, report, revision)
             }
         }
     }
@@ -242,12 +266,13 @@ impl<'a> Node<'a> {
         &mut self,
         time: u64,
         key: usize,
-        (ticket, lease, revision): (u64, Leased, usize),
+        ticket: u64,
+        lease: Taken,
         report: Report,
-        history: &mut History,
+        revision: usize,
     ) -> Vec<Sent> {
-        let (now, first) = (self.now(time), self.answered.insert((ticket, true)));
-        let Leased { at: since, end, units } = lease;
+        let now = self.now(time);
+        let Taken { at: since, end, .. } = lease;
         let of_other_values = revision != self.revisions[key];
         let granted = if of_other_values {
             self.book.not_granted(now, &key, ticket);
@@ -261,17 +286,12 @@ impl<'a> Node<'a> {
             let after = due.as_micros().saturating_sub(now.as_micros());
             self.due.push(Due { after, key, ticket });
         }
-        let returns = !matches!(granted, Granted::Held { .. }) && first;
-        if returns && self.book.is_valid(&key, ticket) {
-            let terms = self.plan.keys[key].terms(self.number, revision);
-            let since = terms.map_or(since, |terms| terms.counted_from(since));
-            let version = revision as u64;
-            return vec![self.give_back(&Unspent { key, ticket, units, since, version }, false)];
+        match self.questions.remove(&ticket) {
+            Some(wanted) if !matches!(granted, Granted::Held { .. }) => {
+                self.give_back(wanted.unspent(key), true)
+            }
+            _ => Vec::new(),
         }
-        if returns {
-            history.miss(time, key, Source::Lease(self.id(ticket)), units, Why::Expired);
-        }
-        Vec::new()
     }
 
     /// Undoes a request that nobody waits for, once.
@@ -284,40 +304,42 @@ impl<'a> Node<'a> {
         history: &mut History,
     ) -> Vec<Sent> {
         history.late += 1;
-        if !admitted || !self.answered.insert((request.2, false)) {
+        if !admitted || !self.answered.insert(request.2) {
             return Vec::new();
         }
         let undo = |one: &Stands| {
             let Stands { key, cost: units, revision, .. } = *one;
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(at, |terms| terms.exact_from(at));
-            let (of, was_due) = (Source::Request(request), false);
-            (Question::GiveBack { of, key, units, since, revision, was_due }, None)
+            (Question::Undo { by: request, key, units, since, revision }, None)
         };
         limiters.iter().map(undo).collect()
     }
 
-    fn decided(&mut self, time: u64, request: u64, admitted: bool, history: &mut History) {
-        let Some(waiting) = self.waiting.remove(&request) else { return };
-        let Waiting { asked, spent, since, revisions } = waiting;
-        if admitted {
-            self.answered.insert((request, false));
-            for (key, units) in of_store(&asked, &spent) {
+    fn decided(
+        &mut self,
+        time: u64,
+        request: u64,
+        admitted: bool,
+        history: &mut History,
+    ) -> Vec<Sent> {
+        let Some(waiting) = self.waiting.remove(&request) else { return Vec::new() };
+        let Waiting { asked, held, since, revisions } = waiting;
+        let asks = self.asks(&asked);
+        let closed = if admitted {
+            self.answered.insert(request);
+            for (key, units) in of_store(&asked, &held) {
                 history.add(time, key, What::Told { by: self.id(request), units });
             }
-            self.book.keep(&spent);
-            self.admitted(since, &asked, &spent, &revisions, history);
+            let closed = self.book.commit(&asks, &held);
+            self.admitted(since, &asked, &held, &revisions, history);
+            closed
         } else {
-            self.decide_here(time, &asked, &spent, history);
-            history.put_back += spent.iter().map(|part| part.units_of().1).sum::<u64>();
-            for part in &spent {
-                let expired = self.book.counts().expired;
-                self.book.put_back(self.now(time), &self.asks(&asked), from_ref(part));
-                let units = self.book.counts().expired - expired;
-                let of = Source::Lease(self.id(part.units_of().0));
-                history.miss(time, asked[part.place].0, of, units, Why::Expired);
-            }
-        }
+            self.decide_here(time, &asked, &held, history);
+            history.put_back += held.iter().map(|part| part.units_of().1).sum::<u64>();
+            self.book.release(&asks, &held)
+        };
+        closed.into_iter().flat_map(|rest| self.end(time, rest, history)).collect()
     }
 
     /// Admits a request in place of the store, if no message comes through and the limiters allow that.
@@ -325,10 +347,10 @@ impl<'a> Node<'a> {
         &self,
         time: u64,
         asked: &[(usize, u64)],
-        spent: &[Spent],
+        held: &[Leased],
         history: &mut History,
     ) {
-        for (key, _) in of_store(asked, spent).filter(|_| time < self.cut_until) {
+        for (key, _) in of_store(asked, held).filter(|_| time < self.cut_until) {
             if self.book.lasts(self.now(time), &key).is_none() {
                 history.add(time, key, What::Local { held: self.held(time, key) });
             }
@@ -336,50 +358,29 @@ impl<'a> Node<'a> {
     }
 
     /// The deadline of a question has passed. A reply that came before leaves nothing to do.
-    pub(super) fn give_up(&mut self, time: u64, wait: Wait, history: &mut History) {
+    pub(super) fn give_up(&mut self, time: u64, wait: Wait, history: &mut History) -> Vec<Sent> {
         match wait {
-            Wait::Request(request) if self.waiting.contains_key(&request) => {
-                self.decided(time, request, false, history);
+            Wait::Request(request) => self.decided(time, request, false, history),
+            Wait::Lease { key, ticket } => {
+                self.book.not_granted(self.now(time), &key, ticket);
+                Vec::new()
             }
-            Wait::Request(_) => {}
-            Wait::Lease { key, ticket } => self.book.not_granted(self.now(time), &key, ticket),
+            Wait::Unknown { key, ticket } => {
+                self.book.not_granted(self.now(time), &key, ticket);
+                let wanted = self.questions.remove(&ticket);
+                wanted.into_iter().flat_map(|one| self.give_back(one.unspent(key), true)).collect()
+            }
+            Wait::Back(number) => {
+                let back = self.backs.get(&number);
+                history.again += back.map_or(0, |(rest, _)| rest.units);
+                back.map(|(rest, _)| self.back(number, rest)).into_iter().collect()
+            }
         }
     }
 
-    /// Gives back what is left of a lease that is due.
-    pub(super) fn give_back_rest(
-        &mut self,
-        time: u64,
-        due: Due,
-        history: &mut History,
-    ) -> Vec<Sent> {
-        match self.book.take_out(&due.key, due.ticket) {
-            Some(unspent) => vec![self.give_back(&unspent, true)],
-            None => self.renew(time, due.key, history),
-        }
-    }
-
-    /// Drops the leases of a key, after a reset or because its rule changed.
-    pub(super) fn drop_leases(
-        &mut self,
-        time: u64,
-        key: usize,
-        history: &mut History,
-    ) -> Vec<Sent> {
-        history.add(time, key, What::Dropped { node: self.number });
-        let unspent = self.book.drop_those(|other| *other == key);
-        unspent.iter().map(|one| self.give_back(one, false)).collect()
-    }
-
-    fn give_back(&self, unspent: &Unspent<usize>, was_due: bool) -> Sent {
-        let Unspent { key, ticket, units, since, version } = *unspent;
-        let (of, revision) = (Source::Lease(self.id(ticket)), version as usize);
-        (Question::GiveBack { of, key, units, since, revision, was_due }, None)
-    }
-
-    pub(super) fn account(&self, time: u64) -> Account {
-        let Counts { taken, spent, unspent, expired } = self.book.counts();
-        let held = (0..self.plan.keys.len()).map(|key| self.held(time, key)).sum();
-        Account { taken, spent, unspent, expired, held, truly_spent: self.truly_spent }
+    pub(super) fn account(&self) -> Account {
+        let Counts { taken, spent, unspent } = self.book.counts();
+        let (held, truly_spent) = (self.book.all_units(), self.truly_spent);
+        Account { taken, spent, unspent, held, truly_spent }
     }
 }

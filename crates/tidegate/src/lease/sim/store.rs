@@ -1,5 +1,7 @@
 //! The simulated store: one limiter for each key, steps that are atomic, and a clock that all times are measured by.
 
+use std::collections::BTreeMap;
+
 use tidegate_core::{Micros, Timestamp};
 
 use super::super::Report;
@@ -11,25 +13,19 @@ use super::stored::{Stored, limiter};
 #[derive(Clone, Debug)]
 pub(super) enum Question {
     /// Decides a request: keys and costs.
-    Step {
-        request: Option<RequestId>,
-        parts: Vec<(usize, u64)>,
-    },
+    Step { request: Option<RequestId>, parts: Vec<(usize, u64)> },
     Lease {
         id: GrantId,
         key: usize,
         units: u64,
         life: Micros,
+        /// The lowest ticket of the node and key that is not done.
+        oldest: u64,
     },
-    GiveBack {
-        of: Source,
-        key: usize,
-        units: u64,
-        since: Timestamp,
-        revision: usize,
-        /// Whether the lease was due.
-        was_due: bool,
-    },
+    /// Gives units of a lease back, of which `kept` stay taken. The question has a number of its node.
+    GiveBack { id: GrantId, number: u64, key: usize, units: u64, kept: u64, earlier: Micros },
+    /// Gives units of a request back that nobody waits for.
+    Undo { by: RequestId, key: usize, units: u64, since: Timestamp, revision: usize },
 }
 
 /// A reply of the store.
@@ -48,8 +44,9 @@ pub(super) enum Reply {
         report: Report,
         revision: usize,
     },
-    /// Units of a lease that was due are back.
+    /// Units of a lease are back, or count no more.
     Back {
+        number: u64,
         key: usize,
         report: Report,
     },
@@ -88,16 +85,30 @@ pub(super) struct Leased {
     pub(super) units: u64,
 }
 
+/// A lease in the record of its limiter: the units that are taken, and when they were.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    units: u64,
+    at: Timestamp,
+}
+
+/// The record of the leases of all limiters.
+type Records = BTreeMap<(usize, GrantId), Recorded>;
+
 #[derive(Debug)]
 pub(super) struct Store<'a> {
     plan: &'a Plan,
     limiters: Vec<(usize, Box<dyn Stored>)>,
     replica: Vec<(usize, Box<dyn Stored>)>,
+    records: Records,
+    copied_records: Records,
 }
 
 impl<'a> Store<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        Self { plan, limiters: fresh(plan), replica: fresh(plan) }
+        let (limiters, replica) = (fresh(plan), fresh(plan));
+        let (records, copied_records) = (Records::new(), Records::new());
+        Self { plan, limiters, replica, records, copied_records }
     }
 
     fn clock(&self, time: u64) -> Timestamp {
@@ -135,44 +146,70 @@ impl<'a> Store<'a> {
                 let limiters = parts.iter().map(stands).collect();
                 Some(Reply::Step { request: (*request)?, at: now, admitted, limiters })
             }
-            Question::Lease { id, key, units, life } => {
+            Question::Lease { id, key, units, life, oldest } => {
                 let (revision, limiter) = &mut self.limiters[*key];
                 let end = limiter.lease(now, *units, *life);
                 if let Some(end) = end {
                     let end = end.as_micros() - self.plan.origin;
                     let what = What::Granted { id: *id, units: *units, end, revision: *revision };
                     history.add(time, *key, what);
+                    let is_done = |(of, other): &(usize, GrantId)| {
+                        of == key && (other.0, other.1) == (id.0, id.1) && other.2 < *oldest
+                    };
+                    self.records.retain(|lease, _| !is_done(lease));
+                    self.records.insert((*key, *id), Recorded { units: *units, at: now });
                 }
                 let lease = end.map(|end| Leased { at: now, end, units: *units });
                 let report = report(limiter.as_ref(), now);
                 Some(Reply::Lease { id: *id, key: *key, lease, report, revision: *revision })
             }
-            &Question::GiveBack { of, key, units, since, revision, was_due } => {
+            &Question::GiveBack { id, number, key, units, kept, earlier } => {
+                if let Some(at) = self.consume(key, id, units, kept) {
+                    let since = at.minus(earlier);
+                    let is_back = self.limiters[key].1.give_back_lease(now, units, since);
+                    let since = since.as_micros().saturating_sub(self.plan.origin);
+                    if is_back {
+                        history.add(time, key, What::Returned { id, units, since });
+                    } else {
+                        history.miss(time, key, Source::Lease(id), units, Why::TooLate);
+                    }
+                }
+                let report = report(self.limiters[key].1.as_ref(), now);
+                Some(Reply::Back { number, key, report })
+            }
+            &Question::Undo { by, key, units, since, revision } => {
                 let (own, limiter) = &mut self.limiters[key];
                 if *own == revision && limiter.give_back_lease(now, units, since) {
                     let since = since.as_micros().saturating_sub(self.plan.origin);
-                    let what = match of {
-                        Source::Lease(id) => What::Returned { id, units, since },
-                        Source::Request(by) => What::Undone { by, units, since },
-                    };
-                    history.add(time, key, what);
+                    history.add(time, key, What::Undone { by, units, since });
                 } else {
-                    history.miss(time, key, of, units, Why::TooLate);
+                    history.miss(time, key, Source::Request(by), units, Why::TooLate);
                 }
-                let report = report(self.limiters[key].1.as_ref(), now);
-                was_due.then_some(Reply::Back { key, report })
+                None
             }
         }
+    }
+
+    /// Takes units out of the record of a lease. Returns when they were taken; `None` if it does not have them.
+    fn consume(&mut self, key: usize, id: GrantId, units: u64, kept: u64) -> Option<Timestamp> {
+        let recorded = self.records.get_mut(&(key, id))?;
+        if recorded.units < kept + units {
+            return None;
+        }
+        recorded.units = kept;
+        Some(recorded.at)
     }
 
     pub(super) fn copy(&mut self) {
         self.replica =
             self.limiters.iter().map(|(revision, one)| (*revision, one.copy())).collect();
+        self.copied_records.clone_from(&self.records);
     }
 
     /// Loses what the replica does not have, or everything.
     pub(super) fn lose(&mut self, time: u64, to_copy: bool, history: &mut History) {
         let now = self.clock(time);
+        self.records = if to_copy { self.copied_records.clone() } else { Records::new() };
         for (key, plan) in self.plan.keys.iter().enumerate() {
             let revision = self.limiters[key].0;
             let (copied, copy) = &mut self.replica[key];

@@ -146,7 +146,7 @@ fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() 
     let short = stored.lease(at(0), 160, terms(40).life());
     let long = stored.lease(at(1), 20, terms(200).life());
     assert_eq!([short, long], [Some(at(40)), Some(at(201))]);
-    stored.give_back_lease(at(30), 160, terms(40).counted_from(at(0)));
+    stored.give_back_lease(at(30), 160, at(0).minus(terms(40).counts_earlier()));
     assert!(
         stored.used(at(200)) >= 20,
         "{} are counted, and 20 can be spent",

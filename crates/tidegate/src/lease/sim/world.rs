@@ -6,6 +6,7 @@ use testkit::traffic::Rng;
 
 use super::clock::Clock;
 use super::history::{History, Source, What, Why};
+use super::network::Network;
 use super::node::{Due, Node, Sent, Wait};
 use super::plan::{Fault, Kind, Plan};
 use super::queue::Queue;
@@ -93,7 +94,7 @@ impl<'a> World<'a> {
         self.history.ended = self.time;
         self.ask_for_the_rest();
         let up = self.nodes.iter().filter(|node| node.up);
-        self.history.accounts = up.map(|node| node.account(self.time)).collect();
+        self.history.accounts = up.map(Node::account).collect();
         self.history
     }
 
@@ -146,7 +147,8 @@ impl<'a> World<'a> {
             }
             Next::GiveUp { node, begun, wait } => {
                 if self.is_running(node, begun) {
-                    self.nodes[node].give_up(self.time, wait, &mut self.history);
+                    let sent = self.nodes[node].give_up(self.time, wait, &mut self.history);
+                    self.send(node, sent);
                 }
             }
             Next::Fault(fault) => self.fault(fault),
@@ -186,7 +188,11 @@ impl<'a> World<'a> {
         receives
     }
 
+    /// Notes that units of a request are lost. Those of a lease come back as long as its node runs.
     fn miss(&mut self, of: Source, parts: &[(usize, u64)], why: Why) {
+        if let Source::Lease(_) = of {
+            return;
+        }
         for (key, units) in parts {
             self.history.miss(self.time, *key, of, *units, why);
         }
@@ -237,6 +243,10 @@ impl<'a> World<'a> {
             if let Some(wait) = wait {
                 self.at(self.time + self.plan.deadline, Next::GiveUp { node, begun, wait });
             }
+            if let Some(Wait::Lease { key, ticket }) = wait {
+                let (wait, after) = (Wait::Unknown { key, ticket }, self.longest_silence());
+                self.at(self.time + after, Next::GiveUp { node, begun, wait });
+            }
             let delay = self.plan.network.delay(&mut self.rng);
             if let Some(delay) = delay.filter(|_| !self.is_cut(node)) {
                 self.at(self.time + delay, Next::ToStore { node, begun, question });
@@ -246,14 +256,20 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A question did not reach the store: what it gives back is lost.
+    /// A question did not reach the store. Units of a request that it gives back are lost.
     fn not_heard(&mut self, question: &Question) {
-        let Question::GiveBack { of, key, units, .. } = *question else { return };
-        let why = match of {
-            Source::Lease(_) => Why::NotReturned,
-            Source::Request(_) => Why::NotUndone,
-        };
-        self.miss(of, &[(key, units)], why);
+        if let Question::Undo { by, key, units, .. } = *question {
+            self.miss(Source::Request(by), &[(key, units)], Why::NotUndone);
+        }
+    }
+
+    /// After this time no reply comes any more.
+    fn longest_silence(&self) -> u64 {
+        let frozen = self.plan.faults.iter().map(|(_, fault)| match fault {
+            Fault::Freeze { time } => *time,
+            _ => 0,
+        });
+        2 * Network::LONGEST + frozen.sum::<u64>()
     }
 
     fn note_due(&mut self, node: usize) {
@@ -288,7 +304,7 @@ impl<'a> World<'a> {
     fn fault(&mut self, fault: Fault) {
         match fault {
             Fault::Crash { node, again_after } if self.nodes[node].up => {
-                self.nodes[node].crash(self.time, &mut self.history);
+                self.nodes[node].crash(&mut self.history);
                 self.history.crashes += 1;
                 self.at(self.time + again_after, Next::Begin { node });
                 self.beat();
@@ -334,7 +350,7 @@ impl<'a> World<'a> {
         let clock = self.clock(node);
         let old = &mut self.nodes[node];
         // A node that left has waited long enough.
-        old.crash(self.time, &mut self.history);
+        old.crash(&mut self.history);
         let mut new = Node::new(self.plan, node, old.begun + 1, clock);
         new.revisions.clone_from(&old.revisions);
         new.cut_until = old.cut_until;

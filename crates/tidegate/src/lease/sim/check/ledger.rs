@@ -1,8 +1,8 @@
 //! The judge of conservation: each unit that the store took has one fate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::history::{Event, Source, What};
+use super::super::history::{Event, Source, What, Why};
 use super::Summary;
 
 /// The units that were taken for one lease or request, and what became of them.
@@ -15,8 +15,14 @@ struct Account {
 }
 
 /// Checks that for each lease and each request the units of one limiter are those that callers were told, that came back
-/// and that were lost. At the end no node holds any.
-pub(super) fn adds_up(events: &[&Event], summary: &mut Summary) -> Result<(), String> {
+/// and that were lost. At the end no node holds any. Units of a lease are lost only with its node (`gone`) or with data of
+/// the store, or if they are given back too late; so neither refusals nor outages eat them.
+pub(super) fn adds_up(
+    events: &[&Event],
+    gone: &BTreeSet<(usize, u64)>,
+    summary: &mut Summary,
+) -> Result<(), String> {
+    let loses_data = events.iter().any(|event| event.what == What::Lost);
     let mut accounts = BTreeMap::<Source, Account>::new();
     for event in events {
         let source = match event.what {
@@ -27,6 +33,12 @@ pub(super) fn adds_up(events: &[&Event], summary: &mut Summary) -> Result<(), St
                 Source::Lease(id)
             }
             What::Missed { of, .. } => of,
+            What::Lost => {
+                // What was given back may be taken again then, with the record of that.
+                let leases = accounts.iter_mut().filter(|(of, _)| matches!(of, Source::Lease(_)));
+                leases.for_each(|(_, account)| (account.back, account.lost) = (0, 0));
+                continue;
+            }
             _ => continue,
         };
         let account = accounts.entry(source).or_default();
@@ -42,8 +54,20 @@ pub(super) fn adds_up(events: &[&Event], summary: &mut Summary) -> Result<(), St
         }
     }
     for (source, account) in accounts {
-        let Account { taken, told, back, lost } = account;
+        let Account { taken, told, back, mut lost } = account;
         summary.told += told;
+        if let Source::Lease((node, begun, _)) = source {
+            let why = match (gone.contains(&(node, begun)), loses_data) {
+                (true, _) => Some(Why::Crashed),
+                (_, true) => Some(Why::NotTaken),
+                (false, false) => None,
+            };
+            let missing = taken.saturating_sub(told + back + lost);
+            if let Some(why) = why {
+                (lost, summary.lost[why as usize]) =
+                    (lost + missing, summary.lost[why as usize] + missing);
+            }
+        }
         if taken != told + back + lost {
             return Err(format!("the units of {source:?} do not add up: {account:?}"));
         }
