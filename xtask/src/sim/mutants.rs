@@ -37,7 +37,9 @@ impl Mutant {
 }
 
 const LIMITER: &str = "crates/tidegate/src/lease/limiter.rs";
-const BOOK: &str = "crates/tidegate/src/lease/book.rs";
+const UNITS: &str = "crates/tidegate/src/lease/units.rs";
+const STORE: &str = "crates/tidegate/src/lease/sim/store.rs";
+const BACK: &str = "crates/tidegate/src/lease/sim/node/back.rs";
 const TERMS: &str = "crates/tidegate/src/lease/terms.rs";
 const NODE: &str = "crates/tidegate/src/lease/sim/node.rs";
 const BUCKET: &str = "crates/tidegate-core/src/algorithms/token_bucket/mod.rs";
@@ -120,8 +122,8 @@ const LEASES: &[Mutant] = &[
         name: "the life is that of the rule, not that of the reply",
         file: NODE,
         replacements: &[(
-            "let Leased { at: since, end, units } = lease;",
-            "let Leased { at: since, units, .. } = lease;\n        let end = since.plus(self.plan.keys[key].life);",
+            "let Taken { at: since, end, .. } = lease;",
+            "let Taken { at: since, .. } = lease;\n        let end = since.plus(self.plan.keys[key].life);",
         )],
     },
     Mutant {
@@ -144,14 +146,11 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "units are spent after the end",
-        file: LIMITER,
-        replacements: &[
-            (
-                "self.leases.iter().filter(|lease| now < lease.ends).map(|lease| lease.units).sum()",
-                "self.leases.iter().filter(|_| now >= Micros::ZERO).map(|lease| lease.units).sum()",
-            ),
-            ("self.leases.iter_mut().filter(|lease| now < lease.ends)", "self.leases.iter_mut()"),
-        ],
+        file: UNITS,
+        replacements: &[(
+            "!self.is_closed && now < self.ends",
+            "!self.is_closed && now >= Micros::ZERO",
+        )],
     },
     Mutant {
         name: "a reply is taken twice",
@@ -169,39 +168,87 @@ const LEASES: &[Mutant] = &[
     Mutant {
         name: "returned units can still be spent",
         file: LIMITER,
-        replacements: &[("Some(self.leases.remove(place))", "Some(self.leases[place])")],
+        replacements: &[(
+            "(self.leases[place].held == 0).then(|| self.leases.remove(place).rest())",
+            "self.leases[place].is_closed = false;\n        (self.leases[place].held == 0).then(|| self.leases[place].rest())",
+        )],
     },
     Mutant {
         name: "a reply that is repeated returns units that are held",
         file: NODE,
-        replacements: &[("Granted::Held { .. }) && first", "Granted::Held { .. }) || !first")],
-    },
-    Mutant {
-        name: "units of a refused request are not put back",
-        file: NODE,
-        replacements: &[("self.book.put_back(self.now(time), &self.asks(&asked), &spent);", "")],
-    },
-    Mutant {
-        name: "units of a refused request are put back though it was admitted",
-        file: NODE,
         replacements: &[(
-            "            self.admitted(since, &asked, &spent, &revisions, history);\n        } else {",
-            "            self.admitted(since, &asked, &spent, &revisions, history);\n        }\n        {",
+            "self.questions.remove(&ticket) {\n            Some(wanted) if",
+            "self.questions.get(&ticket).copied() {\n            Some(wanted) if",
         )],
     },
     Mutant {
-        name: "units are put back into leases that were dropped",
+        name: "units of a refused request are not released",
+        file: NODE,
+        replacements: &[("self.book.release(&asks, &held)", "Vec::new()")],
+    },
+    Mutant {
+        name: "units of a refused request are released though it was admitted",
+        file: NODE,
+        replacements: &[(
+            "let closed = self.book.commit(&asks, &held);",
+            "let closed = self.book.release(&asks, &held);",
+        )],
+    },
+    Mutant {
+        name: "a refusal eats the units that it held of a lease that is due",
         file: LIMITER,
-        replacements: &[("if part.ticket < self.first_valid {", "if part.ticket == 0 {")],
+        replacements: &[(
+            "(self.leases[place].held == 0).then(|| self.leases.remove(place).rest())",
+            "Some(self.leases.remove(place).rest())",
+        )],
+    },
+    Mutant {
+        name: "what is released after a lease is due can be spent",
+        file: UNITS,
+        replacements: &[("!self.is_closed && now < self.ends", "now < self.ends")],
+    },
+    Mutant {
+        name: "what a node holds is given back once, though the store is away",
+        file: BACK,
+        replacements: &[(
+            "(Question::GiveBack { id, number, key, units, kept, earlier }, Some(Wait::Back(number)))",
+            "(Question::GiveBack { id, number, key, units, kept, earlier }, None)",
+        )],
+    },
+    Mutant {
+        name: "what is given back again comes back twice",
+        file: STORE,
+        replacements: &[("        recorded.units = kept;\n", "")],
+    },
+    Mutant {
+        name: "units are given back to a server that never granted them",
+        file: STORE,
+        replacements: &[(
+            "let recorded = self.records.get_mut(&(key, id))?;",
+            "let now = Timestamp::from_micros(self.plan.origin);\n        let absent = Recorded { units: kept + units, at: now };\n        let recorded = self.records.entry((key, id)).or_insert(absent);",
+        )],
+    },
+    Mutant {
+        name: "a lease of which no reply came is not given back",
+        file: NODE,
+        replacements: &[(
+            "wanted.into_iter().flat_map(|one| self.give_back(one.unspent(key), true)).collect()",
+            "drop(wanted);\n                Vec::new()",
+        )],
+    },
+    Mutant {
+        name: "the record forgets a lease that is still given back",
+        file: LIMITER,
+        replacements: &[("self.open.first().map_or(ticket, |first| first.ticket)", "ticket")],
     },
     Mutant {
         name: "a lease is kept when its rule changes",
-        file: BOOK,
+        file: LIMITER,
         replacements: &[
-            ("Some(known) if known == terms =>", "Some(_) =>"),
+            ("before.leases.iter_mut().for_each(|lease| lease.is_closed = true);", ""),
             (
-                "self.limiters.extract_if(|key, _| of(key)).collect()",
-                "self.limiters.extract_if(|key, _| of(key) && false).collect()",
+                "tickets.into_iter().filter_map(|ticket| self.close(ticket)).collect()",
+                "drop(tickets);\n        Vec::new()",
             ),
         ],
     },
@@ -209,12 +256,12 @@ const LEASES: &[Mutant] = &[
         name: "a node prolongs its share without the store",
         file: LIMITER,
         replacements: &[(
-            "Some(self.leases.remove(place))",
-            "if self.terms.size != Size::Needed {
+            "        self.leases[place].is_closed = true;\n",
+            "        if self.terms.size != Size::Needed {
             self.leases[place].ends = self.leases[place].ends.plus(self.terms.life());
             return None;
         }
-        Some(self.leases.remove(place))",
+        self.leases[place].is_closed = true;\n",
         )],
     },
     Mutant {
@@ -238,8 +285,8 @@ const LEASES: &[Mutant] = &[
         name: "a node that others joined gives back more than it keeps less",
         file: LIMITER,
         replacements: &[(
-            "let excess = Lease { units, ..*lease };",
-            "let excess = Lease { units: units + 1, ..*lease };",
+            "let excess = Lease { units, ..*lease }.rest();",
+            "let excess = Lease { units: units + 1, ..*lease }.rest();",
         )],
     },
     Mutant {
@@ -265,11 +312,8 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "what is unspent of a share is not given back",
-        file: NODE,
-        replacements: &[(
-            "Some(unspent) => vec![self.give_back(&unspent, true)],",
-            "Some(_) => self.renew(time, due.key, history),",
-        )],
+        file: BACK,
+        replacements: &[("if rest.units > 0 {", "if rest.units > u64::MAX / 2 {")],
     },
     Mutant {
         name: "an undone request gives back as though there were no leases",

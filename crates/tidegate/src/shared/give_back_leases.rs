@@ -23,6 +23,8 @@ use crate::store::redis::{heard, lease_key};
 
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
+/// How long units are still given back when the gate was dropped: the store's thread ends after that.
+const AFTER_THE_END: Duration = Duration::from_secs(1);
 /// The first pause before giving back is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
@@ -66,10 +68,12 @@ impl Store {
         let rule = rest.key.rule_in(self.policy()).ok_or(Lost::Changed)?;
         let until = Instant::now() + counts_for(rule.spec());
         let mut back = pin!(self.ask_until_back(rest, rule));
-        let mut dropped = pin!(self.leases.dropped());
-        // Nobody may be there any more to hear of it.
+        let mut ended = pin!(async {
+            self.leases.dropped().await;
+            sleep(AFTER_THE_END).await;
+        });
         let back = poll_fn(|context| match back.as_mut().poll(context) {
-            Poll::Pending if dropped.as_mut().poll(context).is_ready() => {
+            Poll::Pending if ended.as_mut().poll(context).is_ready() => {
                 Poll::Ready(Err(Lost::NoReply))
             }
             polled => polled,

@@ -29,8 +29,9 @@ pub struct StoreCounts {
     pub leased_spent: u64,
     /// Leased units that the store got back unspent.
     pub leased_returned: u64,
-    /// Leased units that were neither spent nor given back: the store did not reply in time, their limiter was reset or
-    /// its rule changed, or a request that was refused put them back after their lease had ended.
+    /// Leased units that were neither spent nor given back: the store lost the record of their lease, their limiter was
+    /// reset or its rule counts in another way by now, they were given back after their window had ended, or the store did
+    /// not reply for as long as they counted.
     pub leased_expired: u64,
     /// Leases that were granted in time.
     pub leases_granted: u64,

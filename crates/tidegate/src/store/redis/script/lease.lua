@@ -16,7 +16,7 @@ local life, ask, record_key, entry = tonumber(args[tail + 2]), step, keys[2], ar
 local whose = string.sub(entry, 1, 16)
 
 -- Keeps what may still be asked for of the record, and adds a lease.
-local function note(units, at, gone, W)
+local function note(units, at, gone)
   local record, node = call('GET', record_key) or '', string.sub(entry, 1, 8)
   local oldest, kept, latest = struct.unpack('<d', entry, 17), {}, at
   local begin = #record - WIDTH * (MOST - 1)
@@ -27,11 +27,10 @@ local function note(units, at, gone, W)
       if ends > latest then latest = ends end
     end
   end
-  -- A level that is never dropped gets back what is left of one window at most.
-  if gone > 9007199254740991 then gone = at + W end
   if gone > latest then latest = gone end
   kept[#kept + 1] = whose .. struct.pack('<ddd', units, at, gone)
-  if given then return call('SET', record_key, table.concat(kept)) end
+  -- The record of a limiter that never expires does not either.
+  if given or latest > 9007199254740991 then return call('SET', record_key, table.concat(kept)) end
   local ms = latest + 999
   call('SET', record_key, table.concat(kept), 'PXAT', string.format('%d', (ms - ms % 1000) / 1000))
 end
@@ -57,7 +56,7 @@ local function consume(units)
 end
 
 function step(key, v, arg, now, verb, full, amended)
-  local cost, W = struct.unpack('<dd', arg, 34)
+  local cost = struct.unpack('<d', arg, 34)
   if verb == 'undo' then
     local since = consume(-cost)
     -- Nothing comes back that was taken so long ago.
@@ -71,6 +70,6 @@ function step(key, v, arg, now, verb, full, amended)
   local verdict, at, takes, changed, value, gone, expires, parts, state =
     ask(key, prepared, arg, now, 'ask', full, amended)
   if verdict ~= 0 then return verdict, select(2, ask(key, v, arg, now, 'look', full, amended)) end
-  note(cost, at, gone, W)
+  note(cost, at, gone)
   return verdict, at, takes, changed, value, gone, expires, parts, state
 end
