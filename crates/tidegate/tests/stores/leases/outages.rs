@@ -112,7 +112,7 @@ async fn a_store_that_comes_back_with_its_file_after_a_share_has_ended_burns_no_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_of_another_rule_eat_no_leased_unit() {
-    const SMALL: u64 = 2_000;
+    const SMALL: u64 = 500;
     let server = Server::start(&[]);
     let life = Duration::from_millis(30);
     let own = Spec::new(AlgorithmKind::FixedWindow, 1, TEN_HOURS);

@@ -35,21 +35,18 @@ local function note(units, at, gone)
   call('SET', record_key, table.concat(kept), 'PXAT', string.format('%d', (ms - ms % 1000) / 1000))
 end
 
--- Takes units out of the record. Returns when they were taken; nil if it does not have them.
+-- Takes units out of the record. Returns since when they count, and whether they were taken out before; nothing if it
+-- does not have them.
 local function consume(units)
   local record = call('GET', record_key) or ''
   local stay, earlier = struct.unpack('<dd', entry, 17)
   for i = 1, #record, WIDTH do
     if string.sub(record, i, i + 15) == whose then
       local taken, at = struct.unpack('<dd', record, i + 16)
+      if taken == stay then return nil, true end
       if taken - units < stay then return end
-      if stay > 0 then
-        call('SETRANGE', record_key, string.format('%d', i + 15), struct.pack('<d', stay))
-      elseif #record == WIDTH then
-        call('DEL', record_key)
-      else
-        call('SET', record_key, string.sub(record, 1, i - 1) .. string.sub(record, i + WIDTH), 'KEEPTTL')
-      end
+      call('SETRANGE', record_key, string.format('%d', i + 15), struct.pack('<d', stay))
+      if at < earlier then return 0 end
       return at - earlier
     end
   end
@@ -58,11 +55,17 @@ end
 function step(key, v, arg, now, verb, full, amended)
   local cost = struct.unpack('<d', arg, 34)
   if verb == 'undo' then
-    local since = consume(-cost)
+    local since, is_back = consume(-cost)
     -- Nothing comes back that was taken so long ago.
     local verdict, at, takes, changed, value, gone, expires, parts, state =
       ask(key, v, arg, now, verb, full, amended, since or -9007199254740991)
-    if not since then verdict = 2 elseif not takes then verdict = 1 end
+    if is_back then
+      verdict = 0
+    elseif not since then
+      verdict = 2
+    elseif not takes then
+      verdict = 1
+    end
     return verdict, at, takes, changed, value, gone, expires, parts, state
   end
   local prepared = v
