@@ -111,7 +111,8 @@ async fn list(args: &Args, listener: &Listener) -> Result<(), Failure> {
     if !rows.is_empty() {
         let headings = ["reservation", "keys", "costs", "ends in", "bytes"];
         text.push('\n');
-        text.push_str(&tables::table(stdout::width(), &headings, rows, 2..5));
+        let columns = tables::Columns { headings: &headings, numbers: 2..5, least: &[4, 2] };
+        text.push_str(&tables::table(stdout::width(), &columns, rows));
     }
     print(args, &answer, &text)
 }
