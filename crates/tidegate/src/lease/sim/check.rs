@@ -105,7 +105,7 @@ pub(super) fn all(
     summary.renewed += history.renewed;
     summary.excess += history.excess;
     if let Some(exact) = exact {
-        below::as_exact(plan, history, exact, &mut summary);
+        below::as_exact(plan, history, exact, &mut summary)?;
     }
     if plan.kind == Kind::Even {
         even::as_stated(plan, history, &mut summary)?;

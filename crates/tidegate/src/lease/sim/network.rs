@@ -1,6 +1,7 @@
 //! The network between nodes and the store: some messages are late, lost or repeated.
 
 use testkit::traffic::Rng;
+use tidegate_core::Micros;
 
 #[derive(Clone, Debug)]
 pub(super) struct Network {
@@ -26,6 +27,13 @@ impl Network {
             lost_percent: if calm { 0 } else { rng.pick([0, 2, 10]) },
             repeated_percent: rng.pick([0, 20]),
         }
+    }
+
+    /// Returns whether no message is lost, and all take much less than this time.
+    pub(super) const fn is_quick(&self, life: Micros) -> bool {
+        let [ordinary, slow] = self.delays;
+        let longest = if self.slow_percent > 0 { slow } else { ordinary };
+        self.lost_percent == 0 && 20 * longest < life.as_micros()
     }
 
     /// How long a message is on its way; `None` if it is lost.

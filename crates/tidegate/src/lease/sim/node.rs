@@ -232,14 +232,20 @@ impl<'a> Node<'a> {
     }
 
     /// The store replied.
-    pub(super) fn reply(&mut self, time: u64, reply: Reply, history: &mut History) -> Vec<Sent> {
+    pub(super) fn reply(
+        &mut self,
+        time: u64,
+        server: usize,
+        reply: Reply,
+        history: &mut History,
+    ) -> Vec<Sent> {
         match reply {
             Reply::Step { request, at, admitted, limiters } => {
                 let now = self.now(time);
                 limiters.iter().for_each(|one| self.book.reported(now, &one.key, one.report));
                 match self.waiting.contains_key(&request.2) {
                     true => self.decided(time, request.2, admitted, history),
-                    false => self.late(request, at, admitted, &limiters, history),
+                    false => self.late(request, (server, at), admitted, &limiters, history),
                 }
             }
             Reply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
@@ -298,7 +304,7 @@ impl<'a> Node<'a> {
     fn late(
         &mut self,
         request: RequestId,
-        at: Timestamp,
+        (server, at): (usize, Timestamp),
         admitted: bool,
         limiters: &[Stands],
         history: &mut History,
@@ -311,7 +317,7 @@ impl<'a> Node<'a> {
             let Stands { key, cost: units, revision, .. } = *one;
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(at, |terms| terms.exact_from(at));
-            (Question::Undo { by: request, key, units, since, revision }, None)
+            (Question::Undo { by: request, server, key, units, since, revision }, None)
         };
         limiters.iter().map(undo).collect()
     }

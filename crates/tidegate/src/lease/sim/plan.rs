@@ -35,6 +35,9 @@ pub(super) enum Fault {
     Freeze { time: u64 },
     /// The store is away for this time, and comes back with its data. What is sent meanwhile does not reach it.
     Restart { time: u64 },
+    /// The store stands still, and after this time a replica that has all of its data is in its place. Later it goes on
+    /// by itself with what was sent to it before.
+    Failover { time: u64 },
     /// The rule of a limiter gets its second limit. Nodes hear of it within this time.
     Change { key: usize, known_within: u64 },
 }
@@ -137,7 +140,7 @@ impl Plan {
         let joins = (0..nodes).map(|_| first + late(rng)).collect();
         Self {
             seed,
-            origin: 1_000_000_000_000 + rng.below(10_000_000),
+            origin: origin(rng, kind, &keys),
             drifts,
             joins,
             beat: if is_even { 1 } else { rng.pick([2_000, life, 3 * life, 100 * life]) },
@@ -154,6 +157,21 @@ impl Plan {
         }
     }
 
+    /// Returns whether the store or a node cannot be reached for a while.
+    pub(super) fn has_outage(&self) -> bool {
+        let is_outage = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::Freeze { .. }
+                    | Fault::Restart { .. }
+                    | Fault::Failover { .. }
+                    | Fault::Cut { .. }
+                    | Fault::Sleep { .. }
+            )
+        };
+        self.faults.iter().any(|(_, fault)| is_outage(fault))
+    }
+
     /// Returns whether no node crashes, no data is lost and no rule changes.
     pub(super) fn keeps_all(&self) -> bool {
         let loses = |fault: &Fault| {
@@ -161,6 +179,13 @@ impl Plan {
         };
         !self.faults.iter().any(|(_, fault)| loses(fault))
     }
+}
+
+/// What the store's clock shows at the beginning. Nothing leaves the window of a run that lasts: it begins with one.
+fn origin(rng: &mut Rng, kind: Kind, keys: &[Key]) -> u64 {
+    let any = 1_000_000_000_000 + rng.below(10_000_000);
+    let window = keys[0].rules[0].spec().window.unwrap_or_default().as_micros() as u64;
+    if kind == Kind::Lasting { any.next_multiple_of(window) } else { any }
 }
 
 const fn rng_drift(seed: u64) -> i64 {
@@ -276,7 +301,8 @@ fn faults(
         let keeps = |(_, fault): &(u64, Fault)| !matches!(fault, Fault::Crash { .. });
         all.retain(keeps);
         let time = rng.between(1, length / 3);
-        let outage = rng.pick([Fault::Freeze { time }, Fault::Restart { time }]);
+        let outages = [Fault::Freeze { time }, Fault::Restart { time }, Fault::Failover { time }];
+        let outage = rng.pick(outages);
         if rng.chance(70) {
             all.push((rng.below(length), outage));
         }

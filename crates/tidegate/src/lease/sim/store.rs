@@ -25,7 +25,15 @@ pub(super) enum Question {
     /// Gives units of a lease back, of which `kept` stay taken. The question has a number of its node.
     GiveBack { id: GrantId, number: u64, key: usize, units: u64, kept: u64, earlier: Micros },
     /// Gives units of a request back that nobody waits for.
-    Undo { by: RequestId, key: usize, units: u64, since: Timestamp, revision: usize },
+    Undo {
+        by: RequestId,
+        /// The server that took them.
+        server: usize,
+        key: usize,
+        units: u64,
+        since: Timestamp,
+        revision: usize,
+    },
 }
 
 /// A reply of the store.
@@ -177,7 +185,7 @@ impl<'a> Store<'a> {
                 let report = report(self.limiters[key].1.as_ref(), now);
                 Some(Reply::Back { number, key, report })
             }
-            &Question::Undo { by, key, units, since, revision } => {
+            &Question::Undo { by, key, units, since, revision, .. } => {
                 let (own, limiter) = &mut self.limiters[key];
                 if *own == revision && limiter.give_back_lease(now, units, since) {
                     let since = since.as_micros().saturating_sub(self.plan.origin);
@@ -198,6 +206,15 @@ impl<'a> Store<'a> {
         }
         recorded.units = kept;
         Some(recorded.at)
+    }
+
+    /// Returns a replica that has all data.
+    pub(super) fn successor(&mut self) -> Self {
+        let mut new = Self::new(self.plan);
+        self.copy();
+        new.limiters = std::mem::replace(&mut self.replica, fresh(self.plan));
+        new.records.clone_from(&self.records);
+        new
     }
 
     pub(super) fn copy(&mut self) {

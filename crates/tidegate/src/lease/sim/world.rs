@@ -1,31 +1,62 @@
 //! A run: events in the order of their time, the messages on their way, and the faults of the plan.
 
+mod former;
+mod traffic;
+
 use std::collections::BTreeMap;
 
 use testkit::traffic::Rng;
 
 use super::clock::Clock;
-use super::history::{History, Source, What, Why};
+use super::history::{History, Source, Why};
 use super::network::Network;
 use super::node::{Due, Node, Sent, Wait};
-use super::plan::{Fault, Kind, Plan};
+use super::plan::{Fault, Plan};
 use super::queue::Queue;
 use super::store::{Question, Reply, Store};
-
-/// Most of the final requests for one unit: what a limit can have left.
-const LAST_REQUESTS: u64 = 4_000;
+use former::Former;
 
 #[derive(Clone, Debug)]
 enum Next {
-    Request { node: usize },
-    Due { node: usize, begun: u64, due: Due },
-    ToStore { node: usize, begun: u64, question: Question },
-    ToNode { node: usize, begun: u64, reply: Reply },
-    GiveUp { node: usize, begun: u64, wait: Wait },
+    Request {
+        node: usize,
+    },
+    Due {
+        node: usize,
+        begun: u64,
+        due: Due,
+    },
+    ToStore {
+        node: usize,
+        begun: u64,
+        server: usize,
+        question: Question,
+    },
+    ToNode {
+        node: usize,
+        begun: u64,
+        server: usize,
+        reply: Reply,
+    },
+    GiveUp {
+        node: usize,
+        begun: u64,
+        wait: Wait,
+    },
     Fault(Fault),
-    Begin { node: usize },
-    Hear { node: usize, key: usize },
-    Beat { node: usize, begun: u64 },
+    Begin {
+        node: usize,
+    },
+    Hear {
+        node: usize,
+        key: usize,
+    },
+    Beat {
+        node: usize,
+        begun: u64,
+    },
+    /// A replica takes the place of the store.
+    Promote,
 }
 
 #[derive(Debug)]
@@ -40,6 +71,9 @@ pub(super) struct World<'a> {
     events: Queue<Next>,
     nodes: Vec<Node<'a>>,
     store: Store<'a>,
+    /// How often a replica has taken the place of the store.
+    server: usize,
+    former: Option<Former<'a>>,
     /// The store stands still until then, and it is known from a deadline after the first of these times on.
     frozen: [u64; 2],
     /// The store is away until then.
@@ -58,6 +92,8 @@ impl<'a> World<'a> {
             events: Queue::new(),
             nodes: Vec::new(),
             store: Store::new(plan),
+            server: 0,
+            former: None,
             frozen: [0; 2],
             away_until: 0,
             history: History::default(),
@@ -102,21 +138,6 @@ impl<'a> World<'a> {
         self.plan.keys.iter().map(|key| 2 * key.life.as_micros()).max().unwrap_or_default()
     }
 
-    /// One client takes what is left, a unit at a time.
-    fn ask_for_the_rest(&mut self) {
-        for key in 0..self.plan.keys.len() {
-            for _ in 0..LAST_REQUESTS {
-                let question = Question::Step { request: None, parts: vec![(key, 1)] };
-                let before = self.history.events.len();
-                self.store.ask(self.time, &question, &mut self.history, |_| 0);
-                let taken = self.history.events.iter().skip(before);
-                if !taken.clone().any(|event| matches!(event.what, What::Taken { .. })) {
-                    break;
-                }
-            }
-        }
-    }
-
     fn happen(&mut self, next: Next) {
         if let Some(node) = next.of_node()
             && self.nodes[node].sleeps_until > self.time
@@ -131,16 +152,22 @@ impl<'a> World<'a> {
                     self.send(node, sent);
                 }
             }
-            Next::ToStore { node, begun, question } if self.time < self.frozen[1] => {
-                self.at(self.frozen[1], Next::ToStore { node, begun, question });
+            Next::ToStore { node, begun, server, question } if server < self.server => {
+                self.reach_former(node, begun, server, question);
+            }
+            Next::ToStore { node, begun, server, question } if self.time < self.frozen[1] => {
+                self.at(self.frozen[1], Next::ToStore { node, begun, server, question });
             }
             Next::ToStore { question, .. } if self.time < self.away_until => {
                 self.not_heard(&question);
             }
-            Next::ToStore { node, begun, question } => self.reach_store(node, begun, &question),
-            Next::ToNode { node, begun, reply } => {
+            Next::ToStore { node, begun, question, .. } => {
+                self.reach_store(node, begun, &question);
+            }
+            Next::ToNode { node, begun, server, reply } => {
                 if self.receives(node, begun, &reply) {
-                    let sent = self.nodes[node].reply(self.time, reply, &mut self.history);
+                    let history = &mut self.history;
+                    let sent = self.nodes[node].reply(self.time, server, reply, history);
                     self.send(node, sent);
                     self.note_due(node);
                 }
@@ -152,6 +179,7 @@ impl<'a> World<'a> {
                 }
             }
             Next::Fault(fault) => self.fault(fault),
+            Next::Promote => self.promote(),
             Next::Begin { node } => self.begin(node),
             Next::Beat { node, begun } => {
                 if self.is_running(node, begun) && !self.is_cut(node) {
@@ -206,37 +234,6 @@ impl<'a> World<'a> {
         self.nodes[node].hears() && self.nodes[node].begun == begun
     }
 
-    fn request(&mut self, node: usize) {
-        if self.time >= self.plan.length {
-            return;
-        }
-        let rng = &mut self.traffic[node];
-        let quiet = if rng.chance(self.plan.quiet_percent) { 20 } else { 1 };
-        let pause = rng.below(2 * self.plan.pause * quiet) + 1;
-        let keys = self.plan.keys.len();
-        let mut parts = vec![];
-        let hot = rng.chance(60);
-        for key in 0..keys {
-            let is_of_it = match (self.plan.kind, key) {
-                (Kind::Lasting, 0) => true,
-                (_, 0) => hot,
-                _ => rng.chance(30),
-            };
-            if is_of_it || (key + 1 == keys && parts.is_empty()) {
-                parts.push((key, rng.between(1, self.plan.largest_cost)));
-            }
-        }
-        self.at(self.time + pause, Next::Request { node });
-        if self.nodes[node].up {
-            self.history.asked.push(self.time);
-            let [from, to] = self.frozen;
-            let is_silent = (from + self.plan.deadline..to).contains(&self.time);
-            let is_away = is_silent || self.time < self.away_until;
-            let sent = self.nodes[node].request(self.time, parts, is_away, &mut self.history);
-            self.send(node, sent);
-        }
-    }
-
     fn send(&mut self, node: usize, sent: Vec<Sent>) {
         let begun = self.nodes[node].begun;
         for (question, wait) in sent {
@@ -249,7 +246,11 @@ impl<'a> World<'a> {
             }
             let delay = self.plan.network.delay(&mut self.rng);
             if let Some(delay) = delay.filter(|_| !self.is_cut(node)) {
-                self.at(self.time + delay, Next::ToStore { node, begun, question });
+                let server = match question {
+                    Question::Undo { server, .. } => server.min(self.server),
+                    _ => self.server,
+                };
+                self.at(self.time + delay, Next::ToStore { node, begun, server, question });
             } else {
                 self.not_heard(&question);
             }
@@ -259,7 +260,7 @@ impl<'a> World<'a> {
     /// A question did not reach the store. Units of a request that it gives back are lost.
     fn not_heard(&mut self, question: &Question) {
         if let Question::Undo { by, key, units, .. } = *question {
-            self.miss(Source::Request(by), &[(key, units)], Why::NotUndone);
+            self.not_undone(by, key, units);
         }
     }
 
@@ -267,6 +268,7 @@ impl<'a> World<'a> {
     fn longest_silence(&self) -> u64 {
         let frozen = self.plan.faults.iter().map(|(_, fault)| match fault {
             Fault::Freeze { time } => *time,
+            Fault::Failover { time } => 2 * *time + self.plan.deadline,
             _ => 0,
         });
         2 * Network::LONGEST + frozen.sum::<u64>()
@@ -285,12 +287,13 @@ impl<'a> World<'a> {
         let up = || nodes.iter().filter(|node| node.up);
         let held = |key| up().map(|node| node.held(time, key)).sum();
         let Some(reply) = self.store.ask(time, question, &mut self.history, held) else { return };
+        let server = self.server;
         let took = reply.took();
         let mut copies = 0;
         for _ in 0..self.plan.network.times(&mut self.rng) {
             if let Some(delay) = self.plan.network.delay(&mut self.rng) {
                 let reply = reply.clone();
-                self.at(time + delay, Next::ToNode { node, begun, reply });
+                self.at(time + delay, Next::ToNode { node, begun, server, reply });
                 copies += 1;
             }
         }
@@ -333,6 +336,10 @@ impl<'a> World<'a> {
                 }
             }
             Fault::Freeze { time } => self.frozen = [self.time, self.time + time],
+            Fault::Failover { time } => {
+                self.frozen = [self.time, self.time + time];
+                self.at(self.time + time, Next::Promote);
+            }
             Fault::Restart { time } => self.away_until = self.time + time,
             Fault::Loss { to_copy } => self.store.lose(self.time, to_copy, &mut self.history),
             Fault::Copy => self.store.copy(),
@@ -377,7 +384,7 @@ impl Next {
             | Self::GiveUp { node, .. }
             | Self::Hear { node, .. }
             | Self::Beat { node, .. } => Some(*node),
-            Self::ToStore { .. } | Self::Fault(_) | Self::Begin { .. } => None,
+            Self::ToStore { .. } | Self::Fault(_) | Self::Begin { .. } | Self::Promote => None,
         }
     }
 }

@@ -1,24 +1,104 @@
 //! The judge from below: what a run with leases or shares admits, beside the same run without.
 
-use super::super::history::{History, What};
+use tidegate_core::{Field, Limit, Rule};
+
+use super::super::history::{History, Source, What};
 use super::super::plan::{Kind, Plan};
 use super::Summary;
 
-/// Units that callers of one limiter, or of all, were told while a run lasted.
-fn told(history: &History, key: Option<usize>) -> u64 {
-    let events = history.events.iter().filter(|event| key.is_none_or(|key| event.key == key));
-    let units = events.map(|event| match event.what {
-        What::Told { units, .. } | What::Spent { units, .. } => units,
-        _ => 0,
-    });
-    units.sum()
+/// The units of one limiter, or of all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Units {
+    /// Those that callers were told of while the run lasted.
+    told: u64,
+    /// Those that the last client could take.
+    rest: u64,
+    /// Those that were lost, with a cause.
+    lost: u64,
+    /// Those that drained before they were given back, at most: a level gives them no credit.
+    drained: u64,
 }
 
-/// Sums what runs admit that lose no node, no data and no rule, and what the same runs admit without leases.
-pub(super) fn as_exact(plan: &Plan, history: &History, exact: &History, summary: &mut Summary) {
-    if plan.keeps_all() {
-        let key = (plan.kind == Kind::Lasting).then_some(0);
-        summary.admitted += told(history, key);
-        summary.reference += told(exact, key);
+impl Units {
+    fn of(plan: &Plan, history: &History, key: Option<usize>) -> Self {
+        let mut sum = Self::default();
+        for event in history.events.iter().filter(|event| key.is_none_or(|key| event.key == key)) {
+            match event.what {
+                What::Told { units, .. } | What::Spent { units, .. } => sum.told += units,
+                What::Taken { units, by: None } => sum.rest += units,
+                What::Missed { units, .. } => sum.lost += units,
+                What::Returned { units, since, .. } | What::Undone { units, since, .. } => {
+                    let drained = drained(&plan.keys[event.key].rules[0], event.time - since);
+                    sum.drained += units.min(drained);
+                }
+                _ => {}
+            }
+        }
+        sum.lost += ended(history, key);
+        sum
     }
+}
+
+/// Returns the units that nodes held that left before the store had them back.
+fn ended(history: &History, key: Option<usize>) -> u64 {
+    let mut sum = 0;
+    for event in history.events.iter().filter(|event| key.is_none_or(|key| event.key == key)) {
+        let (id, units) = match event.what {
+            What::Granted { id, units, .. } => (id, units.cast_signed()),
+            What::Spent { id, units, .. } | What::Returned { id, units, .. } => {
+                (id, -units.cast_signed())
+            }
+            What::Missed { of: Source::Lease(id), units, .. } => (id, -units.cast_signed()),
+            _ => continue,
+        };
+        if history.gone.contains(&(id.0, id.1)) {
+            sum += units;
+        }
+    }
+    sum.cast_unsigned()
+}
+
+/// Returns the units of a level that drain in a time, rounded up; of a window none do.
+fn drained(rule: &Rule, time: u64) -> u64 {
+    let spec = rule.spec();
+    match spec.limit {
+        Limit::Units(limit) if spec.algorithm.fields().contains(&Field::Capacity) => {
+            (limit * time).div_ceil(spec.window.unwrap_or_default().as_micros() as u64)
+        }
+        _ => 0,
+    }
+}
+
+/// Compares a run that loses no node, no data and no rule with the same run without leases.
+///
+/// - Of a limit whose window lasts longer than the run, at least 99 in 100 units can be had that can be had without leases,
+///   whatever faults and refusals there were; what was lost with a message is lost in both.
+/// - Callers are told of at least nine tenths of what they are told of without leases, while messages are quick and none is
+///   lost. Otherwise they may be told later: units are held elsewhere, or are on their way back.
+pub(super) fn as_exact(
+    plan: &Plan,
+    history: &History,
+    exact: &History,
+    summary: &mut Summary,
+) -> Result<(), String> {
+    if !plan.keeps_all() {
+        return Ok(());
+    }
+    let key = (plan.kind == Kind::Lasting).then_some(0);
+    let (own, exact) = (Units::of(plan, history, key), Units::of(plan, exact, key));
+    summary.admitted += own.told;
+    summary.reference += exact.told;
+    if plan.kind != Kind::Lasting {
+        return Ok(());
+    }
+    let raised = drained(&plan.keys[0].rules[0], plan.keys[0].life.as_micros());
+    let had = own.told + own.rest + own.lost + own.drained + raised;
+    if 100 * had < 99 * (exact.told + exact.rest) {
+        return Err(format!("{own:?} can be had of {exact:?}"));
+    }
+    let is_quick = plan.network.is_quick(plan.keys[0].life) && !plan.has_outage();
+    if is_quick && 10 * own.told < 9 * exact.told {
+        return Err(format!("{own:?} are told of {exact:?}"));
+    }
+    Ok(())
 }
