@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::SharedGate;
+use super::leases::Lost;
 use crate::answer::Answer;
 use crate::store::redis::{Counts, StoreCounts};
 
@@ -18,6 +19,10 @@ impl SharedGate {
             leased_spent: leased.spent,
             leased_returned: asked.returned.load(Relaxed),
             leased_expired: asked.all_lost(),
+            leased_too_late: asked.lost(Lost::TooLate),
+            leased_changed: asked.lost(Lost::Changed),
+            leased_unrecorded: asked.lost(Lost::NotTaken),
+            leased_unanswered: asked.lost(Lost::NoReply),
             leases_granted: asked.granted.load(Relaxed),
             leases_refused: asked.refused.load(Relaxed),
             leases_late: asked.late.load(Relaxed),

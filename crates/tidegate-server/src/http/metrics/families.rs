@@ -209,6 +209,9 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
     ];
     let leased = leased.map(|(what, count)| ([("what", what)], count));
     to.counter("tidegate_leased_units", "Units taken ahead from the store", leased)?;
+    let lost = counts.lost().map(|(cause, units)| ([("cause", cause)], units));
+    let help = "Units that are counted and of which no caller was told";
+    to.counter("tidegate_units_lost", help, lost)?;
     let asked = [
         ("granted", counts.leases_granted),
         ("refused", counts.leases_refused),

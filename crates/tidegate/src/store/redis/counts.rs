@@ -33,6 +33,14 @@ pub struct StoreCounts {
     /// reset or its rule counts in another way by now, they were given back after their window had ended, or the store did
     /// not reply for as long as they counted.
     pub leased_expired: u64,
+    /// Of these, units whose window, bucket or tick had ended when they were given back.
+    pub leased_too_late: u64,
+    /// Of these, units whose rule counted in another way by then.
+    pub leased_changed: u64,
+    /// Of these, units of leases that the store had no record of: it lost data, or the limiter was reset.
+    pub leased_unrecorded: u64,
+    /// Of these, units that the store did not say it has back: it may have.
+    pub leased_unanswered: u64,
     /// Leases that were granted in time.
     pub leases_granted: u64,
     /// Leases that the store refused: too few units were left, it had no room, or the limiter has other values.
@@ -68,6 +76,24 @@ pub struct StoreCounts {
     pub failed: u64,
     /// The time from sending calls to their answers.
     pub calls: Durations,
+}
+
+impl StoreCounts {
+    /// Returns the units that the store counts and of which no caller was told, with the names of their causes:
+    ///
+    /// - `unanswered`: no reply says what became of them, so these are the most that may be lost;
+    /// - `too_late`: their window, bucket or tick had ended when they were given back;
+    /// - `changed`: their rule counted in another way by then;
+    /// - `no_record`: the store had no record of their lease, because it lost data or the limiter was reset.
+    #[must_use]
+    pub const fn lost(&self) -> [(&'static str, u64); 4] {
+        [
+            ("unanswered", self.leased_unanswered),
+            ("too_late", self.leased_too_late),
+            ("changed", self.leased_changed),
+            ("no_record", self.leased_unrecorded),
+        ]
+    }
 }
 
 /// Counts since the start, which the store's thread and callers write.
