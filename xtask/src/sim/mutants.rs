@@ -321,6 +321,14 @@ const LEASES: &[Mutant] = &[
         replacements: &[("taken.minus(self.longest.unwrap_or(Micros::ZERO))", "taken")],
     },
     Mutant {
+        name: "an undo goes to the server that is primary by now",
+        file: NODE,
+        replacements: &[(
+            "Question::Undo { by: request, server, key,",
+            "Question::Undo { by: request, server: server.max(usize::MAX), key,",
+        )],
+    },
+    Mutant {
         name: "a lease of another node's rule is held",
         file: NODE,
         replacements: &[("revision != self.revisions[key];", "revision > self.plan.keys.len();")],
