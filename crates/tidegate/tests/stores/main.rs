@@ -38,4 +38,5 @@ mod rights;
 mod server;
 mod shared;
 mod silent;
+mod sums;
 mod versions;

@@ -84,7 +84,7 @@ impl StoreCounts {
     /// - `unanswered`: no reply says what became of them, so these are the most that may be lost;
     /// - `too_late`: their window, bucket or tick had ended when they were given back;
     /// - `changed`: their rule counted in another way by then;
-    /// - `no_record`: the store had no record of their lease, because it lost data or the limiter was reset.
+    /// - `no_record`: the store did not count them any more when they were given back.
     #[must_use]
     pub const fn lost(&self) -> [(&'static str, u64); 4] {
         [

@@ -1,0 +1,257 @@
+//! Units are conserved: after a fault that loses no data and no reply, the store counts what callers were told of and
+//! nothing else. Each fault is run in every mode: exact, with leases, and with a split limit.
+//!
+//! `TIDEGATE_LONG=1` makes faults last longer than any share.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tidegate::{
+    AlgorithmKind, Descriptor, LeaseSpec, OnStoreError, Request, RuleSpec, SharedGate, Spec, Split,
+    StoreCounts, StoreSettings,
+};
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::{Instant, sleep};
+
+use crate::server::proxy::{Proxy, Way};
+use crate::server::{LONG, Server, gate_over, gate_with, long};
+
+/// Every algorithm of which units can be leased. The windows are so long that nothing leaves them in a test.
+const ALGORITHMS: [AlgorithmKind; 6] = [
+    AlgorithmKind::FixedWindow,
+    AlgorithmKind::SlidingWindow,
+    AlgorithmKind::SlidingCounter,
+    AlgorithmKind::SlidingLog,
+    AlgorithmKind::TokenBucket,
+    AlgorithmKind::LeakyBucket,
+];
+const LIMIT: u64 = 20_000;
+const WINDOW: Duration = Duration::from_secs(100 * 86_400);
+/// The tasks that ask each limiter, and the pause between an answer and the next request.
+const TASKS: usize = 3;
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// Longer than a machine under load needs for an answer, and much shorter than a fault.
+const DEADLINE: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Exact,
+    Leased,
+    Split,
+}
+
+impl Mode {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Leased => "leased",
+            Self::Split => "split",
+        }
+    }
+}
+
+const MODES: [Mode; 3] = [Mode::Exact, Mode::Leased, Mode::Split];
+
+fn rules(mode: Mode) -> Vec<RuleSpec> {
+    let rule = |algorithm: &AlgorithmKind| {
+        let mut spec = Spec::new(*algorithm, LIMIT, WINDOW);
+        if *algorithm == AlgorithmKind::SlidingLog {
+            spec.resolution = Some(WINDOW / 5);
+        }
+        let rule = RuleSpec::new(algorithm.name(), spec).key(["user"]);
+        let rule = rule.on_store_error(OnStoreError::Closed);
+        match mode {
+            Mode::Exact => rule,
+            Mode::Leased => rule.lease(LeaseSpec::default()),
+            Mode::Split => rule.split(Split::Live),
+        }
+    };
+    ALGORITHMS.iter().map(|algorithm| rule(algorithm).in_domain(algorithm.name())).collect()
+}
+
+/// Asks one limiter until the end, and returns the units that its callers were told of. The units of all tasks add up in `all`.
+async fn ask(
+    gate: Arc<SharedGate>,
+    algorithm: &str,
+    mode: Mode,
+    ends: Arc<AtomicBool>,
+    all: Arc<AtomicU64>,
+) -> u64 {
+    let (entries, mut told) = ([("user", mode.name())], 0);
+    let descriptors = [Descriptor::new(&entries)];
+    while !ends.load(Relaxed) {
+        let answer = gate.check(&Request::new(algorithm, &descriptors)).await;
+        told += u64::from(answer.is_allowed());
+        all.fetch_add(u64::from(answer.is_allowed()), Relaxed);
+        sleep(PAUSE).await;
+    }
+    told
+}
+
+/// Returns the units that the store counts for a user, in all limiters. A level drains a small part of a unit meanwhile.
+async fn counted(gate: &SharedGate, mode: Mode) -> u64 {
+    let (entries, mut sum) = ([("user", mode.name())], 0);
+    let descriptors = [Descriptor::new(&entries).cost(0)];
+    for algorithm in ALGORITHMS {
+        let answer = gate.check(&Request::new(algorithm.name(), &descriptors)).await;
+        assert!(!answer.is_degraded(), "{answer:?}");
+        let decision = answer.reported().unwrap().decision();
+        let is_level =
+            [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket].contains(&algorithm);
+        sum += if is_level {
+            let of_one = WINDOW.as_micros() as u64 / LIMIT;
+            (decision.reset_after.as_micros() + of_one / 2) / of_one
+        } else {
+            LIMIT - decision.remaining
+        };
+    }
+    sum
+}
+
+/// The units of one mode after a fault.
+#[derive(Debug)]
+struct Sum {
+    mode: Mode,
+    counted: u64,
+    told: u64,
+    counts: StoreCounts,
+}
+
+impl Sum {
+    /// Units that the store counts and of which no caller was told.
+    fn missing(&self) -> i64 {
+        self.counted.cast_signed() - self.told.cast_signed()
+    }
+
+    fn tell(&self, fault: &str) {
+        let Self { mode, counted, told, counts } = self;
+        let StoreCounts { leased, leased_spent, leased_returned, late, undone, .. } = counts;
+        let lost: Vec<_> =
+            counts.lost().iter().map(|(cause, units)| format!("{units} {cause}")).collect();
+        println!(
+            "| {fault} | {mode:?} | {counted} | {told} | {} | {} | {leased} | {leased_spent} | {leased_returned} | {late} | {undone} |",
+            self.missing(),
+            lost.join(", ")
+        );
+    }
+}
+
+/// The gate of one mode, and the tasks that ask it.
+struct Asked {
+    mode: Mode,
+    gate: Arc<SharedGate>,
+    tasks: JoinSet<u64>,
+}
+
+/// Asks in all modes while a fault is caused and lifted, and sums what became of the units. The units are counted at
+/// `store`.
+async fn sums(
+    url: &str,
+    store: &str,
+    fault: &str,
+    cause: impl AsyncFnOnce(),
+    holds: impl Fn(&Sum) -> bool,
+) -> Vec<Sum> {
+    let (ends, told) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut all = Vec::new();
+    for mode in MODES {
+        let mut settings = StoreSettings::new(url.parse().unwrap());
+        settings.nodes = Some(1);
+        settings.timeout = DEADLINE;
+        let gate = Arc::new(gate_with(settings, rules(mode)).await.0);
+        let mut tasks = JoinSet::new();
+        for algorithm in ALGORITHMS.iter().flat_map(|algorithm| [algorithm; TASKS]) {
+            let (gate, ends, told) = (Arc::clone(&gate), Arc::clone(&ends), Arc::clone(&told));
+            tasks.spawn(ask(gate, algorithm.name(), mode, ends, told));
+        }
+        all.push(Asked { mode, gate, tasks });
+    }
+    let more = async |units: u64| {
+        let until = told.load(Relaxed) + units;
+        while told.load(Relaxed) < until {
+            sleep(PAUSE).await;
+        }
+    };
+    more(2_000).await;
+    cause().await;
+    more(1_000).await;
+    ends.store(true, Relaxed);
+    let counting = gate_over(store, rules(Mode::Exact)).await.0;
+    let mut sums = Vec::new();
+    for Asked { mode, gate, tasks } in all {
+        let told = tasks.join_all().await.into_iter().sum();
+        let _ = gate.leave().await;
+        // Late replies may still be undone.
+        let begun = Instant::now();
+        let sum = loop {
+            let counted = counted(&counting, mode).await;
+            let sum = Sum { mode, counted, told, counts: gate.counts() };
+            if holds(&sum) || begun.elapsed() > LONG {
+                break sum;
+            }
+            sleep(PAUSE).await;
+        };
+        sum.tell(fault);
+        assert!(holds(&sum), "{fault}: {sum:?}");
+        sums.push(sum);
+    }
+    sums
+}
+
+/// Returns how long a fault lasts.
+fn lasting() -> Duration {
+    Duration::from_millis(if long() { 5_000 } else { 1_000 })
+}
+
+fn nothing_is_lost(sum: &Sum) -> bool {
+    sum.missing() == 0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_fault_no_unit_is_lost() {
+    let server = Server::start(&[]);
+    let url = server.url();
+    sums(&url, &url, "none", async || sleep(lasting()).await, nothing_is_lost).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_store_stands_still_no_unit_is_lost() {
+    let server = Server::start(&[]);
+    let url = server.url();
+    let stop = async || {
+        server.signal("STOP");
+        sleep(lasting()).await;
+        server.signal("CONT");
+    };
+    sums(&url, &url, "SIGSTOP, SIGCONT", stop, nothing_is_lost).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_with_its_file_loses_no_unit() {
+    let mut server = Server::start(&[]);
+    let url = server.url();
+    let restart = async || {
+        block_in_place(|| {
+            let _ = server.ask::<()>(&["SHUTDOWN", "SAVE"]);
+            server.kill();
+        });
+        sleep(lasting()).await;
+        block_in_place(|| server.start_again(&[]));
+    };
+    sums(&url, &url, "a restart with its file", restart, nothing_is_lost).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_are_late_lose_no_unit() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let slow = async || {
+        proxy.turn(Way::Slow(2 * DEADLINE));
+        sleep(lasting()).await;
+        proxy.turn(Way::Open);
+    };
+    sums(&proxy.url(), &server.url(), "answers late", slow, nothing_is_lost).await;
+}
