@@ -81,14 +81,16 @@ pub struct StoreCounts {
 impl StoreCounts {
     /// Returns the units that the store counts and of which no caller was told, with the names of their causes:
     ///
+    /// - `late_reply`: a late reply took them, and they could not be given back;
     /// - `unanswered`: no reply says what became of them, so these are the most that may be lost;
     /// - `too_late`: their window, bucket or tick had ended when they were given back;
     /// - `changed`: their rule counted in another way by then;
     /// - `no_record`: the store did not count them any more when they were given back.
     #[must_use]
-    pub const fn lost(&self) -> [(&'static str, u64); 4] {
+    pub const fn lost(&self) -> [(&'static str, u64); 5] {
         [
-            ("unanswered", self.leased_unanswered),
+            ("late_reply", self.not_undone_units),
+            ("unanswered", self.unanswered_units.saturating_add(self.leased_unanswered)),
             ("too_late", self.leased_too_late),
             ("changed", self.leased_changed),
             ("no_record", self.leased_unrecorded),
