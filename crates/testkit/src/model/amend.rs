@@ -1,6 +1,6 @@
 //! A rule that changes while its limiter exists: never a credit, never a reset.
 
-use super::{AlgorithmKind, Model, Policy, rate::Rate};
+use super::{AlgorithmKind, Model, Policy};
 
 impl Model {
     /// Puts another rule in force at `at_us`.
@@ -12,14 +12,8 @@ impl Model {
         let t = self.now(at_us);
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
-        if frame(&old) != frame(&self.policy) {
-            self.lost = self.lost.max(t);
-        } else if Rate::of(&old) != Rate::of(&self.policy) {
-            self.rated = self.rated.max(t);
-        }
         let Some(state) = &mut self.state else { return };
-        let is_open = old.algorithm == AlgorithmKind::FixedWindow && state.reset_after(t) > 0;
-        if old.limit == 0 && used == 0 && !is_open {
+        if old.limit == 0 && used == 0 {
             self.forget();
         } else if frame(&old) == frame(&self.policy) {
             state.amend(t, &self.policy);

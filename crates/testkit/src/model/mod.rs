@@ -13,12 +13,10 @@ mod history;
 mod leaky_bucket;
 mod leaky_queue;
 mod line;
-mod mark;
 mod meaning;
 mod policy;
 mod rate;
 mod revised;
-mod settled;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
@@ -29,7 +27,6 @@ pub use expected::Expected;
 pub use line::{End, Line};
 pub use policy::{AlgorithmKind, Policy};
 pub use revised::Revised;
-pub use settled::Settled;
 
 use meaning::Meaning;
 use {
@@ -48,17 +45,12 @@ pub struct Model {
     policy: Policy,
     state: Option<Box<dyn Meaning>>,
     last: Option<i128>,
-    /// What was taken before comes back no more: the rule got another meaning, the clock stepped back, or a reset
-    /// forgot it.
-    lost: i128,
-    /// Since when units drain at the present rate.
-    rated: i128,
 }
 
 impl Model {
     /// A limiter that does not exist yet: its first [`step`](Self::step) creates it.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, state: None, last: None, lost: 0, rated: 0 }
+        Self { policy, state: None, last: None }
     }
 
     /// The rule in force.
@@ -124,11 +116,6 @@ impl Model {
         self.charge(t, i128::from(actual - reserved));
     }
 
-    /// When the last unit was taken, by the time that counts: what a settlement says of it.
-    pub fn last_us(&self) -> Option<u64> {
-        self.last.map(expected::value)
-    }
-
     /// The token of the permit that was taken last.
     pub fn token(&self) -> Option<u64> {
         self.state.as_ref()?.token()
@@ -161,10 +148,7 @@ impl Model {
     /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens is full; any other limiter
     /// is as one that does not exist yet.
     pub fn reset(&mut self, at_us: u64) {
-        let t = self.now(at_us);
-        if self.state.as_ref().is_some_and(|state| state.reset_after(t) > 0) {
-            self.lost = self.lost.max(t + 1);
-        }
+        let t = i128::from(at_us);
         let begins_with = fresh(&self.policy, t).used(t);
         if begins_with == 0 {
             return self.forget();
@@ -190,7 +174,6 @@ impl Model {
         if let Some(state) = &mut self.state {
             state.move_back(last, t);
         }
-        self.lost = self.lost.max(last + 1);
         self.last = Some(t);
         t
     }

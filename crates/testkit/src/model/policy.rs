@@ -81,8 +81,6 @@ pub struct Policy {
     pub initial: Option<u64>,
     /// The tick of a sliding log, at least 1.
     pub resolution_us: u64,
-    /// How many units beyond the limit a settlement may leave in use; unbounded by default.
-    pub max_debt: Option<u64>,
 }
 
 impl Policy {
@@ -99,7 +97,6 @@ impl Policy {
             capacity: None,
             initial: None,
             resolution_us: 1,
-            max_debt: None,
         }
     }
 

@@ -231,8 +231,7 @@ fn a_reservation_is_settled_while_closed() {
         let mut closed = limiter.amend(at_us, &Policy { limit: 0, window_us, ..policy.clone() });
         let actual = rng.between(0, 2 * reserved);
         closed.settle(at_us, reserved, actual);
-        let is_idle = actual == 0 && (window_us == 0 || !keeps_its_window(&policy));
-        assert_eq!(closed.peek(at_us, 0).reset_after_us == 0, is_idle, "{policy:?}");
+        assert_eq!(closed.peek(at_us, 0).reset_after_us == 0, actual == 0, "{policy:?}");
         let left = closed.amend(at_us, &policy).peek(at_us, 0).remaining;
         assert_eq!(left, policy.decision_limit().saturating_sub(actual), "{policy:?}");
     });
@@ -253,14 +252,8 @@ fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
         closed.settle(at_us, 0, 1);
         assert!(!closed.forget_if_new(at_us), "{shut:?}");
         closed.refund(at_us, 1);
-        let ends_us = if keeps_its_window(&shut) { at_us + shut.window_us } else { at_us };
-        assert!(closed.forget_if_new(ends_us), "{shut:?}");
+        assert!(closed.forget_if_new(at_us), "{shut:?}");
     });
-}
-
-/// Whether a window that has begun runs to its end, whatever is given back.
-fn keeps_its_window(policy: &Policy) -> bool {
-    policy.algorithm == AlgorithmKind::FixedWindow && policy.anchor_first_request
 }
 
 /// A valid rule stays valid with a limit of 0 and no other field changed.

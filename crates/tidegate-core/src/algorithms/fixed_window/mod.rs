@@ -72,9 +72,8 @@ impl Decide for FixedWindow {
         Ok(Self { limit, window, anchor, count_bits })
     }
 
-    /// No window is running before the first unit.
-    fn fresh(&self, _now: Timestamp) -> State {
-        State { ends: Timestamp::EPOCH, count: 0, last: Timestamp::EPOCH }
+    fn fresh(&self, now: Timestamp) -> State {
+        State { ends: self.end(now), count: 0, last: Timestamp::EPOCH }
     }
 
     #[inline]
@@ -91,7 +90,7 @@ impl Decide for FixedWindow {
     #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let count = self.count(state, at);
-        if self.left(state, at).is_zero() {
+        if count == 0 {
             state.ends = self.end(at);
         }
         state.count = count.saturating_add(cost);
@@ -133,13 +132,8 @@ impl Decide for FixedWindow {
         self.left(state, at)
     }
 
-    /// A window that begins with its first unit runs until it ends, whatever is used in it, because the next unit opens
-    /// no other.
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
-        match (state.count, self.anchor) {
-            (0, Anchor::Epoch) => Micros::ZERO,
-            _ => self.left(state, at),
-        }
+        if state.count == 0 { Micros::ZERO } else { self.left(state, at) }
     }
 
     /// All units of one window at its end and all of the next at its beginning. If a window begins
@@ -168,7 +162,7 @@ impl Amend for FixedWindow {
 /// admits up to 2N.
 impl Lease for FixedWindow {
     fn lease_end(&self, state: &State, at: Timestamp) -> Option<Timestamp> {
-        Some(if self.left(state, at).is_zero() { self.end(at) } else { state.ends })
+        Some(if self.count(state, at) == 0 { self.end(at) } else { state.ends })
     }
 
     fn still_counts(&self, state: &State, _at: Timestamp, since: Timestamp) -> bool {
@@ -190,8 +184,10 @@ impl Pack for FixedWindow {
     /// since `base` if a window can begin at any time.
     #[inline]
     fn pack<const WORDS: usize>(&self, base: Timestamp, state: &State) -> [u64; WORDS] {
+        if state.count == 0 {
+            return [0; WORDS];
+        }
         let end = match self.anchor {
-            Anchor::Epoch if state.count == 0 => 0,
             Anchor::Epoch => state.ends.as_micros() / self.window.as_micros(),
             Anchor::FirstRequest => state.ends.since(base).as_micros(),
         };
