@@ -142,8 +142,11 @@ fn check_size(size: &[u8]) -> Result<(), Reason> {
     Err("expected the size of the answer, a number or -, after the status".into())
 }
 
+/// A quoted text, and the bytes after it.
+type QuotedAndRest<'a> = (&'a [u8], &'a [u8]);
+
 /// The user agent in combined format, and the rest after it; `None` if the line ends as in common format.
-fn agent_and_more(rest: &[u8]) -> Result<Option<(&[u8], &[u8])>, Reason> {
+fn agent_and_more(rest: &[u8]) -> Result<Option<QuotedAndRest<'_>>, Reason> {
     if rest.trim_ascii().is_empty() {
         return Ok(None);
     }
