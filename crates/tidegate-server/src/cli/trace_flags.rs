@@ -11,9 +11,9 @@ use crate::failure::Failure;
 /// The trace that is decided.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceFlags {
-    /// The trace; - reads standard input (may be repeated)
+    /// The trace; - reads standard input
     ///
-    /// All are merged by time, each in its own format
+    /// May be repeated: all are merged by time, each in its own format
     #[arg(long = "trace", value_name = "FILE")]
     pub(super) traces: Vec<PathBuf>,
     /// The format of a log that is not recognised, in nginx's or Apache's notation
@@ -37,7 +37,13 @@ pub(super) struct TraceFlags {
     #[arg(long, hide_short_help = true)]
     pub(super) allow_unreadable: bool,
     /// Only show how this line of the trace is read, counted from 1
-    #[arg(long, value_name = "NUMBER", requires = "traces", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "traces",
+        value_parser = clap::value_parser!(u64).range(1..),
+        hide_short_help = true
+    )]
     pub(super) explain_line: Option<u64>,
 }
 
