@@ -87,7 +87,7 @@ pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
 
 /// Reports the faults of traces, and returns the exit code that they make.
 pub(super) fn ended(faults: &[Failure]) -> ExitCode {
-    faults.iter().map(Failure::report).last().unwrap_or(ExitCode::SUCCESS)
+    faults.iter().fold(ExitCode::SUCCESS, |_, fault| fault.report())
 }
 
 /// The name of a trace for people.
