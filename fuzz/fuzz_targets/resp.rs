@@ -3,6 +3,8 @@
 #![no_main]
 #![allow(dead_code, reason = "the server uses more of these files than a target does")]
 
+#[path = "../../crates/tidegate-server/src/admits.rs"]
+mod admits;
 #[path = "../../crates/tidegate-server/src/limiters/life.rs"]
 mod limiters;
 /// The files of the server that read commands, and what they stand on.

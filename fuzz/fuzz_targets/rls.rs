@@ -3,6 +3,8 @@
 #![no_main]
 #![allow(dead_code, reason = "the server uses more of these files than a target does")]
 
+#[path = "../../crates/tidegate-server/src/admits.rs"]
+mod admits;
 /// The files of the server that read a message.
 #[path = "../../crates/tidegate-server/src"]
 mod server {

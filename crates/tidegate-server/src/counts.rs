@@ -46,7 +46,7 @@ impl Outcome {
                 if is_unlimited { Self::Unlimited } else { Self::Allowed }
             }
             answer if answer.is_unavailable() => Self::Unavailable,
-            answer if answer.is_never() => Self::Never,
+            answer if answer.is_never() && !answer.is_no_rule() => Self::Never,
             _ => Self::Refused,
         }
     }

@@ -14,6 +14,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod top_keys;
+mod unmatched;
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -42,6 +43,8 @@ pub(crate) use tail::Filter;
 use tail::Tail;
 use top_keys::TopKeys;
 pub(crate) use top_keys::{By, ONE_IN, Top};
+use unmatched::Unmatched;
+pub(crate) use unmatched::names;
 
 /// All limiters of the policy in force.
 ///
@@ -63,6 +66,8 @@ pub(crate) struct Limiters {
     reports: Reports,
     /// Gives decisions to those who watch.
     tail: Arc<Tail>,
+    /// Counts requests that no rule matches.
+    unmatched: Arc<Unmatched>,
     /// The most frequent keys, if they are counted.
     top_keys: Option<Arc<TopKeys>>,
 }
@@ -124,8 +129,11 @@ impl Limiters {
 
     fn over(store: Store, lets_wait: bool) -> Self {
         let (statistics, tail) = (Arc::new(RuleStatistics::new()), Arc::new(Tail::new()));
+        let unmatched = Arc::new(Unmatched::new());
+        let store = store.with_observer(statistics.clone()).with_observer(tail.clone());
         Self {
-            store: store.with_observer(statistics.clone()).with_observer(tail.clone()),
+            store: store.with_observer(unmatched.clone()),
+            unmatched,
             lets_wait: lets_wait.into(),
             stop: None,
             statistics,

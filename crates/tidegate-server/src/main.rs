@@ -1,5 +1,7 @@
 //! The `tidegate` binary: rate limiting as a service, with its operators' commands.
 
+#[cfg(test)]
+mod admits;
 mod banner;
 mod cli;
 mod configuration;
@@ -13,6 +15,7 @@ mod limiters;
 mod listener;
 mod logging;
 mod new_file;
+mod once_a_minute;
 mod ordered_map;
 mod otlp;
 mod policy;

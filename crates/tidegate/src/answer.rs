@@ -1,5 +1,6 @@
 //! The gate's answer: the decision of every rule that matched, and the one that is reported.
 
+mod no_rule;
 mod values;
 
 use std::cmp::Reverse;

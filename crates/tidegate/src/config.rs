@@ -35,6 +35,8 @@
 //! limit = 500                       # and window, capacity or rate
 //!
 //! # before all: reset = "seconds"    # what X-RateLimit-Reset contains, or "unix"
+//! # on_no_rule = "admit"            # a request that no rule matches, or "refuse"; or by domain:
+//! # on_no_rule = { pay = "refuse", "*" = "admit" }
 //!
 //! [memory]
 //! max_keys = 2_000_000              # limiters of all rules together, besides the cap of each
@@ -89,6 +91,7 @@ mod lease;
 mod limits;
 mod load;
 mod memory;
+mod on_no_rule;
 mod positions;
 mod rule;
 mod secret_fields;

@@ -125,7 +125,10 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Peek, answer)
+        self.step(request, &self.clock, Step::Peek, |generation, met, done| {
+            let done = done.for_request(request, &generation.policy, met);
+            answer(generation, met, done)
+        })
     }
 
     /// Returns how many requests of one unit would be admitted now, one after another: what the tightest of the
@@ -241,6 +244,7 @@ impl<C: Clock> Gate<C> {
         met: &[Ask],
         done: Done,
     ) -> Answer<'g> {
+        let done = done.for_request(request, &generation.policy, met);
         self.count_refusals(met, &done);
         if self.front.observers.is_empty() {
             // An answer that nobody else sees is constructed in the caller's own memory.

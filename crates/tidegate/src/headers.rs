@@ -147,6 +147,7 @@ pub(crate) const USUAL_BYTES: usize = 128;
 pub fn status(answer: &Answer<'_>) -> u16 {
     match (answer.is_allowed(), answer.is_never()) {
         _ if answer.is_unavailable() => 503,
+        _ if answer.is_no_rule() => 403,
         (true, _) => 200,
         (false, false) => 429,
         (false, true) => 422,

@@ -4,6 +4,7 @@ mod encode;
 mod sip;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -12,6 +13,7 @@ use smallvec::SmallVec;
 pub use encode::{Encoding, Key};
 use encode::{Kind, Tuple};
 use sip::Sip;
+pub use text::{canonical_text, key_bytes, key_text};
 
 /// 96 bits of a keyed 128-bit hash. Of a million keys, two share one with odds of 2^-57.
 ///

@@ -141,7 +141,7 @@ pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 pub use frontend::Taken;
 pub use gate::{Charge, Gate};
 pub use jitter::Jitter;
-pub use key::{Encoding, Key};
+pub use key::{Encoding, Key, canonical_text, key_bytes, key_text};
 pub use limiter::{Ban, ByKey, KeyedLimiter, Limiter, Reservation, Under};
 #[cfg(feature = "metrics")]
 pub use observe::MetricsObserver;
@@ -152,9 +152,9 @@ pub use observe::{Observer, OutcomeCounts, RuleOutcome, RuleStatistics, Statisti
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};
 pub use rules::{
-    AmendError, Amendment, LeaseSpec, Mode, Near, NoSuchRule, OnExcess, OnFull, OnStoreError,
-    OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem, ResetField,
-    RuleSpec, Split, Usage,
+    AmendError, Amendment, LeaseSpec, Mode, Near, NoSuchRule, OnExcess, OnFull, OnNoRule,
+    OnStoreError, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem,
+    ResetField, RuleSpec, Split, Usage,
 };
 pub use secret_file::read_secret_file;
 pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};

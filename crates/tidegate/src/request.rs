@@ -19,6 +19,9 @@ pub(crate) use origin::Origin;
 
 /// The subject of a request: entries such as `("channel", "alipay")`, in order, and a cost.
 ///
+/// Several entries may have one name. Names and values are bytes, written as text by [`key_text`](crate::key_text):
+/// text in UTF-8 stands for itself, so only bytes that are no text need it.
+///
 /// ```
 /// use tidegate::{Descriptor, Gate, Policy, Request, RuleSpec};
 ///
@@ -75,11 +78,38 @@ impl<'a> Descriptor<'a> {
         self.cost
     }
 
-    /// The value of the first entry of that name.
+    /// The value of the first entry of that name. Of several entries of one name `user#2` is the second, if none is
+    /// named `user#2` itself.
+    ///
+    /// ```
+    /// use tidegate::Descriptor;
+    ///
+    /// let entries = [("generic_key", "edge"), ("generic_key", "checkout")];
+    /// let descriptor = Descriptor::new(&entries);
+    /// assert_eq!(descriptor.value("generic_key"), Some("edge"));
+    /// assert_eq!(descriptor.value("generic_key#2"), Some("checkout"));
+    /// assert_eq!(descriptor.value("generic_key#3"), None);
+    /// ```
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&'a str> {
-        self.entries.iter().find(|(entry, _)| same(entry, name)).map(|(_, value)| *value)
+        let first = self.entries.iter().find(|(entry, _)| same(entry, name));
+        first.map_or_else(|| self.value_in_place(name), |(_, value)| Some(*value))
     }
+
+    /// The value of the entry that a name with a place names.
+    pub(crate) fn value_in_place(&self, name: &str) -> Option<&'a str> {
+        let (name, place) = place_of(name)?;
+        let mut named = self.entries.iter().filter(|(entry, _)| same(entry, name));
+        named.nth(place - 1).map(|(_, value)| *value)
+    }
+}
+
+/// Splits a name such as `user#2` into the name of entries and the place among those of that name, counted from 1.
+pub(crate) fn place_of(name: &str) -> Option<(&str, usize)> {
+    let (name, place) = name.rsplit_once('#').filter(|(name, _)| !name.is_empty())?;
+    let is_number = !place.starts_with('0') && place.bytes().all(|byte| byte.is_ascii_digit());
+    let place = place.parse().ok().filter(|_| is_number)?;
+    Some((name, place))
 }
 
 /// The descriptors of a request: a list of the caller, or one that the request keeps itself.
@@ -220,11 +250,12 @@ impl<'a> From<&Request<'a>> for Request<'a> {
 
 /// The entries of a descriptor, read from an object such as `{"channel": "alipay"}` in its own order.
 ///
-/// A repeated name is an error, as is a value that is not text.
+/// A repeated name is a further entry. A value that is not text is an error. Texts stand for bytes, as
+/// [`key_text`](crate::key_text) writes them.
 ///
 /// ```
-/// let read: Result<tidegate::OrderedEntries, _> = serde_json::from_str(r#"{"b": "1", "a": "2"}"#);
-/// assert_eq!(read.unwrap().as_pairs(), [("b", "1"), ("a", "2")]);
+/// let read: Result<tidegate::OrderedEntries, _> = serde_json::from_str(r#"{"b": "1", "a": "2", "b": "3"}"#);
+/// assert_eq!(read.unwrap().as_pairs(), [("b", "1"), ("a", "2"), ("b", "3")]);
 /// ```
 #[cfg(feature = "serde")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -234,7 +265,9 @@ pub struct OrderedEntries(Vec<(String, String)>);
 mod ordered {
     use super::OrderedEntries;
     use core::fmt;
-    use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+    use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+    use crate::key::canonical_text;
 
     impl OrderedEntries {
         /// The entries in the form of a [`Descriptor`](super::Descriptor).
@@ -262,9 +295,7 @@ mod ordered {
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedEntries, A::Error> {
             let mut entries: Vec<(String, String)> = Vec::new();
             while let Some((name, value)) = map.next_entry::<String, String>()? {
-                if entries.iter().any(|(earlier, _)| *earlier == name) {
-                    return Err(A::Error::custom(format_args!("entry `{name}` is given twice")));
-                }
+                let [name, value] = [name, value].map(|text| canonical_text(&text).into_owned());
                 entries.push((name, value));
             }
             Ok(OrderedEntries(entries))

@@ -353,6 +353,7 @@ impl SharedGate {
 
     /// Counts the refusals of a decision and notifies the observers.
     fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
+        let answer = answer.refused_without_rule(request);
         self.count_refusals(request, &answer);
         self.front.observers.notify(request, &answer);
         answer

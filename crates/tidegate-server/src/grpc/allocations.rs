@@ -20,9 +20,9 @@ use crate::verbs::PublicVerbs;
 const OF_A_DECISION: u64 = 1;
 
 fn message() -> Bytes {
-    let entry = Entry { key: "user".to_owned(), value: "ann".to_owned() };
+    let entry = Entry { key: "user".into(), value: "ann".into() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
-    let (domain, descriptors) = ("default".to_owned(), vec![descriptor]);
+    let (domain, descriptors) = ("default".into(), vec![descriptor]);
     RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec().into()
 }
 

@@ -13,7 +13,8 @@ use hyper::http::Response;
 
 use super::Bounds;
 use super::testing::{
-    Called, DECIDES, WINDOW, ada, call, connected, connected_within, endless, routes,
+    Called, DECIDES, WINDOW, ada, call, connected, connected_within, endless, refusing_routes,
+    routes,
 };
 use crate::listener::Budget;
 
@@ -40,6 +41,21 @@ async fn answers_that_nobody_reads_are_bounded() {
     // 64 KiB are free, and each call takes somewhat over 6 KiB. A refused call holds none soon
     // afterwards.
     assert!((90..100).contains(&refused), "{refused}");
+}
+
+#[tokio::test]
+async fn a_call_without_room_is_over_the_limit_as_long_as_there_is_room_for_that() {
+    const ALL: usize = 800 << 10;
+    let (budget, bounds) = (Arc::new(Budget::of(8 << 20, ALL)), Bounds::default());
+    let called = connected_within(refusing_routes(bounds), bounds, Arc::clone(&budget), 0).await;
+    let mut called = called;
+    let calls: Vec<_> =
+        (0..300).map(|_| called.send.send_request(call(DECIDES, ada("edge")))).collect();
+    let heads: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    let errors = heads.iter().filter(|head| is_refused(head)).count();
+    // Each call takes somewhat over 6 KiB of 64 free ones, 800, and 100 for refusals.
+    assert!((130..160).contains(&errors), "{errors}");
+    assert!(budget.taken() > ALL && budget.taken() <= ALL + ALL / 8, "{}", budget.taken());
 }
 
 #[tokio::test]

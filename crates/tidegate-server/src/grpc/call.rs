@@ -10,18 +10,23 @@ use tonic::Status;
 
 use super::Bounds;
 use super::reply::{self, Reply};
+use super::undecided::DEFECT;
 use crate::listener::{BadBody, Kept, answer_begins, read_body};
 
 /// The length of a prefix: a flag, and the length of the message.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// Answers a call with the result of `answer` for its message. A panic in it is an error of this
-/// call alone.
+/// Most bytes of a message, as usual for gRPC: more than a proxy makes of the header fields that it takes.
+const MESSAGE_BYTES: usize = 4 << 20;
+
+/// Answers a call with the result of `answer` for its message, or with what `refusal` makes of the status of a call that
+/// cannot be decided. A panic in it is an error of this call alone.
 pub(super) async fn unary(
     request: Request<Incoming>,
     bounds: Bounds,
     mut kept: Kept,
     answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
+    refusal: impl FnOnce(Status) -> Result<Bytes, Status>,
 ) -> Response<Reply> {
     let call = async {
         let message = message(request.into_body(), bounds, &mut kept).await?;
@@ -31,7 +36,7 @@ pub(super) async fn unary(
     answer_begins();
     match answer {
         Ok(bytes) => reply::message(bytes, kept),
-        Err(status) => reply::failed(status),
+        Err(status) => reply::undecided(refusal(status), Some(kept)),
     }
 }
 
@@ -49,7 +54,7 @@ async fn message(body: Incoming, bounds: Bounds, kept: &mut Kept) -> Result<Byte
         let within = bounds.body;
         Status::deadline_exceeded(format!("the message did not come within {within:?}"))
     };
-    let read = tokio::time::timeout(bounds.body, whole(body, bounds.body_bytes, kept));
+    let read = tokio::time::timeout(bounds.body, whole(body, MESSAGE_BYTES, kept));
     unwrapped(read.await.map_err(late)??)
 }
 
@@ -89,7 +94,7 @@ pub(super) fn unpanicked<T>(
     AssertUnwindSafe(call).catch_unwind().map(|result| {
         result.unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");
-            Err(Status::internal("a defect of the server ended this call"))
+            Err(Status::internal(DEFECT))
         })
     })
 }
@@ -97,8 +102,11 @@ pub(super) fn unpanicked<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, endless, routes, routes_to};
+    use crate::grpc::testing::{
+        DECIDES, WINDOW, ada, call, connected, endless, refusing_routes, routes, routes_to,
+    };
     use crate::limiters::Limiters;
+    use http_body_util::BodyExt;
     use std::time::Duration;
     use tidegate::Policy;
     use tokio::time::timeout;
@@ -132,6 +140,18 @@ mod tests {
         let status = called.status(endless(DECIDES, begins));
         let status = timeout(Duration::from_secs(10), status).await;
         assert_eq!(status.as_deref(), Ok("4"), "deadline exceeded");
+        assert_eq!(called.status(call(DECIDES, ada("edge"))).await, "0");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_end_in_time_is_over_the_limit() {
+        let bounds = Bounds { body: Duration::from_millis(200), ..Bounds::default() };
+        let mut called = connected(refusing_routes(bounds), bounds, WINDOW).await;
+        let begins = ada("edge").slice(..PREFIX_BYTES + 1);
+        let response = called.send.send_request(endless(DECIDES, begins)).await.unwrap();
+        let body = response.into_body().frame().await.unwrap().unwrap().into_data().unwrap();
+        // The prefix, and field 1 of the answer: OVER_LIMIT.
+        assert_eq!(body[PREFIX_BYTES..PREFIX_BYTES + 2], [0x08, 2]);
         assert_eq!(called.status(call(DECIDES, ada("edge"))).await, "0");
     }
 

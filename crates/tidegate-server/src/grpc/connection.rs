@@ -12,14 +12,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use super::Bounds;
 use super::gathered::Gathered;
 use super::inline::{self, Inline};
-use super::reply::{self, OF_A_CALL};
+use super::reply::OF_A_CALL;
 use super::routes::Routes;
 use crate::listener::{Activity, Handler, Heads, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 
 /// The largest number of calls under way on one connection.
 const STREAMS: u32 = 1024;
-/// Most bytes of the head of a call.
-const HEAD_BYTES: u32 = 16 << 10;
+/// Most bytes of the head of a call: a proxy may pass on fields of its caller, such as `tracestate`.
+const HEAD_BYTES: u32 = 64 << 10;
 
 /// Serves connections, all by the same routes.
 #[derive(Clone)]
@@ -47,9 +47,13 @@ impl Handler for Connections {
         let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &[]);
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, activity) = (Arc::clone(&self.0), Arc::clone(&activity));
+            let account = Arc::clone(&account);
             let kept = account.take(OF_A_CALL);
             async move {
-                let Some(kept) = kept else { return Ok(reply::too_much()) };
+                let Some(kept) = kept else {
+                    let room = account.take_to_refuse(OF_A_CALL);
+                    return Ok(routes.without_room(&request, room));
+                };
                 let mut under_way = None;
                 let let_in = || {
                     activity.note();

@@ -13,9 +13,11 @@ use super::message::Message;
 use super::own_limits::OwnLimits;
 use super::question::Question;
 use super::response::{Code, Response};
+use super::undecided;
 use super::{Choices, Unavailable, status};
 use crate::counts::Outcome;
-use crate::limiters::Limiters;
+use crate::limiters::{self, Limiters};
+use crate::once_a_minute::{Kind as Cause, warn_of};
 use crate::otlp::Span;
 use crate::verbs::{PublicVerb, PublicVerbs};
 
@@ -28,6 +30,15 @@ pub(super) struct Decider {
 }
 
 impl Decider {
+    /// The answer to a call that ended with this status.
+    ///
+    /// # Errors
+    /// Returns the status if it is to be answered.
+    #[cold]
+    pub(super) fn refusal(&self, status: Status) -> Result<Bytes, Status> {
+        undecided::refusal(self.choices.bad_request, status)
+    }
+
     /// The answer to a message of a client that is `granted` these verbs.
     ///
     /// # Errors
@@ -62,15 +73,20 @@ impl Decider {
         counted: &mut bool,
     ) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
+        let mut escaped = Vec::new();
         let (bytes, mut message) = (message, Message::default());
-        message.read(&bytes).map_err(broken)?;
-        let question = Question::of(&message)?;
+        let read = message.read(&bytes, &mut escaped).map_err(broken);
+        read.inspect_err(|status| warn_of(Cause::Message, status.message()))?;
+        message.put(&escaped);
+        let question = Question::of(&message);
+        let question = question.inspect_err(|status| warn_of(Cause::Question, status.message()))?;
         if question.has_refunds() && !granted.has(PublicVerb::GrpcRefund) {
             return Err(self.no_refunds());
         }
         let mut own = OwnLimits::default();
         if message.has_limits() {
-            own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())?;
+            own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())
+                .inspect_err(|status| warn_of(Cause::Limit, status.message()))?;
         }
         let question = question.under(&own);
         let (answer, refunded) = self.refund_then_check(message.domain, &question).await?;
@@ -92,7 +108,7 @@ impl Decider {
                 () = self.limiters.closing() => return Err(stops()),
             }
         }
-        Ok(self.response(&question, &answer, refunded.as_ref()))
+        Ok(self.response(message.domain, &question, &answer, refunded.as_ref()))
     }
 
     fn no_refunds(&self) -> Status {
@@ -125,6 +141,7 @@ impl Decider {
 
     fn response(
         &self,
+        domain: &str,
         question: &Question<'_>,
         answer: &Answer<'_>,
         refunded: Option<&Answer<'_>>,
@@ -138,7 +155,13 @@ impl Decider {
         let statuses = question.in_order(statuses, refunds, status::unlimited);
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
         let fields = self.choices.fields.of(answer);
-        Response { code, statuses: &statuses, fields: &fields, metadata: metadata(answer) }.framed()
+        let mut metadata = metadata(answer);
+        if answer.is_no_rule() {
+            let named = limiters::names(&Request::new(domain, &charges));
+            let reason = undecided::reason(&format!("no rule matches: {named}"));
+            metadata.get_or_insert_default().fields.extend([reason]);
+        }
+        Response { code, statuses: &statuses, fields: &fields, metadata }.framed()
     }
 }
 

@@ -1,10 +1,15 @@
 //! Reads the message of a call: its texts stay in its bytes, and a usual one is read without an allocation.
+//!
+//! The protocol demands UTF-8 of its texts, but a proxy passes on the bytes that its callers send. So they are read as
+//! bytes, and those that are no text are written as [`key_text`] does.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use smallvec::SmallVec;
+use tidegate::key_text;
 
 /// Descriptors, and entries of all of them, that are kept without an allocation.
 pub(super) const DESCRIPTORS_AT_HAND: usize = 4;
@@ -19,6 +24,21 @@ pub(super) struct Message<'a> {
     pub(super) descriptors: SmallVec<[SentDescriptor; DESCRIPTORS_AT_HAND]>,
     /// Those of all descriptors, one after another.
     entries: SmallVec<[(&'a str, &'a str); ENTRIES_AT_HAND]>,
+}
+
+/// A text that differs from the bytes of the message, and its place there.
+#[derive(Debug)]
+pub(super) struct Escaped {
+    place: Place,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Domain,
+    /// The name of the entry with this number.
+    Name(usize),
+    Value(usize),
 }
 
 /// A `RateLimitDescriptor`; its entries are [`Message::entries_of`].
@@ -59,20 +79,43 @@ impl From<DecodeError> for Broken {
 }
 
 impl<'a> Message<'a> {
-    /// Reads `bytes` into this message, which is empty. (A message is too large to be returned.)
+    /// Reads `bytes` into this message, which is empty. (A message is too large to be returned.) Its texts that must be
+    /// escaped are added to `escaped`, and stay empty here until they are [put in](Self::put).
     ///
     /// # Errors
     /// Returns an error if a field cannot be read, or is not of the type that the protocol gives it.
-    pub(super) fn read(&mut self, bytes: &'a [u8]) -> Result<(), Broken> {
+    pub(super) fn read(
+        &mut self,
+        bytes: &'a [u8],
+        escaped: &mut Vec<Escaped>,
+    ) -> Result<(), Broken> {
+        let mut domain = Cow::Borrowed("");
         Fields(bytes).each(|number, value| {
             match number {
-                1 => self.domain = value.text("domain")?,
-                2 => self.add_descriptor(value.bytes("descriptors")?)?,
+                1 => domain = key_text(value.bytes("domain")?),
+                2 => self.add_descriptor(value.bytes("descriptors")?, escaped)?,
                 3 => self.hits_addend = value.number("hits_addend")? as u32,
                 _ => {}
             }
             Ok(())
-        })
+        })?;
+        self.domain = kept(domain, Place::Domain, escaped);
+        Ok(())
+    }
+
+    /// Puts in the texts that were escaped.
+    pub(super) fn put(&mut self, escaped: &'a [Escaped]) {
+        for Escaped { place, text } in escaped {
+            match *place {
+                Place::Domain => self.domain = text,
+                Place::Name(number) => {
+                    self.entries.get_mut(number).into_iter().for_each(|(name, _)| *name = text);
+                }
+                Place::Value(number) => {
+                    self.entries.get_mut(number).into_iter().for_each(|(_, value)| *value = text);
+                }
+            }
+        }
     }
 
     /// The names and values of a descriptor.
@@ -86,12 +129,16 @@ impl<'a> Message<'a> {
         self.descriptors.iter().any(|descriptor| descriptor.limit.is_some())
     }
 
-    fn add_descriptor(&mut self, bytes: &'a [u8]) -> Result<(), Broken> {
+    fn add_descriptor(
+        &mut self,
+        bytes: &'a [u8],
+        escaped: &mut Vec<Escaped>,
+    ) -> Result<(), Broken> {
         let first = self.entries.len();
         let mut descriptor = SentDescriptor::default();
         Fields(bytes).each(|number, value| {
             match number {
-                1 => self.entries.push(entry(value.bytes("entries")?)?),
+                1 => self.add_entry(value.bytes("entries")?, escaped)?,
                 2 => descriptor.limit.get_or_insert_default().read(value.bytes("limit")?)?,
                 3 => {
                     let hits = descriptor.hits_addend.get_or_insert_default();
@@ -106,19 +153,36 @@ impl<'a> Message<'a> {
         self.descriptors.push(descriptor);
         Ok(())
     }
+
+    fn add_entry(&mut self, bytes: &'a [u8], escaped: &mut Vec<Escaped>) -> Result<(), Broken> {
+        let mut name = Cow::Borrowed("");
+        let mut text = Cow::Borrowed("");
+        Fields(bytes).each(|number, value| {
+            match number {
+                1 => name = key_text(value.bytes("key")?),
+                2 => text = key_text(value.bytes("value")?),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let number = self.entries.len();
+        let name = kept(name, Place::Name(number), escaped);
+        let text = kept(text, Place::Value(number), escaped);
+        self.entries.push((name, text));
+        Ok(())
+    }
 }
 
-fn entry(bytes: &[u8]) -> Result<(&str, &str), Broken> {
-    let (mut name, mut text) = ("", "");
-    Fields(bytes).each(|number, value| {
-        match number {
-            1 => name = value.text("key")?,
-            2 => text = value.text("value")?,
-            _ => {}
+/// The text where it lies in the message; an escaped one is kept for later.
+#[inline]
+fn kept<'a>(text: Cow<'a, str>, place: Place, escaped: &mut Vec<Escaped>) -> &'a str {
+    match text {
+        Cow::Borrowed(text) => text,
+        Cow::Owned(text) => {
+            escaped.push(Escaped { place, text });
+            ""
         }
-        Ok(())
-    })?;
-    Ok((name, text))
+    }
 }
 
 /// Reads a wrapper message of a number.
@@ -184,10 +248,6 @@ impl<'a> Value<'a> {
             Self::Bytes(bytes) => Ok(bytes),
             Self::Number(_) | Self::Other => Err(wrong_type(name, "text or a message")),
         }
-    }
-
-    fn text(self, name: &str) -> Result<&'a str, Broken> {
-        std::str::from_utf8(self.bytes(name)?).map_err(|_| Broken(format!("`{name}` is not UTF-8")))
     }
 }
 
@@ -265,7 +325,7 @@ mod tests {
 
     fn multipliers(bytes: &[u8]) -> Vec<Option<u64>> {
         let mut message = Message::default();
-        message.read(bytes).unwrap();
+        message.read(bytes, &mut Vec::new()).unwrap();
         let limits = message.descriptors.iter().map(|one| one.limit.map(SentLimit::multiplier));
         limits.collect()
     }
@@ -291,14 +351,36 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_no_text_are_escaped_and_the_last_one_of_a_field_counts() {
+        let read = |bytes: &[u8]| {
+            let (mut escaped, mut message) = (Vec::new(), Message::default());
+            message.read(bytes, &mut escaped).unwrap();
+            message.put(&escaped);
+            let entries = message.entries.iter().map(|(name, value)| format!("{name}={value}"));
+            (message.domain.to_owned(), entries.collect::<Vec<_>>().join(" "))
+        };
+        // A domain and an entry, whose name is field 1 and whose value is field 2.
+        let entry = b"\x12\x08\x0a\x06\x0a\x01\xff\x12\x01a";
+        assert_eq!(
+            read(&[b"\x0a\x01\xfe", &entry[..]].concat()),
+            (r"\xfe".into(), r"\xff=a".into())
+        );
+        assert_eq!(read(b"\x0a\x01\xfe\x0a\x01d"), ("d".into(), String::new()));
+        assert_eq!(read(b"\x0a\x01d\x0a\x01\xfe"), (r"\xfe".into(), String::new()));
+        let twice = b"\x12\x0b\x0a\x09\x0a\x01u\x12\x01\xff\x12\x01a";
+        assert_eq!(read(twice), (String::new(), "u=a".into()));
+        let looks_escaped = b"\x12\x0b\x0a\x09\x0a\x01u\x12\x04\\xff";
+        assert_eq!(read(looks_escaped), (String::new(), r"u=\x5cxff".into()));
+    }
+
+    #[test]
     fn what_is_broken_says_where() {
         for (bytes, expected) in [
             (&[0x0a, 5, b'a'][..], "field 1 is longer than its message"),
-            (&[0x0a, 1, 0xff], "`domain` is not UTF-8"),
             (&[0x08, 1], "`domain` is of another type: expected text or a message"),
             (&[0x12, 2, 0x22, 0], "`is_negative_hits` is of another type: expected a number"),
         ] {
-            let error = Message::default().read(bytes).unwrap_err();
+            let error = Message::default().read(bytes, &mut Vec::new()).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
     }

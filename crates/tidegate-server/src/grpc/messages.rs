@@ -1,13 +1,14 @@
 //! The request of Envoy's rate limit service, version 3, as prost reads and writes it: for tests, which send it and hold
-//! what the server reads against it. `reflection` describes the whole protocol.
+//! what the server reads against it. Texts are bytes here, as callers of a proxy send them. `reflection` describes the
+//! whole protocol.
 
 use prost::Message;
 
 /// `envoy.service.ratelimit.v3.RateLimitRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RateLimitRequest {
-    #[prost(string, tag = "1")]
-    pub(crate) domain: String,
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) domain: Vec<u8>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) descriptors: Vec<RateLimitDescriptor>,
     #[prost(uint32, tag = "3")]
@@ -31,10 +32,10 @@ pub(crate) struct RateLimitDescriptor {
 /// An entry of a descriptor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Entry {
-    #[prost(string, tag = "1")]
-    pub(crate) key: String,
-    #[prost(string, tag = "2")]
-    pub(crate) value: String,
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) value: Vec<u8>,
 }
 
 /// The limit that a descriptor supplies, without its `unit_multiplier`.
@@ -76,7 +77,7 @@ mod tests {
             hits_addend: 3,
         };
         let read = RateLimitRequest::decode(&sent.encode_to_vec()[..]).unwrap();
-        assert_eq!(read.domain, "edge");
+        assert_eq!(read.domain, b"edge");
         assert_eq!(read.descriptors[0].hits_addend, Some(u64::MAX));
         assert_eq!(read.encode_to_vec(), sent.encode_to_vec());
     }

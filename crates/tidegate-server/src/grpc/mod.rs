@@ -2,7 +2,7 @@
 //!
 //! A call passes [`connection`] -> [`routes`] -> [`call`] (reads its message) -> [`decide`] ->
 //! [`question`] (its charges and refunds) -> the gate -> [`status`] (of each descriptor) ->
-//! [`response`] (the bytes). Health and reflection are tonic's. The service itself uses HTTP/2
+//! [`response`] (the bytes); [`undecided`] answers what cannot be decided. Health and reflection are tonic's. The service itself uses HTTP/2
 //! without a framework, which would cost more than a decision.
 
 #[cfg(test)]
@@ -31,6 +31,7 @@ mod status;
 #[cfg(test)]
 mod testing;
 mod tonic_service;
+mod undecided;
 mod unit;
 
 use std::sync::Arc;
@@ -48,6 +49,18 @@ pub(crate) struct Choices {
     pub(crate) fields: Fields,
     /// How a closed rule refuses a request while the store is unavailable.
     pub(crate) unavailable: Unavailable,
+    /// How a request is answered that is not understood.
+    pub(crate) bad_request: BadRequest,
+}
+
+/// How a request is answered that is not understood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum BadRequest {
+    /// OVER_LIMIT, with the reason in the metadata: refused, whatever the proxy does with errors
+    #[default]
+    OverLimit,
+    /// A gRPC error: the proxy acts by its `failure_mode_deny`
+    Error,
 }
 
 /// How a request is refused because the store is unavailable.

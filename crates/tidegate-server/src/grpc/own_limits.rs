@@ -85,10 +85,10 @@ mod tests {
         ]);
         let limit = Some(RateLimitOverride { requests_per_unit, unit });
         let descriptors = vec![RateLimitDescriptor { limit, ..Default::default() }];
-        let domain = "default".to_owned();
+        let domain = "default".into();
         let sent = RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec();
         let mut message = Message::default();
-        message.read(&sent).unwrap();
+        message.read(&sent, &mut Vec::new()).unwrap();
         let mut asked = [Descriptor::new(&[])];
         let own = OwnLimits::of(&message, &asked, &policy.unwrap())?;
         own.added_to(&mut asked);

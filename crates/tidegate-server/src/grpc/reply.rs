@@ -43,9 +43,27 @@ pub(super) fn message(bytes: Bytes, mut kept: Kept) -> Response<Reply> {
     if !kept.resize(OF_A_CALL + bytes.len()) {
         return too_much();
     }
+    sent(bytes, kept)
+}
+
+fn sent(bytes: Bytes, kept: Kept) -> Response<Reply> {
     let mut response = Response::new(Reply::Message(kept.all_sent(bytes)));
     response.headers_mut().insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
     response
+}
+
+/// The refusal of a call that cannot be decided, or its status. The claim for the call is `None` if there was no room
+/// even for that.
+#[cold]
+pub(super) fn undecided(answer: Result<Bytes, Status>, kept: Option<Kept>) -> Response<Reply> {
+    let bytes = match answer {
+        Ok(bytes) => bytes,
+        Err(status) => return failed(status),
+    };
+    match kept.and_then(|kept| kept.into_refusal(OF_A_CALL + bytes.len())) {
+        Some(kept) => sent(bytes, kept),
+        None => too_much(),
+    }
 }
 
 /// The answer to a call without room for itself or its answer.

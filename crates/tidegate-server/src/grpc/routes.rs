@@ -70,7 +70,8 @@ impl Routes {
         if path == SHOULD_RATE_LIMIT {
             let span = Span::begin(Verb::Check.name(), request.headers());
             let decide = async |message| self.decider.answer(message, granted, span).await;
-            return call::unary(request, self.bounds, kept, decide).await;
+            let refusal = |status| self.decider.refusal(status);
+            return call::unary(request, self.bounds, kept, decide, refusal).await;
         }
         match self.others.iter().find(|service| service.has(path)) {
             Some(service) => service.answer(request, kept).await,
@@ -79,6 +80,20 @@ impl Routes {
                 reply::failed(Status::unimplemented(expected))
             }
         }
+    }
+
+    /// Answers a call for which there is no room, with `room` for a refusal.
+    #[cold]
+    pub(super) fn without_room(
+        &self,
+        request: &Request<Incoming>,
+        room: Option<Kept>,
+    ) -> Response<Reply> {
+        let is_decision = request.uri().path() == SHOULD_RATE_LIMIT;
+        if !is_decision || self.token(request.headers()).is_err() {
+            return reply::too_much();
+        }
+        reply::undecided(self.decider.refusal(reply::too_much_kept()), room)
     }
 
     /// The verbs that the token of a call grants, which is needed if there is a secret.

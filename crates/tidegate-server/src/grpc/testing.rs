@@ -17,7 +17,7 @@ use tokio_stream::StreamExt;
 use super::connection::Connections;
 use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
 use super::routes::Routes;
-use super::{Bounds, Choices};
+use super::{BadRequest, Bounds, Choices};
 use crate::limiters::Limiters;
 use crate::listener::testing::Server;
 use crate::listener::{Budget, Clients, Options, Secret};
@@ -56,9 +56,9 @@ impl Called {
 
 /// A message of this domain with one descriptor: the user ada.
 pub(super) fn ada(domain: &str) -> Bytes {
-    let entry = Entry { key: "user".to_owned(), value: "ada".to_owned() };
+    let entry = Entry { key: "user".into(), value: "ada".into() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
-    let (domain, descriptors) = (domain.to_owned(), vec![descriptor]);
+    let (domain, descriptors) = (domain.into(), vec![descriptor]);
     let message = RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     [&[0], &length[..], &message].concat().into()
@@ -83,8 +83,16 @@ pub(super) fn routes(bounds: Bounds, secret: Option<Secret>) -> Routes {
 }
 
 pub(super) fn routes_to(limiters: Limiters, bounds: Bounds, secret: Option<Secret>) -> Routes {
+    // Errors tell the causes apart.
+    let choices = Choices { bad_request: BadRequest::Error, ..Choices::default() };
     let clients = Clients { secret, ..Clients::default() };
-    Routes::new(Arc::new(limiters), Choices::default(), clients, bounds)
+    Routes::new(Arc::new(limiters), choices, clients, bounds)
+}
+
+/// Routes that refuse what they do not understand, as by default.
+pub(super) fn refusing_routes(bounds: Bounds) -> Routes {
+    let limiters = Limiters::of(Policy::default()).unwrap();
+    Routes::new(Arc::new(limiters), Choices::default(), Clients::default(), bounds)
 }
 
 /// Serves these routes, with a budget of bytes.

@@ -10,7 +10,7 @@ use super::audit::Audit;
 use super::body;
 use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
-use super::question::Question;
+use super::question::{Question, readable};
 use crate::listener::Who;
 
 /// The number of limiters that were reset.
@@ -26,6 +26,7 @@ pub(super) async fn reset(
     request: Request,
 ) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
+    let body = readable(&body);
     let question = Question::parse(&body)?;
     question.refuse_max_wait("a reset")?;
     if question.names_a_cost() {
@@ -52,6 +53,7 @@ pub(super) async fn refund(
     request: Request,
 ) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
+    let body = readable(&body);
     let question = Question::parse(&body)?;
     question.refuse_max_wait("a refund")?;
     takes_no_id(&question, "a refund")?;

@@ -141,6 +141,9 @@ fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b
     if answer.is_near() {
         fields.flag("near", true);
     }
+    if answer.is_no_rule() {
+        fields.flag("no_rule", true);
+    }
     let mut shadow = answer.shadow().peekable();
     if shadow.peek().is_some() {
         let shadow: Vec<_> = shadow.map(Shadow::from).collect();

@@ -7,10 +7,11 @@ use super::answer;
 use super::app::App;
 use super::body;
 use super::message::{Request, Response};
-use super::problem::Problem;
-use super::question::{Asked, Question};
+use super::problem::{Kind, Problem};
+use super::question::{Asked, Question, readable};
 use crate::counts::Outcome;
 use crate::limiters::Verb;
+use crate::once_a_minute::{self, warn_of};
 use crate::otlp::Span;
 
 /// The largest number of questions of one batch that are under way at a time.
@@ -20,9 +21,10 @@ const AT_ONCE: usize = 64;
 pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
     let mut span = Span::begin(verb.name(), request.headers());
     let (body, held) =
-        body::read_held(request, app.bounds).await.inspect_err(|_| failed(app, verb))?;
+        body::read_held(request, app.bounds).await.inspect_err(|why| failed(app, verb, why))?;
     let read = app.counts().now();
-    let response = match Asked::parse(&body).inspect_err(|_| failed(app, verb))? {
+    let body = readable(&body);
+    let response = match Asked::parse(&body).inspect_err(|why| failed(app, verb, why))? {
         Asked::One(question) => {
             let answer = put(app, verb, &question).await;
             if let Some(span) = &mut span {
@@ -32,7 +34,7 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
         }
         Asked::Each(questions) => {
             let held = held.map_or(Ok(()), |held| held.keep_questions(questions.len()));
-            held.inspect_err(|_| failed(app, verb))?;
+            held.inspect_err(|why| failed(app, verb, why))?;
             Box::pin(each(app, verb, &questions)).await
         }
     };
@@ -42,11 +44,19 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
     response
 }
 
-/// Counts a request that is answered with an error.
-fn failed(app: &App, verb: Verb) {
-    if verb == Verb::Check {
-        app.counts().count(Outcome::Error);
+/// Counts a request that is answered with an error, and warns of it.
+#[cold]
+fn failed(app: &App, verb: Verb, why: &Problem) {
+    if verb != Verb::Check {
+        return;
     }
+    app.counts().count(Outcome::Error);
+    let kind = match why.kind() {
+        Kind::InvalidBody | Kind::UnsupportedMediaType => once_a_minute::Kind::Message,
+        Kind::BodyTimeout => once_a_minute::Kind::Incomplete,
+        _ => once_a_minute::Kind::Size,
+    };
+    warn_of(kind, why.detail());
 }
 
 /// The questions are asked, and so decided, in order: several at a time, so that a batch does not

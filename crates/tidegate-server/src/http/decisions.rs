@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::RuleOutcome;
+use tidegate::{RuleOutcome, canonical_text};
 use tokio::time::sleep;
 
 use super::app::App;
@@ -63,7 +63,7 @@ fn asked(query: Option<&str>) -> Result<(Filter, u32), Problem> {
             text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
                 query::wrong("key", text, "an entry of the key as NAME=VALUE, such as user%3Dada")
             })?;
-        filter.key = Some((name.to_owned(), value.to_owned()));
+        filter.key = Some((canonical_text(name).into_owned(), canonical_text(value).into_owned()));
     }
     let per_second = match asked.get("per_second") {
         None => USUAL,

@@ -152,6 +152,14 @@ impl Problem {
         Self { kind, detail: detail.into(), position: None, mistakes: None, field: None }
     }
 
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(super) const fn status(&self) -> StatusCode {
         self.kind.status()
     }

@@ -8,14 +8,18 @@
 //!
 //! With a `request_id`, a text, a check that is repeated within the `dedupe` of its rules gets the
 //! same answer and takes nothing. The default domain is `default` and the default cost 1; a cost
-//! beside `descriptors` applies to those without one. Entries keep their order. Other fields are
-//! refused.
+//! beside `descriptors` applies to those without one. Entries keep their order, and may have one
+//! name. Other fields are refused.
+//!
+//! Texts stand for bytes ([`tidegate::key_text`]). Where JSON has bytes that are no text, or half of
+//! a surrogate pair, they are escaped before it is read.
 
 mod cost;
 mod entries;
 mod id;
 mod item;
 mod life;
+mod readable;
 mod wait;
 mod whole;
 
@@ -35,6 +39,7 @@ use entries::{Entries, Pairs, Text};
 use id::Id;
 use item::Item;
 use life::Life;
+pub(super) use readable::readable;
 use wait::MaxWait;
 
 /// Most descriptors of one question.

@@ -42,7 +42,7 @@ pub(super) fn descriptor<'r>(
 pub(super) fn fingerprint(rule: &PolicyRule, descriptor: &Descriptor<'_>) -> u64 {
     let mut hasher = HASHER.build_hasher();
     (rule.domain(), rule.name()).hash(&mut hasher);
-    rule.spec().key.iter().for_each(|name| descriptor.value(name).hash(&mut hasher));
+    rule.key(descriptor).for_each(|value| value.hash(&mut hasher));
     hasher.finish()
 }
 
@@ -66,9 +66,9 @@ impl KeyLabel {
         }
         let Key::Entries(entries) = &mut self.key else { return };
         entries.resize_with(spec.key.len(), Default::default);
-        for ((name, value), of_key) in entries.iter_mut().zip(&spec.key) {
+        let key = spec.key.iter().zip(rule.key(descriptor));
+        for ((name, value), (of_key, given)) in entries.iter_mut().zip(key) {
             of_key.clone_into(name);
-            let given = descriptor.value(of_key).unwrap_or_default();
             let cut = given.char_indices().nth(VALUE_CHARS).map(|(end, _)| end);
             cut.and_then(|end| given.get(..end)).unwrap_or(given).clone_into(value);
             value.extend(cut.map(|_| '…'));

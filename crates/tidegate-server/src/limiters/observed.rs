@@ -21,6 +21,11 @@ impl Limiters {
         Self { store, top_keys: Some(top_keys), ..self }
     }
 
+    /// The number of requests that no rule matched, by what became of them.
+    pub(crate) fn unmatched(&self) -> [(&'static str, u64); 2] {
+        self.unmatched.counts()
+    }
+
     /// The decisions of each rule.
     pub(crate) fn statistics(&self) -> &RuleStatistics {
         &self.statistics

@@ -143,8 +143,9 @@ impl Filter {
     fn admits(&self, request: &Request<'_>, matched: &Matched<'_>, outcome: RuleOutcome) -> bool {
         let spec = matched.rule().spec();
         let is_key = |(name, value): &(String, String)| {
-            let given = descriptor(request, matched).and_then(|one| one.value(name));
-            !spec.hide_keys && spec.key.contains(name) && given == Some(value)
+            let Some(given) = descriptor(request, matched) else { return false };
+            let mut key = spec.key.iter().zip(matched.rule().key(given));
+            !spec.hide_keys && key.any(|(entry, given)| entry == name && given == value)
         };
         self.rule.as_ref().is_none_or(|rule| *rule == spec.name)
             && (self.outcomes.is_empty() || self.outcomes.contains(&outcome))

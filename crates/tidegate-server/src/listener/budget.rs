@@ -82,11 +82,26 @@ impl Account {
     }
 
     fn grow(&self, bytes: usize) -> bool {
+        let (now, all) = self.grown(bytes);
+        now <= self.budget.each && all <= self.budget.all
+    }
+
+    /// Counts more bytes; returns the bytes of this connection, and those of all if this needs some of theirs.
+    fn grown(&self, bytes: usize) -> (usize, usize) {
         let before = self.kept.fetch_add(bytes, Relaxed);
         let now = before.saturating_add(bytes);
         let more = beyond(now) - beyond(before);
         let all = if more == 0 { 0 } else { self.budget.taken.fetch_add(more, Relaxed) + more };
-        now <= self.budget.each && all <= self.budget.all
+        (now, all)
+    }
+
+    /// Claims bytes for a refusal. An eighth of each bound is there for refusals alone, because a proxy may let a
+    /// request through whose refusal does not reach it.
+    pub(crate) fn take_to_refuse(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
+        let Budget { each, all, .. } = *self.budget;
+        let (mine, of_all) = self.grown(bytes);
+        let kept = Kept { account: Arc::clone(self), bytes };
+        (mine <= each + each / 8 && of_all <= all + all / 8).then_some(kept)
     }
 
     fn shrink(&self, bytes: usize) {
@@ -139,6 +154,17 @@ impl Kept {
         let Budget { each, all, ref taken } = *self.account.budget;
         let others = taken.load(Relaxed).saturating_sub(beyond(self.bytes));
         if others >= all { FREE.min(each) } else { each }
+    }
+
+    /// Claims `bytes` for a refusal in place of those before; `None` if there is no room even for that.
+    pub(crate) fn into_refusal(mut self, bytes: usize) -> Option<Self> {
+        if bytes <= self.bytes {
+            self.resize(bytes);
+            return Some(self);
+        }
+        let account = Arc::clone(&self.account);
+        drop(self);
+        account.take_to_refuse(bytes)
     }
 
     /// Claims more bytes; returns false, and changes nothing, if that is too much.
@@ -221,6 +247,21 @@ mod tests {
         assert!(third.take(1).is_none());
         drop((all, others, free));
         assert_eq!((one.kept(), other.kept(), third.kept(), budget.taken()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn a_connection_that_fills_its_bound_has_room_for_refusals_up_to_an_eighth() {
+        let budget = Arc::new(Budget::of(8 * FREE, 8 * FREE));
+        let account = budget.open();
+        let all = account.take(8 * FREE).unwrap();
+        assert!(account.take(1).is_none());
+        let refusal = account.take_to_refuse(FREE).unwrap();
+        assert!(account.take_to_refuse(1).is_none());
+        drop(all);
+        let larger = refusal.into_refusal(2 * FREE).unwrap();
+        assert_eq!(account.kept(), 2 * FREE);
+        drop(larger.into_refusal(7).unwrap());
+        assert_eq!((account.kept(), budget.taken()), (0, 0));
     }
 
     #[test]

@@ -99,7 +99,8 @@ fn begin(
     options.threads.serve(stream, move |stream| async move {
         // Released also if the connection ends by a panic.
         let _held = (permit, open);
-        source::number(listener, one(stream, tls, handler, shell)).await;
+        let peer = stream.peer_addr().ok();
+        source::number(listener, peer, one(stream, tls, handler, shell)).await;
     });
 }
 

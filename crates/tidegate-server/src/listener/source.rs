@@ -1,34 +1,41 @@
 //! The connection that a request came over: its number, by which connections take turns if a store
-//! cannot decide every request in time, and its listener, which the log names.
+//! cannot decide every request in time, and its listener and its peer, which the log names.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 tokio::task_local! {
-    static SOURCE: (u64, &'static str);
+    static SOURCE: (u64, &'static str, Option<SocketAddr>);
 }
 
-/// Gives a connection of a listener a number of its own.
+/// Gives a connection of a listener, from this peer, a number of its own.
 pub(super) fn number(
     listener: &'static str,
+    peer: Option<SocketAddr>,
     connection: impl Future<Output = ()>,
 ) -> impl Future<Output = ()> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    SOURCE.scope((NEXT.fetch_add(1, Relaxed), listener), connection)
+    SOURCE.scope((NEXT.fetch_add(1, Relaxed), listener, peer), connection)
 }
 
 /// The number of the current task's connection; 0 outside of one.
 pub(crate) fn current() -> u64 {
-    SOURCE.try_with(|(number, _)| *number).unwrap_or_default()
+    SOURCE.try_with(|(number, ..)| *number).unwrap_or_default()
 }
 
 /// The listener of the current task's connection; none outside of one.
 pub(crate) fn listener() -> Option<&'static str> {
-    SOURCE.try_with(|(_, listener)| *listener).ok()
+    SOURCE.try_with(|(_, listener, _)| *listener).ok()
+}
+
+/// The address of the peer of the current task's connection; none outside of one, or if it had left already.
+pub(crate) fn peer() -> Option<SocketAddr> {
+    SOURCE.try_with(|(.., peer)| *peer).ok().flatten()
 }
 
 /// Makes the future belong to the current task's connection, wherever it runs.
 pub(crate) fn carried<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
-    let source = (current(), listener().unwrap_or_default());
+    let source = (current(), listener().unwrap_or_default(), peer());
     SOURCE.scope(source, future)
 }
 
@@ -41,7 +48,7 @@ mod tests {
         let (send, mut received) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..2 {
             let send = send.clone();
-            number("http", async move {
+            number("http", None, async move {
                 send.send(current()).unwrap();
                 let carried = carried(async move { send.send(current()).unwrap() });
                 tokio::spawn(carried).await.unwrap();

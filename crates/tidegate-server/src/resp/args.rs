@@ -1,6 +1,9 @@
 //! The words of one command, as ranges of the input: none is copied.
 
+use std::borrow::Cow;
 use std::ops::Range;
+
+use tidegate::key_text;
 
 /// The range of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +28,13 @@ impl Span {
 pub(super) struct Args<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
+    /// Whether all words are texts already, those of other bytes as [`key_text`] writes them.
+    are_texts: bool,
 }
 
 impl<'a> Args<'a> {
     pub(super) const fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
-        Self { bytes, spans }
+        Self { bytes, spans, are_texts: false }
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -45,14 +50,38 @@ impl<'a> Args<'a> {
         self.get(number).unwrap_or_default()
     }
 
+    /// The word at an index as text, empty if there is none; `None` if it has to be escaped ([`Args::to_texts`]).
+    #[inline]
+    pub(super) fn text(&self, number: usize) -> Option<&'a str> {
+        let word = self.word(number);
+        if self.are_texts {
+            return std::str::from_utf8(word).ok();
+        }
+        match key_text(word) {
+            Cow::Borrowed(text) => Some(text),
+            Cow::Owned(_) => None,
+        }
+    }
+
+    /// The words as texts.
+    pub(super) fn to_texts(self) -> OwnedArgs {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::with_capacity(self.spans.len()));
+        for word in self.iter() {
+            let start = bytes.len();
+            bytes.extend_from_slice(key_text(word).as_bytes());
+            spans.push(Span::of(start..bytes.len()));
+        }
+        OwnedArgs { bytes, spans, are_texts: true }
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let Self { bytes, spans } = *self;
+        let Self { bytes, spans, .. } = *self;
         spans.iter().filter_map(move |span| bytes.get(span.range()))
     }
 
     /// The words without the first ones.
     pub(super) fn skip(&self, words: usize) -> Self {
-        Self { bytes: self.bytes, spans: self.spans.get(words..).unwrap_or_default() }
+        Self { spans: self.spans.get(words..).unwrap_or_default(), ..*self }
     }
 }
 
@@ -61,11 +90,12 @@ impl<'a> Args<'a> {
 pub(super) struct OwnedArgs {
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    are_texts: bool,
 }
 
 impl OwnedArgs {
     pub(super) fn as_args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.spans)
+        Args { bytes: &self.bytes, spans: &self.spans, are_texts: self.are_texts }
     }
 }
 
@@ -74,7 +104,8 @@ impl From<Args<'_>> for OwnedArgs {
         // The next commands follow the last word.
         let end = args.spans.iter().map(|span| span.end as usize).max().unwrap_or(0);
         let bytes = args.bytes.get(..end).unwrap_or_default();
-        Self { bytes: bytes.to_vec(), spans: args.spans.to_vec() }
+        let are_texts = args.are_texts;
+        Self { bytes: bytes.to_vec(), spans: args.spans.to_vec(), are_texts }
     }
 }
 
@@ -116,6 +147,17 @@ mod tests {
     fn words_that_outlive_a_pipeline_keep_nothing_of_what_is_behind_them() {
         let kept = OwnedArgs::from(Args::new(b"ab cde fgh", &[Span::of(0..2), Span::of(3..6)]));
         assert_eq!((&kept.bytes[..], kept.as_args().word(1)), (&b"ab cde"[..], &b"cde"[..]));
+    }
+
+    #[test]
+    fn words_that_are_no_text_become_one_of_their_own() {
+        let spans = [Span::of(0..1), Span::of(1..2), Span::of(2..6), Span::of(6..6)];
+        let args = Args::new(b"a\xff\\xff", &spans);
+        assert_eq!([0, 1, 2, 3].map(|number| args.text(number)), [Some("a"), None, None, Some("")]);
+        let texts = args.to_texts();
+        let read = [0, 1, 2, 3].map(|number| texts.as_args().skip(0).text(number));
+        assert_eq!(read, [Some("a"), Some(r"\xff"), Some(r"\x5cxff"), Some("")]);
+        assert_eq!(OwnedArgs::from(texts.as_args()).as_args().text(1), Some(r"\xff"));
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::usage::wrong_number;
 use crate::counts;
 use crate::flags;
 use crate::limiters::Verb;
+use crate::once_a_minute::{Kind, warn_of};
+
+const WRONG_NUMBER: &str = "wrong number of arguments";
 
 /// Answers immediately, unless the decision has to wait.
 pub(super) fn answer(
@@ -24,6 +27,7 @@ pub(super) fn answer(
     let mut entries = Entries::default();
     let question = match Question::read(args, &mut entries) {
         Ok(question) => question,
+        Err(Mistake::NoText) => return answer(session, verb, &args.to_texts().as_args(), reply),
         Err(mistake) => {
             mistake.write(&session.state, verb, reply);
             return Outcome::Answered;
@@ -77,21 +81,25 @@ impl Mistake {
     fn write(&self, state: &ListenerState, verb: Verb, reply: &mut Reply<'_>) {
         if verb == Verb::Check {
             state.counts().count(counts::Outcome::Error);
+            let reason = if let Self::Invalid(message) = self { message } else { WRONG_NUMBER };
+            warn_of(Kind::Question, reason);
         }
         match self {
-            Self::Arity if verb == Verb::Peek => wrong_number("tg.peek", reply),
-            Self::Arity => wrong_number("tg.check", reply),
+            Self::Arity | Self::NoText if verb == Verb::Peek => wrong_number("tg.peek", reply),
+            Self::Arity | Self::NoText => wrong_number("tg.check", reply),
             Self::Invalid(message) => reply.error(&format!("ERR {message}")),
         }
     }
 }
 
-/// Writes an answer in a map with room for `more` pairs; `near` only if it is.
+/// Writes an answer in a map with room for `more` pairs; `near` and `no_rule` only if it is so.
 pub(super) fn write_answer(answer: &Answer<'_>, more: usize, reply: &mut Reply<'_>) {
-    let is_near = answer.is_near();
-    write_line(&DecisionLine::from(answer), flags::of(answer), more + usize::from(is_near), reply);
-    if is_near {
-        reply.text("near");
+    let named = [("near", answer.is_near()), ("no_rule", answer.is_no_rule())];
+    let named = named.into_iter().filter(|(_, is)| *is);
+    let more = more + named.clone().count();
+    write_line(&DecisionLine::from(answer), flags::of(answer), more, reply);
+    for (name, _) in named {
+        reply.text(name);
         reply.boolean(true);
     }
 }

@@ -7,6 +7,7 @@ use super::bounds::{COMMAND_BYTES, WORD_BYTES, WORDS};
 use super::call::Call;
 use super::parse::{Mistake, Parser};
 use super::question::{self, Question};
+use crate::admits::no_more_than_the_limit;
 
 /// The words of the commands of an input, and the error that ended it.
 type Read = (Vec<Vec<Vec<u8>>>, Option<Mistake>);
@@ -77,17 +78,16 @@ fn judge_args(args: &Args<'_>) {
 fn judge_question(args: &Args<'_>) {
     match Question::read(args, &mut question::Entries::default()) {
         Err(question::Mistake::Arity) => {}
+        Err(question::Mistake::NoText) => judge_question(&args.to_texts().as_args()),
         Err(question::Mistake::Invalid(message)) => assert!(!message.is_empty()),
         Ok(question) => question.ask(|request| {
             assert_eq!(request.domain().as_bytes(), args.word(1));
             let id = request.id().map(str::len);
             assert!(id.is_none_or(|bytes| (1..=MAX_REQUEST_ID_BYTES).contains(&bytes)));
+            no_more_than_the_limit(request);
             for descriptor in request.descriptors() {
                 let entries = descriptor.entries();
                 assert!(entries.len() <= 64 && descriptor.units() <= MAX_COST, "{descriptor:?}");
-                let first_of = |name: &str| entries.iter().position(|(other, _)| *other == name);
-                let unique = (0..).zip(entries).all(|(at, (name, _))| first_of(name) == Some(at));
-                assert!(unique, "{descriptor:?}");
                 let options = if request.id().is_some() { 2 } else { 0 };
                 let (least, most) = (2 + options, 4 + options);
                 let beside = args.len() - 2 * entries.len();

@@ -28,7 +28,9 @@ pub(super) enum Later {
 impl Later {
     pub(super) fn asked(session: &Session, args: Args<'_>) -> Self {
         let (state, proto) = (Arc::clone(&session.state), session.proto);
-        Self::Asked { state, proto, args: args.into() }
+        let has_bytes = verb(&args) == Some(Verb::Throttle);
+        let args = if has_bytes { args.into() } else { args.to_texts() };
+        Self::Asked { state, proto, args }
     }
 
     /// The verb of a command that waits.

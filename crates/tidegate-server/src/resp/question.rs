@@ -1,4 +1,7 @@
 //! The arguments of `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK`.
+//!
+//! A question is read from words that are texts. If one is not, all of them are copied as texts ([`Args::to_texts`]),
+//! and read again: every value is a key.
 
 mod options;
 
@@ -28,6 +31,8 @@ pub(super) struct Question<'a, 'e> {
 /// Why a question is invalid.
 pub(super) enum Mistake {
     Arity,
+    /// A word has to be escaped.
+    NoText,
     Invalid(String),
 }
 
@@ -56,7 +61,7 @@ impl<'a, 'e> Question<'a, 'e> {
         entries: &'e mut Entries<'a>,
         has_life: bool,
     ) -> Result<Self, Mistake> {
-        let domain = text(args.word(1), "the domain")?;
+        let domain = text(args, 1)?;
         if domain.is_empty() {
             return Err(Mistake::Invalid(
                 "the domain is empty: expected a name such as default".to_owned(),
@@ -73,7 +78,7 @@ impl<'a, 'e> Question<'a, 'e> {
             )));
         }
         for number in (0..rest.len()).step_by(2) {
-            entries.add(rest.word(number), rest.word(number + 1))?;
+            entries.0.push((text(&rest, number)?, text(&rest, number + 1)?));
         }
         Ok(Self { domain, options, entries: &entries.0 })
     }
@@ -107,17 +112,6 @@ impl<'a, 'e> Question<'a, 'e> {
     }
 }
 
-impl<'a> Entries<'a> {
-    fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), Mistake> {
-        let name = text(name, "the name of an entry")?;
-        if self.0.iter().any(|(earlier, _)| *earlier == name) {
-            return Err(Mistake::Invalid(format!("entry `{name}` is given twice")));
-        }
-        self.0.push((name, text(value, "the value of an entry")?));
-        Ok(())
-    }
-}
-
-fn text<'a>(word: &'a [u8], what: &str) -> Result<&'a str, Mistake> {
-    std::str::from_utf8(word).map_err(|_| Mistake::Invalid(format!("{what} is not UTF-8")))
+fn text<'a>(args: &Args<'a>, number: usize) -> Result<&'a str, Mistake> {
+    args.text(number).ok_or(Mistake::NoText)
 }

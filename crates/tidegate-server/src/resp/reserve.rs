@@ -97,7 +97,7 @@ impl Mistake {
     /// The error of a command that is not counted.
     pub(super) fn write_of(&self, command: &str, reply: &mut Reply<'_>) {
         match self {
-            Self::Arity => super::usage::wrong_number(command, reply),
+            Self::Arity | Self::NoText => super::usage::wrong_number(command, reply),
             Self::Invalid(message) => reply.error(&format!("ERR {message}")),
         }
     }

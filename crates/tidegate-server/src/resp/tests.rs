@@ -1,6 +1,6 @@
 //! Replies to commands over a pipe; nothing here waits for a socket.
 
-use super::testing::{exchange, open, replies_to, state};
+use super::testing::{exchange, replies_to, state};
 use crate::listener::Secret;
 
 pub(super) fn command(words: &[&str]) -> String {
@@ -78,7 +78,6 @@ async fn an_invalid_question_is_an_error_with_what_was_expected() {
             &["TG.CHECK", "d", "ID", &"x".repeat(257)],
             "-ERR the request's id has 257 bytes: expected 1 to 256\r\n",
         ),
-        (&["TG.CHECK", "d", "a", "1", "a", "2"], "-ERR entry `a` is given twice\r\n"),
         (&["GET", "a", "b"], "-ERR unknown command 'GET', with args beginning with: 'a' 'b' \r\n"),
         (&["ECHO"], "-ERR wrong number of arguments for 'echo' command\r\n"),
         (&["PING", "a", "b"], "-ERR wrong number of arguments for 'ping' command\r\n"),
@@ -91,10 +90,6 @@ async fn an_invalid_question_is_an_error_with_what_was_expected() {
     ] {
         assert_eq!(replies_to(&command(words)).await, expected, "{words:?}");
     }
-    let came = exchange(open(), b"TG.CHECK d \"\\xff\" a\r\n").await;
-    assert_eq!(came, b"-ERR the name of an entry is not UTF-8\r\n");
-    let came = exchange(open(), b"TG.CHECK d ID \"\\xff\" a b\r\n").await;
-    assert_eq!(came, b"-ERR the request's id is not UTF-8\r\n");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::process::Server;
 use crate::raw;
 
 /// A body, and a part of the detail of its problem.
-const BODIES: [(&str, &str); 35] = [
+const BODIES: [(&str, &str); 33] = [
     ("", "EOF while parsing a value at line 1 column 0"),
     ("{", "not JSON: EOF while parsing an object at line 1 column 1"),
     ("{\"descriptor\": {}} x", "trailing characters at line 1 column 20"),
@@ -39,8 +39,6 @@ const BODIES: [(&str, &str); 35] = [
     (r#"{"descriptor": null}"#, "null, expected an object of text values"),
     (r#"{"descriptor": ["user", "a"]}"#, "sequence, expected an object of text values"),
     (r#"{"descriptor": {"user": 7}}"#, "integer `7`, expected a string at line 1 column 25"),
-    (r#"{"descriptor": {"user": "a", "user": "b"}}"#, "entry `user` is given twice"),
-    (r#"{"descriptors": [{"user": "a", "user": "b"}]}"#, "entry `user` is given twice"),
     (r#"{"descriptors": {"user": "a"}}"#, "map, expected a sequence"),
     (r#"{"descriptors": ["user"]}"#, "string \"user\", expected a descriptor, such as"),
     (r#"{"descriptors": [{"user": 7}]}"#, "entry `user` is not a text"),
@@ -94,12 +92,12 @@ async fn the_largest_cost_is_not_a_mistake() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_utf_8_are_refused() {
+async fn bytes_that_are_not_utf_8_are_refused_outside_of_texts() {
     let (_server, client) = server();
-    let body = b"{\"descriptor\": {\"user\": \"\xff\"}}".to_vec();
+    let body = b"{\"descriptor\": {\"user\": \xff\"a\"}}".to_vec();
     let json = Some("application/json");
     let detail = client.send(Method::POST, "/v1/check", json, body).await.problem(400);
-    assert!(detail.contains("invalid unicode code point at line 1 column"), "{detail}");
+    assert!(detail.contains("expected value at line 1 column"), "{detail}");
 }
 
 /// All requests with a body, on both listeners.
@@ -185,9 +183,9 @@ async fn a_body_that_is_too_large_is_413() {
         let body = r#"{"descriptor": {}}"#;
         format!("{body}{}", " ".repeat(bytes - body.len()))
     };
-    assert_eq!(client.check(&body(65_536)).await.status, 200);
-    let detail = client.check(&body(65_537)).await.problem(413);
-    assert!(detail.contains("at most 65536 bytes"), "{detail}");
+    assert_eq!(client.check(&body(1 << 20)).await.status, 200);
+    let detail = client.check(&body((1 << 20) + 1)).await.problem(413);
+    assert!(detail.contains("at most 1048576 bytes"), "{detail}");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{Code, 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::UInt64Value;
+use envoy_types::pb::google::protobuf::value::Kind;
 use std::net::SocketAddr;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code as Failure, Status};
@@ -134,6 +135,16 @@ impl Asked {
 }
 
 /// The code, the rule of the values, and the remaining units.
+/// The reason of a refusal that no rule made.
+pub(crate) fn reason(answer: &RateLimitResponse) -> &str {
+    let metadata = answer.dynamic_metadata.as_ref();
+    let reason = metadata.and_then(|metadata| metadata.fields["reason"].kind.as_ref());
+    match reason {
+        Some(Kind::StringValue(reason)) => reason,
+        other => panic!("no reason: {other:?}"),
+    }
+}
+
 fn told(status: &DescriptorStatus) -> (Code, &str, u32) {
     let rule = status.current_limit.as_ref().map_or("", |limit| limit.name.as_str());
     (status.code(), rule, status.limit_remaining)
@@ -297,8 +308,10 @@ async fn rules_without_a_limit_and_in_shadow_tell_no_limit() {
 }
 
 #[tokio::test]
-async fn what_asks_nothing_is_an_invalid_argument() {
-    let mut asked = Asked::new().await;
+async fn what_asks_nothing_is_an_invalid_argument_where_errors_are_chosen() {
+    let server = Server::with_rules_and(RULES, &["--on-bad-request", "error"]);
+    let client = client(&server).await;
+    let mut asked = Asked(server, client);
     let no_domain = RateLimitRequest { domain: String::new(), ..request(vec![descriptor(ADA)]) };
     for (request, says) in [
         (no_domain, "the domain is empty"),
@@ -320,10 +333,11 @@ async fn what_asks_nothing_is_an_invalid_argument() {
 #[tokio::test]
 async fn a_message_too_large_is_refused_and_the_connection_goes_on() {
     let mut asked = Asked::new().await;
-    let long = "a".repeat(70_000);
-    let status = asked.try_ask(request(vec![descriptor(&[("user", &long)])])).await.unwrap_err();
-    assert_eq!(status.code(), Failure::ResourceExhausted, "{status:?}");
-    let fits = "a".repeat(60_000);
+    let long = "a".repeat(4 << 20);
+    let answer = asked.try_ask(request(vec![descriptor(&[("user", &long)])])).await.unwrap();
+    assert_eq!(answer.overall_code(), Code::OverLimit);
+    assert!(reason(&answer).contains("at most 4194304 bytes of message"), "{answer:?}");
+    let fits = "a".repeat((4 << 20) - 100);
     let answer = asked.ask(vec![descriptor(&[("user", &fits)])]).await;
     assert_eq!(told(&answer.statuses[0]), (Code::Ok, "per-user", 2), "in many frames");
 }

@@ -6,6 +6,7 @@ mod arrived;
 mod bad_requests;
 mod batches;
 mod browser;
+mod bytes;
 mod certificates;
 mod checks;
 mod client;

@@ -25,8 +25,8 @@ impl Answer<'_> {
 
     /// Returns [`Answer::retry_after`] in the engine's own unit.
     pub(crate) fn retry_after_micros(&self) -> Option<Micros> {
-        self.reported()
-            .map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after_micros())
+        let none = (!self.is_no_rule()).then_some(Micros::ZERO);
+        self.reported().map_or(none, |matched| matched.decision().retry_after_micros())
     }
 
     /// The time for which an admitted request must be held: the longest delay of the enforced rules.

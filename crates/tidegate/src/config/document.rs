@@ -6,6 +6,7 @@ use super::accept::{Level, Read};
 use super::draft::RuleDraft;
 use super::hints::nearest;
 use super::memory::MemoryDraft;
+use super::on_no_rule::OnNoRuleDraft;
 use super::section::{self, Section, SectionValues};
 use super::source::Report;
 use super::store::StoreDraft;
@@ -22,6 +23,7 @@ struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
     revision: Option<NonZeroU32>,
     reset: ResetField,
+    on_no_rule: OnNoRuleDraft,
     memory: MemoryDraft,
     store: Option<StoreSettings>,
     /// The section of the program, and the values that the file has there.
@@ -36,13 +38,14 @@ fn sections<'t>(own: Option<&Section<'_>>) -> Level<'t, Document<'t>> {
         what: "section",
         quotes: |name| match name {
             "rule" => "`[[rule]]`".to_owned(),
-            field @ ("revision" | "reset") => format!("`{field}`"),
+            field @ ("revision" | "reset" | "on_no_rule") => format!("`{field}`"),
             name => format!("`[{name}]`"),
         },
         fields: [
             (("rule", &["ruleset", "limit", "limits"][..]), Document::rule as Read<'t, _>),
             (("revision", &["version", "generation"]), Document::revision),
             (("reset", &["resetfield", "resetheader"]), Document::reset),
+            (("on_no_rule", &["onunmatched", "nomatch", "unmatched"]), Document::on_no_rule),
             (("memory", &["cache"]), Document::memory),
             (("store", &["redis", "valkey", "backend"]), Document::store),
         ]
@@ -121,6 +124,12 @@ impl<'t> Document<'t> {
         Some(())
     }
 
+    /// The field `on_no_rule`, before all sections.
+    fn on_no_rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.on_no_rule = OnNoRuleDraft::read(entry, report)?;
+        Some(())
+    }
+
     fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[memory]`, in single brackets, with `max_keys`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
@@ -156,6 +165,7 @@ impl<'t> Document<'t> {
         let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
             Ok(policy) => {
                 let policy = self.memory.applied_to(policy.with_reset_field(self.reset));
+                let policy = self.on_no_rule.applied_to(policy);
                 let policy = match self.revision {
                     Some(revision) => policy.with_revision(revision),
                     None => policy,

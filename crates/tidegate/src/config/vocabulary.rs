@@ -17,6 +17,11 @@ pub(super) const ON_FULL: &[Known] = &[
     ("refuse", &["deny", "reject", "block", "closed", "error"]),
 ];
 
+pub(super) const ON_NO_RULE: &[Known] = &[
+    ("admit", &["allow", "pass", "open", "accept", "true"]),
+    ("refuse", &["deny", "reject", "block", "closed", "false"]),
+];
+
 pub(super) const USAGES: &[Known] = &[
     ("requested", &["request", "asked", "before", "upfront", "cost", "default"]),
     ("reported", &["report", "after", "afterwards", "actual", "settled", "later"]),

@@ -31,6 +31,9 @@ impl<'a> Fingerprints<'a> {
         if entries.is_empty() {
             return Fingerprint::FIRST;
         }
+        if rule.picks_entries() {
+            return self.seed.of_parts(rule.key(descriptor));
+        }
         let from = std::ptr::from_ref(descriptor).cast();
         if let Some(last) = &self.last
             && last.descriptor == from

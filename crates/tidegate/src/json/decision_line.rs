@@ -40,15 +40,13 @@ pub struct DecisionLine<'g> {
 impl<'a> From<&'a Answer<'_>> for DecisionLine<'a> {
     fn from(answer: &'a Answer<'_>) -> Self {
         let reported = answer.reported();
-        let retry_after =
-            reported.map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after_micros());
         Self {
             at_us: answer.at().as_micros(),
             allowed: answer.is_allowed(),
             rule: reported.map(|matched| matched.rule().name()),
             limit: reported.map(|matched| matched.decision().limit),
             remaining: reported.map(|matched| matched.decision().remaining),
-            retry_after_us: retry_after.map(Micros::as_micros),
+            retry_after_us: answer.retry_after_micros().map(Micros::as_micros),
             reset_after_us: answer.reset_after_micros().as_micros(),
             delay_us: answer.delay_micros().as_micros(),
         }

@@ -1,5 +1,6 @@
 //! The checks of a rule before it becomes part of a policy.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -8,10 +9,11 @@ use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, is_whole};
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::lease::LEASE_LIVES;
 use super::override_spec::OverrideSpec;
-use super::rule::{Checked, Override, Overrides, PolicyRule};
+use super::rule::{Checked, Names, Override, Overrides, PolicyRule};
 use super::share::Share;
 use super::spec::{MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, RuleSpec, UP_TO_A_DAY, Usage};
 use super::split::SPLIT_NODES;
+use crate::key::canonical_text;
 
 const LONGEST_NAME: usize = 64;
 
@@ -53,7 +55,8 @@ impl Mistakes<'_> {
     }
 }
 
-fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
+fn checked(mut spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
+    make_canonical(&mut spec);
     check_identity(&spec, mistakes);
     check_excess(&spec, mistakes);
     check_usage(&spec, mistakes);
@@ -63,7 +66,20 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_lease(&spec, base.as_ref(), mistakes);
     check_split(&spec, base.as_ref(), mistakes);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
-    Some(PolicyRule::new(Checked { base: base?, overrides, spec, share: None }))
+    let names = Names::of(&spec);
+    Some(PolicyRule::new(Checked { base: base?, overrides, spec, share: None, names }))
+}
+
+/// Gives each name and value of an entry the text that a request has for the same bytes.
+fn make_canonical(spec: &mut RuleSpec) {
+    let RuleSpec { when, key, hash_tag, overrides, .. } = spec;
+    let of_overrides = overrides.iter_mut().flat_map(|other| &mut other.entries);
+    let entries = when.iter_mut().chain(of_overrides).flat_map(|(name, value)| [name, value]);
+    for text in entries.chain(key).chain(hash_tag).chain([&mut spec.domain]) {
+        if let Cow::Owned(canonical) = canonical_text(text) {
+            *text = canonical;
+        }
+    }
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {

@@ -9,11 +9,13 @@ use super::check::check;
 use super::error::PolicyErrors;
 use super::index::Index;
 use super::no_such_rule::NoSuchRule;
+use super::on_no_rule::{OnNoRule, OnNoRules};
 use super::rule::PolicyRule;
 use super::share::Share;
 use super::spec::RuleSpec;
 use super::split::Split;
-use crate::request::Descriptor;
+use crate::key::canonical_text;
+use crate::request::{Descriptor, Request};
 use crate::settings::StoreSettings;
 
 /// The content of the header field `X-RateLimit-Reset`.
@@ -55,6 +57,7 @@ pub struct Policy {
     revision: Option<NonZeroU32>,
     store: Option<StoreSettings>,
     reset_field: ResetField,
+    on_no_rule: OnNoRules,
     /// What observers keep for the rules.
     attached: Attached,
 }
@@ -163,6 +166,57 @@ impl Policy {
         self.reset_field
     }
 
+    /// Sets what becomes of requests that no rule matches, in every domain that has no treatment of its own, unknown
+    /// domains among them.
+    #[must_use]
+    pub const fn with_on_no_rule(mut self, on_no_rule: OnNoRule) -> Self {
+        self.on_no_rule.elsewhere = on_no_rule;
+        self
+    }
+
+    /// Sets what becomes of requests of one domain that no rule matches.
+    #[must_use]
+    pub fn with_on_no_rule_in(mut self, domain: &str, on_no_rule: OnNoRule) -> Self {
+        self.on_no_rule.by_domain.insert(canonical_text(domain).into_owned(), on_no_rule);
+        self
+    }
+
+    /// What becomes of a request of this domain that no rule matches: it is admitted, unless it was chosen.
+    #[must_use]
+    pub fn on_no_rule(&self, domain: &str) -> OnNoRule {
+        self.on_no_rule.of(domain)
+    }
+
+    /// Returns whether a rule matches one of the descriptors of a request, in whatever mode.
+    ///
+    /// ```
+    /// use tidegate::{Policy, RuleSpec};
+    ///
+    /// let policy = Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?;
+    /// assert!(policy.matches(&[("user", "ada")]));
+    /// assert!(!policy.matches(&[("usr", "ada")]));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub fn matches<'r>(&self, request: impl Into<Request<'r>>) -> bool {
+        let request = &request.into();
+        let mut matches = false;
+        for descriptor in request.descriptors() {
+            self.visit_candidates(request.domain(), descriptor, |_, rule| {
+                matches = matches || rule.matches(descriptor);
+            });
+        }
+        matches
+    }
+
+    /// Returns whether a request without a limiter is refused, because no rule matches it.
+    #[inline]
+    pub(crate) fn refuses_without_rule(&self, request: &Request<'_>) -> bool {
+        !self.on_no_rule.admit_all()
+            && self.on_no_rule(request.domain()) == OnNoRule::Refuse
+            && !self.matches(request)
+    }
+
     /// Its rules, in the order they were written.
     #[must_use]
     pub fn rules(&self) -> &[PolicyRule] {
@@ -210,7 +264,7 @@ impl Policy {
     /// Returns whether an enforced rule of the domain matches by an entry of this name.
     #[cfg(feature = "tower")]
     pub(crate) fn looks_at(&self, domain: &str, name: &str) -> bool {
-        let looks = |rule: &PolicyRule| rule.required().any(|(required, _)| required == name);
+        let looks = |rule: &PolicyRule| rule.looks_at(name);
         self.in_domain(domain)
             .any(|(_, rule)| rule.mode() == super::spec::Mode::Enforce && looks(rule))
     }

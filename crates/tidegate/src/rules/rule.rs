@@ -8,7 +8,8 @@ use super::index::{Index, Required};
 use super::override_spec::OverrideSpec;
 use super::share::Share;
 use super::spec::{Mode, RuleSpec};
-use crate::request::Descriptor;
+use crate::key::key_bytes;
+use crate::request::{Descriptor, place_of};
 use crate::short_text::same;
 
 /// A value that a `when` entry must have: a whole text, or a prefix written with a `*` at its end.
@@ -33,7 +34,7 @@ impl<'a> Pattern<'a> {
         match (self, other) {
             (Self::Whole(whole), pattern) | (pattern, Self::Whole(whole)) => pattern.matches(whole),
             (Self::Prefix(one), Self::Prefix(other)) => {
-                one.starts_with(other) || other.starts_with(one)
+                begins_with(one, other) || begins_with(other, one)
             }
         }
     }
@@ -42,9 +43,18 @@ impl<'a> Pattern<'a> {
     fn matches(self, value: &str) -> bool {
         match self {
             Self::Whole(whole) => same(value, whole),
-            Self::Prefix(prefix) => value.starts_with(prefix),
+            Self::Prefix(prefix) => begins_with(value, prefix),
         }
     }
+}
+
+/// Returns whether the bytes of a value begin with the bytes of a prefix. A text with a backslash may stand for other
+/// bytes, and a prefix may end within a character.
+fn begins_with(value: &str, prefix: &str) -> bool {
+    if value.contains('\\') || prefix.contains('\\') {
+        return key_bytes(value).starts_with(&key_bytes(prefix));
+    }
+    value.starts_with(prefix)
 }
 
 /// Values for the keys that have these entries.
@@ -55,8 +65,9 @@ pub(super) struct Override {
 }
 
 impl Override {
-    fn holds_for(&self, descriptor: &Descriptor<'_>) -> bool {
-        self.entries.iter().all(|(name, value)| descriptor.value(name) == Some(value))
+    /// Returns whether the key with these values of entries has all of them.
+    fn holds_for<'v>(&self, value_of: impl Fn(&str) -> Option<&'v str>) -> bool {
+        self.entries.iter().all(|(name, value)| value_of(name) == Some(value))
     }
 }
 
@@ -71,19 +82,23 @@ pub(super) struct Overrides {
 impl Overrides {
     pub(super) fn new(all: Vec<Override>) -> Self {
         let required = all.iter().enumerate().map(|(number, other)| {
-            let entries = other.entries.iter();
+            let entries = other.entries.iter().filter(|(name, _)| place_of(name).is_none());
             (number, entries.map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect())
         });
         let index = (!all.is_empty()).then(|| Box::new(Index::new(&required.collect::<Vec<_>>())));
         Self { all, index }
     }
 
-    /// Returns the number of the override that applies to a descriptor.
-    fn find(&self, descriptor: &Descriptor<'_>) -> Option<usize> {
+    /// Returns the number of the override that applies to a descriptor, whose key has these values of entries.
+    fn find<'v>(
+        &self,
+        descriptor: &Descriptor<'_>,
+        value_of: impl Fn(&str) -> Option<&'v str>,
+    ) -> Option<usize> {
         let (index, mut first) = (self.index.as_ref()?, None);
         index.visit(descriptor, |number| {
             let is_earlier = first.is_none_or(|first| number < first);
-            if is_earlier && self.all.get(number).is_some_and(|other| other.holds_for(descriptor)) {
+            if is_earlier && self.all.get(number).is_some_and(|other| other.holds_for(&value_of)) {
                 first = Some(number);
             }
         });
@@ -115,6 +130,27 @@ pub(super) struct Checked {
     pub(super) overrides: Overrides,
     /// The share of the values that were written; `None` if it is the whole.
     pub(super) share: Option<Share>,
+    pub(super) names: Names,
+}
+
+/// What the names of entries in `when` and `key` need besides a search by name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Names {
+    /// Whether a name has a place, as `user#2`.
+    have_places: bool,
+    /// Whether `when` names an entry of `key`: of several entries of that name, the key has one that `when` accepts.
+    share_entries: bool,
+}
+
+impl Names {
+    pub(super) fn of(spec: &RuleSpec) -> Self {
+        let mut names = spec.key.iter().chain(spec.when.iter().map(|(name, _)| name));
+        let is_shared = |name: &String| spec.when.iter().any(|(when, _)| when == name);
+        Self {
+            have_places: names.any(|name| place_of(name).is_some()),
+            share_entries: spec.key.iter().any(is_shared),
+        }
+    }
 }
 
 impl PolicyRule {
@@ -123,7 +159,8 @@ impl PolicyRule {
     pub(crate) fn of_values(name: &str, values: &Rule) -> Self {
         let spec = RuleSpec::new(name, *values.spec());
         let (base, overrides) = (values.clone(), Overrides::default());
-        Self { checked: Arc::new(Checked { spec, base, overrides, share: None }) }
+        let names = Names::default();
+        Self { checked: Arc::new(Checked { spec, base, overrides, share: None, names }) }
     }
 
     pub(super) fn new(mut checked: Checked) -> Self {
@@ -143,7 +180,8 @@ impl PolicyRule {
         };
         let overrides = Overrides::new(all.iter().zip(&spec.overrides).map(part_of).collect());
         let base = part(&spec.spec).unwrap_or_else(|| self.checked.base.clone());
-        let checked = Checked { spec: spec.clone(), base, overrides, share: Some(share) };
+        let (share, names) = (Some(share), self.checked.names);
+        let checked = Checked { spec: spec.clone(), base, overrides, share, names };
         Self { checked: Arc::new(checked) }
     }
 
@@ -206,6 +244,9 @@ impl PolicyRule {
         if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
         }
+        if self.checked.names.have_places {
+            return self.matches_in_places(descriptor);
+        }
         let entries = descriptor.entries();
         self.when().all(|(name, pattern)| {
             entries.iter().any(|(entry, value)| same(entry, name) && pattern.matches(value))
@@ -217,13 +258,35 @@ impl PolicyRule {
             .all(|name| entries.iter().any(|(entry, _)| same(entry, name)))
     }
 
-    /// Returns the entries that every matching descriptor has, each with its value where only one text matches.
+    /// Returns whether a descriptor has all that the rule requires, some of it in a place.
+    #[cold]
+    fn matches_in_places(&self, descriptor: &Descriptor<'_>) -> bool {
+        let entries = descriptor.entries();
+        self.when().all(|(name, pattern)| {
+            entries.iter().any(|(entry, value)| same(entry, name) && pattern.matches(value))
+                || descriptor.value_in_place(name).is_some_and(|value| pattern.matches(value))
+        }) && self.checked.spec.key.iter().all(|name| descriptor.value(name).is_some())
+    }
+
+    /// Returns the entries that every matching descriptor has, each with its value where only one text matches. A name
+    /// with a place is left out, because it may be the whole name of an entry.
     pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
         let when = self.when().map(|(name, pattern)| match pattern {
             Pattern::Whole(value) => (name, Some(value)),
             Pattern::Prefix(_) => (name, None),
         });
-        when.chain(self.checked.spec.key.iter().map(|name| (name.as_str(), None)))
+        let all = when.chain(self.checked.spec.key.iter().map(|name| (name.as_str(), None)));
+        let have_places = self.checked.names.have_places;
+        all.filter(move |(name, _)| !have_places || place_of(name).is_none())
+    }
+
+    /// Returns whether the rule requires an entry of this name, in a place or anywhere.
+    #[cfg(feature = "tower")]
+    pub(super) fn looks_at(&self, name: &str) -> bool {
+        let is_named = |required: &str| {
+            required == name || place_of(required).is_some_and(|(entry, _)| entry == name)
+        };
+        self.entry_names().into_iter().any(is_named)
     }
 
     /// Returns whether every entry can have a value that both rules accept.
@@ -245,27 +308,57 @@ impl PolicyRule {
         names
     }
 
-    /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name.
+    /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name. Each name is that of
+    /// the entry in its place.
     fn matches_exactly(&self, descriptor: &Descriptor<'_>) -> bool {
         let when = self.when().map(|(name, pattern)| (name, Some(pattern)));
         let named = |name: &str| self.when().any(|(when, _)| when == name);
         let key = self.checked.spec.key.iter().map(String::as_str);
         let key = key.filter(|name| !named(name)).map(|name| (name, None));
-        let mut entries = descriptor.entries().iter();
-        let all = when.chain(key).all(|(name, pattern)| {
-            entries.next().is_some_and(|(entry, value)| {
-                same(entry, name) && pattern.is_none_or(|pattern| pattern.matches(value))
+        let entries = descriptor.entries();
+        let mut expected = when.chain(key);
+        let all = entries.iter().enumerate().all(|(number, (entry, value))| {
+            expected.next().is_some_and(|(name, pattern)| {
+                (same(entry, name) || is_in_place(name, entries, number))
+                    && pattern.is_none_or(|pattern| pattern.matches(value))
             })
         });
-        all && entries.next().is_none()
+        all && expected.next().is_none()
     }
 
-    /// The parts of the key of the limiter for a matching descriptor.
-    pub(crate) fn key<'a>(
-        &'a self,
-        descriptor: &'a Descriptor<'_>,
-    ) -> impl Iterator<Item = &'a str> {
-        self.checked.spec.key.iter().map(|name| descriptor.value(name).unwrap_or_default())
+    /// Returns whether several rules that have the entries of this key in common may make different keys of one
+    /// descriptor.
+    pub(crate) fn picks_entries(&self) -> bool {
+        self.checked.names.share_entries
+    }
+
+    /// The value that the key of the limiter for a matching descriptor has for an entry. Of several entries of that name
+    /// it is the first that `when` accepts.
+    pub(crate) fn value<'d>(&self, descriptor: &Descriptor<'d>, name: &str) -> Option<&'d str> {
+        if !self.checked.names.share_entries {
+            return descriptor.value(name);
+        }
+        let pattern = self.when().find(|(when, _)| *when == name).map(|(_, pattern)| pattern);
+        let accepted = |value: &str| pattern.is_none_or(|pattern| pattern.matches(value));
+        let mut named = descriptor.entries().iter().filter(|(entry, _)| same(entry, name));
+        let first = named.find(|(_, value)| accepted(value));
+        first.map_or_else(|| descriptor.value(name), |(_, value)| Some(*value))
+    }
+
+    /// The values of the entries of `key` in a descriptor that the rule matches: they identify its limiter.
+    ///
+    /// ```
+    /// use tidegate::{Descriptor, Policy, RuleSpec};
+    ///
+    /// let policy = Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user", "path"])])?;
+    /// let entries = [("path", "/login"), ("user", "ada")];
+    /// let descriptor = Descriptor::new(&entries);
+    /// assert!(policy.rules()[0].key(&descriptor).eq(["ada", "/login"]));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    pub fn key<'a>(&'a self, descriptor: &'a Descriptor<'_>) -> impl Iterator<Item = &'a str> {
+        let names = self.checked.spec.key.iter();
+        names.map(|name| self.value(descriptor, name).unwrap_or_default())
     }
 
     /// The number of the variant that applies to a matching descriptor.
@@ -274,6 +367,15 @@ impl PolicyRule {
         if self.checked.overrides.all.is_empty() {
             return 0;
         }
-        self.checked.overrides.find(descriptor).map_or(0, |number| number + 1)
+        let number = self.checked.overrides.find(descriptor, |name| self.value(descriptor, name));
+        number.map_or(0, |number| number + 1)
     }
+}
+
+/// Returns whether `name` has a place, and the entry with this number is that one.
+fn is_in_place(name: &str, entries: &[(&str, &str)], number: usize) -> bool {
+    place_of(name).is_some_and(|(name, place)| {
+        let named = entries.iter().take(number + 1).filter(|(entry, _)| same(entry, name)).count();
+        named == place && entries.get(number).is_some_and(|(entry, _)| same(entry, name))
+    })
 }

@@ -19,10 +19,11 @@ impl SharedGate {
     async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
         let (met, origin) = (self.met(&store, request), request.origin());
-        match self.banned(&store, &met, origin).await {
+        let answer = match self.banned(&store, &met, origin).await {
             Some(answer) => answer,
             None => self.look_at(&store, &met, origin).await,
-        }
+        };
+        answer.refused_without_rule(request)
     }
 
     /// Looks at limiters whose keys may be banned.

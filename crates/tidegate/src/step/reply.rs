@@ -7,6 +7,8 @@ use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Token, Verdict};
 use super::Step;
 use super::ask::Ask;
 use crate::inline_list::InlineList;
+use crate::request::Request;
+use crate::rules::Policy;
 
 /// The reply of one limiter by itself.
 #[derive(Clone, Debug)]
@@ -86,6 +88,19 @@ pub(crate) struct Done<D = Decided> {
 }
 
 impl<D> Done<D> {
+    /// Refuses a request that has no limiter because no rule of the policy matches it, if the policy refuses such
+    /// requests.
+    #[inline]
+    pub(crate) fn for_request<K>(
+        mut self,
+        request: &Request<'_>,
+        policy: &Policy,
+        met: &[Ask<K>],
+    ) -> Self {
+        self.allowed = self.allowed && !(met.is_empty() && policy.refuses_without_rule(request));
+        self
+    }
+
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.
     pub(crate) fn of<K: PartialEq>(&self, met: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
         self.decisions.get(met.iter().position(|met| met.is_of(one))?)

@@ -69,10 +69,10 @@ impl RateLimitLayer {
 
     /// Limits each value of a header field, such as an API key; refuses requests above the limit immediately.
     ///
-    /// All requests without the field, or with a value that is empty or no visible ASCII text, share one limiter of
-    /// the same rate: leaving the field out is no way round the limit, and takes nothing from callers who send it. A
-    /// caller who makes up another value for each request has a fresh limiter each time, so check the field before
-    /// this layer, or put [`per_ip`](Self::per_ip) around it. In answers the rule is named `per-key`.
+    /// All requests without the field, or with an empty value, share one limiter of the same rate: leaving the field
+    /// out is no way round the limit, and takes nothing from callers who send it. Values may be of any bytes. A caller
+    /// who makes up another value for each request has a fresh limiter each time, so check the field before this
+    /// layer, or put [`per_ip`](Self::per_ip) around it. In answers the rule is named `per-key`.
     ///
     /// # Errors
     /// Returns the error of a name that no header field can have, of a text that is no rate, or every invalid field of

@@ -8,10 +8,13 @@ use std::marker::PhantomData;
 use http::header::{HeaderName, InvalidHeaderName};
 use http::request::Parts;
 
+use crate::key::key_text;
+
 /// Reads the value of a descriptor's entry from a request.
 ///
-/// `None` leaves the entry out, so that no rule that needs it matches. Every function `Fn(&Parts)
-/// -> Option<String>` is an extractor: `|parts: &Parts| Some(parts.uri.host()?.to_owned())`.
+/// `None` leaves the entry out, so that no rule that needs it matches. So return `None` only for what a request lacks: a
+/// value that the caller chooses and that is no text becomes one by [`key_text`](crate::key_text). Every function
+/// `Fn(&Parts) -> Option<String>` is an extractor: `|parts: &Parts| Some(parts.uri.host()?.to_owned())`.
 ///
 /// ```
 /// use http::request::Parts;
@@ -59,7 +62,7 @@ where
     }
 }
 
-/// The first value of a header field, if it is visible ASCII text; see [`header`].
+/// The first value of a header field; see [`header`].
 #[derive(Clone, Debug)]
 pub struct Header(HeaderName);
 
@@ -68,6 +71,9 @@ pub struct Header(HeaderName);
 /// A caller chooses the values of header fields, so a rule keyed by one alone does not limit a
 /// caller who makes up another for each request: check the field before, or add a rule keyed by
 /// address.
+///
+/// The value may be of any bytes. It is text where it is UTF-8, and each other byte is written `\xff`
+/// ([`key_text`](crate::key_text)).
 ///
 /// # Errors
 /// Returns an error if `name` cannot be the name of a header field.
@@ -90,7 +96,7 @@ impl Extract for Header {
     }
 
     fn read<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
-        parts.headers.get(&self.0)?.to_str().ok().map(Cow::Borrowed)
+        parts.headers.get(&self.0).map(|value| key_text(value.as_bytes()))
     }
 }
 
@@ -135,9 +141,9 @@ pub fn path(parts: &Parts) -> Option<String> {
 #[must_use]
 pub fn host(parts: &Parts) -> Option<String> {
     let target = parts.uri.authority().map(http::uri::Authority::as_str);
-    let field = || parts.headers.get(http::header::HOST)?.to_str().ok();
-    let host = target.or_else(field)?;
-    let bare = host.rsplit_once('@').map_or(host, |(_, bare)| bare);
+    let field = || parts.headers.get(http::header::HOST).map(|value| key_text(value.as_bytes()));
+    let host = target.map(Cow::Borrowed).or_else(field)?;
+    let bare = host.rsplit_once('@').map_or(&*host, |(_, bare)| bare);
     Some(bare.to_ascii_lowercase())
 }
 
@@ -221,6 +227,10 @@ mod tests {
         assert_eq!(method(&parts).as_deref(), Some("POST"));
         assert_eq!(host(&ask("/", Some("Example.com"))).as_deref(), Some("example.com"));
         assert_eq!(host(&ask("/", None)), None);
+        let mut parts = ask("/", None);
+        let field = http::HeaderValue::from_bytes(b"\xffample.com").unwrap();
+        parts.headers.insert(http::header::HOST, field);
+        assert_eq!(host(&parts).as_deref(), Some(r"\xffample.com"));
     }
 
     #[test]

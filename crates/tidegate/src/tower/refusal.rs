@@ -35,6 +35,8 @@ pub enum Reason {
     Never,
     /// The called service has asked for a pause that is longer than the request may wait.
     Held,
+    /// No rule matches the request, and the policy refuses such requests ([`OnNoRule`](crate::OnNoRule)).
+    NoRule,
     /// The allowed number of requests is in flight.
     InFlight,
     /// The shared store did not decide, and a rule is then closed; the caller did nothing wrong.
@@ -60,6 +62,7 @@ impl Reason {
                 "urn:problem-type:tidegate:held",
                 "The service has asked for no requests until later",
             ),
+            Self::NoRule => ("urn:problem-type:tidegate:no-rule", "No rule matches the request"),
             Self::InFlight => {
                 ("urn:problem-type:tidegate:too-many-in-flight", "Too many requests at once")
             }
@@ -105,6 +108,7 @@ impl Refusal {
         rules.dedup();
         Self {
             reason: match (answer.is_unavailable(), answer.is_never()) {
+                _ if answer.is_no_rule() => Reason::NoRule,
                 (true, _) => Reason::Unavailable,
                 (false, true) => Reason::Never,
                 (false, false) => Reason::Limit,

@@ -1,5 +1,6 @@
 //! Rules that no request of a layer can match, because the layer never adds an entry that they need.
 
+use crate::request::place_of;
 use crate::rules::{Mode, Policy};
 
 /// Returns a sentence for each rule of the domain that matches no descriptor of these entries, whatever their values.
@@ -9,7 +10,7 @@ pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]
     let sentences = counting.filter_map(|rule| {
         let spec = rule.spec();
         let needed = || spec.key.iter().chain(spec.when.iter().map(|(name, _)| name));
-        let missing = |added: &Vec<&str>| needed().find(|name| !added.contains(&name.as_str()));
+        let missing = |added: &Vec<&str>| needed().find(|name| !has(added, name));
         let missing: Option<Vec<_>> = descriptors.iter().map(missing).collect();
         let entry = missing?.into_iter().next()?;
         let added: Vec<_> =
@@ -23,6 +24,14 @@ pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]
         ))
     });
     sentences.collect()
+}
+
+/// Returns whether these names of entries have this one, which may have a place.
+fn has(added: &[&str], name: &str) -> bool {
+    let in_place = |(entry, place): (&str, usize)| {
+        added.iter().filter(|added| **added == entry).count() >= place
+    };
+    added.contains(&name) || place_of(name).is_some_and(in_place)
 }
 
 #[cfg(test)]

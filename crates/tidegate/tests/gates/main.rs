@@ -10,6 +10,7 @@ mod facades;
 mod holding;
 mod ids;
 mod observe;
+mod ordered;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod permits;

@@ -1,6 +1,8 @@
 //! A descriptor on the command line: entries as `NAME=VALUE`.
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+
+use crate::ordered_map::OrderedMap;
 
 /// One entry.
 #[derive(Clone, Debug)]
@@ -21,15 +23,17 @@ pub(super) fn parse(text: &str) -> Result<Entry, String> {
 
 /// The body of a request.
 pub(super) fn body(domain: &str, entries: &[Entry], cost: Option<u64>) -> String {
-    let text = |text: &str| Value::String(text.to_owned());
-    let descriptor = entries.iter().map(|one| (one.name.clone(), text(&one.value)));
-    let mut body = Map::new();
-    body.insert("domain".to_owned(), text(domain));
-    body.insert("descriptor".to_owned(), Value::Object(descriptor.collect()));
-    if let Some(cost) = cost {
-        body.insert("cost".to_owned(), cost.into());
-    }
-    Value::Object(body).to_string()
+    let entries: Vec<_> = entries.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
+    let body = Body { cost, descriptor: OrderedMap(&entries), domain };
+    serde_json::to_string(&body).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<u64>,
+    descriptor: OrderedMap<'a>,
+    domain: &'a str,
 }
 
 /// The entries for a person: `user=ada, path=/login`.
@@ -49,6 +53,8 @@ mod tests {
             ["q=a=b", "user="].into_iter().map(|one| parse(one).unwrap()).collect();
         assert_eq!(shown(&entries), "q=a=b, user=");
         let expected = r#"{"cost":0,"descriptor":{"q":"a=b","user":""},"domain":"d"}"#;
+        let twice = ["b=1", "a=2", "b=3"].map(|one| parse(one).unwrap());
+        assert!(body("d", &twice, None).contains(r#"{"b":"1","a":"2","b":"3"}"#));
         assert_eq!(body("d", &entries, Some(0)), expected);
         for wrong in ["user", "=ada", ""] {
             assert!(parse(wrong).unwrap_err().contains("NAME=VALUE"));

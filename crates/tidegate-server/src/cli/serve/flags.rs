@@ -12,7 +12,7 @@ use tidegate::{Policy, StoreUrl};
 use super::super::address::{self, Where};
 use super::super::guard::file;
 use super::super::{bounds, guard};
-use crate::grpc::{Choices, Family, Unavailable};
+use crate::grpc::{BadRequest, Choices, Family, Unavailable};
 use crate::logging::{Format, Level};
 use crate::otlp::{self, Endpoint};
 use crate::policy;
@@ -96,6 +96,16 @@ pub(crate) struct Args {
         hide_short_help = true
     )]
     grpc_unavailable: Unavailable,
+
+    /// Answer to the proxy for a request that is not understood
+    #[arg(
+        long,
+        value_name = "ANSWER",
+        env = "TIDEGATE_ON_BAD_REQUEST",
+        default_value = "over-limit",
+        hide_short_help = true
+    )]
+    on_bad_request: BadRequest,
 
     /// Verbs that all clients may use, separated by commas; tokens and certificates may grant more
     ///
@@ -196,7 +206,8 @@ impl Args {
     /// The answers over gRPC that are chosen by flags.
     pub(super) fn choices(&self) -> Choices {
         let fields = self.grpc_headers.iter().copied().collect();
-        Choices { fields, unavailable: self.grpc_unavailable }
+        let (unavailable, bad_request) = (self.grpc_unavailable, self.on_bad_request);
+        Choices { fields, unavailable, bad_request }
     }
 
     /// The verbs that all clients may use.

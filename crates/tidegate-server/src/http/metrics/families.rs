@@ -56,6 +56,9 @@ fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
         counts.requests().map(of_outcome)
     });
     to.counter("tidegate_requests", "Requests for a decision", requests)?;
+    let unmatched = limiters.unmatched().map(|(answer, count)| ([("answer", answer)], count));
+    let help = "Requests for a decision that no rule matched";
+    to.counter("tidegate_unmatched_requests", help, unmatched)?;
     let durations =
         clients.map(|(listener, counts)| ([("listener", *listener)], counts.durations()));
     let help = "The time from reading a request for a decision to its answer";

@@ -5,21 +5,55 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use smallvec::SmallVec;
+use tidegate::canonical_text;
 
-/// The largest number of entries of one descriptor: each is compared with each other, and rules
-/// search them.
+/// The largest number of entries of one descriptor: rules search them.
 const MOST: usize = 64;
 
 /// Names and values, in the form of a descriptor.
 pub(super) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
-/// A text, borrowed from the body if it has no escapes.
-#[derive(Debug, serde::Deserialize)]
-pub(super) struct Text<'b>(#[serde(borrow)] pub(super) Cow<'b, str>);
+/// A text, borrowed from the body if it has no escapes. It is the one text of the bytes that it stands for.
+#[derive(Debug)]
+pub(super) struct Text<'b>(pub(super) Cow<'b, str>);
+
+impl<'b> Text<'b> {
+    pub(super) fn borrowed(text: &'b str) -> Self {
+        Self(canonical_text(text))
+    }
+
+    pub(super) fn owned(text: &str) -> Self {
+        Self(Cow::Owned(canonical_text(text).into_owned()))
+    }
+}
+
+struct Texts;
+
+impl<'b> Visitor<'b> for Texts {
+    type Value = Text<'b>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'b str) -> Result<Text<'b>, E> {
+        Ok(Text::borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text<'b>, E> {
+        Ok(Text::owned(text))
+    }
+}
+
+impl<'b> Deserialize<'b> for Text<'b> {
+    fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(Texts)
+    }
+}
 
 type Entry<'b> = (Text<'b>, Text<'b>);
 
-/// Entries in their order, no name twice. Most descriptors have one, which needs no allocation.
+/// Entries in their order. Most descriptors have one, which needs no allocation.
 #[derive(Debug)]
 pub(super) struct Entries<'b> {
     first: Option<Entry<'b>>,
@@ -43,7 +77,7 @@ impl<'b> Entries<'b> {
     ) -> Result<Self, A::Error> {
         let mut entries = Self { first, others: Vec::new() };
         while let Some(name) = rest.next_key()? {
-            entries.check(&name)?;
+            entries.check()?;
             let entry = (name, rest.next_value()?);
             match &entries.first {
                 None => entries.first = Some(entry),
@@ -53,13 +87,10 @@ impl<'b> Entries<'b> {
         Ok(entries)
     }
 
-    /// Checks that one more entry of this name is allowed.
-    fn check<E: Error>(&self, next: &Text<'_>) -> Result<(), E> {
+    /// Checks that one more entry is allowed.
+    fn check<E: Error>(&self) -> Result<(), E> {
         if self.others.len() + 1 == MOST {
             return Err(E::custom(format_args!("a descriptor has at most {MOST} entries")));
-        }
-        if self.iter().any(|(earlier, _)| earlier.0 == next.0) {
-            return Err(E::custom(format_args!("entry `{}` is given twice", next.0)));
         }
         Ok(())
     }

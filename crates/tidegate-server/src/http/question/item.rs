@@ -103,11 +103,11 @@ impl<'b> Visitor<'b> for Value {
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'b str) -> Result<Piece<'b>, E> {
-        Ok(Piece::Text(Text(text.into())))
+        Ok(Piece::Text(Text::borrowed(text)))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Piece<'b>, E> {
-        Ok(Piece::Text(Text(text.to_owned().into())))
+        Ok(Piece::Text(Text::owned(text)))
     }
 
     fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Piece<'b>, A::Error> {

@@ -32,7 +32,7 @@ impl<'a> Options<'a> {
                 }
                 // The option is only valid in capitals: many entries are called `id`, and such an
                 // entry read as an option would match no rule.
-                b"ID" if id.is_none() => id = Some(Id::read(rest.word(1))?),
+                b"ID" if id.is_none() => id = Some(Id::read(&rest)?),
                 b"LIFE" if has_life && life.is_none() => life = Some(lifetime(rest.word(1))?),
                 _ => {
                     let names_a_cost = cost.is_some();
@@ -50,8 +50,9 @@ impl<'a> Options<'a> {
 pub(super) struct Id<'a>(&'a str);
 
 impl<'a> Id<'a> {
-    fn read(word: &'a [u8]) -> Result<Self, Mistake> {
-        let id = text(word, "the request's id")?;
+    /// Reads the word after `ID`.
+    fn read(args: &Args<'a>) -> Result<Self, Mistake> {
+        let id = text(args, 1)?;
         let read = Request::new(Request::DEFAULT_DOMAIN, &[]).with_id(id);
         read.map(|_| Self(id)).map_err(|mistake| Mistake::Invalid(mistake.to_string()))
     }

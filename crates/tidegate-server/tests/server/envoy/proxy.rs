@@ -32,6 +32,8 @@ pub(crate) enum FailureMode {
 pub(crate) struct Envoy {
     pub(crate) at: SocketAddr,
     pub(crate) upstream: Upstream,
+    /// Its own listener for operators.
+    pub(crate) admin: SocketAddr,
     _process: Process,
     _folder: TempDir,
 }
@@ -87,7 +89,8 @@ impl Envoy {
             .unwrap_or_else(|error| panic!("{}: {error}", binary().display()));
         let mut process = Process(child);
         let at = ready(&mut process, &admin, &folder.path().join("log")).await;
-        Self { at, upstream, _process: process, _folder: folder }
+        let admin = std::fs::read_to_string(&admin).unwrap().trim().parse().unwrap();
+        Self { at, upstream, admin, _process: process, _folder: folder }
     }
 }
 

@@ -39,7 +39,7 @@ fn bringing(requests: u32, unit: i32, entries: &[(&str, &str)]) -> RateLimitDesc
 
 /// Sends one call after another; returns the answers.
 async fn ask(calls: Vec<Vec<RateLimitDescriptor>>) -> Vec<Result<RateLimitResponse, Status>> {
-    let server = Server::with_rules(RULES);
+    let server = Server::with_rules_and(RULES, &["--on-bad-request", "error"]);
     let mut client = client(&server).await;
     let mut answers = Vec::new();
     for descriptors in calls {

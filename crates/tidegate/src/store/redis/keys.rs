@@ -27,7 +27,7 @@ pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_
     if let Some(name) = &rule.spec().hash_tag {
         key.push_str("{=");
         let begins = key.len();
-        escape(descriptor.value(name).unwrap_or_default(), &mut key);
+        escape(rule.value(descriptor, name).unwrap_or_default(), &mut key);
         shorten(&mut key, begins, "#");
         key.push('}');
     }

@@ -1,0 +1,108 @@
+//! Requests that no rule matches: counted, and a line of the log a minute that names what matched nothing.
+
+use std::fmt::Write as _;
+
+use tidegate::{Answer, Observer, Request, Striped, SystemClock};
+
+use crate::listener::source;
+use crate::once_a_minute::OnceAMinute;
+use crate::printable;
+
+/// Characters of the names that are shown.
+const SHOWN: usize = 200;
+
+/// Counts requests that no rule matches, by what became of them.
+#[derive(Debug)]
+pub(super) struct Unmatched {
+    counts: Striped<2>,
+    admitted: OnceAMinute,
+    refused: OnceAMinute,
+    clock: SystemClock,
+}
+
+impl Unmatched {
+    pub(super) fn new() -> Self {
+        Self {
+            counts: Striped::default(),
+            admitted: OnceAMinute::new(),
+            refused: OnceAMinute::new(),
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// The number of requests that were admitted, and refused.
+    pub(super) fn counts(&self) -> [(&'static str, u64); 2] {
+        let [admitted, refused] = self.counts.read();
+        [("admitted", admitted), ("refused", refused)]
+    }
+
+    #[cold]
+    fn note(&self, request: &Request<'_>, is_refused: bool) {
+        self.counts.add(usize::from(is_refused), 1);
+        let often = if is_refused { &self.refused } else { &self.admitted };
+        let Some(withheld) = often.passes(&self.clock) else { return };
+        let names = names(request);
+        let (listener, peer) = (source::listener(), source::peer().map(tracing::field::display));
+        match is_refused {
+            true => tracing::warn!(
+                listener,
+                peer,
+                names,
+                withheld,
+                "no rule matches a request, which was refused"
+            ),
+            false => tracing::info!(
+                listener,
+                peer,
+                names,
+                withheld,
+                "no rule matches a request, which was admitted"
+            ),
+        }
+    }
+}
+
+impl Observer for Unmatched {
+    fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        if answer.matches_nothing(request) {
+            self.note(request, answer.is_no_rule());
+        }
+    }
+}
+
+/// The domain of a request and the names of the entries of its descriptors, without their values, which name callers:
+/// `domain pay, entries biz, channel; entries ip`.
+pub(crate) fn names(request: &Request<'_>) -> String {
+    let mut text = format!("domain {}", request.domain());
+    for (number, descriptor) in request.descriptors().iter().enumerate() {
+        text.push_str(if number == 0 { ", " } else { "; " });
+        let names = descriptor.entries().iter().map(|(name, _)| *name);
+        let names: Vec<_> = names.collect();
+        // Writing to a text cannot fail.
+        let _ = match names.is_empty() {
+            true => write!(text, "no entries"),
+            false => write!(text, "entries {}", names.join(", ")),
+        };
+        if text.len() > SHOWN {
+            break;
+        }
+    }
+    let shown: String = text.chars().take(SHOWN).collect();
+    printable::line(&shown).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::Descriptor;
+
+    #[test]
+    fn what_matched_nothing_is_named_without_values() {
+        let (one, two) = ([("biz", "transfer"), ("channel", "demo")], [("a\nb", "x")]);
+        let descriptors = [Descriptor::new(&one), Descriptor::new(&two), Descriptor::new(&[])];
+        let named = names(&Request::new("pay", &descriptors));
+        assert_eq!(named, r"domain pay, entries biz, channel; entries a\nb; no entries");
+        let long = "x".repeat(1_000);
+        assert!(names(&Request::new(&long, &[])).len() <= SHOWN);
+    }
+}

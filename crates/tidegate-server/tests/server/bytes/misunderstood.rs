@@ -1,0 +1,60 @@
+//! Messages that no server can decide: refused with the reason, or an error where an operator has chosen that.
+
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use tonic::Code as Failure;
+
+use super::{Descriptor, Entry, Question, RULES, ask};
+use crate::grpc::{channel, reason};
+use crate::process::Server;
+
+/// A message whose domain is a number.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Foreign {
+    #[prost(uint64, tag = "1")]
+    domain: u64,
+}
+
+fn question(entries: usize, descriptors: usize) -> Question {
+    let entry = |number: usize| Entry { key: number.to_string().into(), value: b"a".to_vec() };
+    let descriptor = Descriptor { entries: (0..entries).map(entry).collect() };
+    Question { domain: b"edge".to_vec(), descriptors: vec![descriptor; descriptors] }
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_over_the_limit_with_the_reason_and_a_warning_a_minute() {
+    let mut server = Server::with_rules(RULES);
+    let channel = channel(&server).await;
+    for _ in 0..2 {
+        let answer = ask(&channel, Foreign { domain: 7 }).await.unwrap();
+        assert_eq!(answer.overall_code(), Code::OverLimit);
+        assert!(reason(&answer).contains("`domain` is of another type"), "{answer:?}");
+        for (asked, says) in [
+            (question(65, 1), "descriptor 0 has 65 entries: expected at most 64"),
+            (question(1, 64), "there are 64 descriptors: expected at most 63"),
+            (question(1, 0), "there are no descriptors"),
+            (Question { domain: Vec::new(), ..question(1, 1) }, "the domain is empty"),
+        ] {
+            let answer = ask(&channel, asked).await.unwrap();
+            assert_eq!((answer.overall_code(), answer.statuses.len()), (Code::OverLimit, 0));
+            assert!(reason(&answer).contains(says), "{answer:?}");
+        }
+    }
+    let log = server.logs("descriptor 0 has 65 entries");
+    assert!(log.contains("peer=127.0.0.1:") && log.contains("listener=\"grpc\""), "{log}");
+    server.signal("TERM");
+    let (_, log) = server.end();
+    assert!(!log.contains("a request was not understood"), "one of each kind came before: {log}");
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_an_error_where_that_is_chosen() {
+    let server = Server::with_rules_and(RULES, &["--on-bad-request", "error"]);
+    let channel = channel(&server).await;
+    for status in [
+        ask(&channel, Foreign { domain: 7 }).await.unwrap_err(),
+        ask(&channel, question(65, 1)).await.unwrap_err(),
+        ask(&channel, question(1, 64)).await.unwrap_err(),
+    ] {
+        assert_eq!(status.code(), Failure::InvalidArgument, "{status:?}");
+    }
+}
