@@ -55,6 +55,13 @@ enum Action {
     },
 }
 
+/// An id is pasted, so it is never cut, as numbers are not.
+const COLUMNS: tables::Columns<'_> = tables::Columns {
+    headings: &["BYTES", "ENDS IN", "COSTS", "RESERVATION", "KEYS"],
+    numbers: 0..4,
+    least: &[0, 2],
+};
+
 /// Asks the server, and prints what it answers.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
@@ -105,14 +112,12 @@ async fn list(args: &Args, listener: &Listener) -> Result<(), Failure> {
         let id = one.get("reservation").and_then(Value::as_str).unwrap_or("(hidden)");
         let costs = one.get("costs").map(Value::to_string).unwrap_or_default();
         let ends = seconds(number(one, "ends_us").saturating_sub(now_us));
-        vec![id.to_owned(), keys(one), costs, ends, number(one, "bytes").to_string()]
+        vec![number(one, "bytes").to_string(), ends, costs, id.to_owned(), keys(one)]
     });
     let rows: Vec<_> = rows.collect();
     if !rows.is_empty() {
-        let headings = ["reservation", "keys", "costs", "ends in", "bytes"];
         text.push('\n');
-        let columns = tables::Columns { headings: &headings, numbers: 2..5, least: &[4, 2] };
-        text.push_str(&tables::table(stdout::width(), &columns, rows));
+        text.push_str(&tables::table(stdout::width(), &COLUMNS, rows));
     }
     print(args, &answer, &text)
 }
