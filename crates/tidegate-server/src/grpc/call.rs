@@ -10,11 +10,9 @@ use tonic::Status;
 
 use super::Bounds;
 use super::reply::{self, Reply};
+use super::response::PREFIX_BYTES;
 use super::undecided::DEFECT;
 use crate::listener::{BadBody, Kept, answer_begins, read_body};
-
-/// The length of a prefix: a flag, and the length of the message.
-pub(super) const PREFIX_BYTES: usize = 5;
 
 /// Most bytes of a message, as usual for gRPC: more than a proxy makes of the header fields that it takes.
 const MESSAGE_BYTES: usize = 4 << 20;

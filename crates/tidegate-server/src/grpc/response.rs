@@ -7,8 +7,10 @@ use prost::encoding::{encode_varint, encoded_len_varint, message};
 use prost::{Enumeration, Message};
 use prost_types::Struct;
 
-use super::call::PREFIX_BYTES;
 use super::unit::Rate;
+
+/// The length of a prefix: a flag, and the length of the message.
+pub(super) const PREFIX_BYTES: usize = 5;
 
 /// A response. Only the limits have texts of the rules.
 pub(super) struct Response<'a> {
