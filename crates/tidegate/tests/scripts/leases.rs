@@ -80,8 +80,9 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     let back =
                         Call::give_back_lease(&limiter, &record(of), (kept, earlier), Some(at));
                     let done = decided(client, &back, &limiter).lease_given_back();
-                    // The record has forgotten what counted no more before the clock went back.
-                    let is_forgotten = done == GivenBack::NotTaken && at_us < latest;
+                    // The record has forgotten what counts no more, or counted no more before the clock went back.
+                    let is_over = at.since(since) >= Micros::from_micros(policy.window_us);
+                    let is_forgotten = done == GivenBack::NotTaken && (is_over || at_us < latest);
                     let is_back = !is_forgotten
                         && core.give_back_lease(at, units - kept, since.minus(earlier));
                     assert_eq!(done == GivenBack::Back, is_back, "{done:?}: {}", context());

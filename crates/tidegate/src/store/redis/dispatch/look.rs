@@ -289,7 +289,8 @@ mod tests {
         let starts = [StoreError::Loading, StoreError::Timeout, StoreError::Loading];
         assert_eq!(reported(Some(gone.clone()), &starts), Vec::<String>::new());
         let replica = vec![StoreError::ReadOnly; 3 * STAYS as usize];
-        assert_eq!(reported(Some(gone.clone()), &replica), ["StillLost(ReadOnly)"]);
+        let news = format!("{:?}", StoreEvent::StillLost(&StoreError::ReadOnly));
+        assert_eq!(reported(Some(gone.clone()), &replica), [news]);
         let then_gone = [vec![denied], vec![gone.clone(); STAYS as usize]].concat();
         assert_eq!(reported(Some(gone), &then_gone).len(), 2);
     }
