@@ -179,7 +179,7 @@ async fn a_retry_after_is_told_by_the_service_or_by_the_proxy_and_never_twice() 
 
 #[tokio::test]
 async fn a_report_at_the_end_of_a_stream_takes_and_a_refund_gives_back() {
-    let server = Server::granting(RULES, "check,grpc-refund");
+    let server = Server::granting(RULES, "check,peek,grpc-refund");
     let envoy = Envoy::before(&server, FailureMode::Allow).await;
     let (client, own) = (Client::new(envoy.at), Client::new(server.http));
     let peek = r#"{"domain": "edge", "descriptor": {"bytes": "ada"}}"#;

@@ -91,7 +91,7 @@ async fn a_thousand_grpc_messages_of_one_connection_that_do_not_end_keep_what_it
     const PART: usize = 60_000;
     /// What a connection may make the server keep while there is room.
     const MOST: usize = (8 << 20) + (64 << 10);
-    let server = Server::with_example();
+    let server = Server::with_arguments(&["--on-bad-request", "error"]);
     let before = most_kib(&server);
     let mut begins = vec![0, 0, 0, 0xfa, 0];
     begins.resize(PART, b'x');

@@ -175,12 +175,14 @@ fn settled_reservations_refuse_no_honest_pair() {
     let clock = ManualClock::new();
     let table = Reservations::with_clock(64 << 10, clock.clone());
     let rule = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"1000000/1s\"\n";
-    let gate = Gate::with_clock(config::parse("test", rule).unwrap(), clock);
+    let gate = Gate::with_clock(config::parse("test", rule).unwrap(), clock.clone());
     let settle = async |request: &Request<'_>, taken: &Taken| {
         Ok(Ok(Settled::from(&gate.settle_taken(request, taken, &[1]))))
     };
     let mut ids = Vec::new();
     for _ in 0..10_000 {
+        // The oldest makes room, so each has a time of its own.
+        clock.advance(Duration::from_micros(1));
         let id = asked(0, 5, |request| {
             let room = table.room(request, &gate.policy(), None).unwrap();
             room.keep(&gate.check(request)).unwrap().to_string()
