@@ -80,8 +80,10 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     let back =
                         Call::give_back_lease(&limiter, &record(of), (kept, earlier), Some(at));
                     let done = decided(client, &back, &limiter).lease_given_back();
-                    // The record has forgotten what counts no more, or counted no more before the clock went back.
-                    let is_over = at.since(since) >= Micros::from_micros(policy.window_us);
+                    // The record has forgotten what counted no more before the clock went back. It forgets a window that has
+                    // ended as well, to which the core gives nothing back although it says so.
+                    let is_over = matches!(algorithm, model::AlgorithmKind::FixedWindow)
+                        && at.since(since) >= Micros::from_micros(policy.window_us);
                     let is_forgotten = done == GivenBack::NotTaken && (is_over || at_us < latest);
                     let is_back = !is_forgotten
                         && core.give_back_lease(at, units - kept, since.minus(earlier));
