@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::printable;
+use tidegate::printable;
 
 /// A message for standard error, and an exit code.
 #[derive(Debug)]

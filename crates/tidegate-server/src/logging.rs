@@ -6,7 +6,7 @@ mod queue;
 use std::io::stderr;
 
 use clap::ValueEnum;
-use tidegate::SystemClock;
+use tidegate::{SystemClock, printable};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::FilterExt;
 use tracing_subscriber::filter::Targets;
@@ -17,7 +17,7 @@ use tracing_subscriber::{Registry, registry, reload};
 use crate::failure::Failure;
 pub(crate) use often::AUDIT;
 use often::Often;
-use queue::Queue;
+use queue::{Escape, Queue};
 
 /// The format of a line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -26,6 +26,15 @@ pub(crate) enum Format {
     Text,
     /// For machines: one JSON object per line.
     Json,
+}
+
+impl Format {
+    fn escape(self) -> Escape {
+        match self {
+            Self::Text => printable::line,
+            Self::Json => printable::json,
+        }
+    }
 }
 
 /// The least severe event that is logged.
@@ -86,6 +95,7 @@ pub(crate) struct Log {
     queue: Queue,
     often: Often,
     level: LevelSwitch,
+    format: Format,
 }
 
 impl Log {
@@ -95,7 +105,7 @@ impl Log {
     /// Returns an error if the thread of the log cannot be started.
     pub(crate) fn begin(format: Format, level: Level) -> Result<Self, Failure> {
         let (targets, switch) = reload::Layer::new(targets(level));
-        let queue = Queue::to(stderr(), tell_of_dropped).map_err(|error| {
+        let queue = Queue::to(stderr(), format.escape(), tell_of_dropped).map_err(|error| {
             Failure::new(format!("can not start the thread of the log: {error}"))
         })?;
         let often = Often::by(SystemClock::new());
@@ -111,7 +121,7 @@ impl Log {
         };
         registry().with(lines.with_filter(targets.and(often.clone()))).init();
         std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
-        Ok(Self { queue, often, level: LevelSwitch(Some(switch)) })
+        Ok(Self { queue, often, level: LevelSwitch(Some(switch)), format })
     }
 
     /// Returns a switch that changes the level of this log.
@@ -126,9 +136,12 @@ impl Log {
         }
     }
 
-    /// Writes a text of several lines.
-    pub(crate) fn write_text(&self, text: &str) {
-        self.queue.put(format!("{text}\n").into_bytes().into());
+    /// Writes the message of a failure: as it is for people, as an event for machines.
+    pub(crate) fn write_failure(&self, message: &str) {
+        match self.format {
+            Format::Text => self.queue.put(format!("{message}\n").into_bytes().into()),
+            Format::Json => tracing::error!("{message}"),
+        }
     }
 }
 

@@ -19,7 +19,6 @@ mod once_a_minute;
 mod ordered_map;
 mod otlp;
 mod policy;
-mod printable;
 mod probe;
 mod reports;
 mod resp;

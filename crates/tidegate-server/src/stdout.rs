@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Write};
 
 use comfy_table::Table;
+use tidegate::printable;
 
 use crate::failure::Failure;
-use crate::printable;
 
 /// The columns of the terminal that standard output is; `None` if it is a file or a pipe, or does not
 /// say.

@@ -116,6 +116,9 @@ mod key;
 mod lease;
 mod limiter;
 mod observe;
+/// How the other crates of the workspace print text of strangers.
+#[doc(hidden)]
+pub mod printable;
 mod request;
 mod rules;
 mod secret_file;

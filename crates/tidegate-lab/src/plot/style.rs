@@ -2,6 +2,7 @@
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use tidegate::printable::is_obeyed;
 
 pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);
 pub(super) const GREY: RGBColor = RGBColor(0x5f, 0x67, 0x73);
@@ -79,9 +80,9 @@ impl Face {
 }
 
 /// `text` without characters that XML or a single line cannot hold: control characters become
-/// spaces, marks that reverse the writing direction are dropped, noncharacters are replaced.
+/// spaces, marks that turn, shape or hide text are dropped, noncharacters are replaced.
 fn clean(text: &str) -> String {
-    let turns = |c: &char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = |c: &char| is_obeyed(*c) && !c.is_control();
     let printable = |c: char| match c {
         '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
         c if c.is_control() => ' ',

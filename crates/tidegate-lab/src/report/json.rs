@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde_json::Error;
 use tidegate::{Limit, Micros, Mode};
 
-use super::name::printable;
 use super::{Report, RuleReport, VariantReport};
 
 /// How many keys are listed under `refused_most`.
@@ -30,14 +29,14 @@ struct OfRule<'a> {
     refused: u64,
     overflow: u64,
     longest_delay_us: u64,
-    refused_most: Vec<Refused>,
+    refused_most: Vec<Refused<'a>>,
     variants: Vec<OfVariant<'a>>,
 }
 
 /// A key, and between which numbers its refusals lie.
 #[derive(Serialize)]
-struct Refused {
-    key: String,
+struct Refused<'a> {
+    key: &'a str,
     at_least: u64,
     at_most: u64,
 }
@@ -92,7 +91,7 @@ pub fn json(report: &Report) -> Result<String, Error> {
 fn of_rule(report: &RuleReport) -> OfRule<'_> {
     let rule = report.rule();
     let most = report.refused_most.top(TOP).into_iter().map(|counted| Refused {
-        key: printable(counted.name),
+        key: counted.name,
         at_least: counted.at_least,
         at_most: counted.at_most,
     });

@@ -6,10 +6,9 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY,
 };
 use jiff::Timestamp;
-use tidegate::{Limit, Micros, Mode, OnFull, Spec};
+use tidegate::{Limit, Micros, Mode, OnFull, Spec, printable};
 
 use super::fitted::fitted;
-use super::name::printable;
 use super::{Counted, Report, RuleReport, VariantReport};
 use crate::plot::duration_label;
 
@@ -129,7 +128,7 @@ fn refused_most(text: &mut String, rule: &RuleReport) {
 }
 
 fn one_refused(text: &mut String, counted: &Counted<'_>) {
-    let _ = write!(text, "  {:>9}  {}", grouped(counted.at_least), printable(counted.name));
+    let _ = write!(text, "  {:>9}  {}", grouped(counted.at_least), printable::line(counted.name));
     if counted.at_most > counted.at_least {
         let _ = write!(text, "  (at least; at most {})", grouped(counted.at_most));
     }
@@ -148,7 +147,7 @@ fn worst(text: &mut String, rule: &RuleReport, variant: &VariantReport) {
         "\nFullest window of {}: {} {units} {did} for {} within the {} up to {}.",
         named(rule, variant),
         variant.fullest(),
-        printable(key),
+        printable::line(key),
         duration_label(Micros::from(window).as_micros()),
         instant(ended),
     );

@@ -1,9 +1,9 @@
 //! The counts of one variant of a rule: its own values, or those of an override.
 
-use tidegate::{Micros, PolicyRule, Rule, Usage};
+use tidegate::{Micros, PolicyRule, Rule, Usage, printable};
 
 use super::fingerprint::Fingerprint;
-use super::name::{printable, shortened};
+use super::name::shortened;
 use super::room::Room;
 use super::{Worst, grouped};
 
@@ -101,5 +101,5 @@ fn matched(rule: &PolicyRule, number: usize) -> Option<String> {
     let other = rule.spec().overrides.get(number.checked_sub(1)?)?;
     let entries: Vec<_> =
         other.entries.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    Some(printable(&shortened(entries.join(", "))))
+    Some(printable::line(&shortened(entries.join(", "))).into_owned())
 }

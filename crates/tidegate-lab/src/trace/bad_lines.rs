@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use tidegate::printable;
+
 /// Why a line cannot be read.
 pub(super) type Reason = Cow<'static, str>;
 
@@ -75,18 +77,13 @@ fn excerpt(line: &[u8]) -> String {
 
 /// At most `chars_max` characters of the text, made printable, and a mark if there are more.
 fn shortened(text: &str, chars_max: usize) -> String {
-    let mut chars = text.chars().flat_map(printable);
+    let printable = printable::line(text);
+    let mut chars = printable.chars();
     let mut shown: String = chars.by_ref().take(chars_max).collect();
     if chars.next().is_some() {
         shown.push('…');
     }
     shown
-}
-
-fn printable(c: char) -> impl Iterator<Item = char> {
-    let escaped = c.is_control().then(|| c.escape_default());
-    let plain = (!c.is_control()).then_some(c);
-    escaped.into_iter().flatten().chain(plain)
 }
 
 /// The bytes as text; each byte that is not part of valid UTF-8 becomes `\xhh`, as web servers

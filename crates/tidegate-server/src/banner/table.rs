@@ -1,6 +1,7 @@
 //! The rules in force, as a table.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
+use tidegate::printable;
 use tidegate::{Limit, Micros, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
 
 use tidegate_lab::labels;
@@ -61,10 +62,13 @@ fn row(rule: &PolicyRule, is_shared: bool, separator: &str) -> [String; 8] {
     let spec = rule.spec();
     let list = |items: Vec<String>| match items.is_empty() {
         true => "-".to_owned(),
-        false => items.join(separator),
+        false => {
+            let items = items.iter().map(|item| printable::line(item));
+            items.collect::<Vec<_>>().join(separator)
+        }
     };
     [
-        spec.domain.clone(),
+        printable::line(&spec.domain).into_owned(),
         spec.name.clone(),
         spec.spec.algorithm.to_string(),
         list(limit(&spec.spec)),

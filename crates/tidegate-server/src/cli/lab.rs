@@ -8,6 +8,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate::printable;
 use tidegate_lab::PictureFile;
 use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
 use tidegate_lab::trace::{
@@ -16,7 +17,7 @@ use tidegate_lab::trace::{
 
 use super::trace_flags::TraceFlags;
 use crate::failure::Failure;
-use crate::{printable, stdout};
+use crate::stdout;
 
 /// Batches that are decided and wait to be recorded.
 const BATCHES_BETWEEN: usize = 2;
@@ -54,7 +55,7 @@ pub(super) fn explain(flags: &TraceFlags, line: u64) -> Result<ExitCode, Failure
         };
         let mut text = format!("{}, line {line}\n", named(path));
         explained.to_string().lines().for_each(|row| text.push_str(&format!("  {row}\n")));
-        stdout::print(&printable::text(&text))?;
+        stdout::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -193,7 +194,7 @@ pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failur
 /// Prints one JSON object as a line.
 pub(super) fn print_json(json: serde_json::Result<String>) -> Result<(), Failure> {
     let json = json.map_err(|error| Failure::new(format!("can not write JSON: {error}")))?;
-    stdout::print(&format!("{json}\n"))
+    stdout::print(&format!("{}\n", printable::json(&json)))
 }
 
 /// Reports the lines of a trace that are left out, their count and the first of them, and the

@@ -24,7 +24,7 @@ use clap::ValueEnum;
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
-use tidegate::read_secret_file;
+use tidegate::{printable, read_secret_file};
 use tokio::runtime::Builder;
 
 use super::guard::file;
@@ -88,6 +88,7 @@ struct Listener {
 
 /// An answer in JSON that the command has asked for.
 struct Answer {
+    /// As it is printed.
     text: String,
     json: Value,
 }
@@ -102,7 +103,9 @@ impl Listener {
         let json: Option<Value> = serde_json::from_str(&text).ok();
         let decides = |json: &Value| json.get("allowed").is_some_and(Value::is_boolean);
         match json {
-            Some(json) if status.is_success() || decides(&json) => Ok(Answer { text, json }),
+            Some(json) if status.is_success() || decides(&json) => {
+                Ok(Answer { text: printable::json(&text).into_owned(), json })
+            }
             json => Err(self.refused(status, json.as_ref())),
         }
     }
@@ -149,7 +152,7 @@ impl Listener {
                 "{url} answers {status}, and is not Tidegate; {expected}"
             ));
         };
-        let detail = field("detail").unwrap_or("no reason is given");
+        let detail = printable::line(field("detail").unwrap_or("no reason is given"));
         let hint = match status {
             StatusCode::UNAUTHORIZED => {
                 format!("; its token is given by --token-file or {}", self.variable)

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, given: &[OsString]) -> Result<ExitCode, Failure> 
 fn run_with(args: &Args, policy: Policy, origin: Origin) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
     // Errors go through the log, because standard error may not be read.
-    let failed = |failure: Failure| failure.report_to(|message| log.write_text(message));
+    let failed = |failure: Failure| failure.report_to(|message| log.write_failure(message));
     Ok(run_logged(args, policy, origin, &log).unwrap_or_else(failed))
 }
 

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidegate::printable::is_obeyed;
 
 use super::app::App;
 use super::message::{Request, Response};
@@ -124,7 +125,7 @@ impl Written {
 /// A name that can be shown in a table.
 fn name(field: &str, given: String) -> Result<String, String> {
     let chars = given.chars().count();
-    match (1..=MOST_CHARS).contains(&chars) && !given.chars().any(char::is_control) {
+    match (1..=MOST_CHARS).contains(&chars) && !given.chars().any(is_obeyed) {
         true => Ok(given),
         false => Err(format!(
             "`{field}` has {chars} characters: expected 1 to {MOST_CHARS}, and no control characters"

@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use tidegate::{Answer, Observer, Request, Striped, SystemClock};
+use tidegate::{Answer, Observer, Request, Striped, SystemClock, printable};
 
 use crate::listener::source;
 use crate::once_a_minute::OnceAMinute;
-use crate::printable;
 
 /// Characters of the names that are shown.
 const SHOWN: usize = 200;

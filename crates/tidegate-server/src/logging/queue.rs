@@ -2,6 +2,7 @@
 //!
 //! Logging never waits for a reader. A reader that stops costs lines, which are counted.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -10,8 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
-
-use crate::printable;
 
 /// The most bytes of lines that wait to be written.
 const MOST_BYTES: usize = 1 << 20;
@@ -24,9 +23,13 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Queue(Arc<QueueState>);
 
+/// How a line is made harmless to terminals and readers of lines.
+pub(super) type Escape = for<'a> fn(&'a str) -> Cow<'a, str>;
+
 #[derive(Debug)]
 struct QueueState {
     to_writer: Sender<Message>,
+    escape: Escape,
     /// Bytes that wait to be written.
     bytes: AtomicUsize,
     /// Lines dropped because there was no space.
@@ -41,18 +44,19 @@ enum Message {
 }
 
 impl Queue {
-    /// Writes to `out` in a thread of its own. After lines were dropped and there is space again,
+    /// Writes to `out` in a thread of its own, each line as `escape` makes it. After lines were dropped and there is space again,
     /// calls `report` there with the number of lines dropped since the last call, and in all.
     ///
     /// # Errors
     /// Returns an error if the system starts no thread.
     pub(super) fn to(
         out: impl Write + Send + 'static,
+        escape: Escape,
         report: impl Fn(u64, u64) + Send + 'static,
     ) -> io::Result<Self> {
         let (to_writer, lines) = channel();
         let bytes = AtomicUsize::new(0);
-        let state = Arc::new(QueueState { to_writer, bytes, dropped: AtomicU64::new(0) });
+        let state = Arc::new(QueueState { to_writer, escape, bytes, dropped: AtomicU64::new(0) });
         let writer = Arc::clone(&state);
         let write = move || write_out(&lines, &writer, out, report);
         thread::Builder::new().name("log".to_owned()).spawn(write)?;
@@ -121,7 +125,7 @@ impl Write for &Queue {
             Some(line) => (line, "\n"),
             None => (&*text, ""),
         };
-        self.put([printable::line(line).as_bytes(), end.as_bytes()].concat().into());
+        self.put([(self.0.escape)(line).as_bytes(), end.as_bytes()].concat().into());
         Ok(said.len())
     }
 
@@ -143,6 +147,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
     use std::sync::mpsc::SyncSender;
+    use tidegate::printable;
 
     /// A reader that the test lets read, a write at a time.
     struct Slow {
@@ -169,7 +174,8 @@ mod tests {
         let (came, reports) = (Arc::default(), Reports::default());
         let log = Arc::clone(&reports);
         let report = move |since, in_all| log.lock().unwrap().push((since, in_all));
-        let queue = Queue::to(Slow { may, came: Arc::clone(&came) }, report).unwrap();
+        let queue =
+            Queue::to(Slow { may, came: Arc::clone(&came) }, printable::line, report).unwrap();
         (queue, let_it, came, reports)
     }
 

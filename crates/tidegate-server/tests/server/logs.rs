@@ -1,7 +1,9 @@
 //! The log: a reader that stops delays nobody, and a terminal never interprets text of a stranger.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+
+use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
 use crate::client::Client;
@@ -69,9 +71,43 @@ async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
     assert!(told[0].contains("known token clients=3 admin=2"), "{log}");
 }
 
+/// A key with what terminals and readers of lines obey, and with what would end a text of JSON.
+const EVIL: &str = "a\u{1b}[2J\u{7f}\u{9b}\u{85}\u{61c}\u{202e}\u{2028}\r\n\t\\\"}b";
+
+#[tokio::test]
+async fn a_line_of_json_is_json_whatever_a_caller_names() {
+    let server = Server::with_arguments(&["--log-format", "json", "--log-level", "trace"]);
+    let client = Client::new(server.http);
+    let body = json!({"domain": EVIL, "descriptor": {"ip": EVIL, EVIL: EVIL}}).to_string();
+    assert_eq!(client.check(&body).await.status, 200);
+    let body = json!({"descriptor": {"ip": EVIL, EVIL: EVIL}}).to_string();
+    assert_eq!(client.check(&body).await.status, 200);
+    server.signal("TERM");
+    let (_, log) = server.end();
+    let lines = log.lines().map(|line| serde_json::from_str(line).map_err(|why| (line, why)));
+    let lines: Vec<Value> = lines.collect::<Result<_, _>>().unwrap();
+    assert!(lines.iter().any(|line| line.to_string().contains("202e")), "{log}");
+    assert!(is_plain(log.as_bytes()), "{}", log.escape_debug());
+}
+
+/// The port is taken, which is known when the log runs already.
+#[test]
+fn a_server_that_fails_to_start_says_so_in_the_format_of_its_log() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    let output = run(&["serve", "--http", &at, "--log-format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert!(lines.last().unwrap()["message"].as_str().unwrap().contains(&at), "{said}");
+}
+
 fn is_plain(said: &[u8]) -> bool {
     let said = std::str::from_utf8(said).unwrap();
-    !said.is_empty() && said.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}')
+    !said.is_empty()
+        && said.chars().all(|c| {
+            c == '\n' || !c.is_control() && !matches!(c, '\u{202e}' | '\u{61c}' | '\u{2028}')
+        })
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! Commands against a running server: `rules`, `peek`, `reset` and `top`.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
 use crate::client::Client;
@@ -205,4 +205,84 @@ async fn top_is_printed_once_where_there_is_no_terminal() {
         shown.contains("Refused most: http://") && shown.contains("`top_keys` of `[server]` is 0"),
         "{shown}"
     );
+}
+
+/// A key that would be a line of its own, and would turn what comes after it.
+const FORGED: &str =
+    "eve\n00:00:00.000 allowed default/per-user user=ada\u{2028}\u{85}\r\u{61c}\u{202e}";
+
+/// Decisions of a server as they are taken, as long as the test reads them.
+struct Tail(Child, BufReader<std::process::ChildStdout>);
+
+impl Tail {
+    fn of(server: &Server, format: &str) -> Self {
+        let admin = format!("http://{}", server.admin);
+        let mut command = Command::new(BINARY);
+        let command = command.args(["tail", "--admin", &admin, "--format", format]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self(child, output)
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.1.read_line(&mut line).unwrap(), 0);
+        line
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn has_forged_lines(shown: &str) -> bool {
+    let obeyed = |c: char| "\u{2028}\u{85}\r\u{61c}\u{202e}".contains(c);
+    shown.contains(obeyed)
+        || shown.lines().any(|line| line.trim_start().starts_with("00:00:00.000"))
+}
+
+#[tokio::test]
+async fn no_view_of_an_operator_has_a_line_that_a_caller_forged() {
+    let server = Server::with_rules_and(RULES, &["--public-verbs", "check,reserve"]);
+    let client = Client::new(server.http);
+    let body = json!({"descriptor": {"plan": "free", "user": FORGED}}).to_string();
+    let (mut text, mut lines) = (Tail::of(&server, "text"), Tail::of(&server, "json"));
+    // Decisions are passed on from when the stream began, which only its first line tells.
+    let asked = tokio::spawn(async move {
+        let reserved = client.post("/v1/reserve", &body).await;
+        assert_eq!(reserved.status, 200, "{}", reserved.text);
+        let batch = format!("[{}]", vec![body; 1_000].join(","));
+        loop {
+            assert_eq!(client.check(&batch).await.status, 200);
+        }
+    });
+    let read = tokio::task::spawn_blocking(move || {
+        for _ in 0..3 {
+            let (text, json) = (text.line(), lines.line());
+            assert!(text.contains(r" default/per-user user=eve\n00:00"), "{text}");
+            assert!(!has_forged_lines(&text), "{}", text.escape_debug());
+            assert!(!has_forged_lines(&json), "{}", json.escape_debug());
+            let json: Value =
+                serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {json}"));
+            assert_eq!(json["key"]["user"], FORGED);
+        }
+    });
+    read.await.unwrap();
+    asked.abort();
+    let admin = format!("http://{}", server.admin);
+    for (command, list) in [("top", "keys"), ("reservations", "reservations")] {
+        let shown = printed(&[command, "--admin", &admin]);
+        assert!(
+            shown.contains("eve") && !has_forged_lines(&shown),
+            "{command}: {}",
+            shown.escape_debug()
+        );
+        let json = printed(&[command, "--admin", &admin, "--format", "json"]);
+        assert!(!has_forged_lines(&json), "{command}: {}", json.escape_debug());
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert!(json[list].to_string().contains("eve"), "{command}: {json}");
+    }
 }

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use tidegate_core::text::HIDDEN;
 
+use crate::printable::is_obeyed;
+
 /// One error in a file of rules.
 ///
 /// ```
@@ -104,9 +106,9 @@ impl Excerpt {
     }
 }
 
-/// The character, unless it would move the cursor of a terminal.
+/// The character, unless a terminal would obey it.
 fn printable(c: char) -> char {
-    if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
+    if is_obeyed(c) && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// All errors of a file, in the order of the file; never empty.

@@ -3,6 +3,7 @@
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
+use tidegate::printable;
 
 use super::server_url::ServerUrl;
 use crate::failure::Failure;
@@ -54,5 +55,8 @@ impl Events {
 /// The event of a line with data; a comment and an empty line are none.
 fn event(line: &[u8]) -> Option<Event> {
     let text = std::str::from_utf8(line.strip_prefix(b"data:")?).ok()?.trim().to_owned();
-    Some(Event { json: serde_json::from_str(&text).ok()?, text })
+    Some(Event {
+        json: serde_json::from_str(&text).ok()?,
+        text: printable::json(&text).into_owned(),
+    })
 }

@@ -138,6 +138,6 @@ fn keys(reservation: &Value) -> String {
 fn print(args: &Args, answer: &Answer, text: &str) -> Result<(), Failure> {
     match args.format {
         Format::Json => stdout::print(&format!("{}\n", answer.text)),
-        Format::Text => stdout::print(&crate::printable::text(text)),
+        Format::Text => stdout::print(text),
     }
 }

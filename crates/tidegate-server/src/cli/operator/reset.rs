@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use serde_json::Value;
+use tidegate::printable;
 
 use super::entries::{self, Entry};
 use super::{Admin, Format, run as run_client};
 use crate::failure::Failure;
-use crate::{printable, stdout};
+use crate::stdout;
 
 /// Make the limiters of a descriptor idle at a running server
 #[derive(Debug, clap::Args)]

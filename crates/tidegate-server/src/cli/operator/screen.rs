@@ -5,11 +5,12 @@ use std::io::{IsTerminal, Read};
 use std::thread;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tidegate::printable;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
-use crate::{printable, stdout};
+use crate::stdout;
 
 /// Alternate screen, no cursor, and long lines cut in place of wrapped.
 const BEGIN: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l";

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use serde_json::Value;
+use tidegate::printable;
 
 use crate::stdout;
 
@@ -29,7 +30,7 @@ pub(super) fn table(
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(columns.headings).set_truncation_indicator("…");
     rows.into_iter().for_each(|row| {
-        table.add_row(row);
+        table.add_row(row.iter().map(|text| printable::line(text)));
     });
     for column in columns.numbers.clone() {
         if let Some(column) = table.column_mut(column) {

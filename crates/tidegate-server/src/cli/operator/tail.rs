@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::Value;
+use tidegate::printable;
 
 use super::entries::{self, Entry};
 use super::tables::key;
@@ -99,9 +100,10 @@ fn line(decision: &Value) -> String {
         0 => String::new(),
         skipped => format!(" ({skipped} left out before)"),
     };
-    format!(
+    let line = format!(
         "{at} {outcome} {domain}/{rule}{key}: cost {cost}, {remaining} of {limit} remaining{fits}{degraded}{skipped}"
-    )
+    );
+    printable::line(&line).into_owned()
 }
 
 #[cfg(test)]
