@@ -9,6 +9,7 @@ mod compare;
 mod completions;
 mod decider;
 mod diff;
+mod environment;
 mod guard;
 mod init;
 mod lab;
@@ -16,6 +17,7 @@ mod listeners;
 mod man;
 mod operator;
 mod passed;
+mod private_file;
 mod replay;
 mod script;
 mod serve;
@@ -91,7 +93,10 @@ pub(crate) fn run() -> ExitCode {
         },
     };
     let done = match &command {
-        Command::Serve(args) => serve::run(args, of_command),
+        Command::Serve(args) => {
+            let surroundings = environment::Surroundings::of(&Cli::command(), of_command);
+            serve::run(args, of_command, &surroundings)
+        }
         Command::Init(args) => init::run(args),
         Command::Check(args) => check::run(args),
         Command::Diff(args) => diff::run(args),

@@ -106,6 +106,8 @@ mod value;
 mod vocabulary;
 
 pub use diagnostic::{ConfigError, ConfigErrors};
+#[doc(hidden)]
+pub use hints::nearest_word;
 pub use load::{load, load_with, read_text};
 pub use section::{Section, SectionKind, SectionValues};
 pub use size::parse_size;

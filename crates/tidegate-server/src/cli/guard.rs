@@ -12,7 +12,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use tidegate::read_secret_file;
 
-use super::sources;
+use super::{private_file, sources};
 use crate::failure::Failure;
 use crate::listener::{Access, Bounds, CertificateVerb, Clients, Options, Secret, Tls, TlsFiles};
 use crate::verbs::{self, PublicVerbs};
@@ -23,6 +23,15 @@ const ADMIN_READ_TOKEN_FILE: &str = "--admin-read-token-file";
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 const ADMIN_READ_TOKEN: &str = "TIDEGATE_ADMIN_READ_TOKEN";
+
+/// The variables with tokens: what a server takes, and what a command presents.
+pub(super) const TOKENS: [&str; 5] =
+    [TOKEN, ADMIN_TOKEN, ADMIN_READ_TOKEN, CLIENT_TOKEN, OPERATOR_TOKEN];
+/// The token of a command that asks as a client. It has another name than what a server takes, so that it can be
+/// exported without changing who may ask a server.
+pub(super) const CLIENT_TOKEN: &str = "TIDEGATE_CLIENT_TOKEN";
+/// The token of a command that asks as an operator.
+pub(super) const OPERATOR_TOKEN: &str = "TIDEGATE_OPERATOR_TOKEN";
 
 /// The flags that a token in a variable replaces.
 pub(super) const SECRETS: [sources::Secret; 3] = [
@@ -78,7 +87,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_READ_TOKEN_FILE", value_parser = file(), hide_short_help = true)]
     admin_read_token_file: Option<PathBuf>,
 
-    /// Names in client certificates of operators who only read, separated by commas
+    /// Names in client certificates of operators who may change everything, separated by commas
+    ///
+    /// With --tls-client-ca, who has neither this nor a token of --admin-token-file only reads
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "TIDEGATE_ADMIN_CHANGERS",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    admin_changers: Vec<String>,
+
+    /// Names in client certificates of operators who only read, whatever their token, separated by commas
     #[arg(
         long,
         value_name = "NAME",
@@ -125,6 +146,8 @@ pub(super) struct TokenFile {
     path: PathBuf,
     kind: Kind,
     secret: Secret,
+    /// The tokens of other places.
+    others: Vec<(Kind, Secret)>,
 }
 
 /// Whose tokens a file or a variable has.
@@ -144,8 +167,9 @@ impl TokenFile {
     /// Reads the file again, and logs the outcome: requests from now on need the new tokens. This
     /// blocks.
     pub(super) fn read_again(&self) {
-        let Self { path, kind, secret } = self;
-        match kind.parsed(path) {
+        let Self { path, kind, secret, others } = self;
+        let new = kind.parsed(path);
+        match new.and_then(|new| kind.is_apart(&new, others).map(|()| new)) {
             Ok(new) => {
                 secret.follow(&new);
                 tracing::info!(file = %path.display(), "tokens are read again");
@@ -170,8 +194,8 @@ impl Args {
     ) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
         let secret = CLIENTS.secret(&self.token_file)?;
-        let change = CHANGE.secret(&self.admin_token_file)?;
-        let change = change.or_else(|| secret.as_ref().map(Secret::counted_apart));
+        let own = CHANGE.secret(&self.admin_token_file)?;
+        let change = own.clone().or_else(|| secret.as_ref().map(Secret::counted_apart));
         let read = READ.secret(&self.admin_read_token_file)?;
         let is_shared = self.admin_token_file.is_none() && env::var_os(ADMIN_TOKEN).is_none();
         if is_shared
@@ -183,6 +207,7 @@ impl Args {
             );
         }
         let named = [
+            ("--admin-changers", self.admin_changers.is_empty()),
             ("--admin-readers", self.admin_readers.is_empty()),
             ("--certificate-verbs", self.certificate_verbs.is_empty()),
         ];
@@ -194,21 +219,51 @@ impl Args {
                 )));
             }
         }
+        if let Some(name) =
+            self.admin_changers.iter().find(|name| self.admin_readers.contains(name))
+        {
+            return Err(mistake(format!(
+                "--admin-changers and --admin-readers both name {name:?}: expected one role for it"
+            )));
+        }
         let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
-        let file = |path: &Option<PathBuf>, kind, secret: &Option<Secret>| {
-            Some(TokenFile { path: path.clone()?, kind, secret: secret.clone()? })
+        let access = Access {
+            change,
+            read: read.clone(),
+            needs_certificate: self.tls_client_ca.is_some(),
+            changers: self.admin_changers.iter().cloned().collect(),
+            readers: self.admin_readers.iter().cloned().collect(),
         };
-        let token_files = [
-            file(&self.token_file, CLIENTS, &secret),
-            file(&self.admin_token_file, CHANGE, &change),
-            file(&self.admin_read_token_file, READ, &read),
-        ];
-        let token_files = token_files.into_iter().flatten().collect();
-        let access = Access { change, read, readers: self.admin_readers.iter().cloned().collect() };
+        if !access.has_changers() {
+            tracing::warn!(
+                "no operator may change anything: expected {ADMIN_TOKEN_FILE}, or --admin-changers with the names of \
+                 certificates"
+            );
+        }
+        let token_files = self.token_files([(CLIENTS, &secret), (CHANGE, &own), (READ, &read)])?;
         let admin = options(access.counting());
         let certificates = self.certificate_verbs.iter().cloned().collect();
         let clients = Clients { secret: secret.clone(), verbs, certificates };
         Ok(ListenerOptions { public: options(secret), admin, clients, access, token_files })
+    }
+
+    /// The files of tokens, each of which is in one place, because it would have two roles else.
+    fn token_files(
+        &self,
+        secrets: [(Kind, &Option<Secret>); 3],
+    ) -> Result<Vec<TokenFile>, Failure> {
+        let all = secrets.into_iter().filter_map(|(kind, secret)| Some((kind, secret.clone()?)));
+        let all: Vec<_> = all.collect();
+        for (number, (kind, secret)) in all.iter().enumerate() {
+            kind.is_apart(secret, all.get(number + 1..).unwrap_or_default())?;
+        }
+        let paths = [&self.token_file, &self.admin_token_file, &self.admin_read_token_file];
+        let files = paths.into_iter().zip(secrets).filter_map(|(path, (kind, secret))| {
+            let others = all.iter().filter(|(other, _)| other.flag != kind.flag).cloned();
+            let others = others.collect();
+            Some(TokenFile { path: path.clone()?, kind, secret: secret.clone()?, others })
+        });
+        Ok(files.collect())
     }
 
     /// The file of the clients' tokens, if there is one.
@@ -231,7 +286,10 @@ impl Args {
         let client_ca = self.tls_client_ca.clone();
         match (self.tls_cert.clone(), self.tls_key.clone()) {
             (Some(cert), Some(key)) => {
-                Tls::load(&TlsFiles { cert, key, client_ca }).map(Some).map_err(mistake)
+                let files = TlsFiles { cert, key, client_ca };
+                let tls = Tls::load(&files).map_err(mistake)?;
+                private_file::check(&files.key, "--tls-key")?;
+                Ok(Some(tls))
             }
             (Some(_), None) => missing("--tls-key", "--tls-cert"),
             (None, Some(_)) => missing("--tls-cert", "--tls-key"),
@@ -260,9 +318,24 @@ impl Kind {
         }
     }
 
+    /// Refuses a token that is in two places.
+    fn is_apart(&self, secret: &Secret, others: &[(Self, Secret)]) -> Result<(), Failure> {
+        for (other, others) in others {
+            if let Some((number, same)) = secret.shared_with(others) {
+                return Err(mistake(format!(
+                    "token {number} of {} or {} is also token {same} of {} or {}: expected each token in one of them, \
+                     because they give different rights",
+                    self.flag, self.variable, other.flag, other.variable
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The tokens of a file.
     fn parsed(self, file: &Path) -> Result<Secret, Failure> {
         let flag = self.flag;
+        private_file::check(file, flag)?;
         self.tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
     }
 

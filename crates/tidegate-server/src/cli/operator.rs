@@ -27,7 +27,7 @@ use serde_json::Value;
 use tidegate::{printable, read_secret_file};
 use tokio::runtime::Builder;
 
-use super::guard::file;
+use super::guard::{OPERATOR_TOKEN, file};
 use crate::failure::Failure;
 use connection::Connection;
 use events::Events;
@@ -44,8 +44,8 @@ pub(super) struct Admin {
     #[arg(long, value_name = "URL", env = "TIDEGATE_ADMIN_URL", default_value = "http://127.0.0.1:8082", value_parser = server_url::parse)]
     admin: ServerUrl,
 
-    /// A file with a token of the admin listener; or TIDEGATE_ADMIN_TOKEN, the token itself
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file())]
+    /// A file with a token of the admin listener; or TIDEGATE_OPERATOR_TOKEN, the token itself
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_OPERATOR_TOKEN_FILE", value_parser = file())]
     token_file: Option<PathBuf>,
 
     /// Authorities of an https:// server in place of the system's, PEM
@@ -57,10 +57,10 @@ impl Admin {
     fn listener(&self) -> Result<Listener, Failure> {
         Ok(Listener {
             connection: Connection::new(&self.admin, self.tls_roots.as_deref())?,
-            token: token(self.token_file.as_deref(), "TIDEGATE_ADMIN_TOKEN")?,
+            token: token(self.token_file.as_deref(), OPERATOR_TOKEN)?,
             kind: "the admin listener",
             flag: "--admin URL or TIDEGATE_ADMIN_URL",
-            variable: "TIDEGATE_ADMIN_TOKEN",
+            variable: OPERATOR_TOKEN,
         })
     }
 }

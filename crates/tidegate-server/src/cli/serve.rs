@@ -17,9 +17,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 
 use super::address::Where;
+use super::environment::Surroundings;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
 use super::passed::Passed;
+use super::private_file;
 use crate::banner::Banner;
 use crate::configuration::{self, Cause, Configuration, Origin};
 use crate::failure::Failure;
@@ -36,30 +38,46 @@ use crate::{grpc, http, policy, resp, service_manager, stdout};
 /// Serves until a signal comes and the requests under way are done. `given` are the words from
 /// `serve` on, of which `args` are made: what they and the environment leave open, `[server]` of the
 /// file decides.
-pub(crate) fn run(args: &Args, given: &[OsString]) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    args: &Args,
+    given: &[OsString],
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
     let Some(file) = &args.config else {
-        return run_with(args, policy::example()?, settings::built_in());
+        return run_with(args, policy::example()?, settings::built_in(), surroundings);
     };
     let (text, given) = (settings::text(file)?, given.to_vec());
     let (policy, args, origin) = settings::read_file(file, text, given)?;
-    run_with(&args, policy, origin)
+    run_with(&args, policy, origin, surroundings)
 }
 
-fn run_with(args: &Args, policy: Policy, origin: Origin) -> Result<ExitCode, Failure> {
+fn run_with(
+    args: &Args,
+    policy: Policy,
+    origin: Origin,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
     // Errors go through the log, because standard error may not be read.
     let failed = |failure: Failure| failure.report_to(|message| log.write_failure(message));
-    Ok(run_logged(args, policy, origin, &log).unwrap_or_else(failed))
+    Ok(run_logged(args, policy, origin, surroundings, &log).unwrap_or_else(failed))
 }
 
-fn run_logged(args: &Args, policy: Policy, origin: Origin, log: &Log) -> Result<ExitCode, Failure> {
+fn run_logged(
+    args: &Args,
+    policy: Policy,
+    origin: Origin,
+    surroundings: &Surroundings,
+    log: &Log,
+) -> Result<ExitCode, Failure> {
     let policy = args.over_store(policy);
     policy::warnings(&policy).iter().for_each(|warning| tracing::warn!("{warning}"));
     // Each runtime takes some file handles.
     fd_limit::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
     let for_grpc = runtimes_of_grpc(args)?;
-    let served = runtime.block_on(serve(args, policy, origin, Threads::of(&for_grpc), log));
+    let threads = Threads::of(&for_grpc);
+    let served = runtime.block_on(serve(args, policy, origin, surroundings, threads, log));
     // A task that hangs does not keep the process from ending.
     for_grpc.into_iter().chain([runtime]).for_each(Runtime::shutdown_background);
     served
@@ -146,10 +164,12 @@ async fn serve(
     args: &Args,
     policy: Policy,
     origin: Origin,
+    surroundings: &Surroundings,
     for_grpc: Threads,
     log: &Log,
 ) -> Result<ExitCode, Failure> {
     listeners::check(args.listeners())?;
+    let file_text = origin.text.clone();
     let mut options =
         args.guard.listener_options(args.bounds.of_listener(), args.public_verbs())?;
     let stop = Stop::on_signals(options.public.bounds.patience())?;
@@ -164,6 +184,7 @@ async fn serve(
     open.check(&options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
+    surroundings.log(&file_text);
     if !args.no_watch {
         tokio::spawn(configuration::watch(Arc::clone(&configuration)));
     }
@@ -201,6 +222,7 @@ fn limiters(args: &Args, policy: Policy) -> Result<(Limiters, Option<SnapshotFil
         tracing::warn!("{warning}");
         return Ok((Limiters::of(policy)?, None));
     }
+    private_file::check(path, "--snapshot")?;
     let file = SnapshotFile::lock(path)?;
     Ok((Limiters::here(file.load(policy)?), Some(file)))
 }

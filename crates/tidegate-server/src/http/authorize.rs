@@ -49,7 +49,7 @@ pub(super) fn needs(role: Role, who: &Who, request: &Request) -> Problem {
     let (needs, has) = (role.name(), who.role.name());
     let detail = format!(
         "{method} {path} needs the role {needs}, and this client has the role {has}: expected a token of \
-         --admin-token-file, and no certificate that --admin-readers names"
+         --admin-token-file or a certificate that --admin-changers names, and none that --admin-readers names"
     );
     Problem::new(Kind::RoleForbidden, detail)
 }

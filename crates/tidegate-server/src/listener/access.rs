@@ -24,13 +24,17 @@ impl Role {
     }
 }
 
-/// The operators: everybody, if there are neither tokens nor readers.
+/// The operators: every client, if neither tokens nor certificates are needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     /// The tokens of who may change.
     pub(crate) change: Option<Secret>,
     /// The tokens of who may only read.
     pub(crate) read: Option<Secret>,
+    /// Whether the listener answers only clients with a certificate.
+    pub(crate) needs_certificate: bool,
+    /// The names in certificates of clients who may change, also with a token that only reads.
+    pub(crate) changers: Arc<[String]>,
     /// The names in certificates of clients who may only read, whatever their token.
     pub(crate) readers: Arc<[String]>,
 }
@@ -51,10 +55,27 @@ impl Access {
             true => Some(self.token(said).or_else(|| self.refused())?),
             false => None,
         };
-        let is_reader = self.readers.iter().any(|name| peer.is_named(name));
-        let role = token.map_or(Role::Change, |(role, _)| role);
-        let role = if is_reader { Role::Read } else { role };
+        let role = self.role(token.map(|(role, _)| role), &peer);
         Some(Who { peer, token, role })
+    }
+
+    /// A client that is not known to change reads.
+    fn role(&self, of_token: Option<Role>, peer: &Peer) -> Role {
+        if self.readers.iter().any(|name| peer.is_named(name)) {
+            return Role::Read;
+        }
+        let is_changer = self.changers.iter().any(|name| peer.is_named(name));
+        let is_open = !self.needs_token() && !self.needs_certificate;
+        match is_changer || is_open || of_token == Some(Role::Change) {
+            true => Role::Change,
+            false => Role::Read,
+        }
+    }
+
+    /// Returns whether some client may change.
+    pub(crate) fn has_changers(&self) -> bool {
+        let is_open = !self.needs_token() && !self.needs_certificate;
+        is_open || self.change.is_some() || !self.changers.is_empty()
     }
 
     fn token(&self, said: Option<&[u8]>) -> Option<(Role, usize)> {
@@ -100,16 +121,21 @@ impl fmt::Display for Who {
 
 #[cfg(test)]
 mod tests {
+    use super::super::certificate_name::CertificateName;
     use super::*;
 
+    fn names(names: &[&str]) -> Arc<[String]> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
     fn access(readers: &[&str]) -> Access {
-        let readers = readers.iter().map(|name| (*name).to_owned()).collect();
         let secret = |text| Some(Secret::parse(text).unwrap());
-        Access { change: secret("one\ntwo"), read: secret("three\ntwo"), readers }
+        let (change, read) = (secret("one\ntwo"), secret("three\ntwo"));
+        Access { change, read, readers: names(readers), ..Access::default() }
     }
 
     fn peer(certificate: Option<&str>) -> Peer {
-        Peer { address: "10.0.0.1:9".parse().ok(), certificate: certificate.map(str::to_owned) }
+        Peer { address: "10.0.0.1:9".parse().ok(), ..Peer::named(certificate) }
     }
 
     #[test]
@@ -133,15 +159,31 @@ mod tests {
     }
 
     #[test]
-    fn without_tokens_everybody_may_change_but_readers() {
-        let access = Access { readers: Arc::new(["bob".to_owned()]), ..Access::default() };
-        let role = |name| access.admit(None, peer(name)).unwrap().role;
-        assert_eq!(
-            (role(None), role(Some("bob")), role(Some("ann"))),
-            (Role::Change, Role::Read, Role::Change)
-        );
+    fn without_tokens_and_certificates_every_client_changes() {
+        let access = Access::default();
+        assert_eq!(access.admit(None, peer(None)).unwrap().role, Role::Change);
         let reads = Access { read: Some(Secret::parse("a").unwrap()), ..Access::default() };
         assert!(reads.admit(None, peer(None)).is_none(), "who has no token does not change");
         assert_eq!(reads.admit(Some(b"a"), peer(None)).unwrap().role, Role::Read);
+        assert!(access.has_changers() && !reads.has_changers());
+    }
+
+    #[test]
+    fn of_certificates_only_those_change_that_are_named() {
+        let access = Access {
+            needs_certificate: true,
+            changers: names(&["ann", "bob"]),
+            readers: names(&["bob"]),
+            ..Access::default()
+        };
+        let role = |name| access.admit(None, peer(name)).unwrap().role;
+        for (name, expected) in [("ann", Role::Change), ("bob", Role::Read), ("eve", Role::Read)] {
+            assert_eq!(role(Some(name)), expected, "{name}");
+        }
+        let unnamed = Peer { certificate: Some(CertificateName::None), ..peer(None) };
+        assert_eq!(access.admit(None, unnamed).unwrap().role, Role::Read);
+        let access = Access { read: Some(Secret::parse("a").unwrap()), ..access };
+        let role = |name| access.admit(Some(b"a"), peer(name)).unwrap().role;
+        assert_eq!((role(Some("ann")), role(Some("eve"))), (Role::Change, Role::Read));
     }
 }

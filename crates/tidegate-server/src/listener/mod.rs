@@ -12,6 +12,7 @@ mod activity;
 mod body;
 mod bounds;
 mod budget;
+mod certificate_name;
 mod clients;
 mod heads;
 mod listen;

@@ -122,6 +122,13 @@ impl Secret {
         same.iter().position(|same| *same).map(|index| index + 1)
     }
 
+    /// The numbers of the first token that is also one of `others`, here and there.
+    pub(crate) fn shared_with(&self, others: &Self) -> Option<(usize, usize)> {
+        let tokens = self.tokens.load();
+        let mut tokens = tokens.iter().enumerate();
+        tokens.find_map(|(index, token)| Some((index + 1, others.number(&token.bytes)?)))
+    }
+
     /// The verbs that the client's token grants; `None` without a token, or with a wrong one, which is counted.
     pub(crate) fn admits(&self, said: Option<&[u8]>) -> Option<PublicVerbs> {
         let admits = said.and_then(|said| self.granted(said));

@@ -1,7 +1,10 @@
 //! Certificates for a test, made by openssl.
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -50,10 +53,30 @@ impl Certificates {
         self.path("old.pem")
     }
 
-    /// A file of this content.
+    /// A file of this content that its owner alone reads.
     pub(crate) fn with(&self, name: &str, content: &str) -> String {
         fs::write(self.file(name), content).unwrap();
+        self.allow(name, 0o600);
         self.path(name)
+    }
+
+    /// Gives a file these permissions.
+    pub(crate) fn allow(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.file(name), Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// A client's certificate with this subject, as `-subj` takes it, and these names besides it; `kinds` are the kinds of
+    /// text that openssl may choose.
+    pub(crate) fn client_named(&self, name: &str, subject: &[u8], names: &str, kinds: &str) {
+        self.key(name);
+        let config = format!("[req]\nstring_mask = {kinds}\ndistinguished_name = dn\n[dn]\n");
+        fs::write(self.file("openssl.cnf"), config).unwrap();
+        let arguments = format!(
+            "req -x509 -new -config openssl.cnf -key {name}.key -CA ca.pem -CAkey ca.key -days 2 -addext {LEAF} -addext \
+             subjectAltName={names} -out {name}.pem -subj"
+        );
+        let arguments = arguments.split_whitespace().map(OsStr::new);
+        self.run(arguments.chain([OsStr::from_bytes(subject)]));
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
@@ -77,9 +100,14 @@ impl Certificates {
     }
 
     fn openssl(&self, arguments: &str) {
+        self.run(arguments.split_whitespace().map(OsStr::new));
+    }
+
+    fn run<'a>(&self, arguments: impl Iterator<Item = &'a OsStr>) {
         let mut command = Command::new("openssl");
-        let made = command.current_dir(self.0.path()).args(arguments.split_whitespace()).output();
+        command.current_dir(self.0.path()).args(arguments);
+        let made = command.output();
         let made = made.expect("openssl can not be run: install the package `openssl`");
-        assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
+        assert!(made.status.success(), "{command:?}: {}", String::from_utf8_lossy(&made.stderr));
     }
 }

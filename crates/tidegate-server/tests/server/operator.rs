@@ -158,13 +158,13 @@ fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_f
     let rules = ["rules", "--admin", &admin];
     let said = refused(&rules, 1);
     assert!(
-        said.contains("401") && said.contains("--token-file or TIDEGATE_ADMIN_TOKEN"),
+        said.contains("401") && said.contains("--token-file or TIDEGATE_OPERATOR_TOKEN"),
         "{said}"
     );
     assert!(printed(&[&rules[..], &["--token-file", &tokens]].concat()).contains("in force"));
-    let output = run(&rules, &[("TIDEGATE_ADMIN_TOKEN", "second-token")]);
+    let output = run(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "second-token")]);
     assert_eq!(output.status.code(), Some(0));
-    let output = run(&rules, &[("TIDEGATE_ADMIN_TOKEN", "third-token")]);
+    let output = run(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "third-token")]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("is not known here") && !said.contains("third"), "{said}");
     let empty = files.with("empty", "\n");

@@ -150,7 +150,7 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
 }
 
 #[test]
-fn a_certificate_that_is_named_only_reads() {
+fn only_a_certificate_that_is_named_so_changes_anything() {
     let files = Certificates::new();
     let paths = ["server.pem", "server.key", "ca.pem"].map(|name| files.path(name));
     let more = [
@@ -160,12 +160,23 @@ fn a_certificate_that_is_named_only_reads() {
         &paths[1],
         "--tls-client-ca",
         &paths[2],
+        "--admin-changers",
+        "server,ann",
         "--admin-readers",
-        "ann,client",
+        "client",
     ];
+    // Each of these has passed for `ann`, or for no name that is known, and so for a changer.
+    let forged =
+        [&b"/O=ab\x06\x03\x55\x04\x03\x0c\x03ann/CN=eve"[..], b"/CN=eve/CN=ann", b"/O=none"];
+    for (number, subject) in forged.into_iter().enumerate() {
+        files.client_named(&format!("forged-{number}"), subject, "DNS:ann", "default");
+    }
+    files.client_named("wide", b"/CN=eve", "DNS:ann", "MASK:0x800");
+    files.client_named("wide-ann", b"/CN=ann", "DNS:eve", "MASK:0x800");
     let mut server = Server::with_rules_and(RULES, &more);
+    let at = server.admin;
     let curl = |path: &str, name: &str, more: &[&str]| {
-        let url = format!("https://{}{path}", server.admin);
+        let url = format!("https://{at}{path}");
         let (cert, key) = (files.path(&format!("{name}.pem")), files.path(&format!("{name}.key")));
         let mut command = Command::new("curl");
         command.args(["-s", "-w", "%{http_code}", "--cacert", &paths[2], &url]);
@@ -176,10 +187,17 @@ fn a_certificate_that_is_named_only_reads() {
     assert!(curl("/v1/rules", "client", &[]).ends_with("200"));
     let refused = curl("/v1/reset", "client", &reset);
     assert!(refused.ends_with("403") && refused.contains("--admin-readers"), "{refused}");
-    let reset = curl("/v1/reset", "server", &reset);
-    assert!(reset.ends_with("200"), "{reset}");
-    let line = server.logs("limiters were changed by an operator");
-    assert!(line.contains("certificate of server, role change"), "{line}");
+    for name in ["forged-0", "forged-1", "forged-2", "wide"] {
+        assert!(curl("/v1/rules", name, &[]).ends_with("200"));
+        let refused = curl("/v1/reset", name, &reset);
+        assert!(refused.ends_with("403") && refused.contains("--admin-changers"), "{refused}");
+    }
+    for (file, name) in [("server", "server"), ("wide-ann", "ann")] {
+        let reset = curl("/v1/reset", file, &reset);
+        assert!(reset.ends_with("200"), "{reset}");
+        let line = server.logs("limiters were changed by an operator");
+        assert!(line.contains(&format!("certificate of {name}, role change")), "{line}");
+    }
 }
 
 #[test]
@@ -202,4 +220,73 @@ fn beyond_loopback_operators_are_asked_for_a_token_or_the_server_does_not_start(
         let more = ["--admin", "0.0.0.0:0", flag, &*token];
         drop(Server::with_arguments(&more));
     }
+}
+
+/// The error of a server that does not start with these arguments.
+fn not_started(more: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(BINARY);
+    command.arg("serve").args(ANY_PORTS).args(more).envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    said
+}
+
+#[test]
+fn a_token_of_two_roles_is_refused_at_the_start_and_when_files_are_read_again() {
+    let files = Certificates::new();
+    let (one, two) = ("1".repeat(32), "2".repeat(32));
+    let change = files.with("change", &format!("{one}\n{two}"));
+    let read = files.with("read", &two);
+    let flags = ["--token-file", "--admin-token-file", "--admin-read-token-file"];
+    for (first, second) in [(1, 2), (0, 1), (0, 2)] {
+        let said = not_started(&[flags[first], &change, flags[second], &read], &[]);
+        assert!(said.contains("token 2 of ") && said.contains("is also token 1 of "), "{said}");
+        assert!(said.contains(flags[first]) && said.contains(flags[second]), "{said}");
+        assert!(!said.contains(&two), "{said}");
+    }
+    let said = not_started(&[flags[1], &change], &[("TIDEGATE_ADMIN_READ_TOKEN", &two)]);
+    assert!(said.contains("TIDEGATE_ADMIN_READ_TOKEN"), "{said}");
+    files.with("read", &"3".repeat(32));
+    let mut server = Server::with_arguments(&[flags[1], &change, flags[2], &read]);
+    files.with("read", &one);
+    server.signal("HUP");
+    let line = server.logs("tokens can not be used");
+    assert!(line.contains("is also token 1 of --admin-token-file"), "{line}");
+}
+
+#[test]
+fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_read_is_told() {
+    let files = Certificates::new();
+    let token = files.with("token", &"a".repeat(32));
+    let snapshot = files.with("snapshot", "");
+    files.allow("token", 0o602);
+    for flag in ["--token-file", "--admin-token-file", "--admin-read-token-file"] {
+        let said = not_started(&[flag, &token], &[]);
+        assert!(said.contains(flag) && said.contains("may write it (mode 0602)"), "{said}");
+    }
+    files.allow("token", 0o604);
+    files.allow("snapshot", 0o622);
+    let said = not_started(&["--snapshot", &snapshot], &[]);
+    assert!(said.contains("--snapshot") && said.contains("may write it (mode 0622)"), "{said}");
+    files.allow("snapshot", 0o644);
+    let mut server = Server::with_arguments(&["--snapshot", &snapshot, "--token-file", &token]);
+    for flag in ["--token-file", "--snapshot"] {
+        let line = server.logs("every user of this machine may read it");
+        assert!(line.contains(flag), "{line}");
+    }
+}
+
+#[test]
+fn a_name_of_two_roles_and_a_server_that_nobody_changes_are_told() {
+    let files = Certificates::new();
+    let paths = ["server.pem", "server.key", "ca.pem"].map(|name| files.path(name));
+    let tls = ["--tls-cert", &*paths[0], "--tls-key", &*paths[1], "--tls-client-ca", &*paths[2]];
+    let both = [&tls[..], &["--admin-changers", "ann", "--admin-readers", "bob,ann"]].concat();
+    let said = not_started(&both, &[]);
+    assert!(said.contains("both name \"ann\""), "{said}");
+    let said = not_started(&["--admin-changers", "ann"], &[]);
+    assert!(said.contains("expected --tls-client-ca"), "{said}");
+    let line = Server::with_arguments(&tls).logs("no operator may change anything");
+    assert!(line.contains("--admin-changers"), "{line}");
 }

@@ -155,3 +155,53 @@ fn every_command_knows_the_variable_of_the_configuration() {
     assert_eq!(twice.status.code(), Some(2));
     assert!(said(&twice).contains("named twice"), "{}", said(&twice));
 }
+
+/// What a command presents, exported for it, is not what a server takes.
+#[tokio::test]
+async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
+    let files = Certificates::new();
+    let (change, read) = ("c".repeat(32), "r".repeat(32));
+    let (change, read) = (files.with("change", &change), files.with("read", &read));
+    let file = config(&format!(
+        "{RULE}[server]\nadmin_token_file = \"{change}\"\nadmin_read_token_file = \"{read}\"\n"
+    ));
+    let mut command = Command::new(BINARY);
+    command.env("TIDEGATE_OPERATOR_TOKEN_FILE", &read).env("TIDEGATE_CLIENT_TOKEN_FILE", &read);
+    let server = Server::of(command, &["--config", file.path().to_str().unwrap()]);
+    let admin = Client::new(server.admin);
+    let reset = r#"{"descriptor": {"key": "a"}}"#;
+    let asked = |token: &str| format!("Bearer {}", token.repeat(32));
+    assert_eq!(admin.post_as("/v1/reset", reset, &asked("r")).await.status, 403);
+    assert_eq!(admin.post_as("/v1/reset", reset, &asked("c")).await.status, 200);
+    let url = format!("http://{}", server.admin);
+    let mut rules = Command::new(BINARY);
+    rules.args(["rules", "--admin", &url]).env("TIDEGATE_OPERATOR_TOKEN_FILE", &read);
+    assert_eq!(rules.output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn settings_of_flags_and_variables_are_logged_and_a_variable_that_means_nothing_is_a_warning() {
+    let file = config(&format!("{RULE}[server]\nthreads = 1\n# TIDEGATE_OF_MINE is known here.\n"));
+    let mut command = Command::new(BINARY);
+    command.env("TIDEGATE_ADMIN_TOKEN", "t".repeat(32)).env("TIDEGATE_LOG_LEVEL", "info");
+    command.env("TIDEGATE_TOKEN_FIEL", "/nowhere").env("TIDEGATE_OF_MINE", "a");
+    let arguments = ["--config", file.path().to_str().unwrap(), "--drain", "2s"];
+    let mut server = Server::of(command, &arguments);
+    let line = server.logs("settings come from flags and variables");
+    for expected in [
+        "http by --http",
+        "drain by --drain",
+        "log_level by TIDEGATE_LOG_LEVEL",
+        "admin_token_file by TIDEGATE_ADMIN_TOKEN",
+        "config by --config",
+    ] {
+        assert!(line.contains(expected), "{expected}: {line}");
+    }
+    assert!(!line.contains("threads") && !line.contains("ttt"), "{line}");
+    let line = server.logs("has no effect");
+    assert!(
+        line.contains("TIDEGATE_TOKEN_FIEL") && line.contains("did you mean TIDEGATE_TOKEN_FILE?")
+    );
+    server.signal("TERM");
+    assert!(!server.end().1.contains("TIDEGATE_OF_MINE"));
+}

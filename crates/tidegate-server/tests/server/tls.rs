@@ -228,7 +228,8 @@ async fn who_changes_the_rules_is_logged_by_the_name_in_the_certificate() {
     let files = Certificates::new();
     let rules = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"9/1s\"\n";
     let (config, ca) = (files.with("rules.toml", rules), files.path("ca.pem"));
-    let mut server = server(&files, &["--tls-client-ca", &ca, "--config", &config]);
+    let more = ["--tls-client-ca", &ca, "--admin-changers", "client", "--config", &config];
+    let mut server = server(&files, &more);
     let stream = connect(&files, server.admin, "http/1.1", Some("client")).await.unwrap();
     let (body, bytes) = (rules.replace('9', "8"), rules.len());
     let head = "PUT /v1/rules HTTP/1.1\r\nhost: 127.0.0.1\r\nif-match: *\r\ncontent-type: application/toml";

@@ -22,6 +22,13 @@ pub(super) fn nearest<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> 
     same.or_else(|| nearly(&given, words))
 }
 
+/// The word that was meant, of these.
+#[must_use]
+pub fn nearest_word<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
+    let words = words.iter().map(|word| (*word, &[][..]));
+    nearest(given, &words.collect::<Vec<_>>())
+}
+
 fn nearly<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> {
     let distance = |word: &str| strsim::damerau_levenshtein(given, &plain(word));
     let close = |word: &str, by: usize| by <= (word.len().max(given.len()) / 3).max(1);

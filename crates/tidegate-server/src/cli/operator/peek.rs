@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::entries::{self, Entry};
 use super::server_url::{self, ServerUrl};
 use super::{Format, Listener, run as run_client, seconds, token};
-use crate::cli::guard::file;
+use crate::cli::guard::{CLIENT_TOKEN, file};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -46,8 +46,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL", env = "TIDEGATE_URL", default_value = "http://127.0.0.1:8080", value_parser = server_url::parse)]
     url: ServerUrl,
 
-    /// A file with a token of a client; or TIDEGATE_TOKEN, the token itself
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file())]
+    /// A file with a token of a client; or TIDEGATE_CLIENT_TOKEN, the token itself
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CLIENT_TOKEN_FILE", value_parser = file())]
     token_file: Option<PathBuf>,
 
     /// Authorities of an https:// server in place of the system's, PEM
@@ -59,10 +59,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let listener = Listener {
         connection: Connection::new(&args.url, args.tls_roots.as_deref())?,
-        token: token(args.token_file.as_deref(), "TIDEGATE_TOKEN")?,
+        token: token(args.token_file.as_deref(), CLIENT_TOKEN)?,
         kind: "the HTTP listener",
         flag: "--url URL or TIDEGATE_URL",
-        variable: "TIDEGATE_TOKEN",
+        variable: CLIENT_TOKEN,
     };
     let body = entries::body(&args.domain, &args.entries, Some(args.cost));
     let answer = run_client(listener.ask(Method::POST, "/v1/peek", &body))?;

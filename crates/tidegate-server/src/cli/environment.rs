@@ -1,0 +1,133 @@
+//! What a server is told outside its file: the flags and variables that hold, and variables that no command knows.
+
+use std::env;
+use std::ffi::OsString;
+
+use clap::Command;
+use clap::parser::ValueSource;
+use tidegate::config::nearest_word;
+
+use super::guard;
+
+/// The prefix of all variables.
+const PREFIX: &str = "TIDEGATE_";
+
+/// What Kubernetes sets in each container for a service that is named `tidegate`, or `tidegate-...`.
+const OF_SERVICES: [&str; 3] = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
+
+/// The flags and variables around a server.
+pub(super) struct Surroundings {
+    /// Each setting with the flag or variable that it comes from.
+    settings: Vec<String>,
+    /// Variables that no command knows, each with the name that was meant.
+    unknown: Vec<(String, Option<String>)>,
+}
+
+impl Surroundings {
+    /// Looks at the words of `serve` and at the environment; `cli` is the whole command line.
+    pub(super) fn of(cli: &Command, given: &[OsString]) -> Self {
+        let variables = env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().unwrap_or_default()))
+        });
+        let unknown = unknown(cli, variables);
+        Self { settings: settings(cli, given).unwrap_or_default(), unknown }
+    }
+
+    /// Logs where settings come from, and a warning for each variable that means nothing. The file may name variables of
+    /// its own, such as that of a password.
+    pub(super) fn log(&self, file: &str) {
+        if !self.settings.is_empty() {
+            let settings = self.settings.join(", ");
+            tracing::info!(settings, "settings come from flags and variables, before the file");
+        }
+        for (name, meant) in self.unknown.iter().filter(|(name, _)| !file.contains(name.as_str())) {
+            let meant = meant.as_ref().map(|meant| format!(": did you mean {meant}?"));
+            let meant = meant.unwrap_or_default();
+            tracing::warn!(
+                "the variable {name} has no effect, because no setting has its name{meant}"
+            );
+        }
+    }
+}
+
+/// `http by --http`, `threads by TIDEGATE_THREADS`; a token is a setting of the file that it replaces.
+fn settings(cli: &Command, given: &[OsString]) -> Option<Vec<String>> {
+    let serve = cli.find_subcommand("serve")?;
+    let matches = serve.clone().try_get_matches_from(given).ok()?;
+    let flags = serve.get_arguments().filter_map(|arg| {
+        let (flag, variable) = (arg.get_long()?, arg.get_env()?);
+        let field = flag.replace('-', "_");
+        match matches.value_source(&field)? {
+            ValueSource::CommandLine => Some(format!("{field} by --{flag}")),
+            ValueSource::EnvVariable => Some(format!("{field} by {}", variable.display())),
+            _ => None,
+        }
+    });
+    let secrets = guard::SECRETS.iter().filter(|secret| env::var_os(secret.variable).is_some());
+    let secrets =
+        secrets.map(|secret| format!("{} by {}", secret.flag.replace('-', "_"), secret.variable));
+    Some(flags.chain(secrets).collect())
+}
+
+/// The variables with the prefix that no command knows.
+fn unknown(
+    cli: &Command,
+    variables: impl Iterator<Item = (String, String)>,
+) -> Vec<(String, Option<String>)> {
+    let commands = cli.get_subcommands().flat_map(Command::get_arguments);
+    let known = commands.filter_map(|arg| arg.get_env()?.to_str());
+    let known: Vec<_> = known.chain(guard::TOKENS).collect();
+    let is_of_service = |name: &str, value: &str| {
+        OF_SERVICES.iter().any(|part| name.contains(part))
+            || name.ends_with("_PORT") && value.contains("://")
+    };
+    let unknown = variables.filter(|(name, value)| {
+        name.starts_with(PREFIX) && !known.contains(&name.as_str()) && !is_of_service(name, value)
+    });
+    let mut unknown: Vec<_> = unknown
+        .map(|(name, _)| {
+            let words: Vec<_> = known.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
+            let meant = nearest_word(name.trim_start_matches(PREFIX), &words);
+            let meant = meant.map(|meant| format!("{PREFIX}{meant}"));
+            (name, meant)
+        })
+        .collect();
+    unknown.sort();
+    unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+
+    #[test]
+    fn a_variable_that_nothing_knows_is_named_with_the_one_that_was_meant() {
+        let arg = |name, variable| Arg::new(name).long(name).env(variable);
+        let serve = Command::new("serve").args([arg("http", "TIDEGATE_HTTP")]);
+        let top = Command::new("top").args([arg("admin", "TIDEGATE_ADMIN_URL")]);
+        let cli = Command::new("tidegate").subcommands([serve, top]);
+        let variables = [
+            ("TIDEGATE_HTTP", "127.0.0.1:1"),
+            ("TIDEGATE_HTPP", "127.0.0.1:1"),
+            ("TIDEGATE_ADMIN_URL", ""),
+            ("TIDEGATE_ADMIN_TOKEN", "a"),
+            ("TIDEGATE_ADMIN_TOKN", "a"),
+            ("TIDEGATE_SOMETHING_ELSE", ""),
+            ("TIDEGATE_PORT", "tcp://10.0.0.1:8080"),
+            ("TIDEGATE_ADMIN_SERVICE_PORT_HTTP", "8080"),
+            ("TIDEGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+            ("HOME", "/"),
+        ];
+        let found = unknown(&cli, variables.map(|(a, b)| (a.to_owned(), b.to_owned())).into_iter());
+        let found: Vec<_> = found.iter().map(|(name, meant)| (&**name, meant.as_deref())).collect();
+        assert_eq!(
+            found,
+            [
+                ("TIDEGATE_ADMIN_TOKN", Some("TIDEGATE_ADMIN_TOKEN")),
+                ("TIDEGATE_HTPP", Some("TIDEGATE_HTTP")),
+                ("TIDEGATE_SOMETHING_ELSE", None),
+            ]
+        );
+    }
+}

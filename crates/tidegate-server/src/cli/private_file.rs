@@ -1,0 +1,81 @@
+//! Files of secrets, and of what was used: whether other users of the machine may read or write them.
+
+use std::io;
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// Permissions of others that make a file worthless: each user could put a secret of its own there.
+const OTHERS_WRITE: u32 = 0o002;
+/// Permissions of others and of the group that are seldom meant.
+const OTHERS_READ: u32 = 0o004;
+const GROUP_WRITES: u32 = 0o020;
+
+/// Warns of a file that more users may read or write than is seldom meant. `flag` names it.
+///
+/// # Errors
+/// Returns what is expected if every user of the machine may write it. A file that is not there, or is none, such as a
+/// pipe, is not judged.
+pub(super) fn check(file: &Path, flag: &str) -> Result<(), Failure> {
+    let Some(mode) = mode(file).ok().flatten() else { return Ok(()) };
+    let shown = file.display();
+    if mode & OTHERS_WRITE != 0 {
+        return Err(Failure::configuration(format!(
+            "tidegate: {shown} ({flag}): every user of this machine may write it (mode {mode:04o}): expected a file that its \
+             owner alone writes, as after `chmod 600 {shown}`"
+        )));
+    }
+    let who = match (mode & OTHERS_READ != 0, mode & GROUP_WRITES != 0) {
+        (true, _) => "every user of this machine may read it",
+        (_, true) => "its group may write it",
+        (false, false) => return Ok(()),
+    };
+    tracing::warn!(file = %shown, mode = format!("{mode:04o}"), "{flag}: {who}; expected `chmod 600`");
+    Ok(())
+}
+
+/// The permissions of a file; none for what is no file.
+#[cfg(unix)]
+fn mode(file: &Path) -> io::Result<Option<u32>> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(file)?;
+    Ok(found.is_file().then(|| found.mode() & 0o7777))
+}
+
+/// This system has no such permissions.
+#[cfg(not(unix))]
+fn mode(_: &Path) -> io::Result<Option<u32>> {
+    Ok(None)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_that_every_user_may_write_is_refused_and_no_other_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (mode, is_refused) in [
+            (0o600, false),
+            (0o640, false),
+            (0o660, false),
+            (0o644, false),
+            (0o602, true),
+            (0o666, true),
+        ] {
+            set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+            let checked = check(file.path(), "--token-file");
+            assert_eq!(checked.is_err(), is_refused, "{mode:o}");
+            let said =
+                checked.err().map(|failure| failure.message().to_owned()).unwrap_or_default();
+            assert!(
+                !is_refused || said.contains("--token-file") && said.contains("chmod 600"),
+                "{said}"
+            );
+        }
+        assert!(check(Path::new("/nowhere"), "--token-file").is_ok());
+        assert!(check(Path::new("/dev/null"), "--token-file").is_ok(), "a device is not judged");
+    }
+}
