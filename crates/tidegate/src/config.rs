@@ -46,7 +46,9 @@
 //! # url = "redis://10.0.0.7:6379"   # rediss:// with TLS, redis+sentinel://, redis+cluster://, unix://
 //! # username = "tidegate"           # or in the URL; the password by the name of an environment
 //! # password_env = "REDIS_PASSWORD" # variable, or of a file: password_file = "/run/secrets/redis"
+//! # sentinel_username = "watcher"   # Sentinel's own; sentinel_password_env, sentinel_password_file
 //! # tls_roots = "/etc/ssl/own.pem"  # to trust in place of the system's
+//! # tls_cert = "/etc/ssl/node.pem"  # shown to the servers, with tls_key = "/etc/ssl/node.key"
 //! # timeout = "10ms"                # for one decision; then on_store_error decides
 //! # key_prefix = "tidegate:"
 //! # max_in_flight = 4096

@@ -55,8 +55,17 @@ pub struct StoreSettings {
     pub username: Option<String>,
     /// The password, in place of the one in the URL; it is read again for each connection.
     pub password: Option<Secret>,
+    /// The user at Sentinel, which has users and passwords of its own; only with Sentinel.
+    pub sentinel_username: Option<String>,
+    /// The password at Sentinel, by default none; it is read again for each connection.
+    pub sentinel_password: Option<Secret>,
     /// A PEM file of certificates to trust in place of the system's; only with TLS.
     pub tls_roots: Option<PathBuf>,
+    /// A PEM file of the certificate that is shown to each server, Sentinel and node; only with
+    /// TLS and `tls_key`.
+    pub tls_cert: Option<PathBuf>,
+    /// A PEM file of the private key of `tls_cert`.
+    pub tls_key: Option<PathBuf>,
     /// The longest time of one decision, 1 ms to one minute; after it the rules' own
     /// `on_store_error` decides (default 10 ms).
     pub timeout: Duration,
@@ -85,7 +94,11 @@ impl StoreSettings {
             url,
             username: None,
             password: None,
+            sentinel_username: None,
+            sentinel_password: None,
             tls_roots: None,
+            tls_cert: None,
+            tls_key: None,
             timeout: DEFAULT_TIMEOUT,
             key_prefix: "tidegate:".to_owned(),
             max_in_flight: DEFAULT_IN_FLIGHT,
@@ -97,20 +110,58 @@ impl StoreSettings {
     /// Returns every invalid setting.
     #[must_use]
     pub fn mistakes(&self) -> Vec<SettingsError> {
+        let by_sentinel = self.url.is_sentinel();
         let checks = [
             ("timeout", is_timeout(self.timeout), TIMEOUT_EXPECTED),
             ("key_prefix", is_prefix(&self.key_prefix), PREFIX_EXPECTED),
             ("max_in_flight", is_in_flight(self.max_in_flight), IN_FLIGHT_EXPECTED),
             ("nodes", self.nodes.is_none_or(is_nodes), NODES_EXPECTED),
-            ("tls_roots", self.tls_roots.is_none() || self.url.is_tls(), ROOTS_EXPECTED),
+            ("tls_roots", self.tls_roots.is_none() || self.url.is_tls(), TLS_EXPECTED),
+            ("tls_cert", self.tls_cert.is_none() || self.url.is_tls(), TLS_EXPECTED),
+            ("tls_key", self.tls_key.is_none() || self.url.is_tls(), TLS_EXPECTED),
+            ("tls_cert", self.tls_cert.is_none() || self.tls_key.is_some(), KEY_EXPECTED),
+            ("tls_key", self.tls_key.is_none() || self.tls_cert.is_some(), CERT_EXPECTED),
+            (
+                "sentinel_username",
+                self.sentinel_username.is_none() || by_sentinel,
+                SENTINEL_EXPECTED,
+            ),
+            (
+                "sentinel_username",
+                self.sentinel_username.is_none() || self.sentinel_password.is_some(),
+                SENTINEL_PASSWORD_EXPECTED,
+            ),
+            (
+                sentinel_password_field(self.sentinel_password.as_ref()),
+                self.sentinel_password.is_none() || by_sentinel,
+                SENTINEL_EXPECTED,
+            ),
         ];
         let wrong = checks.into_iter().filter(|(_, sound, _)| !sound);
         wrong.map(|(field, _, expected)| SettingsError { field, expected }).collect()
     }
 }
 
-/// The condition for `tls_roots`.
-const ROOTS_EXPECTED: &str = "it only with a URL that asks for TLS, such as \"rediss://…\"";
+/// The condition for `tls_roots`, `tls_cert` and `tls_key`.
+const TLS_EXPECTED: &str = "it only with a URL that asks for TLS, such as \"rediss://…\"";
+/// The condition for `tls_cert`.
+const KEY_EXPECTED: &str = "it together with `tls_key`, the file of its private key";
+/// The condition for `tls_key`.
+const CERT_EXPECTED: &str = "it together with `tls_cert`, the file of its certificate";
+/// The condition for the fields of Sentinel.
+const SENTINEL_EXPECTED: &str = "it only with Sentinel, \"redis+sentinel://…\"; `username` and the password are for the servers";
+/// The condition for `sentinel_username`.
+const SENTINEL_PASSWORD_EXPECTED: &str =
+    "it together with `sentinel_password_file` or `sentinel_password_env`";
+
+/// The field of a configuration that names the password at Sentinel.
+const fn sentinel_password_field(secret: Option<&Secret>) -> &'static str {
+    match secret {
+        Some(Secret::Env(_)) => "sentinel_password_env",
+        Some(Secret::File(_)) => "sentinel_password_file",
+        Some(Secret::Text(_)) | None => "sentinel_password",
+    }
+}
 
 fn is_timeout(timeout: Duration) -> bool {
     (Duration::from_millis(1)..=MOST_TIMEOUT).contains(&timeout) && is_whole(timeout)
@@ -182,7 +233,30 @@ mod tests {
         (settings.timeout, settings.nodes) = (Duration::from_micros(999), Some(0));
         (settings.key_prefix, settings.max_in_flight) = ("a{b}".to_owned(), 0);
         settings.tls_roots = Some("roots.pem".into());
-        let words: Vec<_> = settings.mistakes().iter().map(SettingsError::field).collect();
-        assert_eq!(words, ["timeout", "key_prefix", "max_in_flight", "nodes", "tls_roots"]);
+        assert_eq!(
+            fields(&settings),
+            ["timeout", "key_prefix", "max_in_flight", "nodes", "tls_roots"]
+        );
+    }
+
+    fn fields(settings: &StoreSettings) -> Vec<&'static str> {
+        settings.mistakes().iter().map(SettingsError::field).collect()
+    }
+
+    #[test]
+    fn a_certificate_has_a_key_and_sentinel_alone_has_its_own_user() {
+        let mut settings = StoreSettings::new("rediss+sentinel://127.0.0.1/main".parse().unwrap());
+        settings.tls_cert = Some("cert.pem".into());
+        assert_eq!(fields(&settings), ["tls_cert"]);
+        settings.tls_key = Some("key.pem".into());
+        settings.sentinel_username = Some("ann".to_owned());
+        assert_eq!(fields(&settings), ["sentinel_username"]);
+        settings.sentinel_password = Some(Secret::File("sesame".into()));
+        assert_eq!(fields(&settings), [""; 0]);
+        settings.url = "redis://127.0.0.1".parse().unwrap();
+        let all = ["tls_cert", "tls_key", "sentinel_username", "sentinel_password_file"];
+        assert_eq!(fields(&settings), all);
+        settings.tls_cert = None;
+        assert_eq!(fields(&settings)[..2], ["tls_key", "tls_key"]);
     }
 }

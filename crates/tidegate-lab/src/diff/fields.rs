@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::PathBuf;
 
 use tidegate::{
     Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec, Spec, StoreSettings,
@@ -84,16 +85,23 @@ pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
 /// The fields of `[store]` that differ. A password is not shown: where it alone differs, both texts
 /// of the URL are the same.
 fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Setting> {
-    let fields = |store: Option<&StoreSettings>| -> [Field; 9] {
+    let fields = |store: Option<&StoreSettings>| -> [Field; 13] {
         let of = |value: fn(&StoreSettings) -> Option<String>| store.and_then(value);
+        let file = |file: fn(&StoreSettings) -> Option<&PathBuf>| {
+            Some(file(store?)?.display().to_string())
+        };
         [
             ("[store] url", of(|store| Some(store.url.to_string()))),
             ("[store] username", of(|store| store.username.clone())),
             ("[store] password", of(|store| store.password.as_ref().map(|it| format!("{it:?}")))),
+            ("[store] sentinel_username", of(|store| store.sentinel_username.clone())),
             (
-                "[store] tls_roots",
-                of(|store| Some(store.tls_roots.as_ref()?.display().to_string())),
+                "[store] sentinel_password",
+                of(|store| store.sentinel_password.as_ref().map(|it| format!("{it:?}"))),
             ),
+            ("[store] tls_roots", file(|store| store.tls_roots.as_ref())),
+            ("[store] tls_cert", file(|store| store.tls_cert.as_ref())),
+            ("[store] tls_key", file(|store| store.tls_key.as_ref())),
             ("[store] timeout", of(|store| Some(Micros::from(store.timeout).to_string()))),
             ("[store] key_prefix", of(|store| Some(store.key_prefix.clone()))),
             ("[store] max_in_flight", of(|store| Some(store.max_in_flight.to_string()))),

@@ -32,8 +32,18 @@ const PLACES: &[&str] = &["env", "variable", "file", "path"];
 /// The table in which secrets belong.
 const STORE: &str = "[store]";
 /// The fields of that table that hold no secret.
-const HARMLESS: &[&str] =
-    &["username", "tls_roots", "timeout", "key_prefix", "max_in_flight", "nodes", "denial_memory"];
+const HARMLESS: &[&str] = &[
+    "username",
+    "sentinel_username",
+    "tls_roots",
+    "tls_cert",
+    "tls_key",
+    "timeout",
+    "key_prefix",
+    "max_in_flight",
+    "nodes",
+    "denial_memory",
+];
 
 /// The quotes and brackets in which a value can go on over several lines.
 const LONG: &[(&str, &str)] = &[("\"\"\"", "\"\"\""), ("'''", "'''"), ("[", "]"), ("{", "}")];

@@ -17,7 +17,11 @@ pub(super) struct StoreDraft {
     url: Option<StoreUrl>,
     username: Option<String>,
     password: Option<Secret>,
+    sentinel_username: Option<String>,
+    sentinel_password: Option<Secret>,
     tls_roots: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
     timeout: Option<Duration>,
     key_prefix: Option<String>,
     max_in_flight: Option<usize>,
@@ -32,7 +36,18 @@ pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
             (("username", &["user", "login"]), StoreDraft::username),
             (("password_env", &["password", "passwordvariable"]), StoreDraft::password_env),
             (("password_file", &["passwordpath", "secretfile"]), StoreDraft::password_file),
+            (("sentinel_username", &["sentineluser"]), StoreDraft::sentinel_username),
+            (("sentinel_password_env", &["sentinelpassword"]), StoreDraft::sentinel_password_env),
+            (
+                ("sentinel_password_file", &["sentinelpasswordpath"]),
+                StoreDraft::sentinel_password_file,
+            ),
             (("tls_roots", &["ca", "cafile", "cacert", "tlsca"]), StoreDraft::tls_roots),
+            (
+                ("tls_cert", &["cert", "certfile", "clientcert", "tlsclientcert"]),
+                StoreDraft::tls_cert,
+            ),
+            (("tls_key", &["key", "keyfile", "clientkey", "tlsclientkey"]), StoreDraft::tls_key),
             (("timeout", &["deadline", "requesttimeout"]), StoreDraft::timeout),
             (("key_prefix", &["prefix", "namespace"]), StoreDraft::key_prefix),
             (("max_in_flight", &["inflight", "poolsize", "pool"]), StoreDraft::max_in_flight),
@@ -70,13 +85,17 @@ impl StoreDraft {
     }
 
     /// The settings. An invalid URL is replaced by another one, so that the rest can be checked;
-    /// that one asks for TLS, because `tls_roots` would be an error otherwise.
+    /// that one asks for TLS and Sentinel, because fields for them would be errors otherwise.
     fn settings(self) -> Option<StoreSettings> {
-        let mut settings =
-            StoreSettings::new(self.url.or_else(|| "rediss://localhost".parse().ok())?);
+        let any = || "rediss+sentinel://localhost/any".parse().ok();
+        let mut settings = StoreSettings::new(self.url.or_else(any)?);
         settings.username = self.username;
         settings.password = self.password;
+        settings.sentinel_username = self.sentinel_username;
+        settings.sentinel_password = self.sentinel_password;
         settings.tls_roots = self.tls_roots;
+        settings.tls_cert = self.tls_cert;
+        settings.tls_key = self.tls_key;
         settings.timeout = self.timeout.unwrap_or(settings.timeout);
         settings.key_prefix = self.key_prefix.unwrap_or(settings.key_prefix);
         settings.max_in_flight = self.max_in_flight.unwrap_or(settings.max_in_flight);
@@ -100,30 +119,41 @@ impl StoreDraft {
 
     fn password_env(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let secret = Secret::Env(text(entry, report)?.to_owned());
-        self.password_once(secret, entry, report)
+        once(&mut self.password, secret, entry, report)
     }
 
     fn password_file(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let secret = Secret::File(text(entry, report)?.into());
-        self.password_once(secret, entry, report)
+        once(&mut self.password, secret, entry, report)
     }
 
-    fn password_once(
-        &mut self,
-        secret: Secret,
-        entry: &Entry<'_>,
-        report: &mut Report<'_>,
-    ) -> Option<()> {
-        if self.password.replace(secret).is_some() {
-            let message = "the password is named twice: expected `password_env` or `password_file`";
-            report.add(&entry.key, message);
-            return None;
-        }
+    fn sentinel_username(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.sentinel_username = Some(text(entry, report)?.to_owned());
         Some(())
+    }
+
+    fn sentinel_password_env(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        let secret = Secret::Env(text(entry, report)?.to_owned());
+        once(&mut self.sentinel_password, secret, entry, report)
+    }
+
+    fn sentinel_password_file(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        let secret = Secret::File(text(entry, report)?.into());
+        once(&mut self.sentinel_password, secret, entry, report)
     }
 
     fn tls_roots(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         self.tls_roots = Some(text(entry, report)?.into());
+        Some(())
+    }
+
+    fn tls_cert(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.tls_cert = Some(text(entry, report)?.into());
+        Some(())
+    }
+
+    fn tls_key(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.tls_key = Some(text(entry, report)?.into());
         Some(())
     }
 
@@ -153,6 +183,27 @@ impl StoreDraft {
         self.denial_memory = Some(flag(entry, report)?);
         Some(())
     }
+}
+
+/// Notes a password, which may be named by one field only.
+fn once(
+    password: &mut Option<Secret>,
+    secret: Secret,
+    entry: &Entry<'_>,
+    report: &mut Report<'_>,
+) -> Option<()> {
+    if password.replace(secret).is_some() {
+        let message = match entry.name.starts_with("sentinel") {
+            true => {
+                "the password at Sentinel is named twice: expected `sentinel_password_env` or \
+                 `sentinel_password_file`"
+            }
+            false => "the password is named twice: expected `password_env` or `password_file`",
+        };
+        report.add(&entry.key, message);
+        return None;
+    }
+    Some(())
 }
 
 /// The policy with the settings of the section.

@@ -78,6 +78,11 @@ impl StoreUrl {
         matches!(self.form, Form::Cluster)
     }
 
+    /// Returns whether Sentinel names its primary.
+    pub(crate) const fn is_sentinel(&self) -> bool {
+        matches!(self.form, Form::Sentinel { .. })
+    }
+
     fn unix(rest: &str) -> Result<Self, StoreUrlError> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         if !path.starts_with('/') {

@@ -244,7 +244,11 @@ fn a_store_is_what_its_section_says_and_its_password_is_never_shown() {
         url = "rediss+sentinel://:secret@a,b:7/main/3"
         username = "tide"
         password_file = "/run/secrets/redis"
+        sentinel_username = "ann"
+        sentinel_password_env = "SENTINEL"
         tls_roots = "roots.pem"
+        tls_cert = "cert.pem"
+        tls_key = "key.pem"
         timeout = "25ms"
         key_prefix = "t:"
         max_in_flight = 9
@@ -256,7 +260,10 @@ fn a_store_is_what_its_section_says_and_its_password_is_never_shown() {
         tidegate::StoreSettings::new("rediss+sentinel://:secret@a,b:7/main/3".parse().unwrap());
     expected.username = Some("tide".into());
     expected.password = Some(tidegate::Secret::File("/run/secrets/redis".into()));
+    expected.sentinel_username = Some("ann".into());
+    expected.sentinel_password = Some(tidegate::Secret::Env("SENTINEL".into()));
     expected.tls_roots = Some("roots.pem".into());
+    (expected.tls_cert, expected.tls_key) = (Some("cert.pem".into()), Some("key.pem".into()));
     (expected.timeout, expected.nodes) = (Duration::from_millis(25), Some(3));
     (expected.key_prefix, expected.max_in_flight) = ("t:".into(), 9);
     expected.denial_memory = true;

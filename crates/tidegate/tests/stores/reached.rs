@@ -1,13 +1,8 @@
-//! The ways to reach a store: Sentinel, TLS, a socket; and finding a new primary.
+//! The ways to reach a store: Sentinel, a socket; and finding a new primary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::path::Path;
-use std::process::Command;
-
-use crate::server::{
-    Folder, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
-};
-use tidegate::{AlgorithmKind, Policy, SharedGate, StoreError};
+use crate::server::{Folder, Server, check, gate_over, path, rule, until_lost};
+use tidegate::{AlgorithmKind, SharedGate};
 
 async fn remaining(gate: &SharedGate) -> u64 {
     let answer = check(gate, "ada", 1).await;
@@ -63,47 +58,4 @@ async fn a_socket_and_a_database_of_ones_own() {
     let (same, _) =
         gate_over(&format!("{}/3", server.url()), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert_eq!(remaining(&same).await, 8);
-}
-
-/// Makes a self-signed certificate for 127.0.0.1, and its key.
-fn certificate(folder: &Path) -> (String, String) {
-    let (certificate, key) = (path(&folder.join("cert.pem")), path(&folder.join("key.pem")));
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
-        .args(["-days", "2", "-subj", "/CN=localhost", "-addext"])
-        .args(["subjectAltName=IP:127.0.0.1,DNS:localhost", "-addext"])
-        .args(["basicConstraints=critical,CA:FALSE", "-keyout", &key, "-out", &certificate])
-        .output()
-        .expect("openssl can not be run: install the package `openssl`");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    (certificate, key)
-}
-
-#[tokio::test]
-async fn tls_goes_only_to_who_has_a_certificate_that_is_trusted() {
-    let folder = Folder::new();
-    let (certificate, key) = certificate(&folder.0);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
-    let _server = Server::start(&[
-        "--tls-port",
-        &port.to_string(),
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &key,
-        "--tls-auth-clients",
-        "no",
-    ]);
-    let url = format!("rediss://127.0.0.1:{port}");
-    let mut trusting = settings(&url);
-    trusting.tls_roots = Some(certificate.into());
-    let (gate, _) = gate_with(trusting, vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
-    assert_eq!(remaining(&gate).await, 9);
-
-    let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
-    let wary = SharedGate::new(policy, settings(&url), |_| {}).unwrap();
-    let told = wary.connected().await;
-    assert!(matches!(&told, Err(StoreError::Unreachable(_))), "{told:?}");
 }

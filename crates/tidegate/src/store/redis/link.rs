@@ -1,21 +1,22 @@
 //! Connections to the servers of a store: one server, its primary found through Sentinel, or a node of a cluster.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo,
-    TlsCertificates, TlsMode, Value,
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, IntoConnectionInfo,
+    RedisConnectionInfo, TlsCertificates, TlsMode, Value,
 };
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::task::spawn_blocking;
 
 use super::error::StoreError;
 use crate::secret_file::read_secret_file;
-use crate::settings::{Form, StoreSettings};
+use crate::settings::{Form, Secret, StoreSettings};
 
 /// The longest time to connect, with its greetings.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -27,7 +28,9 @@ pub(super) type Node = (String, u16);
 pub(super) struct Access {
     username: Option<String>,
     password: Option<String>,
-    roots: Option<TlsCertificates>,
+    /// The user and the password at Sentinel.
+    sentinel: (Option<String>, Option<String>),
+    certificates: Option<TlsCertificates>,
 }
 
 impl Access {
@@ -37,26 +40,15 @@ impl Access {
     /// [`StoreError::Unreadable`], if a secret cannot be read.
     pub(super) fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
         let url = &settings.url;
+        let read = |secret: &Secret| secret.read().map_err(StoreError::Unreadable);
         let password = match &settings.password {
-            Some(secret) => Some(secret.read().map_err(StoreError::Unreadable)?),
+            Some(secret) => Some(read(secret)?),
             None => url.password.clone(),
         };
+        let sentinel_password = settings.sentinel_password.as_ref().map(read).transpose()?;
         let username = settings.username.clone().or_else(|| url.username.clone());
-        let roots = settings.tls_roots.as_ref().map(|path| {
-            let wrong = |why: &str| {
-                StoreError::Unreadable(format!(
-                    "the file `{}` of `tls_roots` {why}",
-                    path.display()
-                ))
-            };
-            let read = read_secret_file(path);
-            let pem = read.map_err(|error| wrong(&format!("can not be read: {error}")))?;
-            if !CertificateDer::pem_slice_iter(&pem).any(|certificate| certificate.is_ok()) {
-                return Err(wrong("holds no certificate: expected PEM"));
-            }
-            Ok(TlsCertificates { client_tls: None, root_cert: Some(pem) })
-        });
-        Ok(Self { username, password, roots: roots.transpose()? })
+        let sentinel = (settings.sentinel_username.clone(), sentinel_password);
+        Ok(Self { username, password, sentinel, certificates: certificates(settings)? })
     }
 
     fn info(&self, database: i64) -> RedisConnectionInfo {
@@ -70,6 +62,40 @@ impl Access {
             info = info.set_password(password);
         }
         info
+    }
+}
+
+/// Reads the certificates to trust and to show, if any are set.
+fn certificates(settings: &StoreSettings) -> Result<Option<TlsCertificates>, StoreError> {
+    let StoreSettings { tls_roots, tls_cert, tls_key, .. } = settings;
+    let certificate = |pem: &[u8]| CertificateDer::pem_slice_iter(pem).any(|found| found.is_ok());
+    let key = |pem: &[u8]| PrivateKeyDer::from_pem_slice(pem).is_ok();
+    let root_cert = pem("tls_roots", tls_roots.as_deref(), "certificate", certificate)?;
+    let client_cert = pem("tls_cert", tls_cert.as_deref(), "certificate", certificate)?;
+    let client_key = pem("tls_key", tls_key.as_deref(), "private key without a password", key)?;
+    let client_tls = client_cert
+        .zip(client_key)
+        .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+    let is_set = root_cert.is_some() || client_tls.is_some();
+    Ok(is_set.then_some(TlsCertificates { client_tls, root_cert }))
+}
+
+/// Reads the PEM file of a setting, in which there must be `what`.
+fn pem(
+    setting: &str,
+    path: Option<&Path>,
+    what: &str,
+    holds: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let Some(path) = path else { return Ok(None) };
+    let wrong = |why: String| {
+        StoreError::Unreadable(format!("the file `{}` of `{setting}` {why}", path.display()))
+    };
+    let read = read_secret_file(path);
+    let pem = read.map_err(|error| wrong(format!("can not be read: {error}")))?;
+    match holds(&pem) {
+        true => Ok(Some(pem)),
+        false => Err(wrong(format!("holds no {what}: expected PEM"))),
     }
 }
 
@@ -173,8 +199,8 @@ async fn to_server(
 ) -> Result<MultiplexedConnection, StoreError> {
     let info =
         address.into_connection_info()?.set_redis_settings(access.info(settings.url.database));
-    let client = match &access.roots {
-        Some(roots) => Client::build_with_tls(info, roots.clone())?,
+    let client = match &access.certificates {
+        Some(certificates) => Client::build_with_tls(info, certificates.clone())?,
         None => Client::open(info)?,
     };
     Ok(client.get_multiplexed_async_connection_with_config(&config()).await?)
@@ -199,13 +225,28 @@ async fn sentinel(
             .set_client_to_redis_tls_mode(TlsMode::Secure)
             .set_client_to_sentinel_tls_mode(TlsMode::Secure);
     }
-    if let Some(roots) = &access.roots {
+    if let Some(certificates) = &access.certificates {
         builder = builder
-            .set_client_to_redis_certificates(roots.clone())
-            .set_client_to_sentinel_certificates(roots.clone());
+            .set_client_to_redis_certificates(certificates.clone())
+            .set_client_to_sentinel_certificates(certificates.clone());
+    }
+    // Sentinel has users and passwords of its own: it is sent none of the servers'.
+    if let (username, Some(password)) = &access.sentinel {
+        builder = builder.set_client_to_sentinel_password(password);
+        if let Some(username) = username {
+            builder = builder.set_client_to_sentinel_username(username);
+        }
     }
     let mut client = builder.build()?;
-    Ok(client.get_async_connection_with_config(&config()).await?)
+    let connection = client.get_async_connection_with_config(&config()).await;
+    connection.map_err(|error| match StoreError::of(&error) {
+        // The error does not say which of the two it was.
+        StoreError::Denied(text) => StoreError::Denied(format!(
+            "{text} (Sentinel is given `sentinel_username` and `sentinel_password_file`, the primary \
+             `username` and `password_file`)"
+        )),
+        error => error,
+    })
 }
 
 /// Uses this cryptography if the process has chosen none.

@@ -1,0 +1,99 @@
+//! Connections that the store, or a middle, closes: they are opened again within the request that finds it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::task::yield_now;
+
+use crate::server::nodes::{Watched, until};
+use crate::server::{Server, check, gate_over, rule};
+use tidegate::{AlgorithmKind, OnStoreError, RuleSpec, SharedGate};
+
+/// The rounds of a test: a connection is closed in each.
+const ROUNDS: u64 = 20;
+
+fn closed(limit: u64) -> Vec<RuleSpec> {
+    vec![rule(AlgorithmKind::TokenBucket, limit).on_store_error(OnStoreError::Closed)]
+}
+
+async fn remaining(gate: &SharedGate) -> u64 {
+    let answer = check(gate, "ada", 1).await;
+    assert!(!answer.is_degraded(), "{answer:?}");
+    answer.reported().unwrap().decision().remaining
+}
+
+/// Closes every connection of clients, as an operator or a restart of a proxy does.
+fn close_all(server: &Server) {
+    server.run::<()>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+}
+
+/// Asserts that requests after a closed connection are decided by the store, each once, and that no outage
+/// is reported.
+async fn is_opened_again(url: &str, server: &Server) {
+    let (gate, events) = gate_over(url, closed(100)).await;
+    for round in 1..=ROUNDS {
+        close_all(server);
+        assert_eq!(remaining(&gate).await, 100 - round, "{url}");
+    }
+    assert_eq!(events.told(), Vec::<String>::new(), "{url}");
+    assert_eq!(gate.degraded(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_was_closed_costs_no_request_a_decision() {
+    let server = Server::start(&[]);
+    is_opened_again(&server.url(), &server).await;
+    let node = Server::start(&["--cluster-enabled", "yes"]);
+    node.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    until(&node, &["CLUSTER", "INFO"], |told| told.contains("cluster_state:ok"));
+    is_opened_again(&node.url().replacen("redis", "redis+cluster", 1), &node).await;
+    let watched = tokio::task::block_in_place(Watched::start);
+    is_opened_again(&watched.url(), &watched.primary).await;
+}
+
+#[tokio::test]
+async fn a_restart_between_two_requests_is_not_noticed() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), closed(10)).await;
+    assert_eq!(remaining(&gate).await, 9);
+    server.kill();
+    server.start_again(&[]);
+    assert_eq!(remaining(&gate).await, 9, "the server kept nothing on disk");
+    assert_eq!(events.told(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_was_under_way_over_a_closed_connection_is_not_sent_twice() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), closed(10)).await;
+    assert_eq!(remaining(&gate).await, 9);
+    server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
+    let mut first = pin!(check(&gate, "ada", 1));
+    while gate.counts().under_way == 0 {
+        assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
+        yield_now().await;
+    }
+    // The store may have run it, for all that this node can know.
+    until(&server, &["CLIENT", "LIST"], |told| told.contains("cmd=eval"));
+    close_all(&server);
+    assert!(first.await.is_unavailable());
+    server.run::<()>(&["CLIENT", "UNPAUSE"]);
+    gate.recovered().await;
+    assert_eq!(remaining(&gate).await, 8);
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_is_an_outage_at_once_and_no_request_waits_for_it() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), closed(10)).await;
+    assert_eq!(remaining(&gate).await, 9);
+    server.kill();
+    assert!(check(&gate, "ada", 1).await.is_unavailable());
+    let told = events.told();
+    assert!(told.len() == 1 && told[0].contains("can not be reached"), "{told:?}");
+    server.start_again(&[]);
+    gate.recovered().await;
+    assert_eq!(remaining(&gate).await, 9);
+}
