@@ -12,14 +12,17 @@ mod look;
 mod pending;
 mod queue;
 mod redirect;
+mod reopen;
 mod shard;
 mod slots;
 mod window;
 
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use redis::Value;
@@ -38,7 +41,7 @@ use look::look_after;
 use pending::Pending;
 use queue::KeyHashes;
 use redirect::{Redirect, Redirected};
-use shard::{Health, Sending, Shard};
+use shard::{Health, NoReplies, Sending, Shard};
 
 /// The pause between two readings of the clock while anything waits.
 const TICK: Duration = Duration::from_millis(1);
@@ -46,6 +49,8 @@ const TICK: Duration = Duration::from_millis(1);
 const REST: Duration = Duration::from_secs(1);
 /// The longest wait for a late reply.
 const LATEST: Duration = Duration::from_secs(10);
+/// Turns of the thread in which an end of a connection that lies in the socket is noticed.
+const TURNS: usize = 3;
 /// The most times that a request follows a slot that moves.
 const MOST_MOVES: u8 = 16;
 
@@ -152,9 +157,7 @@ impl Dispatcher {
     /// Reads the time, after everything in the sockets was read: what has arrived is not late.
     async fn tick(self: &Rc<Self>) {
         self.clock.now();
-        for _ in 0..3 {
-            yield_now().await;
-        }
+        read_sockets().await;
         let shards = self.shards.borrow().clone();
         for shard in &shards {
             if let Some(error) = shard.tick() {
@@ -212,38 +215,56 @@ impl Dispatcher {
 
     async fn until_answered(self: Rc<Self>, shard: Rc<Shard>, mut sending: Sending) {
         let values = self.replies(&mut sending).await;
-        let answered = shard.answered(sending, values);
+        let mut answered = shard.answered(sending, values);
         if let Some(error) = answered.lost.clone() {
             self.lost(&shard, error);
         }
-        answered.fail();
-        answered.redirected.into_iter().for_each(|redirected| self.redirect(redirected));
+        let redirected = std::mem::take(&mut answered.redirected);
+        match answered.closed.take() {
+            Some(error) => self.reopen(&shard, error, answered),
+            None => answered.fail(),
+        }
+        redirected.into_iter().for_each(|redirected| self.redirect(redirected));
         self.send(&shard);
     }
 
     /// Sends a write and waits for the replies to it.
-    async fn replies(&self, sending: &mut Sending) -> Result<Vec<Value>, StoreError> {
+    async fn replies(&self, sending: &mut Sending) -> Result<Vec<Value>, NoReplies> {
+        if sending.is_rested {
+            read_sockets().await;
+        }
         let pipeline = std::mem::replace(&mut sending.pipeline, redis::Pipeline::new());
         let mut connection = sending.route.connection();
         let mut replies = pin!(connection.send_packed_commands(&pipeline, 0, pipeline.len()));
+        // The task that writes to the socket has not run since: a write that fails at once was never sent.
+        let at_once = poll_fn(|context| Poll::Ready(replies.as_mut().poll(context))).await;
+        if let Poll::Ready(replied) = at_once {
+            return replied
+                .map_err(|error| NoReplies { error: StoreError::of(&error), was_sent: false });
+        }
         let (mut left, latest) = (LATEST, self.clock.now() + LATEST);
         loop {
             if let Ok(replied) = timeout(left, replies.as_mut()).await {
-                return replied.map_err(|error| StoreError::of(&error));
+                return replied
+                    .map_err(|error| NoReplies { error: StoreError::of(&error), was_sent: true });
             }
             // If the thread stood still, the replies may lie unread in the socket.
             left = latest.saturating_duration_since(self.clock.now());
             if left.is_zero() {
-                return Err(StoreError::Timeout);
+                return Err(NoReplies { error: StoreError::Timeout, was_sent: true });
             }
         }
     }
 
-    /// Gives a shard up, and looks after it until it is fit again.
+    /// Gives a shard up if it is fit.
     fn lost(self: &Rc<Self>, shard: &Rc<Shard>, error: StoreError) {
-        if !shard.is_fit() {
-            return;
+        if shard.is_fit() {
+            self.give_up(shard, error);
         }
+    }
+
+    /// Gives a shard up, and looks after it until it is fit again.
+    fn give_up(self: &Rc<Self>, shard: &Rc<Shard>, error: StoreError) {
         let unanswered = shard.lose(&error);
         self.report(shard, Some(&error));
         self.looked();
@@ -342,5 +363,12 @@ impl Dispatcher {
         for (first_slot, last_slot) in self.cluster.lost(ranges) {
             (self.shared.observer)(StoreEvent::PartLost { first_slot, last_slot, error });
         }
+    }
+}
+
+/// Lets the tasks of connections read everything that lies in their sockets.
+async fn read_sockets() {
+    for _ in 0..TURNS {
+        yield_now().await;
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Link {
     pub(super) number: u64,
     /// When each write that is not yet answered was sent, earliest first.
     pub(super) sent_at: VecDeque<Instant>,
+    /// When it last brought a reply, by the real clock.
+    pub(super) heard_at: Instant,
     /// Limiters that they decide.
     pub(super) limiters: usize,
     /// The scripts, by digest, whose text was sent over it. One that the server has forgotten
@@ -29,7 +31,8 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
         let route = Route::new(connection);
-        Self { route, number, sent_at: VecDeque::new(), limiters: 0, known: HashSet::new() }
+        let (sent_at, known) = (VecDeque::new(), HashSet::new());
+        Self { route, number, sent_at, heard_at: Instant::now(), limiters: 0, known }
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.

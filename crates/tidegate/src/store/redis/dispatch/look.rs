@@ -141,7 +141,7 @@ impl Outage {
 }
 
 /// Connects, and checks whether a decision could be taken.
-async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
+pub(super) async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
     let look = async {
         let settings = &shard.shared.settings;
         let mut connection = match &shard.node {
@@ -250,7 +250,7 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
 }
 
 /// Reports properties of the servers' setup that can make limits fail.
-async fn report_findings(dispatcher: Rc<Dispatcher>) {
+pub(super) async fn report_findings(dispatcher: Rc<Dispatcher>) {
     let shards = dispatcher.shards.borrow().clone();
     let fit = shards.iter().filter(|shard| shard.is_fit());
     let links: Vec<_> = fit.filter_map(|shard| shard.connection()).collect();

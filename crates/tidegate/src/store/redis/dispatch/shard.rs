@@ -6,6 +6,7 @@
 //! others. One that was silent for a deadline is a *suspect*: if few requests wait for it, those whose time is
 //! over are reported as though it were unavailable, and if more wait as under overload.
 
+mod closed;
 mod expiry;
 
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,7 @@ use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::link::Node;
 use crate::store::redis::route::Route;
 use crate::store::redis::state::StoreState;
+pub(super) use closed::{Answered, NoReplies};
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;
@@ -83,29 +85,10 @@ struct State {
 /// Whether requests are sent to a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Health {
-    /// Not yet found fit.
+    /// Not yet found fit, or its connection is being opened again.
     New,
     Fit,
     Lost(StoreError),
-}
-
-/// An answered write, and the actions that follow.
-#[derive(Default)]
-pub(super) struct Answered {
-    pub(super) redirected: Vec<Redirected>,
-    /// Why the shard is unavailable from now on.
-    pub(super) lost: Option<StoreError>,
-    /// Calls that failed: they are answered once the shard is known to be unavailable.
-    failed: Vec<(Sent, StoreError)>,
-}
-
-impl Answered {
-    /// Reports their errors to the callers of calls that failed.
-    pub(super) fn fail(&self) {
-        for (call, error) in &self.failed {
-            call.fail(error);
-        }
-    }
 }
 
 /// A write to be sent.
@@ -113,6 +96,8 @@ pub(super) struct Sending {
     pub(super) flush: Flush,
     pub(super) pipeline: redis::Pipeline,
     pub(super) route: Route,
+    /// Whether the connection was silent before, so that its end may lie unread in the socket.
+    pub(super) is_rested: bool,
     link: u64,
     sent_at: Instant,
     was_full: bool,
@@ -248,10 +233,12 @@ impl Shard {
         let merged = flush.calls.iter().filter(|call| !matches!(call, Sent::One(..)));
         let merged = merged.map(|call| call.requests().count()).sum();
         Counts::add(&self.shared.counts.merged, merged);
+        let is_rested = link.sent_at.is_empty() && link.heard_at.elapsed() >= closed::QUIET;
         link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
-        Some(Sending { flush, pipeline, route, link: link.number, sent_at: now, was_full })
+        let link = link.number;
+        Some(Sending { flush, pipeline, route, is_rested, link, sent_at: now, was_full })
     }
 
     /// Returns whether a request that waited should still be sent.
@@ -280,7 +267,7 @@ impl Shard {
     pub(super) fn answered(
         &self,
         sending: Sending,
-        values: Result<Vec<Value>, StoreError>,
+        values: Result<Vec<Value>, NoReplies>,
     ) -> Answered {
         let now = self.clock.now();
         let Sending { flush, route, link, sent_at, was_full, .. } = sending;
@@ -293,19 +280,14 @@ impl Shard {
         let is_latest = latest.is_some();
         if let Some(link) = latest {
             link.sent_at.pop_front();
+            link.heard_at = Instant::now();
             link.limiters -= limiters;
         }
-        let mut answered = Answered::default();
         let values = match values {
             Ok(values) => values,
-            Err(error) => {
-                Counts::add(&self.shared.counts.failed, flush.calls.len());
-                let failed = flush.calls.into_iter().map(|call| (call, error.clone()));
-                answered.failed.extend(failed);
-                answered.lost = (is_latest && state.health == Health::Fit).then_some(error);
-                return answered;
-            }
+            Err(why) => return self.without_replies(state, flush.calls, why, is_latest),
         };
+        let mut answered = Answered::default();
         let took = now.duration_since(sent_at);
         self.shared.counts.calls.add(Micros::from(took).as_micros(), flush.calls.len() as u64);
         if is_latest {

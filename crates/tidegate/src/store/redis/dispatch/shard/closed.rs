@@ -1,0 +1,74 @@
+//! Writes that got no replies, and connections that were closed.
+
+use std::time::Duration;
+
+use super::{Health, Shard, State};
+use crate::store::redis::counts::Counts;
+use crate::store::redis::dispatch::flush::Sent;
+use crate::store::redis::dispatch::redirect::Redirected;
+use crate::store::redis::error::StoreError;
+
+/// The time without a reply after which the end of a connection may have come.
+pub(super) const QUIET: Duration = Duration::from_micros(100);
+
+/// An answered write, and the actions that follow.
+#[derive(Default)]
+pub(in crate::store::redis::dispatch) struct Answered {
+    pub(in crate::store::redis::dispatch) redirected: Vec<Redirected>,
+    /// Why the shard is unavailable from now on.
+    pub(in crate::store::redis::dispatch) lost: Option<StoreError>,
+    /// The error of its connection, which was closed.
+    pub(in crate::store::redis::dispatch) closed: Option<StoreError>,
+    /// Calls that failed: they are answered once the shard is known to be unavailable.
+    pub(super) failed: Vec<(Sent, StoreError)>,
+}
+
+impl Answered {
+    /// Reports their errors to the callers of calls that failed.
+    pub(in crate::store::redis::dispatch) fn fail(&self) {
+        for (call, error) in &self.failed {
+            call.fail(error);
+        }
+    }
+}
+
+/// Why a write got no replies.
+pub(in crate::store::redis::dispatch) struct NoReplies {
+    pub(in crate::store::redis::dispatch) error: StoreError,
+    /// Whether the server may have received it.
+    pub(in crate::store::redis::dispatch) was_sent: bool,
+}
+
+impl Shard {
+    /// Notes a write without replies. Calls that were never sent wait for another connection; whether the
+    /// server ran the others is unknown, so they fail.
+    pub(super) fn without_replies(
+        &self,
+        state: &mut State,
+        calls: Vec<Sent>,
+        why: NoReplies,
+        is_latest: bool,
+    ) -> Answered {
+        let NoReplies { error, was_sent } = why;
+        let mut answered = Answered::default();
+        let is_closed = matches!(error, StoreError::Unreachable(_));
+        if is_latest && state.health == Health::Fit {
+            let found = if is_closed { &mut answered.closed } else { &mut answered.lost };
+            *found = Some(error.clone());
+        }
+        if is_closed && !was_sent && !matches!(state.health, Health::Lost(_)) {
+            calls.iter().for_each(|call| state.again(call));
+            return answered;
+        }
+        Counts::add(&self.shared.counts.failed, calls.len());
+        answered.failed.extend(calls.into_iter().map(|call| (call, error.clone())));
+        answered
+    }
+
+    /// Notes that its connection was closed: requests wait for the next connection, until their time is over.
+    pub(in crate::store::redis::dispatch) fn closed(&self) {
+        let mut state = self.state.borrow_mut();
+        state.health = Health::New;
+        state.link = None;
+    }
+}
