@@ -250,7 +250,7 @@ impl SharedGate {
         match self.take(store, met, origin, &late).await {
             Ok(done) => {
                 store.note_denial(met, sent, &done);
-                store.answer_of(met, done)
+                self.counted(store.answer_of(met, done))
             }
             Err(error) => {
                 let answer = self.without_store(store, met, origin.id, &error);
@@ -279,7 +279,7 @@ impl SharedGate {
                 let own =
                     |place| reply_of(place).filter(|one| !one.overflow).map(|one| one.decision);
                 self.learn(&store.generation, met, done.allowed, own);
-                store.exact(met, done)
+                self.counted(store.exact(met, done))
             }
             Err(unanswered) => {
                 let answer = self.without_store(store, met, origin.id, &unanswered.error);

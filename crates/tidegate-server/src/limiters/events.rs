@@ -81,8 +81,8 @@ impl Events {
             }
             StoreEvent::Undecided { error: StoreError::OutOfMemory, .. } => tracing::warn!(
                 store,
-                "the store has no memory left: limiters that are there go on, and keys that are new are refused; expected a \
-                 `maxmemory` that holds all limiters, or rules with `max_keys` (told once a minute, however often)"
+                "the store has no memory left: limiters that are there go on, and keys that are new are refused, or \
+                 admitted by rules with `on_store_error = \"open\"`; expected a `maxmemory` that holds all limiters, or rules with `max_keys` (told once a minute, however often)"
             ),
             StoreEvent::Undecided { key, error } => {
                 tracing::warn!(

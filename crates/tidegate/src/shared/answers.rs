@@ -5,9 +5,11 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::KeyAsk;
+use super::no_room::is_opened;
 use super::store::{StepArgs, Store};
-use crate::answer::{Answer, Rules, Standing};
+use crate::answer::{Answer, Lack, Rules, Standing};
 use crate::frontend;
+use crate::inline_list::InlineList;
 use crate::step::{Decided, Done};
 use crate::store::memory::Kept;
 use crate::store::redis::StoreError;
@@ -23,13 +25,21 @@ impl Store {
         self.exact(met, Done::<Decided> { allowed, at, repeated, decisions })
     }
 
-    /// Makes the answer from the replies of the limiters themselves.
+    /// Makes the answer from the replies of the limiters themselves, and of keys that have no limiter because the
+    /// store has no memory: it is degraded if a rule is open to such a key.
     pub(super) fn exact<'g, D: Into<Option<Decided>>>(
         &self,
         met: &[KeyAsk],
         done: Done<D>,
     ) -> Answer<'g> {
-        self.answer_with(met, done, Standing::Exact)
+        let Done { allowed, at, repeated, decisions } = done;
+        let decisions: InlineList<Option<Decided>> =
+            decisions.into_iter().map(Into::into).collect();
+        let standing = match decisions.iter().flatten().any(is_opened) {
+            true => Standing::Degraded(Lack::Unavailable),
+            false => Standing::Exact,
+        };
+        self.answer_with(met, Done { allowed, at, repeated, decisions }, standing)
     }
 
     /// Makes the answer from decisions taken in place of the limiters.

@@ -45,6 +45,14 @@ impl SharedGate {
         }
     }
 
+    /// Counts an answer of the store if a rule was open because the store has no memory.
+    pub(super) fn counted<'g>(&self, answer: Answer<'g>) -> Answer<'g> {
+        if answer.is_degraded() {
+            self.count_degraded(&answer);
+        }
+        answer
+    }
+
     /// Counts an answer that was decided without the store.
     pub(super) fn count_degraded(&self, answer: &Answer<'_>) {
         self.degraded.fetch_add(1, Relaxed);

@@ -230,7 +230,8 @@ impl Fallback {
     }
 }
 
-fn on_store_error(policy: &Policy, met: &KeyAsk) -> OnStoreError {
+/// Returns what the rule of a limiter says of a store that does not decide.
+pub(super) fn on_store_error(policy: &Policy, met: &KeyAsk) -> OnStoreError {
     policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
 }
 

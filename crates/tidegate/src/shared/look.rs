@@ -35,7 +35,7 @@ impl SharedGate {
     ) -> Answer<'_> {
         let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
         match store.answer_until(met, args, deadline).await {
-            Ok(answer) => answer,
+            Ok(answer) => self.counted(answer),
             Err(error) => self.decide_degraded(store, met, Verb::Peek, origin.id, &error),
         }
     }

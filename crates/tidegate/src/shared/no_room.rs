@@ -1,16 +1,21 @@
 //! New limiters for which the store has no room: their rule keeps a bounded number of keys, or the store has no
 //! memory left.
 
-use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Verdict, Visitor};
+use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Visitor};
 
+use super::KeyAsk;
+use super::decide::on_store_error;
 use super::store::{CallArgs, PendingStep, Store};
 use crate::clock::Clock;
+use crate::rules::OnStoreError;
+use crate::step;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Step};
 
 impl Store {
     /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
-    /// limiter or by a refusal.
+    /// limiter or by a refusal; or it is admitted, because its rule is open without the store, and the store has no
+    /// memory for it.
     pub(super) async fn decide_without_room(
         &self,
         limiters: &[Limiter<'_>],
@@ -21,6 +26,7 @@ impl Store {
         let is_alone = limiters.len() == 1 || !self.client.settings().url.is_cluster();
         let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
         let mut refused = Vec::new();
+        let mut opened = Vec::new();
         for (one, lacks) in limiters.iter().zip(lacks) {
             let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Room));
             let is_there = |shared: &Limiter<'_>| {
@@ -29,6 +35,9 @@ impl Store {
             match (lacks, shared.filter(|shared| !is_there(shared))) {
                 (None, _) => rest.push(one.clone()),
                 (Some(_), Some(shared)) => rest.push(shared),
+                (Some(Lacks::Memory), None) if self.is_open(one, call_args.step, pending.met) => {
+                    opened.push(one);
+                }
                 (Some(_), None) => refused.push(one),
             }
         }
@@ -59,8 +68,14 @@ impl Store {
             if lacks.is_none() {
                 continue;
             }
-            if refused.iter().any(|refused| refused.key == one.key) {
-                let (decision, seen) = refusal(one, call_args.step, &done);
+            let is_in = |all: &[&Limiter<'_>]| all.iter().any(|other| other.key == one.key);
+            let decision = match (is_in(&opened), is_in(&refused)) {
+                (true, _) => Some(Decision::UNLIMITED),
+                (false, true) => Some(refusal(one, call_args.step)),
+                (false, false) => None,
+            };
+            if let Some(decision) = decision {
+                let seen = without_limiter(&decision, &done);
                 done.decisions.insert(place.min(done.decisions.len()), decision);
                 done.seen.insert(place.min(done.seen.len()), seen);
             } else if let Some(seen) = done.seen.get_mut(place) {
@@ -70,20 +85,39 @@ impl Store {
         done.allowed &= !denies;
         Ok(done)
     }
+
+    /// Returns whether a rule admits a key for whose limiter the store has no memory.
+    fn is_open(&self, one: &Limiter<'_>, step: Step, met: &[KeyAsk]) -> bool {
+        let asks = matches!(step, Step::Ask | Step::Decide | Step::Peek | Step::Report)
+            && one.asks(step) > 0;
+        let met = met.iter().find(|met| met.fingerprint == one.key);
+        asks && met.is_some_and(|met| on_store_error(self.policy(), met) == OnStoreError::Open)
+    }
+}
+
+/// Returns whether a reply stands for a key that its rule admitted because the store has no memory for its limiter:
+/// nothing else is without room and without a limit.
+pub(super) const fn is_opened(decided: &step::Decided) -> bool {
+    decided.overflow && decided.decision.is_unlimited()
 }
 
 /// Returns the refusal for a key without room: come back a window later, when every limiter that was not asked
 /// meanwhile is idle.
-fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
+fn refusal(one: &Limiter<'_>, step: Step) -> Decision {
     let (limit, window) = one.rule.visit(Figures).unwrap_or_default();
-    let (outcome, verdict) = match one.asks(step) {
-        0 => (Outcome::Allow { delay: Micros::ZERO }, Verdict::Allow),
-        _ => (Outcome::Deny { retry_after: window }, Verdict::Deny),
+    let outcome = match one.asks(step) {
+        0 => Outcome::Allow { delay: Micros::ZERO },
+        _ => Outcome::Deny { retry_after: window },
     };
-    let decision = Decision { outcome, limit, remaining: 0, reset_after: window };
-    let reply =
-        ScriptReply { now: done.now, at: done.at, verdict, taken: false, state: Vec::new() };
-    (decision, Seen { reply, tried: false, newer: None, overflow: true, token: None })
+    Decision { outcome, limit, remaining: 0, reset_after: window }
+}
+
+/// Returns what is seen of a key that has no limiter.
+fn without_limiter(decision: &Decision, done: &Decided) -> Seen {
+    let Decided { now, at, .. } = *done;
+    let verdict = decision.verdict();
+    let reply = ScriptReply { now, at, verdict, taken: false, state: Vec::new() };
+    Seen { reply, tried: false, newer: None, overflow: true, token: None }
 }
 
 /// Reads limit and window.

@@ -267,7 +267,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
                     Next::Done(answer)
                 }
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
-                    Next::Done(store.answer_of(met, seen))
+                    Next::Done(gate.counted(store.answer_of(met, seen)))
                 }
                 Ok(seen) => self.hear(seen, is_behind),
             };
