@@ -19,9 +19,6 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFile {
-    /// The path as given, for messages.
-    asked: PathBuf,
-    /// The path behind symbolic links, so that a link stays one.
     path: PathBuf,
     dir: PathBuf,
 }
@@ -31,12 +28,12 @@ impl PictureFile {
     ///
     /// # Errors
     /// Returns an error if the name does not end in `.svg`, if the path is something other than a
-    /// writable file, or if the folder does not exist or accepts no new file.
+    /// writable file, such as a symbolic link, or if the folder does not exist or accepts no new file.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, PictureError> {
-        let asked = path.into();
-        match Self::find(&asked) {
-            Ok((path, dir)) => Ok(Self { asked, path, dir }),
-            Err(why) => Err(PictureError { asked, why }),
+        let path = path.into();
+        match Self::find(&path) {
+            Ok(dir) => Ok(Self { path, dir }),
+            Err(why) => Err(PictureError { asked: path, why }),
         }
     }
 
@@ -45,16 +42,16 @@ impl PictureFile {
     /// # Errors
     /// Returns an error if writing fails nevertheless; an older picture then stays.
     pub fn write(&self, svg: &str) -> Result<(), PictureError> {
-        let failed = |error| PictureError { asked: self.asked.clone(), why: Why::Failed(error) };
+        let failed = |error| PictureError { asked: self.path.clone(), why: Why::Failed(error) };
         self.replace(svg).map_err(failed)
     }
 
-    fn find(asked: &Path) -> Result<(PathBuf, PathBuf), Why> {
-        if !asked.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg")) {
+    /// The folder of a file that can be written.
+    fn find(path: &Path) -> Result<PathBuf, Why> {
+        if !path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg")) {
             return Err(Why::Name);
         }
-        let path = behind_links(asked).map_err(Why::Failed)?;
-        match fs::metadata(&path) {
+        match fs::symlink_metadata(path) {
             Ok(there) => check_there(&there)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(Why::Failed(error)),
@@ -62,13 +59,15 @@ impl PictureFile {
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = parent.unwrap_or(Path::new(".")).to_path_buf();
         check_folder(&dir)?;
-        Ok((path, dir))
+        Ok(dir)
     }
 
     fn replace(&self, svg: &str) -> io::Result<()> {
         let mut file = fresh(&self.dir)?;
         file.write_all(svg.as_bytes())?;
-        if let Ok(there) = fs::metadata(&self.path) {
+        if let Ok(there) = fs::symlink_metadata(&self.path)
+            && there.is_file()
+        {
             file.as_file().set_permissions(there.permissions())?;
         }
         file.persist(&self.path).map_err(|error| error.error)?;
@@ -89,20 +88,11 @@ fn fresh(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().suffix(".svg").tempfile_in(dir)
 }
 
-/// The file that symbolic links lead to, whether it exists or not.
-fn behind_links(asked: &Path) -> io::Result<PathBuf> {
-    const MOST_LINKS: usize = 40;
-    let mut path = asked.to_path_buf();
-    for _ in 0..MOST_LINKS {
-        match fs::read_link(&path) {
-            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(io::Error::other("too many symbolic links"))
-}
-
 fn check_there(there: &Metadata) -> Result<(), Why> {
+    // Another user may have put it there, so that this user writes a file of its own choice.
+    if there.is_symlink() {
+        return Err(Why::Link);
+    }
     if there.is_dir() {
         return Err(Why::Folder);
     }
@@ -137,6 +127,7 @@ pub struct PictureError {
 #[derive(Debug)]
 enum Why {
     Name,
+    Link,
     Folder,
     NoFile,
     ReadOnly,
@@ -158,6 +149,7 @@ impl fmt::Display for PictureError {
         write!(f, "can not write the picture to {}: ", self.asked.display())?;
         match &self.why {
             Why::Name => f.write_str("expected a name that ends in .svg, for pictures are SVG"),
+            Why::Link => f.write_str("it is a symbolic link; name the file itself"),
             Why::Folder => f.write_str("it is a folder; name a file in it"),
             Why::NoFile => f.write_str("it is there and is not a file; choose another name"),
             Why::ReadOnly => f.write_str(

@@ -93,18 +93,34 @@ fn a_folder_that_goes_away_meanwhile_is_an_error() {
 
 #[cfg(unix)]
 #[test]
-fn links_stay_links_and_permissions_stay() {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+fn a_symbolic_link_is_refused_and_what_it_leads_to_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let (link, path) = (dir.path().join("link.svg"), dir.path().join("a.svg"));
-    symlink("a.svg", &link).unwrap();
-    PictureFile::at(&link).unwrap().write("one").unwrap();
+    let (link, path) = (dir.path().join("link.svg"), dir.path().join("mine"));
+    fs::write(&path, "mine").unwrap();
+    for (target, name) in [("mine", "link.svg"), ("nowhere.svg", "dangling.svg")] {
+        std::os::unix::fs::symlink(target, dir.path().join(name)).unwrap();
+        assert!(refused(dir.path().join(name)).contains("symbolic link; name the file itself"));
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    // A link that comes after the check is replaced, and not followed.
+    fs::remove_file(&link).unwrap();
+    let file = PictureFile::at(&link).unwrap();
+    std::os::unix::fs::symlink("mine", &link).unwrap();
+    file.write("picture").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    assert!(fs::symlink_metadata(&link).unwrap().is_file());
+}
+
+#[cfg(unix)]
+#[test]
+fn the_permissions_of_an_older_picture_stay() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.svg");
+    PictureFile::at(&path).unwrap().write("one").unwrap();
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode() & 0o600, 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    PictureFile::at(&link).unwrap().write("two").unwrap();
-    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    PictureFile::at(&path).unwrap().write("two").unwrap();
     assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode()), ("two", 0o640));
-    symlink("round.svg", dir.path().join("round.svg")).unwrap();
-    assert!(refused(dir.path().join("round.svg")).contains("symbolic links"));
 }
