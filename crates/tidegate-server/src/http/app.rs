@@ -19,10 +19,10 @@ pub(super) struct App {
 }
 
 impl App {
-    /// Creates the state of a service of some limiters.
-    pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
+    /// Creates the state of a service of some limiters; operators have so many connections.
+    pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds, connections: u32) -> Self {
         let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
-        let (streams, latest) = Default::default();
+        let (streams, latest) = (Streams::within(connections), Arc::default());
         Self { limiters, probe, bounds, streams, latest }
     }
 

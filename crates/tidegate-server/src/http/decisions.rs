@@ -11,6 +11,7 @@ use super::message::Response;
 use super::problem::{Kind, Problem};
 use super::query;
 use crate::limiters::Filter;
+use crate::listener::Role;
 
 /// Decisions a second by default, and the most.
 const USUAL: u32 = 100;
@@ -21,12 +22,12 @@ const GATHERED: Duration = Duration::from_millis(50);
 const MOST_AT_ONCE: usize = 64;
 
 /// Answers with decisions, until the client leaves or the server stops.
-pub(super) fn decisions(app: &App, query: Option<&str>) -> Result<Response, Problem> {
+pub(super) fn decisions(app: &App, role: Role, query: Option<&str>) -> Result<Response, Problem> {
     let (filter, per_second) = asked(query)?;
     let limiters = Arc::clone(&app.limiters);
     let watched = limiters.tail().watch(filter, per_second);
     let mut watch = watched.map_err(|error| Problem::new(Kind::Internal, error.to_string()))?;
-    app.streams.open(async move |sink| {
+    app.streams.open(role, async move |sink| {
         let writes = async {
             let mut lines = Vec::new();
             while let Some(1..) = sink.alive(watch.lines.recv_many(&mut lines, MOST_AT_ONCE)).await

@@ -11,17 +11,23 @@ use tokio::time::timeout;
 
 use super::message::{Content, Events, Response};
 use super::problem::{Kind, Problem};
+use crate::listener::Role;
 
 /// The most streams of events that are open at a time.
 const MOST_STREAMS: usize = 32;
+/// The part of them, and of the connections of the listener, that streams leave to others: one of so many.
+const LEFT: usize = 4;
 /// Writes that the connection has not taken yet; whoever makes more waits for the reader.
 const UNSENT: usize = 1;
 /// The longest time without a line, so that a client and what is between see that the stream lives.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// The streams that are open.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Streams(Arc<AtomicUsize>);
+/// The streams that are open, and the most.
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    open: Arc<AtomicUsize>,
+    most: usize,
+}
 
 /// One open stream, until it is dropped.
 #[derive(Debug)]
@@ -29,7 +35,7 @@ struct Open(Streams);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Relaxed);
+        self.0.open.fetch_sub(1, Relaxed);
     }
 }
 
@@ -77,21 +83,38 @@ impl Sink {
 pub(super) struct Gone;
 
 impl Streams {
+    /// None is open yet at a listener of so many connections, of which streams leave some to who changes limits.
+    pub(super) fn within(connections: u32) -> Self {
+        let connections = connections as usize;
+        let most = MOST_STREAMS.min(connections - connections.div_ceil(LEFT));
+        Self { open: Arc::default(), most }
+    }
+
+    /// The most that are open when another one is opened in this role: who only reads leaves some to who changes.
+    const fn most(&self, role: Role) -> usize {
+        match role {
+            Role::Change => self.most,
+            Role::Read => self.most - self.most.div_ceil(LEFT),
+        }
+    }
+
     /// An answer whose events `write` sends, as a task of its own.
     ///
     /// # Errors
     /// Returns a problem if too many streams are open.
     pub(super) fn open<Writing>(
         &self,
+        role: Role,
         write: impl FnOnce(Sink) -> Writing,
     ) -> Result<Response, Problem>
     where
         Writing: Future<Output = ()> + Send + 'static,
     {
-        let is_free = |open: usize| (open < MOST_STREAMS).then_some(open + 1);
-        if self.0.fetch_update(Relaxed, Relaxed, is_free).is_err() {
+        let most = self.most(role);
+        let is_free = |open: usize| (open < most).then_some(open + 1);
+        if self.open.fetch_update(Relaxed, Relaxed, is_free).is_err() {
             let detail = format!(
-                "{MOST_STREAMS} streams of events are open, as many as may be: close one, or read GET /v1/stats \
+                "{most} streams of events are open, as many as may be: close one, or read GET /v1/stats \
                  from time to time"
             );
             return Err(Problem::new(Kind::TooManyStreams, detail));

@@ -82,7 +82,7 @@ mod tests {
 
     fn app(probe: Duration) -> Arc<App> {
         let bounds = Bounds { probe, ..Bounds::default() };
-        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), bounds).0
+        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), bounds, 100).0
     }
 
     #[tokio::test]

@@ -56,9 +56,9 @@ use connection::Http;
 pub(crate) struct Service(Arc<App>);
 
 impl Service {
-    /// Serves `limiters`, which other listeners may share.
-    pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
-        Self(Arc::new(App::new(limiters, bounds)))
+    /// Serves `limiters`, which other listeners may share; the listener of operators has so many connections.
+    pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds, of_operators: u32) -> Self {
+        Self(Arc::new(App::new(limiters, bounds, of_operators)))
     }
 
     /// The endpoint for clients that ask for decisions.

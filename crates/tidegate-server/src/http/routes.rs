@@ -21,7 +21,7 @@ use super::{
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
-use crate::listener::{Access, Clients, Who};
+use crate::listener::{Access, Clients, Role, Who};
 use crate::verbs::PublicVerb;
 
 /// The endpoint for clients: decisions, and other verbs as the setting allows.
@@ -170,8 +170,8 @@ async fn go<'a>(
             let (limiters, query) = (limiters(), request.uri().query().map(str::to_owned));
             Box::pin(made_apart(move || stats::stats(&limiters, query.as_deref()))).await
         }
-        Ok((Action::StatsEvents, _)) => stats::events(app, request.uri().query()),
-        Ok((Action::Decisions, _)) => decisions::decisions(app, request.uri().query()),
+        Ok((Action::StatsEvents, by)) => stats::events(app, role(by), request.uri().query()),
+        Ok((Action::Decisions, by)) => decisions::decisions(app, role(by), request.uri().query()),
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)
@@ -182,6 +182,11 @@ async fn go<'a>(
 /// The operator, if one asks.
 fn who(by: Option<(Who, &Arc<Configuration>)>) -> Option<Who> {
     by.map(|(who, _)| who)
+}
+
+/// The role of the operator.
+fn role(by: Option<(Who, &Arc<Configuration>)>) -> Role {
+    by.map_or(Role::Read, |(who, _)| who.role)
 }
 
 /// The rows of one path.

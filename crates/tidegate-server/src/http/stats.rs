@@ -19,6 +19,7 @@ use super::message::Response;
 use super::problem::Problem;
 use super::{answer, query};
 use crate::limiters::{Limiters, Subject};
+use crate::listener::Role;
 
 /// The time between two events.
 const EACH: Duration = Duration::from_secs(1);
@@ -156,10 +157,10 @@ pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<Response
 }
 
 /// Answers with the statistics of each second, until the client leaves or the server stops.
-pub(super) fn events(app: &App, query: Option<&str>) -> Result<Response, Problem> {
+pub(super) fn events(app: &App, role: Role, query: Option<&str>) -> Result<Response, Problem> {
     let (filter, limiters) = (Arc::new(Filter::parse(query)?), Arc::clone(&app.limiters));
     let latest = filter.admits_all().then(|| Arc::clone(&app.latest));
-    app.streams.open(async move |sink| {
+    app.streams.open(role, async move |sink| {
         let mut ticks = interval(EACH);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let writes = async {

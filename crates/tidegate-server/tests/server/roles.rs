@@ -1,5 +1,7 @@
 //! Operators who may change, operators who may only read, and the lines of the log about changes.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 
 use serde_json::json;
@@ -289,4 +291,31 @@ fn a_name_of_two_roles_and_a_server_that_nobody_changes_are_told() {
     assert!(said.contains("expected --tls-client-ca"), "{said}");
     let line = Server::with_arguments(&tls).logs("no operator may change anything");
     assert!(line.contains("--admin-changers"), "{line}");
+}
+
+/// An open stream of events; nothing if it is refused.
+fn stream(server: &Server, token: &str) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(server.admin).unwrap();
+    let head = "GET /v1/decisions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer";
+    write!(stream, "{head} {token}\r\n\r\n").unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    (&status == b"HTTP/1.1 200").then_some(stream)
+}
+
+#[tokio::test]
+async fn readers_of_streams_take_neither_the_last_stream_nor_the_last_connection() {
+    let files = Certificates::new();
+    let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
+    let tokens = ["--admin-token-file", &*change, "--admin-read-token-file", &*read];
+    let server = Server::with_rules_and(RULES, &tokens);
+    let mut open: Vec<_> = (0..32).map_while(|_| stream(&server, "for-read")).collect();
+    assert_eq!(open.len(), 24);
+    open.extend((0..32).map_while(|_| stream(&server, "for-change")));
+    assert_eq!(open.len(), 32);
+    let few = Server::with_rules_and(RULES, &[&tokens[..], &["--max-connections", "5"]].concat());
+    let open: Vec<_> = (0..5).map_while(|_| stream(&few, "for-read")).collect();
+    assert!((1..4).contains(&open.len()), "{}", open.len());
+    let reset = Client::new(few.admin).post_as("/v1/reset", ADA, "Bearer for-change").await;
+    assert_eq!(reset.status, 200);
 }
