@@ -53,16 +53,18 @@ struct Connection<S> {
     parser: Parser,
     session: Session,
     bounds: Bounds,
-    /// Commands so far, and those at the last check.
+    /// Commands so far, also those without a word: line ends alone.
     commands: u64,
-    seen_commands: u64,
+    /// Commands that use the connection, and those at the last check.
+    used: u64,
+    seen_used: u64,
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     fn new(stream: S, session: Session, shell: &Shell) -> Self {
         let wire = Wire::new(stream, shell.account.none());
         let (parser, bounds) = (Parser::new(), shell.bounds);
-        Self { wire, parser, session, bounds, commands: 0, seen_commands: 0 }
+        Self { wire, parser, session, bounds, commands: 0, used: 0, seen_used: 0 }
     }
 
     async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
@@ -88,6 +90,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 Next::End => return self.end().await,
                 Next::Read if self.wire.has_ended() => return self.wire.flush(stalled).await,
                 Next::Read if let Some(remainder) = &mut remainder => {
+                    self.wire.write_some().await?;
                     if self.wire.read_remainder(remainder).await? == 0 {
                         return self.wire.flush(stalled).await;
                     }
@@ -98,7 +101,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             tokio::select! {
                 biased;
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
-                () = draining.as_mut(), if remainder.is_none() => remainder = Some(Remainder::of(&self.wire.stream)),
+                () = draining.as_mut(), if remainder.is_none() => remainder = Some(Remainder::of(&self.wire.stream, self.bounds)),
                 () = patience.look() => if patience.ends(self.look()).is_some() {
                     return Ok(());
                 },
@@ -153,7 +156,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers one command; `None` if no command is complete.
     fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
-        let Self { wire, parser, session, commands, .. } = self;
+        let Self { wire, parser, session, commands, used, .. } = self;
         let bounds = session.bounds();
         (parser.bounds, wire.input.bounds, wire.output.bounds) = (bounds, bounds, bounds);
         let out = &mut wire.output.bytes;
@@ -168,6 +171,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         };
         let (start, proto) = (out.len(), session.proto);
         let args = parser.args(wire.input.unread());
+        let is_used = args.get(0).is_some();
         let answered = catch_unwind(AssertUnwindSafe(|| session.answer(&args, out)));
         let outcome = answered.unwrap_or_else(|_| {
             out.truncate(start);
@@ -180,6 +184,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             Outcome::Answered | Outcome::Ends => later.push(Later::Known(out.split_off(start))),
         }
         *commands += 1;
+        *used += u64::from(is_used);
         wire.input.consume(bytes);
         Some(outcome)
     }
@@ -227,7 +232,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             // Authenticating must not take longer than a command.
             false => Some(u64::MAX),
         };
-        let is_used = std::mem::replace(&mut self.seen_commands, self.commands) != self.commands;
+        let is_used = std::mem::replace(&mut self.seen_used, self.used) != self.used;
         Seen { is_used, unended, unread }
     }
 
@@ -245,6 +250,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
 mod tests {
     use super::*;
     use crate::resp::testing;
+    use tokio::io::AsyncWriteExt;
 
     /// The number of commands and bytes of replies in each turn, until all of the input is
     /// answered.
@@ -276,6 +282,21 @@ mod tests {
                 Next::Yield => {}
                 Next::Read => return turns,
                 _ => unreachable!("all is answered in turns"),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn line_ends_alone_keep_no_connection() {
+        for sent in ["\r\n", "\n", "*0\r\n"] {
+            let (mut client, server) = tokio::io::duplex(64);
+            let (shell, _stop) = testing::shell(Bounds::default());
+            tokio::spawn(serve(server, testing::session(testing::open()), shell));
+            let mut times = 0;
+            while client.write_all(sent.as_bytes()).await.is_ok() {
+                times += 1;
+                assert!(times < 200, "{sent:?} keeps it");
+                sleep(std::time::Duration::from_secs(1)).await;
             }
         }
     }

@@ -53,8 +53,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Reads some of the bytes that had arrived when the process began to drain; returns their
-    /// number.
+    /// Reads some of the bytes that are still read while the process drains; returns their number.
     pub(super) async fn read_remainder(&mut self, remainder: &mut Remainder) -> io::Result<usize> {
         let bytes = remainder.read(&mut self.stream, self.input.room()).await?;
         self.input.filled(bytes);
