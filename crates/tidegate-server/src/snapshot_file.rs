@@ -39,6 +39,13 @@ impl SnapshotFile {
             ));
         }
         let lock = with_suffix(&path, ".lock");
+        // To open a pipe would wait for its reader.
+        if fs::metadata(&lock).is_ok_and(|there| !there.is_file()) {
+            return Err(failed(&format!(
+                "{} is not a file: expected a file, or nothing, which this server locks",
+                lock.display()
+            )));
+        }
         let opened = private(OpenOptions::new().create(true).write(true)).open(&lock);
         let opened = opened.map_err(|error| {
             failed(&format!(

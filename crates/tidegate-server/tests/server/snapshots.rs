@@ -330,3 +330,13 @@ fn a_socket_that_has_no_listener_is_refused() {
         assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
     }
 }
+
+#[test]
+fn a_pipe_in_the_place_of_the_lock_is_refused_and_not_waited_for() {
+    let place = Place::new();
+    let lock = format!("{}.lock", place.file().display());
+    assert!(Command::new("mkfifo").arg(&lock).status().unwrap().success());
+    let (code, said) = place.refused();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("limiters.lock is not a file"), "{said}");
+}
