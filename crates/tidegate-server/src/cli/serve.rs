@@ -10,11 +10,13 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use tidegate::Policy;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::address::Where;
 use super::environment::Surroundings;
@@ -34,6 +36,9 @@ use crate::reports::Reports;
 use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
 use crate::{grpc, http, policy, resp, service_manager, stdout};
+
+/// The longest time that is spent on the last snapshot and the last spans, when a disk or a collector hangs.
+const LAST_WRITES: Duration = Duration::from_secs(4);
 
 /// Serves until a signal comes and the requests under way are done. `given` are the words from
 /// `serve` on, of which `args` are made: what they and the environment leave open, `[server]` of the
@@ -195,16 +200,27 @@ async fn serve(
     let answered = answer(args, open, options, both, stop.clone(), for_grpc);
     let notified = service_manager::notify_during(answered, stop.clone());
     let cut = Reports { log, clients, admin }.during(notified).await?;
-    if let Some(exporter) = exporter {
-        let _ = spawn_blocking(|| exporter.end()).await;
-    }
     // The limiters do not change any more.
-    if let Some(writing) = writing {
-        let mut stop = stop.clone();
-        tokio::select! {
-            () = stop.ending() => {}
-            _ = spawn_blocking(|| writing.end()) => {}
+    let last = async {
+        if let Some(exporter) = exporter {
+            let _ = spawn_blocking(|| exporter.end()).await;
         }
+        if let Some(writing) = writing {
+            let _ = spawn_blocking(|| writing.end()).await;
+        }
+    };
+    let mut ending = stop.clone();
+    let is_late = tokio::select! {
+        () = ending.ending() => false,
+        done = timeout(LAST_WRITES, last) => done.is_err(),
+    };
+    if is_late {
+        tracing::error!(
+            connections_cut = cut,
+            "stopped without the last snapshot or spans, which were not written within {LAST_WRITES:?}: the snapshot \
+             before stays"
+        );
+        return Ok(ExitCode::FAILURE);
     }
     if stop.is_ending() {
         tracing::warn!(connections_cut = cut, "stopped at once, being asked a second time");
@@ -288,7 +304,7 @@ async fn answer(
 ) -> Result<usize, Failure> {
     let ListenerOptions { public, admin: operators, clients, access, .. } = options;
     let bounds = public.bounds;
-    let service = http::Service::new(Arc::clone(&limiters), bounds);
+    let service = http::Service::new(Arc::clone(&limiters), bounds, operators.bounds.connections);
     let throttles = !args.no_cl_throttle;
     let resp_service = resp::Service::new(Arc::clone(&limiters), clients.clone(), throttles)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;

@@ -58,28 +58,38 @@ pub(super) async fn read_typed(
     let collected = within(bounds.body, collect(body, bounds, held.as_ref())).await;
     let body = collected.unwrap_or_else(|| Err(too_slow(bounds)))?;
     if let Some(held) = &held {
+        held.note_body();
         held.turn(body.len()).await;
     }
     Ok((body, held))
 }
 
-/// Reads and drops a body that is not needed, for a moment. An answer over HTTP/2 that comes before
+/// Reads and drops a body that is not needed: over HTTP/1.1 if it has arrived, else the answer announces the end of the
+/// connection; over HTTP/2 for a moment. An answer there that comes before
 /// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and some clients,
 /// such as curl 7.88, then drop the answer. A body that is too long, or is sent only when asked
 /// for, is not waited for. Meanwhile the request claims nothing of its connection.
 pub(super) async fn pass_over(mut request: Request, bounds: Bounds) {
-    if request.version() != Version::HTTP_2 || request.headers().contains_key(EXPECT) {
+    if request.headers().contains_key(EXPECT) {
         return;
     }
-    if let Some(held) = Held::of(&mut request) {
-        held.stop_counting();
-    }
+    let held = Held::of(&mut request);
     let most = READ_PAST * bounds.body_bytes;
-    _ = within(bounds.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
+    let has_ended = match request.version() {
+        Version::HTTP_2 => {
+            held.iter().for_each(Held::stop_counting);
+            let drained = drained(request.into_body(), most);
+            within(bounds.body.min(PASSED_OVER), drained).await
+        }
+        _ => soon(pin!(drained(request.into_body(), most))).await,
+    };
+    if let Some(held) = held.filter(|_| has_ended == Some(true)) {
+        held.note_body();
+    }
 }
 
-/// Reads a body to its end, or `most` bytes of it.
-async fn drained(mut body: Incoming, most: usize) {
+/// Reads a body to its end, or `most` bytes of it; returns whether it has ended.
+async fn drained(mut body: Incoming, most: usize) -> bool {
     let mut came = 0;
     while came <= most
         && !body.is_end_stream()
@@ -87,6 +97,7 @@ async fn drained(mut body: Incoming, most: usize) {
     {
         came += frame.data_ref().map_or(0, Bytes::len);
     }
+    body.is_end_stream()
 }
 
 /// Waits up to `limit`. Most bodies come with their head, and are complete at the second poll: for

@@ -142,11 +142,14 @@ fn tracked(
                     return Ok(Unread::alone(problem.into_response()));
                 }
             };
-            if !request.body().is_end_stream() {
+            let has_body = !request.body().is_end_stream();
+            if has_body {
                 request.extensions_mut().insert(held.clone());
             }
             let mut answer = endpoint.answer(request).await;
-            if activity.is_last() && !activity.speaks_http_2() {
+            // What follows a body that is not read is no request.
+            let is_last = activity.is_last() || has_body && !held.has_body();
+            if is_last && !activity.speaks_http_2() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if answer.status() != StatusCode::UNAUTHORIZED {

@@ -49,8 +49,10 @@ pub(super) struct FastPath {
     date: Date,
     /// The number of checks that were answered.
     answered: u64,
-    /// Whether reading has ended, so that the last answer announces the end.
+    /// Whether the process drains and all that has arrived is read, so that the last answer announces the end.
     is_ending: bool,
+    /// Whether an answer has announced it.
+    has_announced: bool,
 }
 
 /// The next step after all requests that could be answered.
@@ -76,6 +78,7 @@ impl FastPath {
             date: Date::default(),
             answered: 0,
             is_ending: false,
+            has_announced: false,
         })
     }
 
@@ -98,7 +101,7 @@ impl FastPath {
         let mut came = false;
         loop {
             if remainder.is_none() && stops.is_draining() {
-                remainder = Some(Remainder::of(stream));
+                remainder = Some(Remainder::of(stream, *bounds));
             }
             self.is_ending = remainder.as_ref().is_some_and(Remainder::is_empty);
             let (read, before) = (self.app.counts().now(), self.answered);
@@ -114,10 +117,13 @@ impl FastPath {
                     Some(Ok(1..)) => {}
                     _ => return Ok(Some(self.into_unread())),
                 },
-                Next::Read if self.is_ending => break,
+                Next::Read if self.has_announced => break,
                 Next::Read if let Some(remainder) = &mut remainder => {
                     let mut room = [0; ROOM];
                     let read = remainder.read(stream, &mut room).await?;
+                    if read == 0 {
+                        break;
+                    }
                     self.input.extend_from_slice(room.get(..read).unwrap_or_default());
                 }
                 Next::Read => tokio::select! {
@@ -156,6 +162,7 @@ impl FastPath {
                     if !self.answer(body) {
                         return Next::HandOver;
                     }
+                    self.has_announced |= self.reply.is_last;
                     self.start += end;
                 }
                 Found::Part => {

@@ -39,7 +39,7 @@ impl ConnectionState {
     pub(super) fn begin(&self) -> Result<Held, Problem> {
         let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
         let under_way = Some(self.activity.begin());
-        let holdings = Holdings { under_way, permit: None, kept: Some(kept) };
+        let holdings = Holdings { under_way, permit: None, kept: Some(kept), has_body: false };
         let permits = Arc::clone(&self.permits);
         Ok(Held {
             activity: Arc::clone(&self.activity),
@@ -63,6 +63,8 @@ struct Holdings {
     permit: Option<OwnedSemaphorePermit>,
     /// `None` once it is answered.
     kept: Option<Kept>,
+    /// Whether its body has been read to its end.
+    has_body: bool,
 }
 
 /// The claims that last until the answer is read.
@@ -115,6 +117,16 @@ impl Held {
         let under_way = self.holdings().under_way.take();
         // Dropped outside of the lock, because it may wake the connection.
         drop(under_way);
+    }
+
+    /// Notes that the body has been read to its end.
+    pub(super) fn note_body(&self) {
+        self.holdings().has_body = true;
+    }
+
+    /// Returns whether the body has been read to its end.
+    pub(super) fn has_body(&self) -> bool {
+        self.holdings().has_body
     }
 
     /// Ends the request with an answer: returns it with the claims that last until it is read. An

@@ -15,7 +15,6 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -23,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
-use crate::listener::{Activity, Arrives, Remainder, Shell, Stream};
+use crate::listener::{Activity, Arrives, Bounds, Remainder, Shell, Stream};
 use crate::stop::Stop;
 
 /// A bare answer is shorter than this; longer writes are not examined.
@@ -86,7 +85,7 @@ pub(super) struct HyperIo {
     stop: Stop,
     /// Set once the process drains, over HTTP/1.1.
     remainder: Option<Remainder>,
-    half_closed: Duration,
+    bounds: Bounds,
     /// A timer that starts when the client's side is closed.
     grace: Option<Pin<Box<Sleep>>>,
 }
@@ -109,7 +108,7 @@ impl HyperIo {
             activity,
             stop: shell.stop.clone(),
             remainder: None,
-            half_closed: shell.bounds.half_closed,
+            bounds: shell.bounds,
             grace: None,
         };
         (this, handed_over)
@@ -122,24 +121,24 @@ impl HyperIo {
         if !self.activity.any_under_way() {
             return true;
         }
-        let half_closed = self.half_closed;
+        let half_closed = self.bounds.half_closed;
         let grace = self.grace.get_or_insert_with(|| Box::pin(sleep(half_closed)));
         grace.as_mut().poll(cx).is_ready()
     }
 
     /// Reads. Over HTTP/1.1, after the process starts to drain, it reads only bytes that had
-    /// arrived then, and the rest of a request under way.
+    /// arrived then or come soon after, and the rest of a request under way.
     fn poll_read_on(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { stream, activity, stop, remainder, .. } = self;
+        let Self { stream, activity, stop, remainder, bounds, .. } = self;
         let stream = inner(stream)?;
         if !stop.is_draining() || activity.speaks_http_2() {
             return stream.poll_read(cx, into);
         }
-        let remainder = remainder.get_or_insert_with(|| Remainder::of(&*stream));
+        let remainder = remainder.get_or_insert_with(|| Remainder::of(&*stream, *bounds));
         if !activity.any_under_way() {
             return remainder.poll_read(stream, cx, into);
         }

@@ -1,12 +1,19 @@
 //! The last bytes that are read from a connection: those that had arrived when the process began to
-//! drain.
+//! drain, and those that come soon after.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use super::Bounds;
+
+/// How long a connection without a request under way waits for one that was on its way when the drain began.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// A stream that knows how many of its bytes have arrived.
 pub(crate) trait Arrives: AsyncRead {
@@ -14,37 +21,57 @@ pub(crate) trait Arrives: AsyncRead {
     fn arrived(&self) -> u64;
 }
 
-/// The number of bytes that had arrived when the process began to drain and are not yet read.
+/// What is still read once the process drains: what has arrived, and what comes soon after. A request that is on its way
+/// when the drain begins would else lie unread when its connection ends.
 #[derive(Debug)]
-pub(crate) struct Remainder(u64);
+pub(crate) struct Remainder {
+    /// Bytes that have arrived and are not read; once the time is over, those that are still to be read.
+    left: u64,
+    /// When later bytes are not read any more.
+    lingers: Pin<Box<Sleep>>,
+    is_over: bool,
+}
 
 impl Remainder {
     /// The bytes that have arrived now, as the drain begins.
-    pub(crate) fn of(stream: &impl Arrives) -> Self {
-        Self(stream.arrived())
+    pub(crate) fn of(stream: &impl Arrives, bounds: Bounds) -> Self {
+        let lingers = Box::pin(sleep(LINGER.min(bounds.drain / 16)));
+        Self { left: stream.arrived(), lingers, is_over: false }
     }
 
+    /// Returns whether all that has arrived is read, so that the answer to the last request may announce the end.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.0 == 0
+        self.left == 0
     }
 
-    /// Reads some of them, and perhaps later ones; reports the end of the stream when none is left.
+    /// Reads some of them; reports the end of the stream when the time is over and none is left.
     pub(crate) fn poll_read(
         &mut self,
         mut stream: Pin<&mut impl Arrives>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.is_over && self.lingers.as_mut().poll(cx).is_ready() {
+            self.is_over = true;
+            self.left = stream.arrived();
+        }
+        if self.is_over && self.left == 0 {
+            return Poll::Ready(Ok(()));
+        }
         let before = into.filled().len();
-        if !self.is_empty() {
-            match stream.as_mut().poll_read(cx, into) {
-                // Bytes that have arrived and are not yet reported will wake the reader.
-                Poll::Pending if stream.arrived() == 0 => {}
-                read => ready!(read)?,
-            }
+        match stream.as_mut().poll_read(cx, into) {
+            // Bytes that have arrived and are not yet reported will wake the reader.
+            Poll::Pending if !self.is_over || stream.arrived() > 0 => return Poll::Pending,
+            Poll::Pending => self.left = 0,
+            read => ready!(read)?,
         }
         let read = into.filled().len() - before;
-        self.0 = if read == 0 { 0 } else { self.0.saturating_sub(read as u64) };
+        self.left = match self.is_over {
+            true => self.left.saturating_sub(read as u64),
+            // A full buffer may have left decrypted bytes behind.
+            false => stream.arrived().max(u64::from(into.remaining() == 0)),
+        };
+        self.is_over |= read == 0;
         Poll::Ready(Ok(()))
     }
 

@@ -1,5 +1,7 @@
 //! Every kind of bad request gets a problem that names the error and what was expected.
 
+use std::io::{Read, Write};
+
 use hyper::Method;
 
 use crate::client::{Answer, Client};
@@ -264,4 +266,36 @@ impl Client {
     async fn check_path(&self, path: &str) -> String {
         self.post(path, r#"{"descriptor": {}}"#).await.problem(404)
     }
+}
+
+/// The head alone, and the head with its whole body in one write.
+#[test]
+fn a_refusal_before_the_body_announces_the_end_and_one_after_it_does_not() {
+    let server = Server::with_example();
+    let refused = |head: &str, body: &str| {
+        let mut stream = std::net::TcpStream::connect(server.http).unwrap();
+        stream.write_all(format!("{head}\r\nhost: a\r\n\r\n{body}").as_bytes()).unwrap();
+        let mut came = String::new();
+        while !came.contains("\r\n\r\n") {
+            let mut bytes = [0; 1_024];
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "{head}: {came}");
+            came.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+        (came[9..12].to_owned(), came.contains("connection: close\r\n"))
+    };
+    let typed = "content-type: application/json";
+    for (head, status) in [
+        ("POST /v1/check HTTP/1.1\r\ncontent-type: text/html\r\ncontent-length: 9", "415"),
+        ("POST /nowhere HTTP/1.1\r\ncontent-length: 9", "404"),
+        ("PUT /v1/check HTTP/1.1\r\ncontent-length: 9", "405"),
+        ("POST /v1/reset HTTP/1.1\r\ncontent-length: 9", "403"),
+    ] {
+        assert_eq!(refused(head, ""), (status.to_owned(), true), "{head}");
+        assert_eq!(refused(head, "{\"a\": 12}"), (status.to_owned(), false), "{head}");
+        let asks = format!("{head}\r\nexpect: 100-continue");
+        assert_eq!(refused(&asks, ""), (status.to_owned(), true), "{asks}");
+    }
+    let large = format!("POST /v1/check HTTP/1.1\r\n{typed}\r\ncontent-length: 99999999");
+    assert_eq!(refused(&large, ""), ("413".to_owned(), true));
 }

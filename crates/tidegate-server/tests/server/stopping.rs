@@ -1,10 +1,16 @@
-//! SIGTERM and SIGINT: requests under way are finished, new ones are not accepted, exit code 0.
+//! SIGTERM and SIGINT: requests under way and on their way are answered, new connections are not accepted, exit code 0.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::process::Server;
+use crate::process::{BINARY, Server};
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 
@@ -119,4 +125,104 @@ async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
     let (code, log) = server.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("stopped connections_cut=0"), "{log}");
+}
+
+const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+                     content-length: 28\r\n\r\n{\"descriptor\": {\"key\": \"a\"}}";
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/// The answer to a request over HTTP/1.1; nothing if the connection ends before its first byte.
+fn asked(stream: &mut TcpStream, request: &str) -> Option<String> {
+    stream.write_all(request.as_bytes()).ok()?;
+    let (mut answer, mut bytes) = (String::new(), [0; 4_096]);
+    loop {
+        let read = stream.read(&mut bytes).unwrap_or(0);
+        answer.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        let whole = answer.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            body.len() == length.map_or(0, |length| length.parse().unwrap())
+        });
+        match (read, whole) {
+            (_, true) => return Some(answer),
+            (0, false) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// New connections, and some that have been answered before, on the fast path or by hyper.
+#[test]
+fn a_request_that_was_on_its_way_when_the_server_stops_is_answered_as_the_last() {
+    let mut server = Server::with_example();
+    let connect = |at| TcpStream::connect(at).unwrap();
+    let mut streams: Vec<_> = (0..4).map(|_| connect(server.http)).collect();
+    for (number, stream) in streams.iter_mut().enumerate() {
+        let before = [None, Some(CHECK), Some(HEALTH), Some(HEALTH)][number];
+        assert!(before.is_none_or(|before| asked(stream, before).is_some()));
+    }
+    let mut resp = connect(server.resp);
+    server.signal("TERM");
+    server.logs("stopping once");
+    for (number, stream) in streams.iter_mut().enumerate() {
+        let answer = asked(stream, [CHECK, CHECK, CHECK, HEALTH][number]);
+        let answer = answer.unwrap_or_else(|| panic!("connection {number} ended"));
+        assert!(answer.starts_with("HTTP/1.1 "), "{number}: {answer}");
+        assert!(answer.contains("connection: close\r\n"), "{number}: {answer}");
+        assert!(asked(stream, CHECK).is_none(), "{number}: it was the last");
+    }
+    resp.write_all(b"PING\r\n").unwrap();
+    assert_eq!(rest(resp), "+PONG\r\n");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("stopped connections_cut=0"), "{log}");
+}
+
+/// Each client asks again as soon as it is answered, until an answer announces the end.
+#[test]
+fn no_request_of_a_run_is_lost_when_the_server_stops() {
+    fn run(at: SocketAddr, answered: &AtomicUsize) -> Result<(), String> {
+        let mut stream = TcpStream::connect(at).unwrap();
+        loop {
+            let answer = asked(&mut stream, CHECK).ok_or("a request was lost")?;
+            answered.fetch_add(1, SeqCst);
+            if answer.contains("connection: close\r\n") {
+                return Ok(());
+            }
+        }
+    }
+    let server = Server::with_example();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..32)
+        .map(|_| {
+            let (at, answered) = (server.http, Arc::clone(&answered));
+            thread::spawn(move || run(at, &answered))
+        })
+        .collect();
+    while answered.load(SeqCst) < 2_000 {
+        thread::yield_now();
+    }
+    server.signal("TERM");
+    let ends: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    assert_eq!(ends.iter().filter(|end| end.is_err()).count(), 0, "{ends:?}");
+    assert_eq!(server.end().0, Some(0));
+}
+
+/// A library before the system's, in which writes never reach the disk.
+const HANGS: &str = "#include <unistd.h>\nint fsync(int file) { (void)file; for (;;) pause(); }\n";
+
+#[test]
+fn a_disk_that_hangs_does_not_keep_a_server_from_stopping() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("hangs.c"), HANGS).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o", &path("hangs.so"), &path("hangs.c")]);
+    assert!(compiler.status().unwrap().success());
+    let mut command = Command::new(BINARY);
+    command.env("LD_PRELOAD", path("hangs.so"));
+    let server = Server::of(command, &["--snapshot", &path("limiters")]);
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("stopped without the last snapshot") && log.contains("4s"), "{log}");
 }
