@@ -186,6 +186,9 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         *commands += 1;
         *used += u64::from(is_used);
         wire.input.consume(bytes);
+        if !session.to_run.is_empty() {
+            wire.input.put_before(&std::mem::take(&mut session.to_run));
+        }
         Some(outcome)
     }
 

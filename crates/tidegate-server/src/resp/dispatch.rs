@@ -13,23 +13,41 @@ impl Session {
     pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> Outcome {
         let mut reply = Reply::new(out, self.proto);
         let Some(name) = args.get(0) else { return Outcome::Answered };
-        let Some(command) = table::find(name) else {
-            self.unknown(args, &mut reply);
+        let Some(command) = self.allowed(name, args, &mut reply) else {
+            self.abort_transaction();
             return Outcome::Answered;
         };
-        if !command.takes_words(args.len()) {
-            wrong_number(command.name, &mut reply);
-            return Outcome::Answered;
-        }
-        if !self.is_authenticated && !command.is_open {
-            reply.error("NOAUTH Authentication required.");
-            return Outcome::Answered;
-        }
-        if let Some(verb) = command.verb.public().filter(|verb| !self.verbs.has(*verb)) {
-            reply.error(&format!("NOPERM {}", verb.refusal(self.state.clients.verbs)));
+        if self.keeps(command) {
+            self.keep(args, &mut reply);
             return Outcome::Answered;
         }
         self.run(command, args, &mut reply)
+    }
+
+    /// The command of this name, if the client may use it in this way; else the error is written.
+    fn allowed(
+        &self,
+        name: &[u8],
+        args: &Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Option<&'static Command> {
+        let Some(command) = table::find(name) else {
+            self.unknown(args, reply);
+            return None;
+        };
+        if !command.takes_words(args.len()) {
+            wrong_number(command.name, reply);
+            return None;
+        }
+        if !self.is_authenticated && !command.is_open {
+            reply.error("NOAUTH Authentication required.");
+            return None;
+        }
+        if let Some(verb) = command.verb.public().filter(|verb| !self.verbs.has(*verb)) {
+            reply.error(&format!("NOPERM {}", verb.refusal(self.state.clients.verbs)));
+            return None;
+        }
+        Some(command)
     }
 
     fn run(&mut self, command: &Command, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
@@ -49,6 +67,9 @@ impl Session {
             Verb::Reset => handshake::reset(self, reply),
             Verb::Command => introspection::command(self, args, reply),
             Verb::Info => introspection::info(&self.state, args, reply),
+            Verb::Multi => self.multi(reply),
+            Verb::Exec => self.exec(reply),
+            Verb::Discard => self.discard(reply),
             Verb::Quit => {
                 reply.ok();
                 return Outcome::Ends;

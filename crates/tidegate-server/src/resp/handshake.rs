@@ -224,6 +224,7 @@ pub(super) fn reset(session: &mut Session, reply: &mut Reply<'_>) {
     session.proto = Proto::default();
     session.forget_token();
     session.name.clear();
+    session.transaction = None;
     reply.speak(session.proto);
     reply.simple("RESET");
 }

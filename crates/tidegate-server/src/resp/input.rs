@@ -34,6 +34,12 @@ impl Input {
         }
     }
 
+    /// Puts bytes before those that are not yet parsed.
+    pub(super) fn put_before(&mut self, bytes: &[u8]) {
+        self.bytes = [bytes, self.unread()].concat();
+        (self.start, self.end) = (0, self.bytes.len());
+    }
+
     /// The space to read into; empty only if far too many bytes are there.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let wants_more = self.was_filled && self.bytes.len() < LARGE;
@@ -96,6 +102,20 @@ mod tests {
             }
         }
         assert_eq!(came, sent);
+    }
+
+    #[test]
+    fn what_is_put_before_the_rest_comes_first_and_more_can_be_read() {
+        let mut input = Input::new();
+        fill(&mut input, b"abc");
+        input.consume(1);
+        input.put_before(b"12");
+        assert_eq!(input.unread(), b"12bc");
+        assert_eq!(fill(&mut input, b"d"), 1);
+        assert_eq!(input.unread(), b"12bcd");
+        input.consume(5);
+        input.put_before(b"3");
+        assert_eq!(input.unread(), b"3");
     }
 
     #[test]

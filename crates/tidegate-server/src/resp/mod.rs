@@ -37,6 +37,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod transaction;
 mod undo;
 mod usage;
 mod wire;

@@ -6,6 +6,7 @@ use super::bounds::{AUTHENTICATED, InputBounds, UNAUTHENTICATED};
 use super::plans::Plans;
 use super::reply::Proto;
 use super::state::ListenerState;
+use super::transaction::Transaction;
 use crate::verbs::PublicVerbs;
 
 /// The outcome of a command.
@@ -37,6 +38,10 @@ pub(super) struct Session {
     pub(super) number: u64,
     pub(super) name: Vec<u8>,
     pub(super) plans: Plans,
+    /// The commands since MULTI.
+    pub(super) transaction: Option<Box<Transaction>>,
+    /// Commands that are run before the rest of the input.
+    pub(super) to_run: Vec<u8>,
 }
 
 impl Session {
@@ -45,6 +50,7 @@ impl Session {
         let (number, is_authenticated) = (state.begin(), state.clients.secret.is_none());
         let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
         let (wrong_tokens, decided) = (0, 0);
+        let (transaction, to_run) = (None, Vec::new());
         Self {
             state,
             proto,
@@ -56,6 +62,8 @@ impl Session {
             number,
             name,
             plans,
+            transaction,
+            to_run,
         }
     }
 

@@ -23,9 +23,17 @@ pub(super) enum Verb {
     Quit,
     Command,
     Info,
+    Multi,
+    Exec,
+    Discard,
 }
 
 impl Verb {
+    /// Returns whether it is run at once also after MULTI.
+    pub(super) const fn is_never_kept(self) -> bool {
+        matches!(self, Self::Multi | Self::Exec | Self::Discard | Self::Quit | Self::Reset)
+    }
+
     /// The verb that has to be granted to the client.
     pub(super) const fn public(self) -> Option<PublicVerb> {
         match self {
@@ -160,7 +168,7 @@ impl Command {
 }
 
 /// The most frequent commands come first.
-pub(super) static COMMANDS: [Command; 18] = [
+pub(super) static COMMANDS: [Command; 21] = [
     // A wrong number of words gets the error of redis-cell.
     command(Verb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
@@ -197,6 +205,11 @@ pub(super) static COMMANDS: [Command; 18] = [
     command(Verb::Command, "command", -1)
         .of("server", "Describes these commands"),
     command(Verb::Info, "info", -1).of("server", "Tells of the server"),
+    command(Verb::Multi, "multi", 1)
+        .of("transactions", "Keeps the commands that follow until EXEC"),
+    command(Verb::Exec, "exec", 1)
+        .of("transactions", "Runs the commands that were kept, one after another"),
+    command(Verb::Discard, "discard", 1).of("transactions", "Forgets the commands that were kept"),
 ];
 
 /// The command of a name, in upper or lower case.

@@ -214,7 +214,7 @@ async fn calls_that_carry_their_limit_can_be_switched_off() {
     let off = state(None, false);
     let listed = exchange(off.clone(), b"COMMAND LIST\r\nCOMMAND INFO cl.throttle\r\n").await;
     let listed = String::from_utf8(listed).unwrap();
-    assert!(listed.starts_with("*12\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");
+    assert!(listed.starts_with("*15\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");
     assert!(
         !listed.contains("throttle")
             && !listed.contains("tg.refund")
