@@ -20,6 +20,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) grpc: Option<SocketAddr>,
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) probe: Option<SocketAddr>,
     /// The options of the listeners for clients.
     pub(crate) options: &'a Options,
     /// The file of the token, if there is one.
@@ -55,6 +56,9 @@ impl fmt::Display for Banner<'_> {
                 Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {remark}")?,
                 None => writeln!(f, "  {name}  off")?,
             }
+        }
+        if let Some(at) = self.probe {
+            writeln!(f, "  probe  http://{at}  GET /livez /readyz")?;
         }
         if let Some(store) = self.policy.store() {
             let (url, prefix) = (&store.url, &store.key_prefix);

@@ -90,17 +90,18 @@ fn usual_port(option: &str) -> u16 {
         "--grpc" => 8081,
         "--resp" => 6380,
         "--admin" => 8082,
+        "--probe" => 8083,
         _ => 8080,
     }
 }
 
 /// Checks that all can be opened: two listeners cannot share a port, unless it is 0 (any free one),
-/// and at least one listener for clients (all but the last) must be open.
+/// and at least one listener for clients (all but the last two) must be open.
 ///
 /// # Errors
 /// Returns the option to change.
-pub(super) fn check(listeners: [(&str, Where); 4]) -> Result<(), Failure> {
-    let [clients @ .., _operators] = &listeners;
+pub(super) fn check(listeners: [(&str, Where); 5]) -> Result<(), Failure> {
+    let [clients @ .., _operators, _probes] = &listeners;
     if clients.iter().all(|(_, address)| *address == Where::Off) {
         return Err(Failure::configuration(
             "tidegate: --http, --grpc and --resp are all off, so nobody could ask for a decision: leave \
@@ -160,7 +161,9 @@ mod tests {
     fn any_listeners_may_be_off_but_not_all_of_those_for_clients() {
         let on = |port| Where::At(SocketAddr::from(([127, 0, 0, 1], port)));
         let listeners = |http, grpc, resp, admin| {
-            check([("--http", http), ("--grpc", grpc), ("--resp", resp), ("--admin", admin)])
+            let clients = [("--http", http), ("--grpc", grpc), ("--resp", resp)];
+            let [http, grpc, resp] = clients;
+            check([http, grpc, resp, ("--admin", admin), ("--probe", on(9))])
         };
         let off = Where::Off;
         assert!(

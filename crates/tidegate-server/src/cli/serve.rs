@@ -29,7 +29,7 @@ use crate::configuration::{self, Cause, Configuration, Origin};
 use crate::failure::Failure;
 use crate::fd_limit::{self, Shares};
 use crate::limiters::Limiters;
-use crate::listener::{self, Again, Options, Threads};
+use crate::listener::{self, Again, Bounds, Options, Threads};
 use crate::logging::Log;
 use crate::otlp::Exporter;
 use crate::reports::Reports;
@@ -39,6 +39,8 @@ use crate::{grpc, http, policy, resp, service_manager, stdout};
 
 /// The longest time that is spent on the last snapshot and the last spans, when a disk or a collector hangs.
 const LAST_WRITES: Duration = Duration::from_secs(4);
+/// Most connections of probes: they have no share of the file handles.
+const PROBES: u32 = 16;
 
 /// Serves until a signal comes and the requests under way are done. `given` are the words from
 /// `serve` on, of which `args` are made: what they and the environment leave open, `[server]` of the
@@ -113,6 +115,7 @@ struct Open {
     grpc: Option<Listener>,
     resp: Option<Listener>,
     admin: Option<Listener>,
+    probe: Option<Listener>,
 }
 
 impl Open {
@@ -124,6 +127,7 @@ impl Open {
             grpc: open(args.grpc, "--grpc")?,
             resp: open(args.resp, "--resp")?,
             admin: open(args.admin, "--admin")?,
+            probe: open(args.probe, "--probe")?,
         })
     }
 
@@ -270,6 +274,7 @@ fn announce(
         grpc: at(&open.grpc),
         resp: at(&open.resp),
         admin: at(&open.admin),
+        probe: at(&open.probe),
         options: &options.public,
         token_file: args.guard.token_file(),
         certificate: args.guard.certificate(),
@@ -282,12 +287,13 @@ fn announce(
     let shown = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
     let (http, grpc) = (shown(banner.public), shown(banner.grpc));
     let (resp, admin) = (shown(banner.resp), shown(banner.admin));
+    let probe = shown(banner.probe);
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
     let grpc_threads = match for_grpc.count() {
         0 => open.grpc.as_ref().map_or(0, |_| threads),
         own => own,
     };
-    tracing::info!(http, grpc, resp, admin, threads, grpc_threads, rules, "started");
+    tracing::info!(http, grpc, resp, admin, probe, threads, grpc_threads, rules, "started");
     open.warn(options);
     Ok(())
 }
@@ -332,13 +338,19 @@ async fn answer(
         let options = options(&on, &operators, &counts.admin);
         listener::serve(on.tcp, options, service, stop.clone())
     });
-    let (http, grpc, resp, admin) = tokio::join!(
+    let probe = open.probe.map(|on| {
+        let bounds = Bounds { connections: PROBES, ..bounds };
+        let options = Options { bounds, is_passed: on.is_passed, ..Options::default() };
+        listener::serve(on.tcp, options, service.probe(), stop.clone())
+    });
+    let (http, grpc, resp, admin, probe) = tokio::join!(
         OptionFuture::from(http),
         OptionFuture::from(grpc),
         OptionFuture::from(resp),
         OptionFuture::from(admin),
+        OptionFuture::from(probe),
     );
-    Ok([http, grpc, resp, admin].into_iter().flatten().sum())
+    Ok([http, grpc, resp, admin, probe].into_iter().flatten().sum())
 }
 
 #[cfg(test)]

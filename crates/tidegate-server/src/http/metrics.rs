@@ -1,12 +1,14 @@
-//! `GET /metrics`: what the server counted since its start, as OpenMetrics text.
+//! `GET /metrics`: what the server counted since its start, as OpenMetrics text, or as the older text format of
+//! Prometheus for a client that prefers it.
 
 mod families;
+mod format;
 mod writer;
 
 use std::fmt;
 use std::sync::Arc;
 
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
@@ -14,19 +16,23 @@ use prometheus_client::registry::Registry;
 use super::message::Response;
 use super::problem::{Kind, Problem};
 use crate::limiters::Limiters;
+pub(super) use format::Format;
 use writer::Writer;
 
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// Answers with all families.
-pub(super) fn metrics(limiters: Arc<Limiters>) -> Result<Response, Problem> {
+pub(super) fn metrics(limiters: Arc<Limiters>, format: Format) -> Result<Response, Problem> {
     let text = text_of(limiters).map_err(|error| {
         Problem::new(Kind::Internal, format!("the metrics can not be written: {error}"))
     })?;
+    let text = match format {
+        Format::OpenMetrics => text,
+        Format::Text => format::older(&text),
+    };
     let mut response = Response::new(text.into());
     let fields = response.headers_mut();
-    fields.insert(CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.insert(VARY, HeaderValue::from_static("accept"));
     Ok(response)
 }
 
@@ -70,6 +76,35 @@ mod tests {
     fn exposed(toml: &str) -> String {
         let limiters = Limiters::of(config::parse("test", toml).unwrap()).unwrap();
         text_of(Arc::new(limiters)).unwrap()
+    }
+
+    /// Each sample of the older format belongs to the family before it, and none is lost.
+    #[tokio::test]
+    async fn the_older_format_has_every_sample_under_the_name_of_its_family() {
+        let text = exposed(&format!("{STORE}{RULE}"));
+        let older = format::older(&text);
+        let is_sample = |line: &&str| !line.starts_with('#');
+        let samples =
+            |text: &str| text.lines().filter(is_sample).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(samples(&older), samples(&text));
+        let (mut family, mut kind, mut families) = ("", "", 0);
+        for line in older.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                (family, kind) = rest.split_once(' ').unwrap();
+                families += 1;
+                assert!(["counter", "gauge", "histogram", "untyped"].contains(&kind), "{line}");
+            } else if line.starts_with('#') {
+                assert!(line.starts_with("# HELP "), "{line}");
+            } else {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let part =
+                    name.strip_prefix(family).unwrap_or_else(|| panic!("{name} in {family}"));
+                let is_part = kind == "histogram" && ["_bucket", "_sum", "_count"].contains(&part);
+                assert!(part.is_empty() || is_part, "{name} of {family}, a {kind}");
+            }
+        }
+        let declared = |text: &str| text.matches("# TYPE ").count();
+        assert!(families > 10 && families == declared(&text), "{families}");
     }
 
     /// Each family with its type, in memory and over a store.

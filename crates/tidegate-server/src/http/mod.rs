@@ -28,6 +28,7 @@ mod media_type;
 mod message;
 mod metrics;
 mod paths;
+mod probes;
 mod problem;
 mod put_rules;
 mod query;
@@ -64,6 +65,11 @@ impl Service {
     /// The endpoint for clients that ask for decisions.
     pub(crate) fn public(&self, clients: Clients) -> impl Handler {
         Http(routes::Public { app: Arc::clone(&self.0), clients })
+    }
+
+    /// The endpoint for probes.
+    pub(crate) fn probe(&self) -> impl Handler {
+        Http(probes::Probes(Arc::clone(&self.0)))
     }
 
     /// The endpoint for operators.

@@ -158,7 +158,8 @@ async fn go<'a>(
         }
         Ok((Action::Metrics, _)) => {
             let limiters = limiters();
-            Box::pin(made_apart(move || metrics::metrics(limiters))).await
+            let format = metrics::Format::preferred(request.headers());
+            Box::pin(made_apart(move || metrics::metrics(limiters, format))).await
         }
         // The table has them at the admin listener alone.
         Ok((Action::Rules | Action::PutRules | Action::Reservations, None)) => {

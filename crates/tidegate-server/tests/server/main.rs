@@ -37,6 +37,7 @@ mod overflow;
 mod packaging;
 mod pending;
 mod permits;
+mod probes;
 mod process;
 mod prometheus;
 mod protocols;

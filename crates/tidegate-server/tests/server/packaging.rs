@@ -11,13 +11,13 @@ fn packaging(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(file)
 }
 
-fn text(file: &str) -> String {
+pub(crate) fn text(file: &str) -> String {
     let file = packaging(file);
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 /// The rules in the configuration map of Kubernetes.
-fn rules_of_kubernetes() -> String {
+pub(crate) fn rules_of_kubernetes() -> String {
     let all = text("kubernetes.yaml");
     let (_, after) = all.split_once("  rules.toml: |\n").unwrap();
     let (rules, _) = after.split_once("---\n").unwrap();

@@ -76,6 +76,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", env = "TIDEGATE_ADMIN", default_value = "127.0.0.1:8082", value_parser = address::or_off)]
     pub(super) admin: Where,
 
+    /// Probes of an orchestrator, without TLS and tokens
+    ///
+    /// GET /livez and /readyz, and nothing else
+    #[arg(long, value_name = "ADDR", env = "TIDEGATE_PROBE", default_value = "off", value_parser = address::or_off, hide_short_help = true)]
+    pub(super) probe: Where,
+
     /// Header fields that the proxy adds to responses, in addition to its own; several are
     /// separated by commas
     #[arg(
@@ -185,13 +191,14 @@ pub(super) fn command() -> Command {
 }
 
 impl Args {
-    /// The address of each listener with its option; the last is for operators.
-    pub(in super::super) const fn listeners(&self) -> [(&'static str, Where); 4] {
+    /// The address of each listener with its option; the last two are for operators and probes.
+    pub(in super::super) const fn listeners(&self) -> [(&'static str, Where); 5] {
         [
             ("--http", self.http),
             ("--grpc", self.grpc),
             ("--resp", self.resp),
             ("--admin", self.admin),
+            ("--probe", self.probe),
         ]
     }
 

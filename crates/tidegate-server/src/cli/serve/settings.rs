@@ -27,7 +27,7 @@ pub(in super::super) fn load(file: &Path) -> Result<(Policy, SectionValues), Con
 /// Returns what can not be together.
 pub(in super::super) fn check(file: &Path, values: &SectionValues) -> Result<(), Failure> {
     // Files of certificates need each other; the others may be named by flags or variables.
-    let listeners = |name: &str| ["http", "grpc", "resp", "admin"].contains(&name);
+    let listeners = |name: &str| ["http", "grpc", "resp", "admin", "probe"].contains(&name);
     let values = values.iter().filter(|(name, _)| listeners(name)).cloned().collect();
     let none = command().mut_args(|arg| arg.env(None));
     let args = settled(&none, &["serve".into()], file, &values)?;

@@ -1,0 +1,65 @@
+//! The listener for probes: `GET /livez` and `GET /readyz`, without TLS and tokens, and nothing else.
+//!
+//! A kubelet has neither a client certificate nor a token, so this listener tells a stranger no more than the
+//! two words.
+
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+
+use super::app::App;
+use super::body;
+use super::connection::Endpoint;
+use super::message::{Request, Response};
+use super::problem::{Kind, Problem};
+use super::routes::guarded;
+
+/// Whether decisions come: the process need not be restarted.
+const LIVE: &str = "/livez";
+/// Whether they are right as well: requests may be sent here.
+const READY: &str = "/readyz";
+
+/// The endpoint for probes.
+#[derive(Clone)]
+pub(super) struct Probes(pub(super) Arc<App>);
+
+impl Endpoint for Probes {
+    async fn answer(self, request: Request) -> Response {
+        guarded(request, async |request| {
+            let result = self.result_of(&request).await;
+            body::pass_over(request, self.0.bounds).await;
+            result
+        })
+        .await
+    }
+}
+
+impl Probes {
+    async fn result_of(&self, request: &Request) -> Result<Response, Problem> {
+        let path = request.uri().path();
+        if !matches!(path, LIVE | READY) {
+            let detail = format!("nothing is at {path}: expected {LIVE} or {READY}");
+            return Err(Problem::new(Kind::NotFound, detail));
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let detail = format!("{path} does not take {}: expected GET or HEAD", request.method());
+            let problem = Problem::new(Kind::MethodNotAllowed, detail);
+            return Err(problem.with(ALLOW, HeaderValue::from_static("GET,HEAD")));
+        }
+        match (self.0.probe.is_answered().await, path) {
+            (Some(true), _) | (Some(false), LIVE) => Ok(well()),
+            (Some(false) | None, _) => {
+                Err(Problem::new(Kind::Unavailable, "no decision came in time"))
+            }
+        }
+    }
+}
+
+fn well() -> Response {
+    let mut response = Response::new("ok\n".to_owned().into());
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
