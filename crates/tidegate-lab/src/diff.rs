@@ -8,10 +8,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use tidegate::{Policy, PolicyRule};
+use tidegate::{Micros, Policy, PolicyRule};
+
+/// The most bytes of changes of rules that are shown; some 12,000 short ones.
+const MOST_BYTES: usize = 2 << 20;
+/// Bytes of a change besides its texts.
+const LINE_BYTES: usize = 64;
 
 /// The difference of two policies, in the words of a configuration. It displays as one line for
 /// each change.
+///
+/// It is bounded, whatever the policies have: a long text is cut, and of many changes the first ones are shown and the
+/// others are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyDiff {
     /// Changes beside the rules: the revision, and fields of sections.
@@ -20,6 +28,11 @@ pub struct PolicyDiff {
     pub rules: Vec<RuleDiff>,
     /// Whether rules that both policies have come in another order.
     pub reordered: bool,
+    /// Changes of rules that are not shown, for want of room.
+    pub left_out: usize,
+    /// Rules that were added, changed and removed.
+    #[serde(skip)]
+    counts: [usize; 3],
 }
 
 /// A field outside of the rules that differs.
@@ -74,6 +87,10 @@ pub struct FieldDiff {
     /// The effect on those who have used the rule, where there is one to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<&'static str>,
+    /// The longest wait that the change causes, in microseconds, if it can cause one: what was used stays used, for one
+    /// new window at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_wait_us: Option<u64>,
 }
 
 impl PolicyDiff {
@@ -87,11 +104,43 @@ impl PolicyDiff {
         });
         let removed = old.rules().iter().filter(|rule| !after.contains_key(&identity(rule)));
         let removed = removed.map(|rule| RuleDiff::whole(rule, Change::Removed));
+        let mut found = Self { settings: fields::of_policies(old, new), ..Self::default() };
+        let mut room = MOST_BYTES;
+        changed.chain(removed).for_each(|rule| found.add(rule, &mut room));
         let kept = old.rules().iter().map(identity).filter(|name| after.contains_key(name));
         let common = new.rules().iter().map(identity).filter(|name| before.contains_key(name));
-        let reordered = kept.ne(common);
-        let rules = changed.chain(removed).collect();
-        Self { settings: fields::of_policies(old, new), rules, reordered }
+        found.reordered = kept.ne(common);
+        found
+    }
+
+    /// Adds a rule that differs, as far as there is room.
+    fn add(&mut self, mut rule: RuleDiff, room: &mut usize) {
+        let [added, changed, removed] = &mut self.counts;
+        match rule.change {
+            Change::Added => *added += 1,
+            Change::Changed => *changed += 1,
+            Change::Removed => *removed += 1,
+        }
+        let all = rule.fields.len();
+        let of_rule = rule.domain.len() + rule.name.len() + rule.whom.len();
+        let mut fits = |field: &FieldDiff| {
+            *room = room.saturating_sub(of_rule + field.bytes());
+            *room > 0
+        };
+        let shown = rule.fields.iter().take_while(|field| fits(field)).count();
+        self.left_out += all - shown;
+        rule.fields.truncate(shown);
+        if shown > 0 {
+            self.rules.push(rule);
+        }
+    }
+
+    /// The difference without its rules, which are counted.
+    #[must_use]
+    pub fn without_rules(mut self) -> Self {
+        self.left_out += self.rules.iter().map(|rule| rule.fields.len()).sum::<usize>();
+        self.rules.clear();
+        self
     }
 
     /// Adds the differences of a program's own section, such as `[server]`, given by name and value.
@@ -116,6 +165,7 @@ impl PolicyDiff {
             if old != new {
                 let needs_restart = needs_restart(name);
                 let name = format!("[{section}] {name}");
+                let (old, new) = (old.map(fields::cut), new.map(fields::cut));
                 self.settings.push(Setting { name, old, new, needs_restart });
             }
         }
@@ -125,13 +175,19 @@ impl PolicyDiff {
     /// Returns whether both are the same.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.settings.is_empty() && self.rules.is_empty() && !self.reordered
+        let [added, changed, removed] = self.counts;
+        self.settings.is_empty() && added + changed + removed == 0 && !self.reordered
     }
 
     /// How many rules were added, changed or removed.
     #[must_use]
-    pub fn count(&self, change: Change) -> usize {
-        self.rules.iter().filter(|rule| rule.change == change).count()
+    pub const fn count(&self, change: Change) -> usize {
+        let [added, changed, removed] = self.counts;
+        match change {
+            Change::Added => added,
+            Change::Changed => changed,
+            Change::Removed => removed,
+        }
     }
 
     /// The names of the settings that differ and have their effect only at the start of a server.
@@ -146,7 +202,7 @@ impl RuleDiff {
     fn whole(rule: &PolicyRule, change: Change) -> Self {
         let limit = Some(fields::summary(rule.spec()));
         let (old, new) = if change == Change::Added { (None, limit) } else { (limit, None) };
-        let field = FieldDiff { field: "limit".to_owned(), old, new, effect: None };
+        let field = FieldDiff::plain("limit".to_owned(), old, new);
         Self::of(rule, change, vec![field])
     }
 
@@ -156,8 +212,23 @@ impl RuleDiff {
     }
 
     fn of(rule: &PolicyRule, change: Change, fields: Vec<FieldDiff>) -> Self {
-        let (domain, name) = (rule.domain().to_owned(), rule.name().to_owned());
-        Self { domain, name, whom: fields::whom(rule.spec()), change, fields }
+        let (domain, name) = (fields::cut(rule.domain().to_owned()), rule.name().to_owned());
+        Self { domain, name, whom: fields::cut(fields::whom(rule.spec())), change, fields }
+    }
+}
+
+impl FieldDiff {
+    /// A field with its values, which are cut if they are long.
+    fn plain(field: String, old: Option<String>, new: Option<String>) -> Self {
+        let (field, old, new) = (fields::cut(field), old.map(fields::cut), new.map(fields::cut));
+        Self { field, old, new, effect: None, longest_wait_us: None }
+    }
+
+    /// About the bytes that it takes as a line and as JSON, without those of its rule.
+    fn bytes(&self) -> usize {
+        let values = [&self.old, &self.new].map(|value| value.as_ref().map_or(0, String::len));
+        let [old, new] = values;
+        LINE_BYTES + self.field.len() + old + new + self.effect.map_or(0, str::len)
     }
 }
 
@@ -180,6 +251,9 @@ impl fmt::Display for PolicyDiff {
         if self.reordered {
             writeln!(f, "~ the order of the rules")?;
         }
+        if self.left_out > 0 {
+            writeln!(f, "and {} more changes, which are not shown", self.left_out)?;
+        }
         if self.is_empty() {
             return f.write_str("no difference");
         }
@@ -197,7 +271,7 @@ impl fmt::Display for RuleDiff {
             Change::Changed => ('~', ""),
             Change::Removed => ('-', "; decides nothing, and is kept until it is idle"),
         };
-        for FieldDiff { field, old, new, effect: own } in fields {
+        for FieldDiff { field, old, new, effect: own, longest_wait_us } in fields {
             let values = Values(old.as_ref(), new.as_ref());
             let values = match (change, old, new) {
                 (Change::Added, _, Some(limit)) | (Change::Removed, Some(limit), _) => {
@@ -207,6 +281,9 @@ impl fmt::Display for RuleDiff {
             };
             write!(f, "{mark} rule {domain}/{name} ({whom}): {values}{effect}")?;
             own.iter().try_for_each(|own| write!(f, "; {own}"))?;
+            if let Some(us) = longest_wait_us {
+                write!(f, "; a caller waits at most {} because of it", Micros::from_micros(*us))?;
+            }
             writeln!(f)?;
         }
         Ok(())

@@ -11,6 +11,9 @@ use tidegate::{
 use super::{FieldDiff, Setting};
 use crate::labels;
 
+/// The most characters of a value that are shown.
+const MOST_CHARS: usize = 200;
+
 /// A field, and its value unless it is left out.
 type Field = (&'static str, Option<String>);
 
@@ -20,38 +23,54 @@ pub(super) fn of_rules(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
     let pairs = pairs.filter(|((_, old), (_, new))| old != new);
     let mut found: Vec<_> = pairs
         .map(|((field, before), (_, after))| {
-            let effect = effect(field, old, new);
-            FieldDiff { field: field.to_owned(), old: before, new: after, effect }
+            let (effect, waits) = (effect(field, old, new), waits(field, old, new));
+            let longest_wait_us = waits.then(|| window_us(&new.spec)).flatten();
+            let plain = FieldDiff::plain(field.to_owned(), before, after);
+            FieldDiff { effect, longest_wait_us, ..plain }
         })
         .collect();
-    found.extend(of_overrides(&old.overrides, &new.overrides));
+    found.extend(of_overrides(old, new));
     found
 }
 
 /// The overrides that differ, by their entries.
-fn of_overrides(old: &[OverrideSpec], new: &[OverrideSpec]) -> Vec<FieldDiff> {
-    let by_name = |overrides: &[OverrideSpec]| -> BTreeMap<_, _> {
-        overrides.iter().map(|one| (override_name(one), override_values(one))).collect()
-    };
+fn of_overrides(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
+    fn by_name(rule: &RuleSpec) -> BTreeMap<String, &OverrideSpec> {
+        rule.overrides.iter().map(|one| (override_name(one), one)).collect()
+    }
+    fn names(rule: &RuleSpec) -> impl Iterator<Item = String> {
+        rule.overrides.iter().map(override_name)
+    }
     let (before, after) = (by_name(old), by_name(new));
-    let gone = old.iter().map(override_name).filter(|name| !after.contains_key(name));
-    let names = new.iter().map(override_name).chain(gone);
-    let mut found: Vec<_> = names
-        .filter(|name| before.get(name) != after.get(name))
-        .map(|field| {
-            let (old, new) = (before.get(&field).cloned(), after.get(&field).cloned());
-            FieldDiff { field, old, new, effect: None }
-        })
-        .collect();
-    let order = |overrides: &[OverrideSpec]| {
-        overrides.iter().map(override_name).collect::<Vec<_>>().join(", ")
-    };
-    let (old, new) = (order(old), order(new));
-    if found.is_empty() && old != new {
-        let field = "the order of".to_owned();
-        found.push(FieldDiff { field, old: Some(old), new: Some(new), effect: None });
+    let gone = names(old).filter(|name| !after.contains_key(name));
+    let differing = names(new).chain(gone).filter_map(|field| {
+        let (was, is) = (before.get(&field).copied(), after.get(&field).copied());
+        let (old_values, new_values) = (was.map(override_values), is.map(override_values));
+        if old_values == new_values {
+            return None;
+        }
+        let spec = with_override(new, is);
+        let waits = old.key == new.key && is_tighter(&with_override(old, was), &spec);
+        let longest_wait_us = waits.then(|| window_us(&spec)).flatten();
+        Some(FieldDiff { longest_wait_us, ..FieldDiff::plain(field, old_values, new_values) })
+    });
+    let mut found: Vec<_> = differing.collect();
+    if found.is_empty() && names(old).ne(names(new)) {
+        let order = |rule| Some(names(rule).collect::<Vec<_>>().join(", "));
+        found.push(FieldDiff::plain("the order of".to_owned(), order(old), order(new)));
     }
     found
+}
+
+/// The values that hold under an override.
+fn with_override(rule: &RuleSpec, other: Option<&OverrideSpec>) -> Spec {
+    let mut spec = rule.spec;
+    if let Some(other) = other {
+        spec.limit = other.limit.unwrap_or(spec.limit);
+        spec.window = other.window.or(spec.window);
+        spec.capacity = other.capacity.or(spec.capacity);
+    }
+    spec
 }
 
 /// The settings of two policies that differ.
@@ -115,8 +134,8 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
         .filter(|((name, old), (_, new))| old != new || (*name == "[store] url" && is_other_url));
     let setting = |((name, old), (_, new)): (Field, Field)| Setting {
         name: name.to_owned(),
-        old,
-        new,
+        old: old.map(cut),
+        new: new.map(cut),
         needs_restart: true,
     };
     pairs.map(setting).collect()
@@ -167,6 +186,7 @@ fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
         "limit" => match (old.spec.limit, new.spec.limit) {
             (Limit::Unlimited, _) => Some("its limiters start fresh"),
             (Limit::Units(_), Limit::Unlimited) => None,
+            (Limit::Units(_), Limit::Units(0)) => Some("it denies every cost from then on"),
             (Limit::Units(before), Limit::Units(after)) if after < before => {
                 Some("lower: what was used stays used")
             }
@@ -177,6 +197,62 @@ fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
         },
         _ => None,
     }
+}
+
+/// Returns whether a change of a field can make callers wait who would not have waited before.
+fn waits(field: &str, old: &RuleSpec, new: &RuleSpec) -> bool {
+    let is_limited = |rule: &RuleSpec| !matches!(rule.spec.limit, Limit::Unlimited);
+    if old.key != new.key
+        || !is_limited(old)
+        || !is_limited(new)
+        || new.spec.limit == Limit::Units(0)
+    {
+        return false;
+    }
+    match field {
+        "limit" => {
+            units(new.spec.limit) < units(old.spec.limit) || old.spec.window != new.spec.window
+        }
+        "capacity" => capacity(&new.spec) < capacity(&old.spec),
+        "algorithm" | "buckets" | "anchor" => true,
+        "mode" => new.mode == Mode::Enforce,
+        _ => false,
+    }
+}
+
+/// Returns whether what was used can be more than new values allow.
+fn is_tighter(old: &Spec, new: &Spec) -> bool {
+    match (old.limit, new.limit) {
+        (Limit::Unlimited, _) | (_, Limit::Unlimited | Limit::Units(0)) => false,
+        (Limit::Units(before), Limit::Units(after)) => {
+            after < before || old.window != new.window || capacity(new) < capacity(old)
+        }
+    }
+}
+
+fn capacity(spec: &Spec) -> Option<u64> {
+    spec.capacity.or(units(spec.limit))
+}
+
+fn units(limit: Limit) -> Option<u64> {
+    match limit {
+        Limit::Unlimited => None,
+        Limit::Units(units) => Some(units),
+    }
+}
+
+fn window_us(spec: &Spec) -> Option<u64> {
+    spec.window.map(|window| Micros::from(window).as_micros())
+}
+
+/// The beginning of a long text.
+pub(super) fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
+        text.truncate(end);
+        text.push('…');
+        text.shrink_to_fit();
+    }
+    text
 }
 
 /// Whose requests a rule decides.

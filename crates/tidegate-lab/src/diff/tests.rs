@@ -33,7 +33,7 @@ fn the_change_of_each_rule_is_a_line_that_says_for_whom() {
     let login = rule("login", 5).when("path", "/login").mode(Mode::Shadow).in_domain("web");
     let found = diff(vec![old.clone(), rule("gone", 1)], vec![new.clone(), login]);
     let expected = "\
-~ rule default/per-user (each user): limit 100/1m -> 50/1m; lower: what was used stays used
+~ rule default/per-user (each user): limit 100/1m -> 50/1m; lower: what was used stays used; a caller waits at most 1m because of it
 ~ rule default/per-user (each user): override user=vip added: limit 500
 + rule web/login (each user, if path=/login): token_bucket 5/1m, mode shadow; starts fresh
 - rule default/gone (each user): token_bucket 1/1m; decides nothing, and is kept until it is idle
@@ -143,4 +143,71 @@ fn settings_beside_the_rules_are_named_and_no_password_is_shown() {
     }
     let gone = PolicyDiff::between(&old, &policy());
     assert!(gone.needing_restart().contains(&"[store] url"), "{gone}");
+}
+
+/// A rule for whom many words are needed, with many overrides: each line of the difference says for whom it is.
+#[test]
+fn a_difference_of_large_configurations_is_bounded_and_counts_what_it_leaves_out() {
+    const OVERRIDES: usize = 6_000;
+    let large = |limit: u64| {
+        let for_whom = rule("a", 9).when("path", "x".repeat(300_000)).in_domain("y".repeat(1_000));
+        let one = |number: usize| {
+            let mut other = vip(limit);
+            other.entries = vec![("user".to_owned(), format!("{number}"))];
+            other
+        };
+        (0..OVERRIDES).map(one).fold(for_whom, RuleSpec::with_override)
+    };
+    let found = diff(vec![large(1)], vec![large(2)]);
+    let text = found.to_string();
+    assert!(text.len() < 4 << 20, "{}", text.len());
+    assert_eq!(found.rules[0].fields.len() + found.left_out, OVERRIDES);
+    assert!(found.rules[0].fields.len() > 1_000);
+    let left_out = format!("and {} more changes, which are not shown\n", found.left_out);
+    assert!(text.contains(&left_out) && text.ends_with("0 added, 1 changed, 0 removed"));
+    let many = |limit: u64| (0..20_000).map(|number| rule(&format!("r{number}"), limit)).collect();
+    let found = diff(many(2), many(1));
+    assert_eq!(found.count(Change::Changed), 20_000);
+    assert!(found.rules.len() > 10_000 && found.rules.len() + found.left_out == 20_000);
+    let none = found.without_rules();
+    assert_eq!((none.left_out, none.is_empty(), none.rules.len()), (20_000, false, 0));
+}
+
+#[test]
+fn the_longest_wait_that_a_change_causes_is_named_where_it_causes_one() {
+    let wait = |change: fn(&mut RuleSpec)| {
+        let old = rule("a", 9).with_override(vip(5));
+        let mut new = old.clone();
+        change(&mut new);
+        let found = diff(vec![old], vec![new]);
+        let waits: Vec<_> =
+            found.rules[0].fields.iter().filter_map(|it| it.longest_wait_us).collect();
+        assert_eq!(found.to_string().matches("a caller waits at most").count(), waits.len());
+        waits
+    };
+    let minute = MINUTE.as_micros() as u64;
+    assert_eq!(wait(|rule| rule.spec.limit = Limit::Units(8)), [minute]);
+    assert_eq!(wait(|rule| rule.spec.window = Some(2 * MINUTE)), [2 * minute]);
+    assert_eq!(wait(|rule| rule.spec.capacity = Some(7)), [minute]);
+    assert_eq!(wait(|rule| rule.spec.algorithm = AlgorithmKind::SlidingLog), [minute]);
+    assert_eq!(wait(|rule| rule.overrides[0].limit = Some(Limit::Units(4))), [minute]);
+    assert_eq!(wait(|rule| rule.overrides[0].window = Some(3 * MINUTE)), [3 * minute]);
+    let changes: [fn(&mut RuleSpec); 6] = [
+        |rule| rule.spec.limit = Limit::Units(10),
+        |rule| rule.spec.limit = Limit::Units(0),
+        |rule| rule.spec.limit = Limit::Unlimited,
+        |rule| rule.mode = Mode::Shadow,
+        |rule| rule.overrides[0].limit = Some(Limit::Units(6)),
+        |rule| {
+            rule.key = vec!["path".to_owned()];
+            rule.spec.limit = Limit::Units(8);
+            rule.overrides.clear();
+        },
+    ];
+    for change in changes {
+        assert!(wait(change).is_empty());
+    }
+    let shadow = || rule("a", 9).mode(Mode::Shadow);
+    let found = diff(vec![shadow()], vec![rule("a", 9)]);
+    assert_eq!(found.rules[0].fields[0].longest_wait_us, Some(minute));
 }

@@ -13,6 +13,8 @@ use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
 pub(super) const LARGE_AT_ONCE: usize = 4;
 /// Bytes of a body from which a request counts as large.
 const LARGE_BYTES: usize = 1 << 10;
+/// The most bytes of an answer for which there is always room.
+const SHORT_BYTES: usize = 2 << 10;
 /// Bytes of any request besides its body and its answer.
 const OF_A_REQUEST: usize = 8 << 10;
 /// Bytes of each question of a batch while it is decided.
@@ -91,6 +93,16 @@ impl Held {
         if fits { Ok(()) } else { Err(too_much()) }
     }
 
+    /// Claims the bytes of the answer before it is made, those of the body among them, which is gone by then.
+    ///
+    /// # Errors
+    /// Returns a problem as [`Self::keep`] does.
+    pub(super) fn keep_answer(&self, bytes: usize) -> Result<(), Problem> {
+        let mut holdings = self.holdings();
+        let fits = |kept: &mut Kept| kept.bytes() >= bytes || kept.resize(OF_A_REQUEST + bytes);
+        if holdings.kept.as_mut().is_none_or(fits) { Ok(()) } else { Err(too_much()) }
+    }
+
     /// Claims the bytes of a number of questions.
     ///
     /// # Errors
@@ -140,6 +152,8 @@ impl Held {
         let (permit, mut kept) = (holdings.permit.take(), holdings.kept.take());
         // A stream of events is under way until its end.
         let under_way = holdings.under_way.take();
+        // A short answer takes the room of its request, which is over: it may be about a change that is done.
+        let length = length.filter(|length| *length > SHORT_BYTES);
         let bytes = OF_A_REQUEST + length.unwrap_or_default();
         let fits = kept.as_mut().is_none_or(|kept| kept.resize(bytes));
         let answer = if fits { answer } else { too_much().into_response() };

@@ -18,6 +18,9 @@ use crate::policy::Wrong;
 /// The most bytes of a configuration that is brought.
 const MOST_BYTES: usize = 4 << 20;
 
+/// The most bytes of an answer to a change, which are claimed before anything changes.
+const MOST_ANSWERED: usize = 6 << 20;
+
 /// The answer to a change, or to a dry run.
 #[derive(Serialize)]
 struct Changed<'a> {
@@ -49,7 +52,9 @@ pub(super) async fn put(
     let expected: Vec<_> = expected.map(|tags| String::from_utf8_lossy(tags.as_bytes())).collect();
     let expected = (!expected.is_empty()).then(|| expected.join(","));
     let bounds = Bounds { body_bytes: MOST_BYTES, ..app.bounds };
-    let (bytes, _held) = body::read_typed(request, bounds).await?;
+    let (bytes, held) = body::read_typed(request, bounds).await?;
+    // A change that is in force is never answered as failed, for want of room.
+    held.iter().try_for_each(|held| held.keep_answer(MOST_ANSWERED))?;
     let text = String::from_utf8(bytes.to_vec()).map_err(|_| {
         Problem::new(
             Kind::InvalidBody,
@@ -57,18 +62,26 @@ pub(super) async fn put(
         )
     })?;
     let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
-    let put = move || answered(&configuration.put(proposal).map_err(problem)?, is_dry_run);
+    let put = move || answered(configuration.put(proposal).map_err(problem)?, is_dry_run);
     answer::made_apart(put).await
 }
 
-fn answered(Proposed { etag, diff }: &Proposed, dry_run: bool) -> Result<Response, Problem> {
+/// The answer; without the single rules if it would be longer than what was claimed.
+fn answered(Proposed { etag, diff }: Proposed, dry_run: bool) -> Result<Response, Problem> {
+    let mut response = shown(&diff, dry_run)?;
+    if response.body().len().is_some_and(|bytes| bytes > MOST_ANSWERED) {
+        response = shown(&diff.without_rules(), dry_run)?;
+    }
+    let etag = HeaderValue::from_str(&etag);
+    response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
+    Ok(response)
+}
+
+fn shown(diff: &PolicyDiff, dry_run: bool) -> Result<Response, Problem> {
     let [added, changed, removed] =
         [Change::Added, Change::Changed, Change::Removed].map(|change| diff.count(change));
     let text = diff.to_string();
-    let mut response = answer::json(&Changed { dry_run, added, changed, removed, text, diff })?;
-    let etag = HeaderValue::from_str(etag);
-    response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
-    Ok(response)
+    answer::json(&Changed { dry_run, added, changed, removed, text, diff })
 }
 
 /// Returns whether the request is for a dry run.

@@ -138,6 +138,10 @@ impl Kept {
         true
     }
 
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Counts `bytes` in place of those before, even beyond the bound: the answers exist already.
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes < self.bytes {

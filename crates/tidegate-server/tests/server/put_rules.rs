@@ -78,6 +78,8 @@ async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
     let dry = admin.put_rules("?dry_run=1", "", &rules(50)).await;
     let text_of = dry.json()["text"].as_str().unwrap().to_owned();
     assert!(text_of.contains("limit 100/1d -> 50/1d; lower"), "{text_of}");
+    assert!(text_of.contains("a caller waits at most 1d because of it"), "{text_of}");
+    assert_eq!(dry.json()["rules"][0]["fields"][0]["longest_wait_us"], 86_400_000_000_u64);
     assert_eq!((dry.header("etag"), &dry.json()["dry_run"]), (Some(&*tag), &true.into()));
     admin.put_rules("?dry_run=1", "\"other\"", &rules(50)).await.problem(412);
     admin.put_rules("?dry_runs", &tag, &rules(50)).await.problem(400);
@@ -262,4 +264,33 @@ fn own_address() -> Option<Ipv4Addr> {
         std::net::IpAddr::V4(own) if !own.is_loopback() => Some(own),
         _ => None,
     }
+}
+
+/// So many that the answer to the change would be longer than what a connection may keep.
+#[tokio::test]
+async fn a_change_that_is_in_force_is_not_answered_as_failed_however_long_it_is() {
+    const RULES: usize = 45_000;
+    let (_folder, file) = folder(&rules(100));
+    let server = serve(&file, &["--no-watch"]);
+    let admin = Client::new(server.admin);
+    let toml = |limit: u64| -> String {
+        let head = "key=[\"u\"]\nalgorithm=\"token_bucket\"";
+        let rule = |number| {
+            format!(
+                "[[rule]]\nname=\"{number}\"\n{head}\nwhen={{t=\"{number}\"}}\nrate=\"{limit}/1d\"\n"
+            )
+        };
+        (0..RULES).map(rule).collect()
+    };
+    for (query, tag) in [("?dry_run=1", ""), ("", "*")] {
+        let put = admin.put_rules(query, tag, &toml(7)).await;
+        assert_eq!(put.status, 200, "{}", put.text);
+        let told = put.json();
+        assert_eq!(told["added"], RULES);
+        let shown = told["rules"].as_array().unwrap().len() as u64;
+        assert_eq!(shown + told["left_out"].as_u64().unwrap(), RULES as u64 + 1);
+        assert!(put.text.len() <= 6 << 20, "{}", put.text.len());
+    }
+    let body = r#"{"descriptor": {"t": "44999", "u": "ada"}}"#;
+    assert_eq!(Client::new(server.http).check(body).await.json()["limit"], 7);
 }

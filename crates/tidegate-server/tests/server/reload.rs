@@ -226,7 +226,10 @@ fn a_difference_is_said_with_the_exit_codes_of_diff() {
     let (code, text) = diff(&new, &[]);
     assert_eq!(code, Some(1));
     assert!(text.starts_with("~ [server] drain: added: 9s; needs a restart\n"), "{text}");
-    assert!(text.ends_with("used stays used\nrules: 0 added, 1 changed, 0 removed\n"), "{text}");
+    assert!(
+        text.ends_with("waits at most 1d because of it\nrules: 0 added, 1 changed, 0 removed\n"),
+        "{text}"
+    );
     let (code, json) = diff(&new, &["--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["is_same"]), (Some(1), &false.into()));
