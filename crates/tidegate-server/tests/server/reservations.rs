@@ -276,7 +276,7 @@ async fn operators_list_settle_and_drop_reservations() {
     let command = |words: &[&str]| {
         let mut command = std::process::Command::new(crate::process::BINARY);
         command.args(["reservations", "--admin", &url]).args(words);
-        let output = command.env("TIDEGATE_ADMIN_TOKEN", "for-change").output().unwrap();
+        let output = command.env("TIDEGATE_OPERATOR_TOKEN", "for-change").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
