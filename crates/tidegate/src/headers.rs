@@ -4,7 +4,8 @@
 //! describes the reported rule; `RateLimit-Policy` and `RateLimit` (IETF
 //! draft-ietf-httpapi-ratelimit-headers, structured fields) list all rules that matched.
 //! `Retry-After` comes with a refusal that will pass. All waits are whole seconds, rounded up, so
-//! that no client comes back too early.
+//! that no client comes back too early, and at most 2^31-1, which every client can read. A limit of 0 has no reset: its
+//! window tells nothing.
 //!
 //! If several descriptors of one request match a rule under different keys, the rule is one item of
 //! `RateLimit-Policy`, and in `RateLimit` one item for each key, distinguished by `pk`, the draft's
@@ -18,7 +19,7 @@ use std::cmp::Reverse;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use tidegate_core::{Decision, Limit, Micros};
+use tidegate_core::{Decision, Limit, Micros, Timestamp};
 
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
@@ -89,8 +90,9 @@ pub(crate) fn write(
     mut ended: impl FnMut(HeaderField, &str),
 ) {
     let Some(numbers) = numbers(answer) else { return };
+    let [(_, limit), ..] = numbers;
     for (field, number) in numbers {
-        if wanted.has(field) {
+        if wanted.has(field) && (field != HeaderField::Reset || limit > 0) {
             text.push_str(itoa::Buffer::new().format(number));
             ended(field, text);
         }
@@ -108,7 +110,7 @@ pub(crate) fn write(
     }
     let wait = answer.retry_after_micros().filter(|_| !answer.is_allowed());
     if let Some(wait) = wait.filter(|_| wanted.has(HeaderField::RetryAfter)) {
-        text.push_str(itoa::Buffer::new().format(wait.as_secs_ceil()));
+        text.push_str(itoa::Buffer::new().format(seconds(wait)));
         ended(HeaderField::RetryAfter, text);
     }
 }
@@ -132,8 +134,16 @@ pub(crate) const fn numbers_of(decision: &Decision, reset: u64) -> [(HeaderField
 /// Typical bytes of all values of an answer of one or two rules.
 pub(crate) const USUAL_BYTES: usize = 128;
 
-/// The status of an answer: 200 for yes, 429 for no, 422 for never, 503 if it is refused only
-/// because the store was unavailable or overloaded.
+/// The most seconds that a field has: a client may read a number of 32 bits.
+const MOST_SECONDS: u64 = i32::MAX as u64;
+
+/// A wait as the fields have it: whole seconds, rounded up.
+pub(crate) fn seconds(wait: Micros) -> u64 {
+    wait.as_secs_ceil().min(MOST_SECONDS)
+}
+
+/// The status of an answer: 200 for yes, 429 for no, 403 if a limit of 0 or the want of a rule refuses it, 422 for never
+/// because of its cost, 503 if it is refused only because the store was unavailable or overloaded.
 ///
 /// ```
 /// use tidegate::{Gate, Policy, RuleSpec, Spec, headers};
@@ -147,7 +157,7 @@ pub(crate) const USUAL_BYTES: usize = 128;
 pub fn status(answer: &Answer<'_>) -> u16 {
     match (answer.is_allowed(), answer.is_never()) {
         _ if answer.is_unavailable() => 503,
-        _ if answer.is_no_rule() => 403,
+        _ if answer.is_no_rule() || answer.is_closed() => 403,
         (true, _) => 200,
         (false, false) => 429,
         (false, true) => 422,
@@ -158,10 +168,11 @@ pub fn status(answer: &Answer<'_>) -> u16 {
 fn reset(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
     let reset_after = reported.decision().reset_after;
     match answer.rules.reset_field() {
-        ResetField::Seconds => reset_after.as_secs_ceil(),
+        ResetField::Seconds => seconds(reset_after),
         ResetField::Unix => {
-            let at = answer.at().plus(reset_after);
-            Micros::from_micros(at.as_micros()).as_secs_ceil()
+            let in_seconds = |at: Timestamp| Micros::from_micros(at.as_micros()).as_secs_ceil();
+            let most = MOST_SECONDS.max(in_seconds(answer.at()));
+            in_seconds(answer.at().plus(reset_after)).min(most)
         }
     }
 }
@@ -196,7 +207,7 @@ fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
             item(list, begins, matched);
             parameter(list, ";r=", matched.decision().remaining);
             if let Some(wait) = time_shown(answer, matched) {
-                parameter(list, ";t=", wait.as_secs_ceil());
+                parameter(list, ";t=", seconds(wait));
             }
             if keys.len() > 1 {
                 list.push_str(";pk=:");
@@ -238,6 +249,7 @@ fn strictness(matched: &Matched<'_>) -> (u64, Reverse<Option<u64>>) {
 fn time_shown(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
     let decision = matched.decision();
     match (answer.is_allowed(), decision.is_allowed()) {
+        (true, _) if decision.limit == 0 => None,
         (true, _) => Some(decision.reset_after),
         (false, true) => None,
         (false, false) => decision.retry_after_micros(),
@@ -251,11 +263,11 @@ fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
         return None;
     };
     if matched.decision().limit == limit {
-        return Some(window.as_secs_ceil());
+        return Some(seconds(window));
     }
     let whole = u128::from(matched.decision().limit) * u128::from(window.as_micros());
     let us = u64::try_from(whole.div_ceil(u128::from(limit))).unwrap_or(u64::MAX);
-    Some(Micros::from_micros(us).as_secs_ceil())
+    Some(seconds(Micros::from_micros(us)))
 }
 
 #[cfg(test)]
@@ -286,6 +298,62 @@ mod tests {
             let descriptors = [Descriptor::new(&ada), Descriptor::new(&vip)];
             let fields = of(&gate.check(Request::new("default", &descriptors)));
             assert_eq!(fields[2], ("X-RateLimit-Reset", expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_403_and_has_neither_a_reset_nor_a_wait() {
+        for (reset_field, window) in
+            [(ResetField::Seconds, None), (ResetField::Unix, Some(Duration::from_secs(60)))]
+        {
+            let mut spec = Spec::new(AlgorithmKind::SlidingLog, 0, Duration::from_secs(60));
+            spec.window = window;
+            let policy = Policy::new(vec![for_all(), RuleSpec::new("none", spec)]).unwrap();
+            let gate = Gate::new(policy.with_reset_field(reset_field));
+            let answer = gate.check(&[]);
+            assert_eq!(status(&answer), 403);
+            let fields = of(&answer);
+            let fields: Vec<_> =
+                fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            assert_eq!(
+                fields,
+                [
+                    ("X-RateLimit-Limit", "0"),
+                    ("X-RateLimit-Remaining", "0"),
+                    ("RateLimit-Policy", r#""all";q=50;w=60, "none";q=0"#),
+                    ("RateLimit", r#""all";r=50, "none";r=0"#),
+                ]
+            );
+            // A cost that is too large is something else.
+            let descriptors = [Descriptor::new(&[]).cost(51)];
+            let policy = Policy::new(vec![for_all()]).unwrap();
+            let gate = Gate::new(policy);
+            assert_eq!(status(&gate.check(Request::new("default", &descriptors))), 422);
+        }
+    }
+
+    #[test]
+    fn no_field_has_more_seconds_than_a_number_of_32_bits() {
+        const MOST: u64 = i32::MAX as u64;
+        let mut spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(366 * 86_400));
+        spec.capacity = Some(200);
+        let descriptors = [Descriptor::new(&[]).cost(200)];
+        for reset_field in [ResetField::Seconds, ResetField::Unix] {
+            let policy = Policy::new(vec![RuleSpec::new("a", spec)]).unwrap();
+            let now = Timestamp::from_micros(1_795_000_000_000_000);
+            let gate = Gate::with_clock(policy.with_reset_field(reset_field), now);
+            for status_of_it in [200, 429] {
+                let answer = gate.check(Request::new("default", &descriptors));
+                assert_eq!(status(&answer), status_of_it);
+                let fields = of(&answer);
+                for (name, value) in &fields {
+                    let numbers = value.split(|c: char| !c.is_ascii_digit());
+                    let numbers = numbers.filter(|number| !number.is_empty());
+                    let largest = numbers.map(|number| number.parse::<u64>().unwrap()).max();
+                    assert!(largest.is_some_and(|largest| largest <= MOST), "{name}: {value}");
+                }
+                assert_eq!(fields[2], ("X-RateLimit-Reset", MOST.to_string()));
+            }
         }
     }
 

@@ -48,6 +48,8 @@ fn within<'a>(answer: &'a Answer<'_>, number: usize) -> DescriptorStatus<'a> {
 fn limited<'a>(code: Code, matched: &Matched<'a>, wait: Option<Micros>) -> DescriptorStatus<'a> {
     let (rule, remaining) = (matched.rule(), narrow(matched.decision().remaining));
     // Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers come too early.
+    // What is closed is so until its rule changes, which no window tells.
+    let wait = wait.filter(|_| matched.decision().limit > 0);
     let reset_after_s = wait.map(Micros::as_secs_ceil);
     DescriptorStatus { code, limit: Some((rule.name(), rate(matched))), remaining, reset_after_s }
 }

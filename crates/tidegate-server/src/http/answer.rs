@@ -52,7 +52,7 @@ impl<'a> Permit<'a> {
     }
 }
 
-/// The answer to a check or a peek: 200 for yes, 429 for no, 422 for never, 503 if the store is
+/// The answer to a check or a peek: 200 for yes, 429 for no, 403 at a limit of 0, 422 for never, 503 if the store is
 /// unavailable and a rule is then closed; with header fields.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
     with_fields(values(answer)?, answer)

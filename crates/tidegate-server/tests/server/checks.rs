@@ -1,8 +1,10 @@
 //! Decisions: allowed, denied, never, unlimited; several descriptors; shadow rules; a look.
 
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
+use crate::grpc;
 use crate::process::Server;
 
 /// One hour is longer than any test: nothing comes back while one runs.
@@ -232,4 +234,40 @@ async fn a_queue_tells_how_long_to_hold_the_request() {
     assert_eq!(client.check(body).await.json()["delay_us"], 0);
     let held = client.check(body).await.json()["delay_us"].as_u64().unwrap();
     assert!((1..=HOUR_US / 4).contains(&held), "{held}");
+}
+
+const CLOSED: &str = r#"
+[[rule]]
+name = "closed"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 0
+"#;
+
+/// Over HTTP with the fast path and by hyper, and over gRPC; one unit was used before the limit became 0.
+#[tokio::test]
+async fn a_limit_of_nothing_is_403_and_over_limit_without_a_reset() {
+    let server = Server::with_rules(CLOSED);
+    let client = Client::new(server.http);
+    for path in ["/v1/check", "/v1/peek"] {
+        let answer = client.post(path, r#"{"descriptor": {"user": "a"}}"#).await;
+        assert_eq!(answer.status, 403, "{path}: {}", answer.text);
+        for name in ["x-ratelimit-reset", "retry-after"] {
+            assert_eq!(answer.header(name), None, "{path}");
+        }
+        assert_eq!(answer.header("ratelimit"), Some("\"closed\";r=0"));
+        assert_eq!(
+            (&answer.json()["rule"], &answer.json()["limit"]),
+            (&json!("closed"), &json!(0))
+        );
+    }
+    let look = client.check(r#"{"descriptor": {"user": "a"}, "cost": 0}"#).await;
+    assert_eq!((look.status.as_u16(), look.header("x-ratelimit-reset")), (200, None));
+    let mut grpc = grpc::client(&server).await;
+    let mut question = grpc::request(vec![grpc::descriptor(&[("user", "a")])]);
+    question.domain = "default".to_owned();
+    let refused = grpc.should_rate_limit(question).await.unwrap().into_inner();
+    assert_eq!(refused.overall_code(), Code::OverLimit);
+    assert_eq!(refused.statuses[0].duration_until_reset, None);
+    assert!(refused.response_headers_to_add.is_empty());
 }

@@ -92,6 +92,6 @@ async fn a_server_is_well_whose_reported_rule_has_nothing_left() {
     let server = Server::with_rules(RULES);
     let http = Client::new(server.http);
     let refused = http.check(r#"{"descriptor": {}, "cost": 0}"#).await;
-    assert_eq!(refused.status, 422, "a limit of nothing never has a unit for a look");
+    assert_eq!(refused.status, 403, "a limit of nothing never has a unit for a look");
     assert_eq!(http.get("/healthz").await.status, 200);
 }

@@ -119,7 +119,10 @@ impl Fields {
         let Some(numbers) = headers::numbers(answer) else { return Self::None };
         let constant = constant.map(|constant| constant.values(answer));
         let admission = || Self::of_admission(wanted, numbers, constant);
-        if let Some(fields) = answer.is_allowed().then(admission).flatten() {
+        // A limit of 0 has no reset.
+        let is_plain = answer.is_allowed()
+            && numbers.iter().all(|(field, number)| *field != HeaderField::Limit || *number > 0);
+        if let Some(fields) = is_plain.then(admission).flatten() {
             return fields;
         }
         let written = Self::not_constant(wanted, constant);

@@ -99,6 +99,7 @@ impl<C: Clock> Keyed<C> {
         let One { verdict, decision, token, .. } = one;
         let is_plain = verdict.is_allowed()
             && !decision.is_unlimited()
+            && decision.limit > 0
             && decision.delay_micros().is_zero()
             && token.is_none()
             && !question.may_settle
@@ -106,7 +107,7 @@ impl<C: Clock> Keyed<C> {
         if !is_plain {
             return None;
         }
-        let numbers = headers::numbers_of(decision, decision.reset_after.as_secs_ceil());
+        let numbers = headers::numbers_of(decision, headers::seconds(decision.reset_after));
         let fields = Fields::of_admission(question.shown, numbers, Some(self.constant.get()?))?;
         Some(Ruling::Admitted(Admission { fields, ..Admission::default() }))
     }

@@ -33,6 +33,8 @@ pub enum Reason {
     Limit,
     /// The request costs more than a limit could ever admit.
     Never,
+    /// A limit is 0, so that no request is admitted while its rule is in force.
+    Closed,
     /// The called service has asked for a pause that is longer than the request may wait.
     Held,
     /// No rule matches the request, and the policy refuses such requests ([`OnNoRule`](crate::OnNoRule)).
@@ -58,6 +60,7 @@ impl Reason {
                 "urn:problem-type:tidegate:cost-never-fits",
                 "The request costs more than its limit can hold",
             ),
+            Self::Closed => ("urn:problem-type:tidegate:closed", "The limit is 0"),
             Self::Held => (
                 "urn:problem-type:tidegate:held",
                 "The service has asked for no requests until later",
@@ -110,6 +113,7 @@ impl Refusal {
             reason: match (answer.is_unavailable(), answer.is_never()) {
                 _ if answer.is_no_rule() => Reason::NoRule,
                 (true, _) => Reason::Unavailable,
+                _ if answer.is_closed() => Reason::Closed,
                 (false, true) => Reason::Never,
                 (false, false) => Reason::Limit,
             },
@@ -128,7 +132,7 @@ impl Refusal {
             status: StatusCode::TOO_MANY_REQUESTS,
             retry_after: Some(wait),
             rules: Vec::new(),
-            fields: HeaderMap::from_iter([(RETRY_AFTER, wait.as_secs_ceil().into())]),
+            fields: HeaderMap::from_iter([(RETRY_AFTER, headers::seconds(wait).into())]),
         }
     }
 
@@ -149,7 +153,7 @@ impl Refusal {
         self.reason
     }
 
-    /// The status of the response: 429, 422 if the cost can never fit, 503 if the shared store did
+    /// The status of the response: 429, 403 at a limit of 0, 422 if the cost can never fit, 503 if the shared store did
     /// not decide, or 500 if the caller's address is not known.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
@@ -219,6 +223,9 @@ impl Refusal {
                 let mut number = itoa::Buffer::new();
                 ["the same request may be admitted in ", number.format(wait), " seconds"].concat()
             }
+            None if self.reason == Reason::Closed => {
+                "no request is admitted while the limit is 0".to_owned()
+            }
             None => "the same request is never admitted; ask for less at a time".to_owned(),
         }
     }
@@ -232,7 +239,7 @@ impl Refusal {
     pub(super) fn later_by(mut self, jitter: Jitter) -> Self {
         if let Some(wait) = &mut self.retry_after {
             *wait = jitter.after((*wait).into()).into();
-            self.fields.insert(RETRY_AFTER, wait.as_secs_ceil().into());
+            self.fields.insert(RETRY_AFTER, headers::seconds(*wait).into());
         }
         self
     }
@@ -264,6 +271,7 @@ mod tests {
         let all = [
             Reason::Limit,
             Reason::Never,
+            Reason::Closed,
             Reason::Held,
             Reason::InFlight,
             Reason::Unavailable,
