@@ -6,7 +6,7 @@ mod values;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Limit, Micros, Rule, Timestamp, Token};
+use tidegate_core::{Decision, Micros, Rule, Timestamp, Token};
 
 use crate::inline_list::InlineList;
 #[cfg(feature = "headers")]
@@ -295,15 +295,6 @@ impl Answer<'_> {
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         !self.replies.iter().any(|reply| reply.enforced)
-    }
-
-    /// True if the request is refused by a rule whose limit is 0, so that no cost fits while the rule is in force.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        let is_closed = |matched: &Matched<'_>| {
-            !matched.decision().is_allowed() && matched.values().spec().limit == Limit::Units(0)
-        };
-        !self.allowed && self.enforced().any(|matched| is_closed(&matched))
     }
 
     /// True if the request is refused and the same cost can never fit.

@@ -4,12 +4,21 @@ use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use tidegate_core::Outcome;
-use tidegate_core::{Micros, Rejected, Verdict};
+use tidegate_core::{Limit, Micros, Rejected, Verdict};
 
-use super::Answer;
+use super::{Answer, Matched};
 use crate::step::without_values;
 
 impl Answer<'_> {
+    /// True if the request is refused by a rule whose limit is 0, so that no cost fits while the rule is in force.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let is_closed = |matched: &Matched<'_>| {
+            !matched.decision().is_allowed() && matched.values().spec().limit == Limit::Units(0)
+        };
+        !self.allowed && self.enforced().any(|matched| is_closed(&matched))
+    }
+
     /// The number of requests of one unit that the [reported](Answer::reported) rule would admit now; `None` if no
     /// rule limits the request.
     #[must_use]
