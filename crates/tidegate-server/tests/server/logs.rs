@@ -53,6 +53,8 @@ async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
         Server::with_arguments(&["--token-file", &theirs, "--admin-token-file", &ours]);
     let short = server.logs("may be guessed");
     assert!(short.contains("tokens=1") && short.contains("32 characters"), "{short}");
+    // Which names the flags of both.
+    server.logs("settings come from flags and variables");
     for said in ["Bearer wrong", ""] {
         let refused = Client::new(server.http).post_as("/v1/check", BODY, said).await;
         assert_eq!(refused.status, 401);
@@ -98,7 +100,7 @@ fn a_server_that_fails_to_start_says_so_in_the_format_of_its_log() {
     let output = run(&["serve", "--http", &at, "--log-format", "json"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
-    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.last().unwrap()["message"].as_str().unwrap().contains(&at), "{said}");
 }
 
