@@ -198,7 +198,7 @@ fn settings_of_flags_and_variables_are_logged_and_a_variable_that_means_nothing_
         assert!(line.contains(expected), "{expected}: {line}");
     }
     assert!(!line.contains("threads") && !line.contains("ttt"), "{line}");
-    let line = server.logs("has no effect");
+    let line = server.logs("TIDEGATE_TOKEN_FIEL has no effect");
     assert!(
         line.contains("TIDEGATE_TOKEN_FIEL") && line.contains("did you mean TIDEGATE_TOKEN_FILE?")
     );
