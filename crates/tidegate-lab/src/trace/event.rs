@@ -22,7 +22,7 @@ pub struct Event<'a> {
     pub at_us: u64,
     /// The domain whose rules apply; [`DEFAULT_DOMAIN`] by default.
     pub domain: &'a str,
-    /// Names and values in the order of the trace; no name occurs twice.
+    /// Names and values in the order of the trace; a name may occur more than once.
     pub descriptor: Vec<(&'a str, &'a str)>,
     /// Units asked for, 0 to [`COST_MAX`]; 1 by default.
     pub cost: u64,
