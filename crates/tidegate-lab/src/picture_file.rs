@@ -118,7 +118,6 @@ fn check_folder(dir: &Path) -> Result<(), Why> {
 }
 
 /// Why a picture cannot be written.
-#[derive(Debug)]
 pub struct PictureError {
     asked: PathBuf,
     why: Why,
@@ -165,6 +164,8 @@ impl fmt::Display for PictureError {
         }
     }
 }
+
+tidegate::debug_as_display!(PictureError);
 
 impl std::error::Error for PictureError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

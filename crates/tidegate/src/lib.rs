@@ -180,5 +180,5 @@ pub use tidegate_core::{
 };
 /// The engine's own types, for the other crates of the workspace.
 #[doc(hidden)]
-pub use tidegate_core::{Micros, Outcome};
+pub use tidegate_core::{Micros, Outcome, debug_as_display};
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Lane, MAX_BINS, MAX_LANES, Timeline};
 
 /// Why a timeline cannot be drawn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlotError {
     /// A series is longer or shorter than the first lane's `admitted`.
@@ -74,6 +74,8 @@ impl fmt::Display for PlotError {
         }
     }
 }
+
+tidegate::debug_as_display!(PlotError);
 
 impl std::error::Error for PlotError {}
 

@@ -30,7 +30,7 @@ mod nginx;
 pub struct LogFormat(pub(super) Arc<Template>);
 
 /// The reason why a text is not the format of a log that can be replayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LogFormatError(String);
 
 impl fmt::Display for LogFormatError {
@@ -38,6 +38,8 @@ impl fmt::Display for LogFormatError {
         f.write_str(&self.0)
     }
 }
+
+tidegate::debug_as_display!(LogFormatError);
 
 impl Error for LogFormatError {}
 
