@@ -23,19 +23,34 @@ static HANGING: Mutex<Option<HashMap<PathBuf, JoinHandle<()>>>> = Mutex::new(Non
 /// pipe without a writer or a file of a dead server, costs a waiting thread; as long as that thread
 /// waits, the path is not read again.
 ///
+/// A byte order mark at its beginning is left out.
+///
 /// This blocks: call it on a thread that may wait.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is larger, or took too long; or if an earlier read
 /// of this path hangs.
 pub fn read_secret_file(path: &Path) -> io::Result<Vec<u8>> {
-    read_within(path, MOST_BYTES, PATIENCE).map_err(|error| match error.kind() {
+    let read = read_within(path, MOST_BYTES, PATIENCE).map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => {
             let told = "it is larger than 1 MiB: expected a secret, a key or certificates";
             io::Error::new(ErrorKind::FileTooLarge, told)
         }
         _ => error,
-    })
+    });
+    read.and_then(without_mark)
+}
+
+/// Drops the byte order mark with which some editors begin a file.
+fn without_mark(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        let told = "it is UTF-16, as some programs on Windows save texts: expected UTF-8";
+        return Err(io::Error::new(ErrorKind::InvalidData, told));
+    }
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
+    Ok(bytes)
 }
 
 /// Reads a file of at most `most_bytes` as [`read_secret_file`] does.
@@ -111,6 +126,21 @@ mod tests {
             read_secret_file(Path::new("/nowhere")).unwrap_err().kind(),
             ErrorKind::NotFound
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_secret() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let of = |bytes: &[u8]| {
+            fs::write(file.path(), bytes).unwrap();
+            read_secret_file(file.path()).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(b"\xef\xbb\xbfsesame\n"), Ok(b"sesame\n".to_vec()));
+        assert_eq!(of(b"\xef\xbb\xbf"), Ok(Vec::new()));
+        assert_eq!(of(b"se\xef\xbb\xbf"), Ok(b"se\xef\xbb\xbf".to_vec()));
+        for utf_16 in [b"\xff\xfes\0", b"\xfe\xff\0s"] {
+            assert!(of(utf_16).unwrap_err().contains("UTF-16"), "{utf_16:?}");
+        }
     }
 
     #[test]

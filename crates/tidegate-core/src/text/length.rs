@@ -11,6 +11,9 @@ use crate::time::Shown;
 /// A day in microseconds.
 const DAY_US: u64 = 86_400_000_000;
 
+/// The days of what is written for a month, which is no length of its own.
+const MONTH_DAYS: u64 = 30;
+
 /// All units.
 const UNITS: [(&str, u64); 6] = [
     ("us", 1),
@@ -22,7 +25,7 @@ const UNITS: [(&str, u64); 6] = [
 ];
 
 /// Other spellings, for hints only.
-const SPELLINGS: [(&[&str], u64); 8] = [
+const SPELLINGS: [(&[&str], u64); 9] = [
     (&["us", "µs", "μs", "usec", "usecs", "micro", "micros", "microsecond", "microseconds"], 1),
     (&["ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"], 1_000),
     (&["", "s", "sec", "secs", "second", "seconds"], 1_000_000),
@@ -30,6 +33,7 @@ const SPELLINGS: [(&[&str], u64); 8] = [
     (&["h", "hr", "hrs", "hour", "hours"], 3_600_000_000),
     (&["d", "day", "days"], DAY_US),
     (&["w", "week", "weeks"], 7 * DAY_US),
+    (&["mo", "mon", "month", "months"], MONTH_DAYS * DAY_US),
     (&["y", "year", "years"], 365 * DAY_US),
 ];
 
@@ -72,12 +76,26 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
 }
 
 fn not_a_length(text: &str) -> ValueError {
-    let meant = meant(text).map(|length| format!("; did you mean \"{length}\"?"));
+    let meant = match minutes_or_months(text) {
+        Some((minutes, days)) => Some(format!(
+            "; did you mean \"{minutes}\", minutes, or \"{days}\", months of 30 days?"
+        )),
+        None => meant(text).map(|length| format!("; did you mean \"{length}\"?")),
+    };
     ValueError::new(format!(
         "\"{}\" is not a length of time: {EXPECTED}{}",
         shown(text),
         meant.unwrap_or_default()
     ))
+}
+
+/// The lengths that a text may have meant whose unit is `M`: minutes for some, months for others.
+pub(super) fn minutes_or_months(text: &str) -> Option<(String, String)> {
+    let number: u64 = match text.strip_suffix('M')?.trim_end() {
+        "" => 1,
+        digits => digits.parse().ok()?,
+    };
+    Some((format!("{number}m"), format!("{}d", number.checked_mul(MONTH_DAYS)?)))
 }
 
 /// The length that another text may have meant, as it should be written: `1 sec` is `1s`, `60` is
@@ -162,11 +180,25 @@ mod tests {
             ("1h30m", "90m"),
             ("1_000ms", "1000ms"),
             ("2 weeks", "14d"),
+            ("1 month", "30d"),
+            ("2mo", "60d"),
         ];
         for (text, length) in hints {
             let error = parse_duration(text).unwrap_err().to_string();
             assert!(error.ends_with(&format!("did you mean \"{length}\"?")), "{text}: {error}");
         }
+    }
+
+    /// The hint for a limit of a month was a limit of a minute.
+    #[test]
+    fn a_capital_m_is_a_month_for_some_and_a_minute_for_others() {
+        for (text, both) in
+            [("1M", "\"1m\", minutes, or \"30d\""), ("2 M", "\"2m\", minutes, or \"60d\"")]
+        {
+            let error = parse_duration(text).unwrap_err().to_string();
+            assert!(error.contains(both), "{error}");
+        }
+        assert!(!parse_duration("1.5M").unwrap_err().to_string().contains("months"));
     }
 
     #[test]

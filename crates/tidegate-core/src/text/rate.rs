@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-use super::length::{decimal, meant, parse_duration, spaceless, split_number};
+use super::length::{decimal, meant, minutes_or_months, parse_duration, spaceless, split_number};
 use super::shown;
 use super::value_error::ValueError;
 use crate::time::Micros;
@@ -66,12 +66,25 @@ fn too_many(text: &str) -> ValueError {
 }
 
 fn not_a_rate(text: &str) -> ValueError {
-    let meant = meant_rate(text).map(|rate| format!("; did you mean \"{rate}\"?"));
+    let meant = match per_minutes_or_months(text) {
+        Some((minutes, days)) => Some(format!(
+            "; did you mean \"{minutes}\", minutes, or \"{days}\", months of 30 days?"
+        )),
+        None => meant_rate(text).map(|rate| format!("; did you mean \"{rate}\"?")),
+    };
     ValueError::new(format!(
         "\"{}\" is not a rate: {EXPECTED}{}",
         shown(text),
         meant.unwrap_or_default()
     ))
+}
+
+/// The rates that a text may have meant whose window has the unit `M`.
+fn per_minutes_or_months(text: &str) -> Option<(String, String)> {
+    let (units, window) = text.split_once('/')?;
+    let units = Some(units.trim()).filter(|units| is_whole(units))?;
+    let (minutes, days) = minutes_or_months(window.trim())?;
+    Some((format!("{units}/{minutes}"), format!("{units}/{days}")))
 }
 
 /// The rate that another text may have meant: `100`, `100 per second`, `1.5/s`.
@@ -114,6 +127,14 @@ mod tests {
     fn per_second_is_never_taken_for_one_per_so_many_seconds() {
         assert_eq!(parse_rate("5/s"), Ok((5, Duration::from_secs(1))));
         assert_eq!(parse_rate("1/5s"), Ok((1, Duration::from_secs(5))));
+    }
+
+    #[test]
+    fn a_capital_m_is_a_month_for_some_and_a_minute_for_others() {
+        for text in ["100/M", "100/1M", "100 / 1 M"] {
+            let error = parse_rate(text).unwrap_err().to_string();
+            assert!(error.contains("\"100/1m\", minutes, or \"100/30d\", months"), "{error}");
+        }
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use super::bad_lines::BadLines;
 
 /// Why a trace cannot be read. A single bad line is not an error: see [`BadLines`].
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum TraceError {
     /// The file cannot be opened.
@@ -33,6 +32,11 @@ pub enum TraceError {
         name: String,
         /// The format it appears to have, such as `zstd`.
         kind: &'static str,
+    },
+    /// The trace is a text in UTF-16.
+    Utf16 {
+        /// The file, or the name of another source.
+        name: String,
     },
     /// The trace has lines, but none that can be read.
     Unrecognised {
@@ -65,6 +69,10 @@ impl fmt::Display for TraceError {
                 "the trace {name} looks like {kind}; expected plain text, gzip or zstd: decompress it \
                  first and pipe it in (-)"
             ),
+            Self::Utf16 { name } => write!(
+                f,
+                "the trace {name} is UTF-16; expected UTF-8, which `iconv -f UTF-16 -t UTF-8` makes of it"
+            ),
             Self::Unrecognised { name, bad_lines } => unrecognised(f, name, bad_lines),
             Self::Spill { dir, source } => write!(
                 f,
@@ -88,13 +96,15 @@ fn unrecognised(f: &mut fmt::Formatter<'_>, name: &str, bad: &BadLines) -> fmt::
     bad.first.first().map_or(Ok(()), |first| write!(f, "; {first}"))
 }
 
+tidegate::debug_as_display!(TraceError);
+
 impl std::error::Error for TraceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Open { source, .. } | Self::Read { source, .. } | Self::Spill { source, .. } => {
                 Some(source)
             }
-            Self::Compressed { .. } | Self::Unrecognised { .. } => None,
+            Self::Compressed { .. } | Self::Utf16 { .. } | Self::Unrecognised { .. } => None,
         }
     }
 }

@@ -36,6 +36,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// # Errors
 /// * [`TraceError::Read`] if reading fails; damaged compressed data is a bad line instead.
 /// * [`TraceError::Compressed`] if it is compressed, and neither by gzip nor by zstd.
+/// * [`TraceError::Utf16`] if it is a text in UTF-16.
 /// * [`TraceError::Unrecognised`] if it has lines but none of them can be read.
 /// * [`TraceError::Spill`] if it does not fit in memory and temporary files fail.
 pub fn read(source: Source, options: Options<'_>) -> Result<Sorted, TraceError> {

@@ -63,6 +63,9 @@ impl Source {
             lines_read: 0,
             source,
         })?;
+        if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+            return Err(TraceError::Utf16 { name: self.name });
+        }
         let kind = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, kind)| *kind);
         let whole = Cursor::new(head).chain(raw);
         let text: Box<dyn BufRead + Send> = match kind {

@@ -128,6 +128,19 @@ fn other_compression_is_named() {
     }
 }
 
+/// What `>` of an older PowerShell writes: no line of it was recognised, and the reason not told.
+#[test]
+fn a_log_in_utf_16_is_named() {
+    let text = LOG.encode_utf16();
+    let little: Vec<u8> = text.clone().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = text.flat_map(u16::to_be_bytes).collect();
+    for (mark, bytes) in [(b"\xff\xfe", little), (b"\xfe\xff", big)] {
+        let error = read([mark.as_slice(), &bytes].concat()).unwrap_err();
+        assert!(matches!(error, TraceError::Utf16 { .. }), "{error}");
+        assert!(error.to_string().contains("iconv -f UTF-16 -t UTF-8"), "{error}");
+    }
+}
+
 #[test]
 fn a_file_is_recognised_by_content_not_by_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -248,4 +261,15 @@ fn a_line_is_explained_as_it_is_read() {
     assert_eq!(explain(4).unwrap().format, Some("access log"));
     assert!(problem(5).starts_with("no time found"), "the format is known by then");
     assert_eq!(explain(6), None);
+}
+
+/// A `main` that returns a boxed error prints it with `Debug`.
+#[test]
+fn an_error_that_ends_a_program_reads_as_it_is_displayed() {
+    let given = "$remote_addr $request".parse::<trace::LogFormat>().unwrap_err();
+    assert_eq!(format!("{given:?}"), given.to_string());
+    let damaged = read(b"BZh91AY").unwrap_err();
+    assert_eq!(format!("{damaged:?}"), damaged.to_string());
+    let missing = Source::open("/nowhere/trace").err().unwrap();
+    assert_eq!(format!("{missing:?}"), missing.to_string());
 }

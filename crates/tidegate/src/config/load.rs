@@ -89,6 +89,11 @@ fn unreadable(error: &io::Error) -> String {
 fn not_utf8(name: &str, bytes: &[u8], at: usize) -> ConfigError {
     let byte = bytes.get(at).copied().unwrap_or_default();
     let text = String::from_utf8_lossy(bytes);
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        let message =
+            "is UTF-16, as some programs on Windows save texts: expected TOML, saved as UTF-8";
+        return ConfigError::of_file(name, message.to_owned());
+    }
     let message = format!(
         "byte {at} of the file is 0x{byte:02x}, which is not UTF-8 there: expected TOML, saved as UTF-8"
     );

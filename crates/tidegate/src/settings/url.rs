@@ -9,6 +9,10 @@ const EXPECTED: &str = "expected redis://[user:password@]host[:port][/database] 
                         unix:///path, redis+sentinel://host:port,…/name[/database] or \
                         redis+cluster://host:port,…";
 
+/// What is wrong with a user or a password as it comes out of a generator.
+const RAW_PASSWORD: &str = "a user or a password in it has a raw `%`, `/`, `?`, `#` or `@`: write %25, %2F, %3F, %23 or \
+                            %40, or name the password by `password_env` or `password_file`";
+
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 const MOST_DATABASE: i64 = 1_000_000;
@@ -99,8 +103,8 @@ impl StoreUrl {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("db", number)) => url.database = database(number)?,
-                Some(("user", name)) => url.username = Some(decoded(name)?),
-                Some(("pass", word)) => url.password = Some(decoded(word)?),
+                Some(("user", name)) => url.username = user_part(name)?,
+                Some(("pass", word)) => url.password = user_part(word)?,
                 _ => return Err(wrong("a socket takes only `db`, `user` and `pass` behind `?`")),
             }
         }
@@ -108,6 +112,9 @@ impl StoreUrl {
     }
 
     fn remote(kind: Kind, tls: bool, rest: &str) -> Result<Self, StoreUrlError> {
+        if kind.has_raw_password(rest) {
+            return Err(wrong(RAW_PASSWORD));
+        }
         if rest.contains(['?', '#']) {
             return Err(wrong("nothing may stand behind `?` or `#`"));
         }
@@ -123,8 +130,8 @@ impl StoreUrl {
             tls,
             hosts,
             database: database(number)?,
-            username: given(username)?,
-            password: given(password)?,
+            username: user_part(username)?,
+            password: user_part(password)?,
         })
     }
 }
@@ -137,6 +144,17 @@ enum Kind {
 }
 
 impl Kind {
+    /// Returns whether a user or a password contains a character that ends it: what seems to be the hosts is none, and
+    /// an `@` follows.
+    fn has_raw_password(self, rest: &str) -> bool {
+        let Some(at) = rest.find(['/', '?', '#']) else { return false };
+        let (authority, behind) = rest.split_at(at);
+        let is_hosts = |hosts: &str| hosts.split(',').all(|host| address(host, 1).is_ok());
+        // The name of a service at Sentinel may contain an `@`.
+        let is_name = self == Self::Sentinel && behind.starts_with('/') && is_hosts(authority);
+        behind.contains('@') && !authority.contains('@') && !is_name
+    }
+
     /// The form, and the text of the database.
     fn form(self, path: &str, hosts: usize) -> Result<(Form, &str), StoreUrlError> {
         match self {
@@ -261,6 +279,11 @@ fn database(text: &str) -> Result<i64, StoreUrlError> {
     number.ok_or_else(|| wrong("the database is not a number from 0"))
 }
 
+/// The user or the password.
+fn user_part(text: &str) -> Result<Option<String>, StoreUrlError> {
+    given(text).map_err(|_| wrong(RAW_PASSWORD))
+}
+
 fn given(text: &str) -> Result<Option<String>, StoreUrlError> {
     if text.is_empty() { Ok(None) } else { decoded(text).map(Some) }
 }
@@ -314,6 +337,32 @@ mod tests {
         assert_eq!(url("redis://:only@h").password.as_deref(), Some("only"));
         assert_eq!(url("redis://:only@h").username, None);
         assert_eq!(url("unix:///s?user=u&pass=p").password.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn a_raw_character_of_a_password_is_told_and_a_coded_one_is_read() {
+        for (raw, coded) in [('/', "%2F"), ('?', "%3F"), ('#', "%23"), ('%', "%25")] {
+            for form in [
+                "redis://ann:pa{}ss@h:7/1",
+                "redis+sentinel://:pa{}ss@h:7/main",
+                "redis+cluster://:{}@h:7",
+            ] {
+                let error = form.replace("{}", &raw.to_string()).parse::<StoreUrl>().unwrap_err();
+                let error = error.to_string();
+                assert!(
+                    error.contains(coded) && error.contains("`password_file`"),
+                    "{form} {raw}: {error}"
+                );
+                assert!(!error.contains("ss@"), "{error}");
+                let url = url(&form.replace("{}", coded));
+                assert!(
+                    url.password.is_some_and(|password| password.contains(raw)),
+                    "{form} {raw}"
+                );
+            }
+        }
+        assert_eq!(url("redis+sentinel://h:7/ma@in").to_string(), "redis+sentinel://h:7/ma@in/0");
+        assert_eq!(url("redis://:p@ss@h").password.as_deref(), Some("p@ss"));
     }
 
     #[test]

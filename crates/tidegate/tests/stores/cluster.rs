@@ -1,7 +1,7 @@
 //! A store that is a cluster: rules whose keys share a slot, and slots that move while they are asked.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use crate::server::{Server, check, gate_over, rule, settings};
+use crate::server::{Events, Server, check, gate_over, rule, settings};
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec};
 
@@ -238,4 +238,21 @@ async fn a_node_is_fit_while_the_slot_that_it_is_looked_at_by_moves_away() {
         assert_eq!(remaining(&gate, &format!("u{user}")).await, 9);
     }
     assert_eq!(events.told(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_that_the_url_names_as_a_single_server_says_which_url_to_write() {
+    let cluster = Cluster::start();
+    for node in &cluster.0 {
+        let events = Events::default();
+        let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
+        let gate = SharedGate::new(policy, settings(&node.url()), events.observer()).unwrap();
+        // The node that has the slot of the check is found out by a key of another slot.
+        if gate.connected().await.is_ok() {
+            for user in 0..50 {
+                let _ = check(&gate, &user.to_string(), 1).await;
+            }
+        }
+        events.until(|told| told.contains("expected redis+cluster://host:port")).await;
+    }
 }

@@ -70,6 +70,9 @@ const DENIED: [&str; 4] = [
     "has no permissions to run",
 ];
 
+/// The URL of a cluster.
+const CLUSTER: &str = "expected redis+cluster://host:port,…";
+
 /// The meaning of an error for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symptom {
@@ -133,6 +136,18 @@ impl StoreError {
                 Self::Denied(format!("{text} (ACL LOG of the store names what is missing)"))
             }
             _ => Self::Refused(text),
+        }
+    }
+
+    /// The error of a server that the URL names as a single server.
+    pub(super) fn of_single_server(self) -> Self {
+        match self {
+            Self::ClusterDown(text) if text.to_ascii_lowercase().contains("moved") => {
+                Self::ClusterDown(format!(
+                    "{text} (the URL names a single server, and this is a node of a cluster: {CLUSTER})"
+                ))
+            }
+            error => error,
         }
     }
 

@@ -154,7 +154,8 @@ pub(super) async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreEr
         decides_in_time(shard, &mut connection).await?;
         Ok(connection)
     };
-    timeout(LOOK, look).await.unwrap_or(Err(StoreError::Timeout))
+    let found = timeout(LOOK, look).await.unwrap_or(Err(StoreError::Timeout));
+    found.map_err(|error| shard.named(error))
 }
 
 /// Checks that a shard answers as fast as decisions need. A slower shard counts as unavailable, because each

@@ -316,7 +316,7 @@ impl Shard {
                 Some(redirect) => answered.redirected.push(Redirected { call, redirect }),
                 None => {
                     Counts::add(&self.shared.counts.failed, 1);
-                    let error = StoreError::of(&error.into());
+                    let error = self.named(StoreError::of(&error.into()));
                     if error.symptom() == Symptom::Gone && is_latest && state.health == Health::Fit
                     {
                         answered.lost = Some(error.clone());

@@ -40,6 +40,11 @@ pub(in crate::store::redis::dispatch) struct NoReplies {
 }
 
 impl Shard {
+    /// An error of its server, with the kind of store that the URL should name.
+    pub(in crate::store::redis::dispatch) fn named(&self, error: StoreError) -> StoreError {
+        if self.node.is_none() { error.of_single_server() } else { error }
+    }
+
     /// Notes a write without replies. Calls that were never sent wait for another connection; whether the
     /// server ran the others is unknown, so they fail.
     pub(super) fn without_replies(
