@@ -14,11 +14,14 @@ impl Session {
         let mut reply = Reply::new(out, self.proto);
         let Some(name) = args.get(0) else { return Outcome::Answered };
         let Some(command) = self.allowed(name, args, &mut reply) else {
-            self.abort_transaction();
+            if let Some(transaction) = &mut self.transaction {
+                transaction.abort();
+            }
             return Outcome::Answered;
         };
-        if self.keeps(command) {
-            self.keep(args, &mut reply);
+        let transaction = self.transaction.as_mut().filter(|_| !command.verb.is_never_kept());
+        if let Some(transaction) = transaction {
+            transaction.keep(args, &mut reply);
             return Outcome::Answered;
         }
         self.run(command, args, &mut reply)
@@ -76,6 +79,28 @@ impl Session {
             }
         }
         Outcome::Answered
+    }
+
+    fn multi(&mut self, reply: &mut Reply<'_>) {
+        if self.transaction.is_some() {
+            return reply.error("ERR MULTI calls can not be nested");
+        }
+        self.transaction = Some(Box::default());
+        reply.ok();
+    }
+
+    fn exec(&mut self, reply: &mut Reply<'_>) {
+        match self.transaction.take() {
+            Some(transaction) => self.to_run = transaction.exec(reply),
+            None => reply.error("ERR EXEC without MULTI"),
+        }
+    }
+
+    fn discard(&mut self, reply: &mut Reply<'_>) {
+        match self.transaction.take() {
+            Some(_) => reply.ok(),
+            None => reply.error("ERR DISCARD without MULTI"),
+        }
     }
 
     /// Clients that have not authenticated do not learn the names of commands.

@@ -6,8 +6,6 @@
 
 use super::args::Args;
 use super::reply::Reply;
-use super::session::Session;
-use super::table::Command;
 
 /// Most bytes of the commands that are kept.
 const KEPT_BYTES: usize = 64 << 10;
@@ -22,67 +20,41 @@ pub(super) struct Transaction {
     is_aborted: bool,
 }
 
-impl Session {
-    /// Returns whether a command is kept for EXEC.
-    pub(super) const fn keeps(&self, command: &Command) -> bool {
-        self.transaction.is_some() && !command.verb.is_never_kept()
-    }
-
-    /// Notes a command that EXEC could not run.
-    pub(super) fn abort_transaction(&mut self) {
-        if let Some(transaction) = &mut self.transaction {
-            transaction.is_aborted = true;
-            transaction.kept = Vec::new();
-        }
+impl Transaction {
+    /// Notes that EXEC is to run none of the commands.
+    pub(super) fn abort(&mut self) {
+        self.is_aborted = true;
+        self.kept = Vec::new();
     }
 
     /// Keeps a command for EXEC.
     pub(super) fn keep(&mut self, args: &Args<'_>, reply: &mut Reply<'_>) {
-        let Some(transaction) = &mut self.transaction else { return };
-        if !transaction.is_aborted {
-            transaction.commands += 1;
-            let kept = &mut transaction.kept;
-            kept.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+        if !self.is_aborted {
+            self.commands += 1;
+            self.kept.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
             for number in 0..args.len() {
                 let word = args.word(number);
-                kept.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                kept.extend_from_slice(word);
-                kept.extend_from_slice(b"\r\n");
+                self.kept.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+                self.kept.extend_from_slice(word);
+                self.kept.extend_from_slice(b"\r\n");
             }
         }
-        if transaction.kept.len() > KEPT_BYTES {
-            self.abort_transaction();
+        if self.kept.len() > KEPT_BYTES {
+            self.abort();
             let most = format!("expected at most {KEPT_BYTES} bytes of commands after MULTI");
             return reply.error(&format!("ERR the transaction is too long: {most}"));
         }
         reply.simple("QUEUED");
     }
 
-    pub(super) fn multi(&mut self, reply: &mut Reply<'_>) {
-        if self.transaction.is_some() {
-            return reply.error("ERR MULTI calls can not be nested");
+    /// Answers EXEC; returns the commands to run.
+    pub(super) fn exec(self, reply: &mut Reply<'_>) -> Vec<u8> {
+        let Self { kept, commands, is_aborted } = self;
+        match is_aborted {
+            true => reply.error("EXECABORT Transaction discarded because of previous errors."),
+            false => reply.array(commands),
         }
-        self.transaction = Some(Box::default());
-        reply.ok();
-    }
-
-    pub(super) fn exec(&mut self, reply: &mut Reply<'_>) {
-        let Some(transaction) = self.transaction.take() else {
-            return reply.error("ERR EXEC without MULTI");
-        };
-        let Transaction { kept, commands, is_aborted } = *transaction;
-        if is_aborted {
-            return reply.error("EXECABORT Transaction discarded because of previous errors.");
-        }
-        reply.array(commands);
-        self.to_run = kept;
-    }
-
-    pub(super) fn discard(&mut self, reply: &mut Reply<'_>) {
-        match self.transaction.take() {
-            Some(_) => reply.ok(),
-            None => reply.error("ERR DISCARD without MULTI"),
-        }
+        kept
     }
 }
 

@@ -14,7 +14,7 @@ limit = 3
 window = "365d"
 "#;
 
-/// Uses the library for a decision in both versions, a pipeline, and an error.
+/// Uses the library for a decision in both versions, pipelines, and an error.
 const SCRIPT: &str = r#"
 import sys, redis
 port = int(sys.argv[1])
@@ -27,6 +27,19 @@ for protocol in (2, 3):
         for _ in range(5):
             p.execute_command("CL.THROTTLE", key + "p", 2, 1, 86400)
         assert [told[0] for told in p.execute()] == [0, 0, 0, 1, 1]
+    with r.pipeline(transaction=True) as p:
+        for _ in range(4):
+            p.execute_command("CL.THROTTLE", key + "t", 2, 1, 86400)
+        assert [told[0] for told in p.execute()] == [0, 0, 0, 1]
+    with r.pipeline(transaction=True) as p:
+        p.execute_command("CL.THROTTLE", key + "e", 0, 1, 86400)
+        p.execute_command("NOSUCH")
+        try:
+            p.execute()
+            raise SystemExit("no error")
+        except redis.ResponseError as error:
+            assert "NOSUCH" in str(error), error
+    assert r.execute_command("CL.THROTTLE", key + "e", 0, 1, 86400)[0] == 0, "taken by what was not run"
     told = r.execute_command("TG.CHECK", "default", "COST", 2, "user", key)
     if protocol == 2:
         told = dict(zip(told[::2], told[1::2]))

@@ -8,13 +8,14 @@ use super::{Findings, House, markdown};
 use crate::tree::SourceFile;
 
 /// Programs that pages may run; another one is probably misspelt.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     "cargo",
     "tidegate",
     "./target/release/tidegate",
     "curl",
     "envoy",
     "grpcurl",
+    "openssl",
     "python3",
     "redis-cli",
 ];
