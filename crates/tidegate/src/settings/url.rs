@@ -10,8 +10,8 @@ const EXPECTED: &str = "expected redis://[user:password@]host[:port][/database] 
                         redis+cluster://host:port,…";
 
 /// What is wrong with a user or a password as it comes out of a generator.
-const RAW_PASSWORD: &str = "a user or a password in it has a raw `%`, `/`, `?`, `#` or `@`: write %25, %2F, %3F, %23 or \
-                            %40, or name the password by `password_env` or `password_file`";
+const RAW_PASSWORD: &str = "a user or a password in it has a raw `%`, `/`, `?` or `#`: write %25, %2F, %3F or %23, or \
+                            name the password by `password_env` or `password_file`";
 
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;

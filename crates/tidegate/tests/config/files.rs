@@ -226,6 +226,16 @@ fn a_file_that_is_not_text_is_told_with_the_byte() {
 }
 
 #[test]
+fn a_file_in_utf_16_is_told_as_such_and_a_byte_order_mark_of_utf_8_is_none() {
+    for bytes in [b"\xff\xfe[\0", b"\xfe\xff\0["] {
+        let told = in_file("wide.toml", bytes);
+        assert!(told.starts_with("wide.toml: is UTF-16, as some programs"), "{told}");
+    }
+    let rule = "[[rule]]\nname = \"r\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
+    assert!(config::parse("marked.toml", &format!("\u{feff}{rule}")).is_ok());
+}
+
+#[test]
 fn a_file_that_is_too_large_is_not_read_to_its_end() {
     let told = in_file("large.toml", &vec![b'#'; (16 << 20) + 1]);
     assert_eq!(told, "large.toml: larger than 16 MiB: expected a file of rules");
