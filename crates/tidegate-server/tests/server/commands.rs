@@ -38,6 +38,9 @@ fn a_file_to_start_from_is_checked_and_served_and_never_overwritten() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }
 
+/// The store for which every field has a meaning: behind Sentinel, over TLS.
+const SECURED: &str = "rediss+sentinel://127.0.0.1:26379/main\"";
+
 /// Examples of fields are what the server takes, once their `#` is gone.
 #[test]
 fn what_stands_in_comments_of_that_file_is_right_by_itself() {
@@ -48,8 +51,11 @@ fn what_stands_in_comments_of_that_file_is_right_by_itself() {
         .map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or(line)))
         .collect();
     let store = rules.split_once("# [store]").unwrap().1.replace("\n# ", "\n");
-    let store =
-        store.replace("password_env", "# password_env").replace("redis://127", "rediss://127");
+    // A password stands in a variable or in a file.
+    let store = ["password_env", "sentinel_password_env"]
+        .into_iter()
+        .fold(store, |store, field| store.replace(&format!("\n{field}"), &format!("\n# {field}")));
+    let store = store.replace("redis://127.0.0.1:6379\"", SECURED);
     let (store, _) = store.split_once("\nThe listeners").unwrap();
     let file = config(&format!("{RULE}[store]{store}\n[server]{uncommented}"));
     let checked = check(file.path());
