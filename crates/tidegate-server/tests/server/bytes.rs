@@ -2,6 +2,7 @@
 
 mod envoy;
 mod misunderstood;
+mod random;
 
 use std::path::Path;
 use std::process::Output;

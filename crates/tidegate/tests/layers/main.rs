@@ -2,6 +2,7 @@
 #![cfg(feature = "tower")]
 
 mod by_key;
+mod bytes;
 mod common;
 mod holding;
 #[cfg(feature = "axum")]
