@@ -39,15 +39,14 @@ impl SnapshotFile {
             ));
         }
         let lock = with_suffix(&path, ".lock");
-        // To open a pipe would wait for its reader.
-        if fs::metadata(&lock).is_ok_and(|there| !there.is_file()) {
+        // To open a pipe would wait for its reader, and to open a link could create a file elsewhere.
+        if fs::symlink_metadata(&lock).is_ok_and(|there| !there.is_file()) {
             return Err(failed(&format!(
                 "{} is not a file: expected a file, or nothing, which this server locks",
                 lock.display()
             )));
         }
-        let opened = private(OpenOptions::new().create(true).write(true)).open(&lock);
-        let opened = opened.map_err(|error| {
+        let opened = open_lock(&lock).map_err(|error| {
             failed(&format!(
                 "{} can not be written: {error}; expected a folder that this server may write to",
                 lock.display()
@@ -198,6 +197,16 @@ impl Writing {
         drop(running);
         // A panic is logged where it happens.
         let _ = thread.join();
+    }
+}
+
+/// Opens a file, or creates it in its own folder: a link that somebody puts there is not followed to create another.
+fn open_lock(path: &Path) -> io::Result<File> {
+    match private(OpenOptions::new().create_new(true).write(true)).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            OpenOptions::new().write(true).open(path)
+        }
+        created_or_failed => created_or_failed,
     }
 }
 

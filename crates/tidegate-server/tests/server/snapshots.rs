@@ -340,3 +340,15 @@ fn a_pipe_in_the_place_of_the_lock_is_refused_and_not_waited_for() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("limiters.lock is not a file"), "{said}");
 }
+
+/// A stranger who may write to the folder let the server create any file that its user may create.
+#[test]
+fn a_link_in_the_place_of_the_lock_creates_nothing_elsewhere() {
+    let place = Place::new();
+    let elsewhere = place.file().with_file_name("elsewhere");
+    let lock = format!("{}.lock", place.file().display());
+    std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
+    let (code, said) = place.refused();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("limiters.lock is not a file") && !elsewhere.exists(), "{said}");
+}
