@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use tidegate::{Micros, Policy, PolicyRule};
+use tidegate::{Micros, Policy, PolicyRule, printable};
 
 /// The most bytes of changes of rules that are shown; some 12,000 short ones.
 const MOST_BYTES: usize = 2 << 20;
@@ -245,7 +245,8 @@ impl fmt::Display for PolicyDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Setting { name, old, new, needs_restart } in &self.settings {
             let restart = if *needs_restart { "; needs a restart" } else { "" };
-            writeln!(f, "~ {name}: {}{restart}", Values(old.as_ref(), new.as_ref()))?;
+            let line = format!("~ {name}: {}{restart}", Values(old.as_ref(), new.as_ref()));
+            writeln!(f, "{}", printable::line(&line))?;
         }
         self.rules.iter().try_for_each(|rule| rule.fmt(f))?;
         if self.reordered {
@@ -279,12 +280,13 @@ impl fmt::Display for RuleDiff {
                 }
                 _ => format!("{field} {values}"),
             };
-            write!(f, "{mark} rule {domain}/{name} ({whom}): {values}{effect}")?;
-            own.iter().try_for_each(|own| write!(f, "; {own}"))?;
-            if let Some(us) = longest_wait_us {
-                write!(f, "; a caller waits at most {} because of it", Micros::from_micros(*us))?;
-            }
-            writeln!(f)?;
+            let own = own.map_or_else(String::new, |own| format!("; {own}"));
+            let wait = longest_wait_us.map_or_else(String::new, |us| {
+                format!("; a caller waits at most {} because of it", Micros::from_micros(us))
+            });
+            let line = format!("{mark} rule {domain}/{name} ({whom}): {values}{effect}{own}{wait}");
+            // Domains and entries may have any character.
+            writeln!(f, "{}", printable::line(&line))?;
         }
         Ok(())
     }

@@ -28,6 +28,16 @@ fn diff(old: Vec<RuleSpec>, new: Vec<RuleSpec>) -> PolicyDiff {
 }
 
 #[test]
+fn a_name_with_line_ends_forges_no_line_of_a_difference() {
+    let forged = "web\n- rule default/per-user\u{1b}[2J\u{202e}";
+    let new = rule("per-user", 1).in_domain(forged).key(["user\nno difference"]);
+    let text = diff(vec![], vec![new]).to_string();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let line = r"+ rule web\n- rule default/per-user\u{1b}[2J\u{202e}/per-user (each user\nno difference):";
+    assert!(text.starts_with(line), "{text}");
+}
+
+#[test]
 fn the_change_of_each_rule_is_a_line_that_says_for_whom() {
     let (old, new) = (rule("per-user", 100), rule("per-user", 50).with_override(vip(500)));
     let login = rule("login", 5).when("path", "/login").mode(Mode::Shadow).in_domain("web");
