@@ -94,6 +94,8 @@ fn text(attribute: &AttributeTypeAndValue) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     /// An element of DER, shorter than 128 bytes.
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn two_common_names_are_none_and_neither_is_a_broken_subject() {
         let (ann, bob) = (attribute(3, UTF8, b"ann"), attribute(3, UTF8, b"bob"));
-        let two = [part(&[ann.clone()]), part(&[bob.clone()])].concat();
+        let two = [part(from_ref(&ann)), part(from_ref(&bob))].concat();
         assert_eq!((common_names(&two).unwrap().len(), name(&two)), (2, None));
         assert_eq!(name(&part(&[ann.clone(), bob])), None);
         let whole = part(&[ann]);
