@@ -22,6 +22,30 @@ mod server {
     }
 }
 
+/// A server whose tokens grant no verbs: nothing of a head says which are wanted.
+mod verbs {
+    use subtle::{Choice, ConditionallySelectable};
+
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct PublicVerbs;
+
+    impl PublicVerbs {
+        pub(crate) fn parse(_: &str) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        pub(crate) const fn and(self, _: Self) -> Self {
+            self
+        }
+    }
+
+    impl ConditionallySelectable for PublicVerbs {
+        fn conditional_select(one: &Self, _: &Self, _: Choice) -> Self {
+            *one
+        }
+    }
+}
+
 /// The server's files name each other from the root of its crate.
 use server::{http, listener};
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 const DIGITS: usize = 4;
 
 /// The body as JSON in UTF-8: each byte that belongs to no UTF-8, and each half of a surrogate pair, is an escape.
-pub(in crate::http) fn readable(body: &[u8]) -> Cow<'_, [u8]> {
+pub(in super::super) fn readable(body: &[u8]) -> Cow<'_, [u8]> {
     let text = match std::str::from_utf8(body) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(with_escaped_bytes(body)),
