@@ -119,6 +119,9 @@ mod observe;
 /// How the other crates of the workspace print text of strangers.
 #[doc(hidden)]
 pub mod printable;
+/// How the other crates of the workspace read JSON that has bytes of strangers.
+#[doc(hidden)]
+pub mod readable;
 mod request;
 mod rules;
 mod secret_file;

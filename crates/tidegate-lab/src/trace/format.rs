@@ -1,8 +1,10 @@
 //! The format of a trace, recognised by its first good line.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use memchr::memmem;
+use tidegate::readable;
 
 use super::access_log;
 use super::access_time::AccessTime;
@@ -159,6 +161,8 @@ impl LineParser {
             explained.problem = Some("the line is blank".to_owned());
             return explained;
         }
+        let json = self.read(line, &mut String::new()).err().and_then(|_| escaped(line));
+        let line = json.as_deref().unwrap_or(line);
         explained.prefixes.extend(prefix::names(line));
         match self.read(line, &mut inner) {
             Err(reason) => explained.problem = Some(reason.into_owned()),
@@ -268,6 +272,14 @@ fn by_template<'a>(line: &'a [u8], access: &mut AccessTime) -> Option<(Read<'a>,
         }
         Some((Read::Logged(logged), Format::Template(Arc::clone(template))))
     })
+}
+
+/// A line of JSON with its bytes escaped that JSON cannot have, which a caller may have sent; `None` if it has none.
+pub(super) fn escaped(line: &[u8]) -> Option<Vec<u8>> {
+    match readable::json(line) {
+        Cow::Owned(json) if prefix::strip(line).is_ok_and(is_object) => Some(json),
+        _ => None,
+    }
 }
 
 /// A client's address never begins with a brace, and every JSON object does.

@@ -7,7 +7,7 @@ use std::thread::Scope;
 use super::bad_lines::Reason;
 use super::buffer::Buffer;
 use super::columns::Columns;
-use super::format::LineParser;
+use super::format::{LineParser, escaped};
 use super::lines::{LINE_BYTES_MAX, Line, lines};
 use super::record::Names;
 use super::sorted::Summary;
@@ -62,14 +62,21 @@ impl PieceParser {
                 return;
             }
         };
-        match self.parser.parse(text, &mut self.inner) {
-            Ok(Some(event)) => {
-                summary.add(event.at_us, event.of_proxy);
-                self.events.push(&event, &self.names);
-            }
-            Ok(None) => {}
-            Err(reason) => summary.bad_lines.add(summary.lines, reason, text),
+        let read = self.event(text, summary).or_else(|reason| match escaped(text) {
+            Some(json) => self.event(&json, summary),
+            None => Err(reason),
+        });
+        if let Err(reason) = read {
+            summary.bad_lines.add(summary.lines, reason, text);
         }
+    }
+
+    fn event(&mut self, text: &[u8], summary: &mut Summary) -> Result<(), Reason> {
+        if let Some(event) = self.parser.parse(text, &mut self.inner)? {
+            summary.add(event.at_us, event.of_proxy);
+            self.events.push(&event, &self.names);
+        }
+        Ok(())
     }
 }
 

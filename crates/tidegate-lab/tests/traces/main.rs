@@ -1,5 +1,6 @@
 //! Traces: formats, cuts, the example log, random input.
 
+mod bytes;
 mod callers;
 mod cut;
 mod events;

@@ -2,7 +2,7 @@
 
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde::Serialize;
-use tidegate::StoreError;
+use tidegate::{StoreError, readable};
 
 use super::answer;
 use super::app::App;
@@ -10,7 +10,7 @@ use super::audit::Audit;
 use super::body;
 use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
-use super::question::{Question, readable};
+use super::question::Question;
 use crate::listener::Who;
 
 /// The number of limiters that were reset.
@@ -26,7 +26,7 @@ pub(super) async fn reset(
     request: Request,
 ) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
-    let body = readable(&body);
+    let body = readable::json(&body);
     let question = Question::parse(&body)?;
     question.refuse_max_wait("a reset")?;
     if question.names_a_cost() {
@@ -53,7 +53,7 @@ pub(super) async fn refund(
     request: Request,
 ) -> Result<Response, Problem> {
     let body = body::read(request, app.bounds).await?;
-    let body = readable(&body);
+    let body = readable::json(&body);
     let question = Question::parse(&body)?;
     question.refuse_max_wait("a refund")?;
     takes_no_id(&question, "a refund")?;

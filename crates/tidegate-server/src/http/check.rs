@@ -1,14 +1,14 @@
 //! `POST /v1/check` and `POST /v1/peek`: decisions that take or only look; one, or a batch of them.
 
 use futures_util::stream::{FuturesOrdered, StreamExt};
-use tidegate::Answer;
+use tidegate::{Answer, readable};
 
 use super::answer;
 use super::app::App;
 use super::body;
 use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
-use super::question::{Asked, Question, readable};
+use super::question::{Asked, Question};
 use crate::counts::Outcome;
 use crate::limiters::Verb;
 use crate::once_a_minute::{self, warn_of};
@@ -23,7 +23,7 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
     let (body, held) =
         body::read_held(request, app.bounds).await.inspect_err(|why| failed(app, verb, why))?;
     let read = app.counts().now();
-    let body = readable(&body);
+    let body = readable::json(&body);
     let response = match Asked::parse(&body).inspect_err(|why| failed(app, verb, why))? {
         Asked::One(question) => {
             let answer = put(app, verb, &question).await;

@@ -7,15 +7,15 @@ use std::task::{Context, Poll, Waker};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::time::Duration;
-use tidegate::{Descriptor, MAX_COST, canonical_text};
+use tidegate::{Descriptor, MAX_COST, canonical_text, readable};
 
 use super::problem::Problem;
-use super::question::{Asked, Question, readable};
+use super::question::{Asked, Question};
 use crate::admits::no_more_than_the_limit;
 
 /// Panics if a body is misread.
 pub(crate) fn judge(body: &[u8]) {
-    let body = &*readable(body);
+    let body = &*readable::json(body);
     match Asked::parse(body) {
         Err(problem) => judge_problem(&problem),
         Ok(asked) => {

@@ -19,7 +19,6 @@ mod entries;
 mod id;
 mod item;
 mod life;
-mod readable;
 mod wait;
 mod whole;
 
@@ -39,7 +38,6 @@ use entries::{Entries, Pairs, Text};
 use id::Id;
 use item::Item;
 use life::Life;
-pub(super) use readable::readable;
 use wait::MaxWait;
 
 /// Most descriptors of one question.

@@ -10,7 +10,7 @@
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
-use tidegate::MAX_COST;
+use tidegate::{MAX_COST, readable};
 
 use super::answer;
 use super::app::App;
@@ -18,7 +18,7 @@ use super::audit;
 use super::body;
 use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
-use super::question::{Question, readable};
+use super::question::Question;
 use crate::counts::Outcome;
 use crate::limiters::{Unreserved, Unsettled};
 use crate::listener::Who;
@@ -69,7 +69,7 @@ async fn reserve_counted(app: &App, request: Request) -> Result<Response, Proble
     // The claim on the connection lasts until the answer is made.
     let (body, _held) = body::read_held(request, app.bounds).await?;
     let read = app.counts().now();
-    let body = readable(&body);
+    let body = readable::json(&body);
     let (question, life) = Question::parse_reserve(&body)?;
     let reserved = question.ask(async |request| app.limiters.reserve(request, life).await).await;
     let reserved = reserved.map_err(unreserved)?;

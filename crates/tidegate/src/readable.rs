@@ -1,4 +1,4 @@
-//! JSON whose texts have bytes that JSON cannot have: they become the escapes of [`tidegate::key_text`].
+//! JSON whose texts have bytes that JSON cannot have: they become the escapes of [`key_text`](crate::key_text).
 //!
 //! A program that passes on what its callers send may write such JSON, and an error for it might let the caller through.
 
@@ -7,8 +7,9 @@ use std::borrow::Cow;
 /// Hexadecimal digits of an escaped UTF-16 unit.
 const DIGITS: usize = 4;
 
-/// The body as JSON in UTF-8: each byte that belongs to no UTF-8, and each half of a surrogate pair, is an escape.
-pub(in super::super) fn readable(body: &[u8]) -> Cow<'_, [u8]> {
+/// Returns the body as JSON in UTF-8: each byte that belongs to no UTF-8, and each half of a surrogate pair, is an escape.
+#[must_use]
+pub fn json(body: &[u8]) -> Cow<'_, [u8]> {
     let text = match std::str::from_utf8(body) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(with_escaped_bytes(body)),
@@ -89,7 +90,7 @@ mod tests {
             (br#"["\ud83e\udd80\ud83e"]"#, r#"["\ud83e\udd80\\xed\\xa0\\xbe"]"#),
             (b"\"\xff\\ud800\"", r#""\\xff\\xed\\xa0\\x80""#),
         ] {
-            assert_eq!(*readable(body), *expected.as_bytes());
+            assert_eq!(*json(body), *expected.as_bytes());
         }
         for body in [
             &br#"{"a": "\\ud800", "b": "\ud83e\udd80", "c": "\u00fc"}"#[..],
@@ -99,7 +100,7 @@ mod tests {
             "\\ü\\ud".as_bytes(),
             b"",
         ] {
-            assert!(matches!(readable(body), Cow::Borrowed(_)), "{}", body.escape_ascii());
+            assert!(matches!(json(body), Cow::Borrowed(_)), "{}", body.escape_ascii());
         }
     }
 }
