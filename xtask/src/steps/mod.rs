@@ -41,12 +41,6 @@ pub(crate) const LIST: &[Step] = &[
         run: docs::run,
     },
     Step {
-        name: "features",
-        what: "each library builds bare, and with each feature alone; so do the models",
-        when: When::Always,
-        run: features::run,
-    },
-    Step {
         name: "house",
         what: "the house rules: arrows, purity, file openings and lengths, documents",
         when: When::Always,
@@ -60,9 +54,9 @@ pub(crate) const LIST: &[Step] = &[
     },
     Step {
         name: "valkey",
-        what: "all that is tested over Redis, over Valkey, that of the system or one from PyPI",
+        what: "the scripts over Valkey, that of the system or one from PyPI",
         when: When::Always,
-        run: valkey::run,
+        run: valkey::scripts,
     },
     Step {
         name: "examples",
@@ -75,6 +69,18 @@ pub(crate) const LIST: &[Step] = &[
         what: "every file that installs the server fits its format",
         when: When::Always,
         run: packaging::run,
+    },
+    Step {
+        name: "features",
+        what: "each library builds bare, and with each feature alone; so do the models",
+        when: When::All,
+        run: features::run,
+    },
+    Step {
+        name: "stores",
+        what: "all else that is tested over Redis, over Valkey",
+        when: When::All,
+        run: valkey::stores,
     },
     Step {
         name: "deny",

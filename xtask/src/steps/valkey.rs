@@ -1,4 +1,4 @@
-//! The valkey step: runs all tests over Redis again over Valkey, that of the system or one from PyPI.
+//! The valkey steps: run tests over Redis again over Valkey, that of the system or one from PyPI.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,11 +13,16 @@ use crate::step::Outcome;
 /// The server that tests start instead of `redis-server`.
 const SERVER: &str = "valkey-server";
 
-/// The tests that start a store, by crate.
-const SUITES: &[&[&str]] = &[
-    &["--package", "tidegate", "--test", "scripts", "--test", "stores", "--"],
-    &["--package", "tidegate", "--test", "conformance", "--", "redis", "cluster"],
-    &["--package", "tidegate-server", "--test", "server", "--", "store::"],
+/// The tests that start a store. Those of one crate alone would be built again, with fewer features of other crates.
+const OF_SCRIPTS: &[&[&str]] = &[
+    &["--workspace", "--test", "scripts", "--"],
+    &["--workspace", "--test", "conformance", "--", "redis", "cluster"],
+];
+
+/// The tests of what stands around the scripts, which does not depend on the program that runs them.
+const OF_STORES: &[&[&str]] = &[
+    &["--workspace", "--test", "stores", "--"],
+    &["--workspace", "--test", "server", "--", "store::"],
 ];
 
 /// The test of what a log saves beside a sorted set of Redis: one of Valkey takes less memory.
@@ -26,21 +31,35 @@ const OF_REDIS: &[&str] = &["--skip", "a_log_takes_a_ninth_of_the_memory_of_a_so
 /// The test of a store inside TLS, which the program from PyPI is built without.
 const INSIDE_TLS: &str = "tls_goes_only_to_who_has_a_certificate_that_is_trusted";
 
-/// Runs them, or reports why they were not run.
-pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+/// Runs the tests of scripts, or reports why they were not run.
+pub(super) fn scripts(context: &mut Context) -> Result<Outcome> {
+    run(OF_SCRIPTS, context)
+}
+
+/// Runs the tests of stores, or reports why they were not run.
+pub(super) fn stores(context: &mut Context) -> Result<Outcome> {
+    run(OF_STORES, context)
+}
+
+fn run(suites: &[&[&str]], context: &mut Context) -> Result<Outcome> {
     if answers(Command::new(SERVER).arg("--version")) {
-        return run_over(Path::new(SERVER), &[], context);
+        return run_over(Path::new(SERVER), suites, &[], context);
     }
     match programs::need_valkey(context) {
-        Ok(server) => run_over(&server, &["--skip", INSIDE_TLS], context),
+        Ok(server) => run_over(&server, suites, &["--skip", INSIDE_TLS], context),
         Err(missing) => Ok(Outcome::NotRun(missing.to_string())),
     }
 }
 
-fn run_over(server: &Path, besides: &[&str], context: &mut Context) -> Result<Outcome> {
+fn run_over(
+    server: &Path,
+    suites: &[&[&str]],
+    besides: &[&str],
+    context: &mut Context,
+) -> Result<Outcome> {
     programs::need_all(context)?;
     let mut failed = Vec::new();
-    for suite in SUITES {
+    for suite in suites {
         let mut test = cargo(context, &["test", "--all-features", "--locked"]);
         test.args(*suite).args(OF_REDIS).args(besides).env("TIDEGATE_STORE_SERVER", server);
         if let Outcome::Failed(why) = tests::counted(&mut test, context)? {
@@ -56,7 +75,7 @@ mod cases {
 
     #[test]
     fn the_test_that_needs_tls_is_there_to_be_left_out() {
-        let file = "../crates/tidegate/tests/stores/reached.rs";
+        let file = "../crates/tidegate/tests/stores/secured.rs";
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         assert!(std::fs::read_to_string(file).unwrap().contains(INSIDE_TLS));
     }
