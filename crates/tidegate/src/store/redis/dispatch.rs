@@ -214,6 +214,12 @@ impl Dispatcher {
     }
 
     async fn until_answered(self: Rc<Self>, shard: Rc<Shard>, mut sending: Sending) {
+        if sending.is_rested {
+            read_sockets().await;
+            shard.sends(&sending);
+            // What waited behind it follows in tasks of its own, which run later.
+            self.send(&shard);
+        }
         let values = self.replies(&mut sending).await;
         let mut answered = shard.answered(sending, values);
         if let Some(error) = answered.lost.clone() {
@@ -230,9 +236,6 @@ impl Dispatcher {
 
     /// Sends a write and waits for the replies to it.
     async fn replies(&self, sending: &mut Sending) -> Result<Vec<Value>, NoReplies> {
-        if sending.is_rested {
-            read_sockets().await;
-        }
         let pipeline = std::mem::replace(&mut sending.pipeline, redis::Pipeline::new());
         let mut connection = sending.route.connection();
         let mut replies = pin!(connection.send_packed_commands(&pipeline, 0, pipeline.len()));

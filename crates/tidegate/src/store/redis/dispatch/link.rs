@@ -19,6 +19,8 @@ pub(super) struct Link {
     pub(super) number: u64,
     /// When each write that is not yet answered was sent, earliest first.
     pub(super) sent_at: VecDeque<Instant>,
+    /// Whether a write waits for the end of a quiet connection to be noticed: no other one may overtake it.
+    pub(super) is_rested: bool,
     /// When it last brought a reply, by the real clock.
     pub(super) heard_at: Instant,
     /// Limiters that they decide.
@@ -32,7 +34,8 @@ impl Link {
     pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
         let route = Route::new(connection);
         let (sent_at, known) = (VecDeque::new(), HashSet::new());
-        Self { route, number, sent_at, heard_at: Instant::now(), limiters: 0, known }
+        let (is_rested, heard_at) = (false, Instant::now());
+        Self { route, number, sent_at, is_rested, heard_at, limiters: 0, known }
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.

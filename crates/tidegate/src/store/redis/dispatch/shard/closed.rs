@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Health, Shard, State};
+use super::{Health, Sending, Shard, State};
 use crate::store::redis::counts::Counts;
 use crate::store::redis::dispatch::flush::Sent;
 use crate::store::redis::dispatch::redirect::Redirected;
@@ -68,6 +68,14 @@ impl Shard {
         Counts::add(&self.shared.counts.failed, calls.len());
         answered.failed.extend(calls.into_iter().map(|call| (call, error.clone())));
         answered
+    }
+
+    /// Notes that a write over a connection that was quiet is sent now, and others may follow.
+    pub(in crate::store::redis::dispatch) fn sends(&self, sending: &Sending) {
+        let mut state = self.state.borrow_mut();
+        if let Some(link) = state.link.as_mut().filter(|link| link.number == sending.link) {
+            link.is_rested = false;
+        }
     }
 
     /// Notes that its connection was closed: requests wait for the next connection, until their time is over.
