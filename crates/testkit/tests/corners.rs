@@ -51,16 +51,16 @@ fn a_refund_of_nothing_and_a_change_of_nothing_leave_nothing_used() {
     }
 }
 
-/// So a limiter with nothing used may be dropped: a new one would decide the same.
+/// So whoever opened a window can not move it by giving its units back.
 #[test]
-fn an_anchored_window_emptied_by_a_refund_is_as_good_as_none() {
+fn an_anchored_window_emptied_by_a_refund_stays() {
     let mut policy = ten_per_second(AlgorithmKind::FixedWindow);
     policy.anchor_first_request = true;
     let mut model = Model::new(policy);
     model.step(0, 3);
     model.refund(400 * MS, 3);
-    assert_eq!(model.peek(400 * MS, 1).reset_after_us, 0);
-    assert_eq!(model.step(500 * MS, 1).reset_after_us, S);
+    assert_eq!(model.peek(400 * MS, 1).reset_after_us, 600 * MS);
+    assert_eq!(model.step(500 * MS, 1).reset_after_us, 500 * MS);
 }
 
 /// Used units stay used, and can be settled, through a limit of 0 with or without a window.
@@ -71,7 +71,10 @@ fn a_limit_of_0_keeps_what_was_used() {
             let policy = ten_per_second(algorithm);
             let mut model = Model::new(policy.clone());
             model.step(0, 6);
-            model.amend(0, Policy { limit: 0, window_us, ..policy.clone() });
+            model.amend(
+                0,
+                Policy { limit: 0, window_us, max_debt: Some(u64::MAX), ..policy.clone() },
+            );
             model.settle(0, 0, 5);
             model.refund(0, 2);
             // What is settled for more than was reserved takes no permit.

@@ -49,6 +49,7 @@ impl Policy {
             }
             "capacity" => self.capacity = Some(parse_count(value)?),
             "initial" => self.initial = Some(parse_count(value)?),
+            "max_debt" => self.max_debt = Some(parse_count(value)?),
             "resolution" => self.resolution_us = parse_duration_us(value)?,
             _ => return Err("is no field of a rule".into()),
         }

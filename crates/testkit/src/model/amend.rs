@@ -1,6 +1,6 @@
 //! A rule that changes while its limiter exists: never a credit, never a reset.
 
-use super::{AlgorithmKind, Model, Policy};
+use super::{AlgorithmKind, Model, Policy, rate::Rate};
 
 impl Model {
     /// Puts another rule in force at `at_us`.
@@ -13,9 +13,24 @@ impl Model {
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
         let Some(state) = &mut self.state else { return };
-        if old.limit == 0 && used == 0 {
+        let is_open = match old.algorithm {
+            AlgorithmKind::FixedWindow => state.reset_after(t) > 0,
+            // A token that is not in the past must not be given again.
+            AlgorithmKind::Concurrency => {
+                let ends = self.last.map_or(0, |last| last + i128::from(old.window_us));
+                state.token().is_some_and(|token| t <= i128::from(token)) && t < ends
+            }
+            _ => false,
+        };
+        let same = frame(&old) == frame(&self.policy);
+        if !same {
+            self.lost = self.lost.max(t);
+        } else if Rate::of(&old) != Rate::of(&self.policy) {
+            self.rated = self.rated.max(t);
+        }
+        if old.limit == 0 && used == 0 && !is_open {
             self.forget();
-        } else if frame(&old) == frame(&self.policy) {
+        } else if same {
             state.amend(t, &self.policy);
         } else {
             self.start_fresh(t, used);

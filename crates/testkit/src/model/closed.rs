@@ -43,6 +43,12 @@ impl Meaning for Closed {
         self.used = (self.used - units).max(0);
     }
 
+    fn give_back(&mut self, _t: i128, units: i128, _since: i128, _rated: i128) -> i128 {
+        let given = units.min(self.used);
+        self.used -= given;
+        given
+    }
+
     fn move_back(&mut self, _last: i128, _t: i128) {}
 
     fn amend(&mut self, _t: i128, _policy: &Policy) {}

@@ -79,6 +79,13 @@ impl Meaning for Concurrency {
         }
     }
 
+    /// Only the token names a permit, so units that name a time are those of the permits that end first.
+    fn give_back(&mut self, t: i128, units: i128, _since: i128, _rated: i128) -> i128 {
+        let before = self.out(t);
+        self.refund(t, units);
+        before - self.out(t)
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
         self.permits.iter_mut().for_each(|permit| permit.end -= last - t);
     }

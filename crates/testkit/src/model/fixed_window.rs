@@ -1,7 +1,7 @@
 //! `fixed_window`: at most N units in each window of length W.
 //!
-//! Windows are aligned to the epoch, or begin at the first unit taken after the last one ended. A
-//! window whose units were all returned counts as none.
+//! Windows are aligned to the epoch, or begin at the first unit taken after the last one ended. A window that units
+//! have opened stays, also when all of them were given back.
 
 use super::{Policy, history::History, meaning::Meaning};
 
@@ -12,6 +12,8 @@ pub(super) struct FixedWindow {
     window: i128,
     anchored: bool,
     history: History,
+    /// When the newest window began that units opened.
+    opened: Option<i128>,
 }
 
 impl FixedWindow {
@@ -21,6 +23,7 @@ impl FixedWindow {
             window: policy.window_us.into(),
             anchored: policy.anchor_first_request,
             history: History::default(),
+            opened: None,
         }
     }
 
@@ -30,7 +33,7 @@ impl FixedWindow {
         if !self.anchored {
             return t - t.rem_euclid(self.window);
         }
-        self.history.newest().filter(|start| t < start + self.window).unwrap_or(t)
+        self.opened.filter(|start| t < start + self.window).unwrap_or(t)
     }
 
     fn end(&self, t: i128) -> i128 {
@@ -56,12 +59,17 @@ impl Meaning for FixedWindow {
         (cost <= self.limit).then(|| self.end(t) - t)
     }
 
+    /// A window that begins with its first unit is running until it ends, whatever is used in it: the next unit opens no
+    /// other.
     fn reset_after(&self, t: i128) -> i128 {
-        if self.used(t) > 0 { self.end(t) - t } else { 0 }
+        let runs = self.anchored && self.opened.is_some_and(|start| t < start + self.window);
+        if runs || self.used(t) > 0 { self.end(t) - t } else { 0 }
     }
 
     fn charge(&mut self, t: i128, units: i128) {
-        self.history.add(self.start(t), units);
+        let start = self.start(t);
+        self.opened = Some(start);
+        self.history.add(start, units);
     }
 
     fn refund(&mut self, t: i128, units: i128) {
@@ -69,8 +77,16 @@ impl Meaning for FixedWindow {
         self.history.give_back(units, |place| place == start);
     }
 
+    /// Of the running window, if they were taken in it.
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+        let start = self.start(t);
+        let is_its = start <= since && since < start + self.window;
+        units - self.history.give_back(units, |place| is_its && place == start)
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
         let by = if self.anchored { last - t } else { self.start(last) - self.start(t) };
+        self.opened = self.opened.map(|start| start - by);
         self.history.move_back(by);
     }
 

@@ -3,7 +3,7 @@
 //! The water is exact, counted in w-ths of a unit, where n/w is N/W reduced. A line through
 //! (`at`, `water`) gives it at every other time, also at one shortly before `at`.
 
-use super::{Policy, meaning::Meaning, rate::Rate, rate::ceil_div};
+use super::{Policy, mark::Mark, meaning::Meaning, rate::Rate, rate::ceil_div};
 
 /// The water at one time.
 #[derive(Clone, Debug)]
@@ -12,11 +12,13 @@ pub(super) struct LeakyBucket {
     capacity: i128,
     water: i128,
     at: i128,
+    mark: Mark,
 }
 
 impl LeakyBucket {
     pub(super) fn fresh(policy: &Policy) -> Self {
-        Self { rate: Rate::of(policy), capacity: policy.decision_limit().into(), water: 0, at: 0 }
+        let (rate, capacity) = (Rate::of(policy), policy.decision_limit().into());
+        Self { rate, capacity, water: 0, at: 0, mark: Mark::default() }
     }
 
     fn water(&self, t: i128) -> i128 {
@@ -51,23 +53,52 @@ impl Meaning for LeakyBucket {
     }
 
     fn charge(&mut self, t: i128, units: i128) {
+        self.mark.see(self.water(t));
         self.water = self.water(t) + units * self.rate.w;
         self.at = t;
     }
 
     fn refund(&mut self, t: i128, units: i128) {
+        self.mark.see((self.water(t) - units * self.rate.w).max(0));
         if self.water(t) > 0 {
             self.water = (self.water(t) - units * self.rate.w).max(0);
             self.at = t;
         }
     }
 
+    fn reserve(&mut self, t: i128) {
+        self.mark.begin(t, self.water(t));
+    }
+
+    fn close(&mut self, since: i128) {
+        self.mark.close(since);
+    }
+
+    fn give_back(&mut self, t: i128, units: i128, since: i128, rated: i128) -> i128 {
+        let water = self.water(t);
+        self.mark.see(water);
+        let parts = units * self.rate.w;
+        let undrained = match since >= rated {
+            true => parts.min(self.capacity * self.rate.w) - (t - since).max(0) * self.rate.n,
+            false => 0,
+        };
+        let given = undrained.max(self.mark.least_since(since).min(parts)).max(0).min(water);
+        self.mark.lower(given);
+        if given > 0 {
+            (self.water, self.at) = (water - given, t);
+        }
+        given / self.rate.w
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
+        self.mark = Mark::default();
         self.at -= last - t;
     }
 
     fn amend(&mut self, t: i128, policy: &Policy) {
         let rate = Rate::of(policy);
+        self.mark.see(self.water(t));
+        self.mark.convert(self.rate, rate);
         self.water = self.rate.convert(self.water(t), rate);
         self.at = if self.water > 0 { t } else { 0 };
         self.rate = rate;

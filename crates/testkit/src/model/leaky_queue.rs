@@ -17,11 +17,14 @@ pub(super) struct LeakyQueue {
     rate: Rate,
     capacity: i128,
     next_free: i128,
+    /// When the last slot was promised.
+    promised: Option<i128>,
 }
 
 impl LeakyQueue {
     pub(super) fn fresh(policy: &Policy) -> Self {
-        Self { rate: Rate::of(policy), capacity: places_behind_the_first(policy), next_free: 0 }
+        let (rate, capacity) = (Rate::of(policy), places_behind_the_first(policy));
+        Self { rate, capacity, next_free: 0, promised: None }
     }
 
     fn wait(&self, t: i128) -> i128 {
@@ -63,6 +66,7 @@ impl Meaning for LeakyQueue {
 
     fn charge(&mut self, t: i128, units: i128) {
         self.next_free = self.next_free.max(t * self.rate.n) + units * self.rate.w;
+        self.promised = Some(t);
     }
 
     fn refund(&mut self, t: i128, units: i128) {
@@ -71,7 +75,16 @@ impl Meaning for LeakyQueue {
         }
     }
 
+    /// The last slots, as long as none was promised after them.
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+        let are_last = self.promised == Some(since);
+        let given = if are_last { (units * self.rate.w).min(self.wait(t)) } else { 0 };
+        self.next_free -= given;
+        given / self.rate.w
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
+        self.promised = Some(t);
         self.next_free -= (last - t) * self.rate.n;
     }
 

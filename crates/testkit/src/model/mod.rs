@@ -13,10 +13,12 @@ mod history;
 mod leaky_bucket;
 mod leaky_queue;
 mod line;
+mod mark;
 mod meaning;
 mod policy;
 mod rate;
 mod revised;
+mod settled;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
@@ -27,6 +29,7 @@ pub use expected::Expected;
 pub use line::{End, Line};
 pub use policy::{AlgorithmKind, Policy};
 pub use revised::Revised;
+pub use settled::Settled;
 
 use meaning::Meaning;
 use {
@@ -45,12 +48,17 @@ pub struct Model {
     policy: Policy,
     state: Option<Box<dyn Meaning>>,
     last: Option<i128>,
+    /// What was taken before comes back no more: the rule got another meaning, the clock stepped back, or a reset
+    /// forgot it.
+    lost: i128,
+    /// Since when units drain at the present rate.
+    rated: i128,
 }
 
 impl Model {
     /// A limiter that does not exist yet: its first [`step`](Self::step) creates it.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, state: None, last: None }
+        Self { policy, state: None, last: None, lost: 0, rated: 0 }
     }
 
     /// The rule in force.
@@ -82,8 +90,9 @@ impl Model {
     pub fn reported(&mut self, at_us: u64, cost: u64) -> Expected {
         let t = self.now(at_us);
         self.born(t);
-        if cost > 0 {
-            self.charge(t, i128::from(cost));
+        let taken = if self.policy.max_debt.is_some() { cost.min(self.room(t)) } else { cost };
+        if taken > 0 {
+            self.charge(t, i128::from(taken));
         }
         Expected { delay_us: 0, ..self.look(t, t - i128::from(at_us), 1) }
     }
@@ -113,7 +122,17 @@ impl Model {
             return self.refund(at_us, reserved - actual);
         }
         let t = self.now(at_us);
-        self.charge(t, i128::from(actual - reserved));
+        let taken = (actual - reserved).min(self.room(t));
+        if taken > 0 {
+            self.charge(t, i128::from(taken));
+        } else {
+            self.born(t);
+        }
+    }
+
+    /// When the last unit was taken, by the time that counts: what a settlement says of it.
+    pub fn last_us(&self) -> Option<u64> {
+        self.last.map(expected::value)
     }
 
     /// The token of the permit that was taken last.
@@ -148,13 +167,16 @@ impl Model {
     /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens is full; any other limiter
     /// is as one that does not exist yet.
     pub fn reset(&mut self, at_us: u64) {
-        let t = i128::from(at_us);
-        let begins_with = fresh(&self.policy, t).used(t);
-        if begins_with == 0 {
-            return self.forget();
+        let t = self.now(at_us);
+        if self.state.as_ref().is_some_and(|state| state.reset_after(t) > 0) {
+            self.lost = self.lost.max(t + 1);
         }
-        self.step(at_us, 0);
-        self.refund(at_us, u64::MAX);
+        self.forget();
+        if fresh(&self.policy, t).used(t) > 0 {
+            let at_us = expected::value(t);
+            self.step(at_us, 0);
+            self.refund(at_us, u64::MAX);
+        }
     }
 
     /// Forgets the limiter, including its last time: the next step is a first step.
@@ -174,6 +196,7 @@ impl Model {
         if let Some(state) = &mut self.state {
             state.move_back(last, t);
         }
+        self.lost = self.lost.max(last + 1);
         self.last = Some(t);
         t
     }

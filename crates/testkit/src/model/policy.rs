@@ -81,6 +81,9 @@ pub struct Policy {
     pub initial: Option<u64>,
     /// The tick of a sliding log, at least 1.
     pub resolution_us: u64,
+    /// How many units beyond the limit a settlement may leave in use: by default as many as the limit. A report is not
+    /// bounded by default.
+    pub max_debt: Option<u64>,
 }
 
 impl Policy {
@@ -97,6 +100,7 @@ impl Policy {
             capacity: None,
             initial: None,
             resolution_us: 1,
+            max_debt: None,
         }
     }
 

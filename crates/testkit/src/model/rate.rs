@@ -12,7 +12,7 @@ pub(super) fn until_the_last_instant(t: i128) -> i128 {
 
 /// `n` units in `w` microseconds, reduced. One w-th of a unit takes one n-th of a microsecond;
 /// counted in these parts a unit is `w` parts, and `n` parts pass in a microsecond.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) n: i128,
     pub(super) w: i128,

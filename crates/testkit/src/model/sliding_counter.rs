@@ -79,6 +79,13 @@ impl Meaning for SlidingCounter {
         self.history.give_back(left, |place| place == number - 1);
     }
 
+    /// Of the window in which they were taken, if that is this one or the one before.
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+        let (number, of_take) = (self.number(t), self.number(since));
+        let counts = of_take == number || of_take == number - 1;
+        units - self.history.give_back(units, |place| counts && place == of_take)
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
         self.history.move_back(self.number(last) - self.number(t));
     }

@@ -71,6 +71,13 @@ impl Meaning for SlidingLog {
         self.history.give_back(units, counts);
     }
 
+    /// If they still count, as many of the oldest that count leave in their place. So what stays leaves later.
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+        let counts = self.counts_at(t);
+        let left = if counts(self.end_of_tick(since)) { units } else { 0 };
+        left - self.history.give_back(left, counts)
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
         self.history.move_back(last - t);
     }

@@ -73,6 +73,12 @@ impl Meaning for SlidingWindow {
         self.history.give_back(units, counts);
     }
 
+    /// Of the bucket in which they were taken, if that still counts.
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+        let (counts, bucket) = (self.counts_at(t), self.bucket(since));
+        units - self.history.give_back(units, |place| counts(place) && place == bucket)
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
         self.history.move_back(self.bucket(last) - self.bucket(t));
     }

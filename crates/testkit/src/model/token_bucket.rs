@@ -3,7 +3,7 @@
 //! The level is exact, counted in w-ths of a token, where n/w is N/W reduced. A line through
 //! (`at`, `level`) gives it at every other time, also at one shortly before `at`.
 
-use super::{Policy, meaning::Meaning, rate::Rate, rate::ceil_div};
+use super::{Policy, mark::Mark, meaning::Meaning, rate::Rate, rate::ceil_div};
 
 /// The level at one time.
 #[derive(Clone, Debug)]
@@ -12,6 +12,7 @@ pub(super) struct TokenBucket {
     capacity: i128,
     level: i128,
     at: i128,
+    mark: Mark,
 }
 
 impl TokenBucket {
@@ -23,6 +24,7 @@ impl TokenBucket {
             capacity: i128::from(capacity),
             level: i128::from(initial) * rate.w,
             at: if initial < capacity { t } else { 0 },
+            mark: Mark::default(),
         }
     }
 
@@ -63,23 +65,52 @@ impl Meaning for TokenBucket {
     }
 
     fn charge(&mut self, t: i128, units: i128) {
+        self.mark.see(self.missing(t));
         self.level = self.level(t) - units * self.rate.w;
         self.at = t;
     }
 
     fn refund(&mut self, t: i128, units: i128) {
+        self.mark.see((self.missing(t) - units * self.rate.w).max(0));
         if self.missing(t) > 0 {
             self.level = self.full().min(self.level(t) + units * self.rate.w);
             self.at = t;
         }
     }
 
+    fn reserve(&mut self, t: i128) {
+        self.mark.begin(t, self.missing(t));
+    }
+
+    fn close(&mut self, since: i128) {
+        self.mark.close(since);
+    }
+
+    fn give_back(&mut self, t: i128, units: i128, since: i128, rated: i128) -> i128 {
+        let missing = self.missing(t);
+        self.mark.see(missing);
+        let parts = units * self.rate.w;
+        let undrained = match since >= rated {
+            true => parts.min(self.capacity * self.rate.w) - (t - since).max(0) * self.rate.n,
+            false => 0,
+        };
+        let given = undrained.max(self.mark.least_since(since).min(parts)).max(0).min(missing);
+        self.mark.lower(given);
+        if given > 0 {
+            (self.level, self.at) = (self.full() - missing + given, t);
+        }
+        given / self.rate.w
+    }
+
     fn move_back(&mut self, last: i128, t: i128) {
+        self.mark = Mark::default();
         self.at -= last - t;
     }
 
     fn amend(&mut self, t: i128, policy: &Policy) {
         let rate = Rate::of(policy);
+        self.mark.see(self.missing(t));
+        self.mark.convert(self.rate, rate);
         let missing = self.rate.convert(self.missing(t), rate);
         self.rate = rate;
         self.capacity = i128::from(policy.decision_limit());

@@ -1,0 +1,83 @@
+//! Settling what was taken at a known time, and undoing it.
+
+use super::{Expected, Model};
+
+/// What came of a settlement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Units that the work costs now: the actual cost, less what is cut.
+    pub settled: u64,
+    /// Units of the actual cost for which `max_debt` leaves no room.
+    pub cut: u64,
+    /// Units that had to come back and did not, because they count no more.
+    pub late: u64,
+}
+
+impl Model {
+    /// Decides as [`Model::step`] does; what is admitted is held by a reservation.
+    pub fn reserve(&mut self, at_us: u64, cost: u64) -> Expected {
+        let answer = self.step(at_us, cost);
+        if answer.allowed
+            && cost > 0
+            && let (Some(state), Some(last)) = (&mut self.state, self.last)
+        {
+            state.reserve(last);
+        }
+        answer
+    }
+
+    /// Settles a reservation whose units were taken at `since_us`: gives the surplus back, or takes what is missing, even
+    /// into debt, as far as `max_debt` has room.
+    pub fn settle_since(
+        &mut self,
+        at_us: u64,
+        since_us: u64,
+        reserved: u64,
+        actual: u64,
+    ) -> Settled {
+        let t = self.now(at_us);
+        let (surplus, missing) = match self.policy.holds_permits() {
+            true => (reserved, 0),
+            false => (reserved.saturating_sub(actual), actual.saturating_sub(reserved)),
+        };
+        let returned = self.returned(t, i128::from(since_us), i128::from(surplus));
+        let taken = missing.min(self.room(t));
+        if taken > 0 {
+            self.charge(t, i128::from(taken));
+        } else if missing > 0 {
+            self.born(t);
+        }
+        if let Some(state) = &mut self.state {
+            state.close(i128::from(since_us));
+        }
+        let cut = missing - taken;
+        // A permit that has ended is free already.
+        let late = if self.policy.holds_permits() { 0 } else { surplus - returned };
+        Settled { settled: actual - cut, cut, late }
+    }
+
+    /// Gives back units that were taken at `since_us`, and that no caller was told of; returns the units that did not
+    /// come back.
+    pub fn undo(&mut self, at_us: u64, since_us: u64, units: u64) -> u64 {
+        let t = self.now(at_us);
+        units - self.returned(t, i128::from(since_us), i128::from(units))
+    }
+
+    fn returned(&mut self, t: i128, since: i128, units: i128) -> u64 {
+        // Only a token names a permit; without one, units come back of those that end first.
+        let stepped_back = since - t > self.policy.clock_window();
+        let counts = self.policy.holds_permits() || since >= self.lost && !stepped_back;
+        let comes_back = counts && units > 0;
+        let state = self.state.as_mut().filter(|_| comes_back);
+        super::expected::value(
+            state.map_or(0, |state| state.give_back(t, units, since, self.rated)),
+        )
+    }
+
+    /// How many units more a settlement may take.
+    pub(super) fn room(&self, t: i128) -> u64 {
+        let max_debt = self.policy.max_debt.unwrap_or(self.policy.decision_limit());
+        let most = i128::from(self.policy.decision_limit()) + i128::from(max_debt);
+        super::expected::value(most - self.seen(t).used(t))
+    }
+}

@@ -1,0 +1,254 @@
+//! Giving back: what a limiter counts after it is what it would count if less had been taken then.
+
+use testkit::model::{AlgorithmKind, Model, Policy, Settled};
+use testkit::traffic::{self, Rng};
+
+const S: u64 = 1_000_000;
+
+fn per_second(algorithm: AlgorithmKind, limit: u64) -> Model {
+    Model::new(Policy::new(algorithm, limit, S))
+}
+
+/// The fault of issue 38: what was taken in a window that has passed paid for that of today.
+#[test]
+fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today() {
+    for algorithm in AlgorithmKind::ALL {
+        if algorithm == AlgorithmKind::Concurrency {
+            continue;
+        }
+        let mut model = per_second(algorithm, 10);
+        assert!(model.reserve(100 * S, 10).allowed);
+        let since = model.last_us().unwrap();
+        assert!(model.step(102 * S, 10).allowed);
+        let settled = model.settle_since(102 * S, since, 10, 0);
+        assert_eq!(settled, Settled { settled: 0, cut: 0, late: 10 }, "{}", algorithm.name());
+        assert!(!model.peek(102 * S, 10).allowed, "{}", algorithm.name());
+    }
+}
+
+#[test]
+fn what_was_taken_a_moment_ago_comes_back_whole() {
+    for algorithm in AlgorithmKind::ALL {
+        let mut model = per_second(algorithm, 10);
+        model.reserve(100 * S, 7);
+        assert_eq!(model.settle_since(100 * S, 100 * S, 7, 2).late, 0, "{}", algorithm.name());
+        let kept = if algorithm == AlgorithmKind::Concurrency { 0 } else { 2 };
+        assert_eq!(model.used(100 * S), kept, "{}", algorithm.name());
+    }
+}
+
+/// Each take and what is left of it; each limiter that took just that is used as much.
+struct Ledger {
+    policy: Policy,
+    /// When, how much is left, and how much was taken.
+    takes: Vec<(u64, u64, u64)>,
+}
+
+impl Ledger {
+    fn used(&self, at_us: u64) -> u64 {
+        let mut model = Model::new(self.policy.clone());
+        for (then_us, units, _) in self.takes.iter().filter(|(_, units, _)| *units > 0) {
+            model.settle(*then_us, 0, *units);
+        }
+        model.used(at_us)
+    }
+}
+
+#[test]
+fn what_is_used_after_giving_back_is_what_less_taken_would_be() {
+    let mut came_back = [0_u64; AlgorithmKind::ALL.len()];
+    for (place, algorithm) in AlgorithmKind::ALL.into_iter().enumerate() {
+        if algorithm == AlgorithmKind::Concurrency {
+            continue;
+        }
+        for seed in 0..300 {
+            let rng = &mut Rng::new(seed);
+            came_back[place] += walk(rng, algorithm, seed);
+        }
+        assert!(came_back[place] > 1_000, "{}: {came_back:?}", algorithm.name());
+    }
+}
+
+fn walk(rng: &mut Rng, algorithm: AlgorithmKind, seed: u64) -> u64 {
+    // One unit drains in a microsecond, so no part of a unit comes back.
+    let window_us = rng.pick([20, 100, 1_000]);
+    let mut policy = Policy::new(algorithm, window_us, window_us);
+    policy.strict = rng.chance(50);
+    policy.resolution_us = rng.pick([1, 7]);
+    let mut model = Model::new(policy.clone());
+    let mut ledger = Ledger { policy: policy.clone(), takes: Vec::new() };
+    let mut open: Vec<usize> = Vec::new();
+    let (mut at_us, mut came_back) = (10_000, 0);
+    for step in 0..120 {
+        let context = || format!("seed {seed}, step {step} at {at_us}: {policy:?}");
+        let units = 1 + rng.skewed(window_us / 4);
+        if open.is_empty() || rng.chance(60) {
+            let reserves = rng.chance(70);
+            let answer = match reserves {
+                true => model.reserve(at_us, units),
+                false => model.step(at_us, units),
+            };
+            if answer.allowed {
+                open.push(ledger.takes.len());
+                ledger.takes.push((at_us, units, units));
+            }
+        } else {
+            let take = open.swap_remove(rng.below(open.len() as u64) as usize);
+            let (since_us, left, taken) = &mut ledger.takes[take];
+            let actual = rng.below(*taken + 1);
+            let settled = model.settle_since(at_us, *since_us, *taken, actual);
+            let back = *taken - actual - settled.late;
+            *left -= back;
+            came_back += back;
+        }
+        let (used, expected) = (model.used(at_us), ledger.used(at_us));
+        match algorithm {
+            // The oldest units leave in place of those that came back.
+            AlgorithmKind::SlidingLog => assert!(used >= expected, "{}", context()),
+            _ => assert_eq!(used, expected, "{}", context()),
+        }
+        at_us += rng.pick([0, 0, 1, 3, window_us / 10, window_us / 3, window_us]);
+    }
+    came_back
+}
+
+/// In a busy bucket an over-reservation comes back whole: the level was never lower.
+#[test]
+fn a_bucket_that_was_never_low_gives_back_all() {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
+        let mut model = per_second(algorithm, 100);
+        model.step(50 * S, 50);
+        model.reserve(50 * S, 50);
+        for tenth in 1..=30 {
+            assert!(model.step(50 * S + tenth * S / 10, 10).allowed);
+        }
+        let settled = model.settle_since(53 * S, 50 * S, 50, 0);
+        assert_eq!(settled.late, 0, "{}", algorithm.name());
+        assert_eq!(model.used(53 * S), 50, "{}", algorithm.name());
+    }
+}
+
+/// Many that are open at once share what the level held, so no unit is given back twice.
+#[test]
+fn reservations_that_are_open_together_give_back_no_more_than_was_there() {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
+        let capacity = Some(200);
+        let policy = Policy { capacity, ..Policy::new(algorithm, 100, S) };
+        let mut model = Model::new(policy);
+        model.step(50 * S, 50);
+        for _ in 0..10 {
+            assert!(model.reserve(50 * S, 10).allowed);
+        }
+        for tenth in 1..=40 {
+            assert!(model.step(50 * S + tenth * S / 10, 10).allowed);
+        }
+        let late: u64 = (0..10).map(|_| model.settle_since(54 * S, 50 * S, 10, 0).late).sum();
+        // It held 60 all the time since the first of them.
+        assert_eq!((late, model.used(54 * S)), (40, 90), "{}", algorithm.name());
+    }
+}
+
+/// A window stays when its only unit comes back, so its owner can not move it.
+#[test]
+fn a_window_that_was_opened_stays() {
+    let mut policy = Policy::new(AlgorithmKind::FixedWindow, 10, S);
+    policy.anchor_first_request = true;
+    let mut model = Model::new(policy);
+    model.reserve(5 * S + S / 2, 10);
+    model.settle_since(6 * S, 5 * S + S / 2, 10, 0);
+    let answer = model.step(6 * S, 4);
+    assert_eq!((answer.remaining, answer.reset_after_us), (6, S / 2));
+}
+
+#[test]
+fn only_the_last_slot_of_a_queue_comes_back() {
+    let mut model = per_second(AlgorithmKind::LeakyQueue, 10);
+    model.reserve(5 * S, 4);
+    model.reserve(5 * S + 1, 3);
+    assert_eq!(model.settle_since(5 * S + 2, 5 * S, 4, 1).late, 3);
+    assert_eq!(model.settle_since(5 * S + 2, 5 * S + 1, 3, 1).late, 0);
+}
+
+#[test]
+fn nothing_comes_back_after_a_reset_another_meaning_or_a_step_of_the_clock() {
+    let mut rng = Rng::new(7);
+    for algorithm in AlgorithmKind::ALL {
+        if algorithm == AlgorithmKind::Concurrency {
+            continue;
+        }
+        for change in 0..3 {
+            let mut model = per_second(algorithm, 10);
+            model.reserve(50 * S, 10);
+            match change {
+                0 => model.reset(50 * S),
+                1 => model.amend(50 * S + 1, Policy::new(algorithm, 10, S / 2)),
+                _ => assert!(model.peek(40 * S, 0).allowed),
+            }
+            let at_us = if change == 2 { 50 * S } else { 50 * S + 2 };
+            model.step(at_us, 1 + rng.below(9));
+            let used = model.used(at_us);
+            assert_eq!(model.settle_since(at_us, 50 * S, 10, 0).late, 10, "{}", algorithm.name());
+            assert_eq!(model.used(at_us), used, "{}, {change}", algorithm.name());
+        }
+    }
+}
+
+/// A higher or lower limit is no reason to keep what was reserved.
+#[test]
+fn a_limit_that_changes_alone_changes_nothing_of_it() {
+    for algorithm in AlgorithmKind::ALL {
+        for limit in [5, 20] {
+            let mut model = per_second(algorithm, 10);
+            model.reserve(50 * S, 10);
+            model.amend(50 * S, Policy::new(algorithm, limit, S));
+            let used = model.used(50 * S);
+            assert_eq!(model.settle_since(50 * S, 50 * S, 10, 6).late, 0, "{}", algorithm.name());
+            let kept = if algorithm == AlgorithmKind::Concurrency { 0 } else { used - 4 };
+            assert_eq!(model.used(50 * S), kept, "{}", algorithm.name());
+        }
+    }
+}
+
+#[test]
+fn a_debt_stops_where_it_may_go() {
+    for algorithm in AlgorithmKind::ALL {
+        if algorithm == AlgorithmKind::Concurrency {
+            continue;
+        }
+        let mut policy = Policy::new(algorithm, 10, S);
+        policy.max_debt = Some(5);
+        let limit = policy.decision_limit();
+        let mut model = Model::new(policy);
+        model.reserve(50 * S, 1);
+        let settled = model.settle_since(50 * S, 50 * S, 1, 1_000_000_000);
+        assert_eq!((settled.settled, model.used(50 * S)), (limit + 5, limit + 5));
+        assert_eq!(settled.settled + settled.cut, 1_000_000_000);
+        assert_eq!(model.settle_since(50 * S, 50 * S, 0, 7).cut, 7);
+    }
+}
+
+/// Whatever random rules and traffic do, nothing more comes back than was asked for, and less is used.
+#[test]
+fn nothing_comes_back_beyond_what_is_asked() {
+    for algorithm in AlgorithmKind::ALL {
+        for seed in 0..100 {
+            let rng = &mut Rng::new(1_000 + seed);
+            let policy = traffic::policy(rng, algorithm);
+            let mut model = Model::new(policy.clone());
+            let mut taken = Vec::new();
+            for (at_us, cost) in traffic::jumpy_trace(rng, &policy, 60) {
+                if model.reserve(at_us, cost).allowed && cost > 0 {
+                    taken.push((model.last_us().unwrap(), cost));
+                }
+                if rng.chance(40) && !taken.is_empty() {
+                    let (since_us, cost) =
+                        taken.swap_remove(rng.below(taken.len() as u64) as usize);
+                    let used = model.used(at_us);
+                    let late = model.undo(at_us, since_us, cost);
+                    let back = used - model.used(at_us);
+                    assert!(late <= cost && back <= cost, "seed {seed}, {policy:?}");
+                }
+            }
+        }
+    }
+}
