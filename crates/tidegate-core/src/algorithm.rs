@@ -6,36 +6,12 @@ use core::fmt;
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
+pub use crate::packing::{HORIZON, Packing};
+pub(crate) use crate::packing::{WORD_BITS, resized};
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp, Token};
-
-/// How small the states of an algorithm can be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    /// One word of 63 bits.
-    One,
-    /// Two words, the first of 63 bits.
-    Two,
-    /// Six words, the first of 63 bits: with a fingerprint and a lock they fill a cache line.
-    Six,
-    /// States that cannot be packed.
-    Unpacked,
-}
-
-/// How long a store of packed states can run: 2^48 microseconds, nearly nine years.
-pub const HORIZON: Micros = Micros::from_micros(1 << 48);
-
-/// The bits of a packed state's first word; a store uses the bit above them.
-pub(crate) const WORD_BITS: u32 = 63;
-
-/// Returns the words as an array of another length; missing ones are zero.
-#[inline]
-pub(crate) fn resized<const FROM: usize, const TO: usize>(words: [u64; FROM]) -> [u64; TO] {
-    let mut all = [0; TO];
-    all.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-    all
-}
 
 /// The verbs and the values of one algorithm, with the checked parameters of one rule.
 ///
@@ -97,6 +73,33 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// that no longer count are not given back.
     fn give_back(&self, state: &mut Self::State, at: Timestamp, units: u64);
 
+    /// Gives back `units` that were taken at `since`, as far as they still count; returns how many whole units came
+    /// back. Windows, buckets and the time of the last unit stay as taking the units left them.
+    fn give_back_since(
+        &self,
+        state: &mut Self::State,
+        at: Timestamp,
+        units: u64,
+        since: Since,
+    ) -> u64;
+
+    /// Notes that the units that were taken last, at `at`, belong to a reservation.
+    fn open(&self, _state: &mut Self::State, _at: Timestamp) {}
+
+    /// Notes that one of the reservations since `since` is settled.
+    fn close(&self, _state: &mut Self::State, _since: Timestamp) {}
+
+    /// What the state remembers of units that may still be given back; `None` if they are known in another way.
+    fn past<'s>(&self, state: &'s Self::State) -> Option<&'s Past>;
+
+    /// See [`Decide::past`].
+    fn past_mut<'s>(&self, state: &'s mut Self::State) -> Option<&'s mut Past>;
+
+    /// The time after which `units` that are taken at one instant count no more, whatever else is taken.
+    fn counts_for(&self, _units: u64) -> Micros {
+        self.lap().unwrap_or(Micros::MAX)
+    }
+
     /// The window W: how far the clock may step back before the state moves with it.
     fn window(&self) -> Micros;
 
@@ -110,11 +113,20 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// limiter that began with units in use.
     fn last(&self, state: &Self::State) -> Timestamp;
 
-    /// Moves the state's times back so that they end at `to`, which is before [`Decide::last`].
+    /// Moves the state's times back so that they end at `to`, which is before [`Decide::last`]. The caller notes in
+    /// [`Decide::past`] that what was taken until then comes back no more.
     fn rewind(&self, state: &mut Self::State, to: Timestamp);
 
     /// The value `limit` of a decision.
     fn limit(&self) -> u64;
+
+    /// How many units beyond the limit may be in use, if the rule says.
+    fn max_debt(&self) -> Option<u64>;
+
+    /// The most units that may be in use after a settlement takes more.
+    fn most_in_use(&self) -> u64 {
+        self.limit().saturating_add(self.max_debt().unwrap_or(self.limit()))
+    }
 
     /// Unit-cost requests that would be admitted at `at`.
     fn remaining(&self, state: &Self::State, at: Timestamp) -> u64;
@@ -134,9 +146,25 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Units in use at `at`, rounded up; a changed rule carries these over.
     fn used(&self, state: &Self::State, at: Timestamp) -> u64;
 
+    /// Returns whether nothing is used that a fresh limiter would not begin with.
+    fn is_unused(&self, state: &Self::State, at: Timestamp) -> bool {
+        self.reset_after(state, at).is_zero()
+    }
+
     /// Returns whether forgetting the state would change no later decision.
     fn is_idle(&self, state: &Self::State, at: Timestamp) -> bool {
-        self.reset_after(state, at).is_zero()
+        self.is_unused(state, at) && self.past(state).is_none_or(|past| past.is_over(at))
+    }
+
+    /// Drops a state in which nothing is used, but for what it remembers; `None` if nothing is left.
+    fn worth_keeping(&self, mut state: Self::State, at: Timestamp) -> Option<Self::State> {
+        if !self.is_unused(&state, at) {
+            return Some(state);
+        }
+        let past = self.past_mut(&mut state).map(core::mem::take).filter(|past| !past.is_over(at));
+        let mut fresh = self.fresh(at);
+        *self.past_mut(&mut fresh)? = past?;
+        Some(fresh)
     }
 
     /// The most units that any interval of length W can admit (for a queue: can see leave), when
@@ -191,11 +219,18 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     fn advance(&self, state: &mut Self::State, now: Timestamp) -> Timestamp {
         let last = self.last(state);
         if now >= last {
+            if let Some(past) = self.past_mut(state) {
+                past.pass(now);
+            }
             now
         } else if last.since(now) <= self.window() {
             last
         } else {
             self.rewind(state, now);
+            let until = last.plus(self.counts_for(self.limit()));
+            if let Some(past) = self.past_mut(state) {
+                past.lose(last, until);
+            }
             now
         }
     }
@@ -296,6 +331,11 @@ pub trait Amend: Decide {
         false
     }
 
+    /// Returns whether what was taken under `old` comes back under this rule as it would have under `old`.
+    fn gives_back_as(&self, old: &Self) -> bool {
+        self.same_shape(old)
+    }
+
     /// Turns a state of `old`, which has the same shape, into a state of this rule; used units stay
     /// used.
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
@@ -312,24 +352,16 @@ pub trait Lease: Decide {
     /// Changes the state so that units taken next count as though they were taken at `end`.
     fn prepare(&self, _state: &mut Self::State, _end: Timestamp) {}
 
-    /// Returns whether units that were taken at `since` still count.
-    fn still_counts(&self, _state: &Self::State, _at: Timestamp, _since: Timestamp) -> bool {
-        false
-    }
-
-    /// Gives back units that were taken at `since` and never spent, if they still count. Returns whether they did.
-    fn give_back_since(
+    /// Gives back units of a lease that was taken at `since`, and that were never spent, if they still count. Returns
+    /// whether they did.
+    fn give_back_lease(
         &self,
         state: &mut Self::State,
         at: Timestamp,
         units: u64,
         since: Timestamp,
     ) -> bool {
-        let counts = self.still_counts(state, at, since);
-        if counts {
-            self.give_back(state, at, units);
-        }
-        counts
+        self.give_back_since(state, at, units, Since::at(since)) > 0
     }
 
     /// Returns the most units that a lease with this life can have, when nothing else is in use.

@@ -202,8 +202,9 @@ impl AlgorithmKind {
 }
 
 impl AnyAlgorithm {
-    pub(crate) const fn closed() -> Self {
-        Self::Closed(Closed)
+    /// The algorithm of a limit of 0 without a window.
+    pub(crate) fn closed(spec: &Spec) -> Result<Self, RuleErrors> {
+        Closed::build(spec, 0, Micros::ZERO).map(Self::Closed)
     }
 }
 

@@ -25,11 +25,13 @@ pub enum Field {
     Layout,
     /// Most bytes that the states of all keys of a rule may take.
     MaxMemory,
+    /// How many units beyond the limit a settlement may leave in use.
+    MaxDebt,
 }
 
 impl Field {
     /// Every field that carries a value.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Limit,
         Self::Window,
         Self::Buckets,
@@ -40,6 +42,7 @@ impl Field {
         Self::Resolution,
         Self::Layout,
         Self::MaxMemory,
+        Self::MaxDebt,
     ];
 
     /// The field's name in a configuration.
@@ -56,6 +59,7 @@ impl Field {
             Self::Resolution => "resolution",
             Self::Layout => "layout",
             Self::MaxMemory => "max_memory",
+            Self::MaxDebt => "max_debt",
         }
     }
 
@@ -73,6 +77,7 @@ impl Field {
             Self::Resolution => "a length from \"1us\" to the window",
             Self::Layout => "\"string\" or \"sorted_set\"",
             Self::MaxMemory => "a number of bytes from 1024 to 2^40",
+            Self::MaxDebt => "a whole number of units, 0 or more",
         }
     }
 }

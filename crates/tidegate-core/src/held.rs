@@ -5,6 +5,9 @@
 //! only if they are needed). With several rules on one request it advances all, decides all, then
 //! takes all. The store keeps the states of all rules locked during the whole step.
 
+mod amend;
+mod settle;
+
 use core::borrow::BorrowMut;
 use core::ops::DerefMut;
 
@@ -12,6 +15,7 @@ use crate::algorithm::{Algorithm, Decide};
 use crate::decision::{Decision, Outcome, Verdict};
 use crate::script::ScriptReply;
 use crate::time::{Micros, Timestamp, Token};
+pub use settle::Settled;
 
 /// One limiter held during one step: an algorithm, the slot of its key, and a cost.
 ///
@@ -132,33 +136,6 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         decision
     }
 
-    /// Gives the cost back, at most as many units as are used.
-    pub fn refund(&mut self, now: Timestamp) {
-        self.give_back_units(now, self.cost);
-    }
-
-    /// Settles a reservation of `reserved` units with the `actual` cost: gives the surplus back, or
-    /// takes the rest, even into debt. Units of a permit all come back, whatever the actual cost.
-    ///
-    /// The token names the permit; without one, the units come back of those that end first.
-    pub fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64) {
-        match token {
-            _ if !R::HOLDS_PERMITS && actual > reserved => {
-                self.advanced(now);
-                self.take_units(actual - reserved);
-            }
-            Some(token) if R::HOLDS_PERMITS => {
-                if self.slot().is_some() {
-                    let algorithm = self.algorithm;
-                    let (state, at) = self.advanced(now);
-                    algorithm.return_permit(state, at, token, reserved);
-                }
-            }
-            _ if R::HOLDS_PERMITS => self.give_back_units(now, reserved),
-            _ => self.give_back_units(now, reserved - actual),
-        }
-    }
-
     /// Makes a permit last W from now. Returns whether it was still out; if not, nothing changes. What an algorithm
     /// without permits took needs no renewal.
     pub fn renew(&mut self, now: Timestamp, token: Token) -> bool {
@@ -170,42 +147,6 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         algorithm.renew(state, at, token)
     }
 
-    /// Takes the cost as usage that a caller reports, even into debt. The decision is then about
-    /// one unit more.
-    pub fn take_reported(&mut self, now: Timestamp) {
-        self.is_usage = true;
-        if self.cost > 0 {
-            self.advanced(now);
-            self.take_units(self.cost);
-        }
-    }
-
-    /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
-    /// also by way of a limit of 0.
-    pub fn amend(&mut self, now: Timestamp, old: &R) {
-        let Some(mut state) = self.slot.borrow_mut().take() else {
-            return;
-        };
-        let at = old.advance(&mut state, now);
-        if leaves_nothing(old, &state, at) {
-            return;
-        }
-        if self.algorithm.same_shape(old) {
-            self.algorithm.refit(old, &mut state, at);
-            *self.slot.borrow_mut() = Some(state);
-        } else {
-            self.charge_as_new(at, old.used(&state, at));
-        }
-    }
-
-    /// Carries over `state` of another algorithm: units in use there count as taken now.
-    pub fn carry_over<Old: Algorithm>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
-        let at = old.advance(&mut state, now);
-        if !leaves_nothing(old, &state, at) {
-            self.charge_as_new(at, old.used(&state, at));
-        }
-    }
-
     /// Returns whether the slot could be emptied without changing a later decision.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -214,10 +155,6 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
 
     pub(crate) const fn algorithm(&self) -> &'a R {
         self.algorithm
-    }
-
-    pub(crate) const fn at(&self) -> Timestamp {
-        self.at
     }
 
     pub(crate) const fn cost(&self) -> u64 {
@@ -244,22 +181,6 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         } else {
             self.algorithm.take(state, self.at, units);
         }
-    }
-
-    fn give_back_units(&mut self, now: Timestamp, units: u64) {
-        if self.slot().is_some() {
-            let algorithm = self.algorithm;
-            let (state, at) = self.advanced(now);
-            algorithm.give_back(state, at, units);
-        }
-    }
-
-    fn charge_as_new(&mut self, at: Timestamp, used: u64) {
-        let mut state = self.algorithm.fresh(at);
-        if used > 0 {
-            self.algorithm.take(&mut state, at, used);
-        }
-        *self.slot.borrow_mut() = Some(state);
     }
 
     fn slot(&self) -> &Option<R::State> {
@@ -301,12 +222,6 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 }
 
-/// Returns whether there is nothing to carry over: a limit of 0 under which nothing is used. The next rule
-/// starts fresh, whether the state was kept or dropped.
-fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> bool {
-    old.limit() == 0 && old.is_idle(state, at)
-}
-
 /// The verbs that a step over several rules needs, whatever the algorithms.
 pub trait Verbs {
     /// Moves time forward; creates a limiter that does not exist yet.
@@ -323,6 +238,8 @@ pub trait Verbs {
     fn report(&self) -> Decision;
     /// The token of the permit that was taken.
     fn token(&self) -> Option<Token>;
+    /// The instant that counted.
+    fn at(&self) -> Timestamp;
     /// False for a rule in shadow mode.
     fn is_enforced(&self) -> bool;
 }
@@ -367,6 +284,10 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
     fn token(&self) -> Option<Token> {
         let state = self.slot().as_ref().filter(|_| R::HOLDS_PERMITS && self.taken)?;
         self.algorithm.token(state)
+    }
+
+    fn at(&self) -> Timestamp {
+        self.at
     }
 
     fn is_enforced(&self) -> bool {

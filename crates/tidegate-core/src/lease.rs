@@ -123,7 +123,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     pub fn give_back_lease(&mut self, now: Timestamp, since: Timestamp) -> bool {
         let Some(mut state) = self.state().cloned() else { return false };
         let at = self.algorithm().advance(&mut state, now);
-        let returned = self.algorithm().give_back_since(&mut state, at, self.cost(), since);
+        let returned = self.algorithm().give_back_lease(&mut state, at, self.cost(), since);
         if returned {
             self.replace(state);
         }

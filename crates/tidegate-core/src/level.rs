@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 use crate::algorithm::{HORIZON, Packing, WORD_BITS};
 use crate::error::RuleError;
+use crate::past::{Past, Since};
 use crate::time::{Micros, Timestamp};
 
 /// The longest time in which a bucket may fill: 2^53 microseconds.
@@ -28,10 +29,11 @@ pub(crate) struct Rate {
 
 /// When the level will be empty, in grains since the epoch, and when a unit was last added: the epoch, if that was
 /// not kept ([`Level::unpack`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     empty_at: u128,
     last: Timestamp,
+    past: Past,
 }
 
 impl Rate {
@@ -119,11 +121,17 @@ impl Rate {
         let part = (part * self.w as u128).div_ceil(old.w as u128);
         whole.saturating_mul(self.w as u128).saturating_add(part)
     }
+
+    /// The same units at this rate, rounded down.
+    fn convert_down(self, old: Self, grains: u128) -> u128 {
+        let (whole, part) = (grains / old.w as u128, grains % old.w as u128);
+        whole.saturating_mul(self.w as u128).saturating_add(part * self.w as u128 / old.w as u128)
+    }
 }
 
 impl Level {
     /// A level that nothing was ever added to.
-    pub(crate) const EMPTY: Self = Self { empty_at: 0, last: Timestamp::EPOCH };
+    pub(crate) const EMPTY: Self = Self { empty_at: 0, last: Timestamp::EPOCH, past: Past::NONE };
 
     /// How a level of at most `most` grains can be packed, as the grains from `base` to its end.
     pub(crate) fn packing(rate: Rate, most: u128) -> Packing {
@@ -148,9 +156,7 @@ impl Level {
     pub(crate) fn unpack(rate: Rate, base: Timestamp, words: [u64; 2]) -> Self {
         match u128::from(words[1]) << WORD_BITS | u128::from(words[0]) {
             0 => Self::EMPTY,
-            grains => {
-                Self { empty_at: rate.instant(base).saturating_add(grains), last: Timestamp::EPOCH }
-            }
+            grains => Self { empty_at: rate.instant(base).saturating_add(grains), ..Self::EMPTY },
         }
     }
 
@@ -165,9 +171,25 @@ impl Level {
         self.empty_at.saturating_sub(rate.instant(at))
     }
 
+    pub(crate) const fn past(&self) -> &Past {
+        &self.past
+    }
+
+    pub(crate) const fn past_mut(&mut self) -> &mut Past {
+        &mut self.past
+    }
+
+    /// Notes that a reservation has just added its units.
+    pub(crate) fn open(&mut self, rate: Rate, at: Timestamp) {
+        self.past.open(at, self.left(rate, at));
+    }
+
     /// Adds the grains of `units`.
     #[inline]
     pub(crate) fn add(&mut self, rate: Rate, at: Timestamp, units: u64) {
+        if !self.past.is_none() {
+            self.past.see(self.left(rate, at));
+        }
         let from = self.empty_at.max(rate.instant(at));
         self.empty_at = from.saturating_add(rate.grains(units));
         self.last = at;
@@ -182,32 +204,52 @@ impl Level {
     pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
         let left = self.left(rate, at);
         if left > 0 {
-            self.empty_at = rate.instant(at) + left.saturating_sub(rate.grains(units));
+            let rest = left.saturating_sub(rate.grains(units));
+            self.empty_at = rate.instant(at) + rest;
+            self.past.see(rest);
         }
     }
 
-    /// Removes what is left of `units` that were taken at `since`, if the level drained them first. Returns false if
-    /// nothing is left.
+    /// Removes what is left of `units` that were added at `since`: the grains that can not have drained, or what the
+    /// level held all the time since then. Returns the whole units.
     pub(crate) fn give_back_since(
         &mut self,
         rate: Rate,
         at: Timestamp,
         units: u64,
-        since: Timestamp,
-    ) -> bool {
-        let drained = rate.instant(at).saturating_sub(rate.instant(since));
-        let owed = rate.grains(units).saturating_sub(drained);
-        self.empty_at = self.empty_at.saturating_sub(owed).max(self.empty_at.min(rate.instant(at)));
-        owed > 0
+        since: Since,
+        undrained: u128,
+    ) -> u64 {
+        let held = self.past.least_since(since.at).min(self.left(rate, at));
+        let owed = undrained.max(rate.grains(units).min(held));
+        self.past.see(self.left(rate, at));
+        self.lower(rate, at, owed)
+    }
+
+    /// The grains of `units` that were added at `since` and that can not have drained, if the level drained them first.
+    pub(crate) fn undrained(&self, rate: Rate, at: Timestamp, units: u64, since: Since) -> u128 {
+        if !self.past.admits(since) {
+            return 0;
+        }
+        let drained = rate.instant(at).saturating_sub(rate.instant(since.at));
+        rate.grains(units).saturating_sub(drained)
+    }
+
+    /// Removes grains as though they had never been added, at most until the level is empty. Returns the whole units.
+    pub(crate) fn lower(&mut self, rate: Rate, at: Timestamp, grains: u128) -> u64 {
+        let given = grains.min(self.left(rate, at));
+        self.empty_at -= given;
+        self.past.lower(given);
+        rate.units_floor(given)
     }
 
     /// Decodes the level that a script returned: the microseconds and grains left when the last
     /// unit was added, and the time of that unit.
     pub(crate) fn decode_state(rate: Rate, numbers: &[u64]) -> Option<Self> {
-        let [us, part, last] = *numbers else { return None };
+        let [us, part, last, ..] = *numbers else { return None };
         let (left, last) =
             (u128::from(us) * u128::from(rate.n.max(1)), Timestamp::from_micros(last));
-        Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last })
+        Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last, ..Self::EMPTY })
     }
 
     /// Appends the grains left at `last`, low word first, and `last`. Unlike those of a script, the
@@ -222,7 +264,7 @@ impl Level {
         let [low, high, last] = *numbers else { return None };
         let last = Timestamp::from_micros(last);
         let left = u128::from(high) << u64::BITS | u128::from(low);
-        Some(Self { empty_at: rate.instant(last).saturating_add(left), last })
+        Some(Self { empty_at: rate.instant(last).saturating_add(left), last, ..Self::EMPTY })
     }
 
     /// Moves the level back in time so that its last unit was added at `to`.
@@ -235,6 +277,8 @@ impl Level {
     /// Keeps the units and drains them at `rate` from now on. An empty level stays empty at any
     /// reading of the clock.
     pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp) {
+        self.past.see(self.left(old, at));
+        self.past.convert(|grains| rate.convert_down(old, grains));
         let left = rate.convert(old, self.left(old, at));
         self.empty_at = if left == 0 { 0 } else { rate.instant(at).saturating_add(left) };
     }

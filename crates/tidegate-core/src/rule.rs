@@ -1,5 +1,7 @@
 //! A checked rule.
 
+use core::any::Any;
+
 use crate::algorithm::Algorithm;
 use crate::algorithms::AnyAlgorithm;
 use crate::error::RuleErrors;
@@ -34,7 +36,7 @@ impl Rule {
         RuleErrors::none(spec.mistakes())?;
         let algorithm = match (spec.limit, spec.window) {
             (Limit::Unlimited, _) => None,
-            (Limit::Units(_), None) => Some(AnyAlgorithm::closed()),
+            (Limit::Units(_), None) => Some(AnyAlgorithm::closed(&spec)?),
             (Limit::Units(limit), Some(window)) => {
                 Some(AnyAlgorithm::build(&spec, limit, window.into())?)
             }
@@ -68,6 +70,20 @@ impl Rule {
         self.visit(Bound { largest_cost })
     }
 
+    /// The most units that may be in use after a settlement takes more: the limit, or the capacity, and `max_debt`.
+    /// `None` for a rule without a limit.
+    #[must_use]
+    pub fn most_in_use(&self) -> Option<u64> {
+        self.visit(MostInUse)
+    }
+
+    /// Returns whether units that were taken under `old` come back under this rule as they would have under `old`: only
+    /// how much is allowed may differ, and in a bucket not the rate.
+    #[must_use]
+    pub fn gives_back_as(&self, old: &Self) -> bool {
+        self.visit(LikeOld { old }).unwrap_or(false)
+    }
+
     /// Passes the rule's algorithm, with its type, to `visitor`; `None` if the rule is unlimited.
     pub fn visit<V: Visitor>(&self, visitor: V) -> Option<V::Out> {
         self.algorithm.as_ref().map(|algorithm| algorithm.visit(visitor))
@@ -92,5 +108,40 @@ impl Visitor for Bound {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
         algorithm.bound(self.largest_cost)
+    }
+}
+
+struct MostInUse;
+
+impl Visitor for MostInUse {
+    type Out = u64;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
+        algorithm.most_in_use()
+    }
+}
+
+struct LikeOld<'a> {
+    old: &'a Rule,
+}
+
+impl Visitor for LikeOld<'_> {
+    type Out = bool;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
+        self.old.visit(LikeNew { algorithm }).unwrap_or(false)
+    }
+}
+
+struct LikeNew<'a, New> {
+    algorithm: &'a New,
+}
+
+impl<New: Algorithm> Visitor for LikeNew<'_, New> {
+    type Out = bool;
+
+    fn visit<R: Algorithm>(self, old: &R) -> bool {
+        let old: &dyn Any = old;
+        old.downcast_ref().is_some_and(|old| self.algorithm.gives_back_as(old))
     }
 }

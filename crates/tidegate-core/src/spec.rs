@@ -126,6 +126,9 @@ pub struct Spec {
     /// together, and so of any one. By default a store has its own value, and one key of a log may
     /// take up to 64 MiB.
     pub max_memory: Option<u64>,
+    /// All but `concurrency`: how many units beyond the limit, or the capacity, a settlement may leave in use (default as
+    /// many as the limit or the capacity). What is above is cut off. A report is cut off only if this is given.
+    pub max_debt: Option<u64>,
 }
 
 /// Reads a rate such as `"50/s"` or `"200/60s"`, as the `rate` of a configuration is written, for a token bucket.
@@ -237,6 +240,7 @@ impl Spec {
             resolution: None,
             layout: None,
             max_memory: None,
+            max_debt: None,
         }
     }
 
@@ -285,6 +289,10 @@ impl Spec {
         let fits = |r: &Duration| (finest..=coarsest).contains(r) && is_whole(*r);
         if let Some(resolution) = self.resolution.filter(|resolution| !fits(resolution)) {
             found.push(out_of_range(Field::Resolution, Shown(resolution)));
+        }
+        if self.max_debt.is_some() && self.algorithm.holds_permits() {
+            let algorithm = self.algorithm;
+            found.push(RuleError::Meaningless { field: Field::MaxDebt, algorithm });
         }
         let known = self.algorithm.fields();
         found.extend(

@@ -41,22 +41,62 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
     let mut policy = policy.clone();
     let mut model = Model::new(policy.clone());
     let mut limiter = common::limiter(&policy);
+    // Units taken, with their time, and when the rule changed.
+    let (mut taken, mut changed_us) = (Vec::new(), 0);
+    let (mut before_us, mut steps_back, mut is_moved, mut is_unknown) = (0, 0, false, false);
     for (number, (at_us, cost)) in trace.iter().copied().enumerate() {
         let context = || format!("seed {seed}, step {number} at {at_us} cost {cost}, {policy:?}");
+        steps_back += u32::from(at_us < before_us);
+        is_unknown |= at_us < before_us && model.last_us().is_none();
+        before_us = at_us;
+        if model.last_us().is_some_and(|last_us| at_us + policy.window_us < last_us) {
+            is_moved = true;
+            is_unknown |= policy.algorithm == AlgorithmKind::Concurrency;
+        }
+        // Permits are known by their tokens, so their limiter does not know when a clock stepped back. No limiter knows
+        // of a step that it does not see.
+        if is_unknown || is_moved && steps_back > 1 {
+            taken.clear();
+        }
         match rng.below(100) {
-            0..80 => {
-                assert_eq!(limiter.step(at_us, cost), model.step(at_us, cost), "{}", context())
+            0..50 => {
+                let expected = model.step(at_us, cost);
+                assert_eq!(limiter.step(at_us, cost), expected, "{}", context());
+                let since_us = model.last_us().unwrap_or(0);
+                if expected.allowed && cost > 0 && since_us >= changed_us {
+                    taken.push((since_us, cost));
+                }
             }
+            50..65 => {
+                let expected = model.reserve(at_us, cost);
+                let (told, since_us) = limiter.reserve(at_us, cost);
+                assert_eq!(told, expected, "reserve, {}", context());
+                if expected.allowed && cost > 0 && since_us >= changed_us {
+                    assert_eq!(Some(since_us), model.last_us(), "{}", context());
+                    taken.push((since_us, cost));
+                }
+            }
+            65..80 if !taken.is_empty() => {
+                let (since_us, reserved) =
+                    taken.swap_remove(rng.below(taken.len() as u64) as usize);
+                let actual = rng.skewed(reserved + 2);
+                let settled = limiter.settle_since(at_us, since_us, reserved, actual);
+                let expected = model.settle_since(at_us, since_us, reserved, actual);
+                assert_eq!(settled.late_units(), expected.late, "settle, {}", context());
+            }
+            65..80 => {}
             80..88 => assert_eq!(
                 limiter.peek(at_us, cost),
                 model.peek(at_us, cost),
                 "peek, {}",
                 context()
             ),
-            88..92 => {
+            // What names no time and what does, of the same units, would be given back twice.
+            88..92 if policy.limit > 0 => {
                 limiter.refund(at_us, cost);
                 model.refund(at_us, cost);
             }
+            88..92 => {}
             92..96 => {
                 let actual = rng.skewed(2 * cost + 2);
                 limiter.settle(at_us, cost, actual);
@@ -64,12 +104,26 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
             }
             96..99 => {
                 policy = changed(rng, &policy);
+                if model.last_us().is_none() {
+                    // Whether a bucket exists that remembers its reset and nothing more decides when it begins.
+                    policy.initial = None;
+                }
                 limiter = limiter.amend(at_us, &policy);
                 model.amend(at_us, policy.clone());
+                changed_us = changed_us.max(at_us).max(model.last_us().unwrap_or(0));
+                if !limiter.exists() || policy.window_us == 0 || is_moved {
+                    // A limiter that does not exist remembers nothing; its table knows when the rule changed. And where
+                    // nothing ever leaves, what was taken before it existed would seem to be there. Nor need a limiter that
+                    // was moved back know of it under another rule.
+                    taken.clear();
+                }
             }
             _ => {
-                limiter.reset();
-                model.forget();
+                limiter.reset_at(at_us);
+                model.reset(at_us);
+                if policy.algorithm == AlgorithmKind::Concurrency {
+                    taken.clear();
+                }
             }
         }
     }

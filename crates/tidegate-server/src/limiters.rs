@@ -5,6 +5,7 @@ mod decided;
 mod events;
 mod key_label;
 mod life;
+mod lost;
 mod observed;
 mod reports;
 mod reservations;
@@ -34,6 +35,7 @@ use crate::stop::Stop;
 use events::Events;
 pub(crate) use events::Standing;
 pub(crate) use life::{LONGEST_LIFE, USUAL_LIFE};
+use lost::Lost;
 use reports::Reports;
 pub(crate) use reports::{Report, Subject, Unreported};
 use reservations::Reservations;
@@ -62,6 +64,8 @@ pub(crate) struct Limiters {
     /// The counts of the listeners that ask them.
     counts: Counts,
     reservations: Reservations,
+    /// Units that settlements lost.
+    lost: Lost,
     /// The reports of callers.
     reports: Reports,
     /// Gives decisions to those who watch.
@@ -139,6 +143,7 @@ impl Limiters {
             statistics,
             counts: Counts::default(),
             reservations: Reservations::usual(),
+            lost: Lost::default(),
             reports: Reports::default(),
             tail,
             top_keys: None,

@@ -1,12 +1,13 @@
 //! The gate's answer: the decision of every rule that matched, and the one that is reported.
 
 mod no_rule;
+mod standing;
 mod values;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Rule, Timestamp, Token};
+use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp, Token};
 
 use crate::inline_list::InlineList;
 #[cfg(feature = "headers")]
@@ -15,7 +16,8 @@ use crate::rules::{Policy, PolicyRule, Usage};
 use crate::step::{Descriptors, Lineage};
 use crate::store::memory::{Generation, Kept};
 #[cfg(feature = "redis")]
-use crate::store::redis::StoreError;
+pub(crate) use standing::Lack;
+pub(crate) use standing::Standing;
 
 /// One limiter's reply, with the ask that it belongs to.
 #[derive(Clone, Debug)]
@@ -35,6 +37,9 @@ pub(crate) struct Reply {
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
     pub(crate) token: Option<Token>,
+    /// The instant that counted when units were taken, if it is known.
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) settled: Settled,
     pub(crate) overflow: bool,
     /// Whether another limiter than the key's own decided.
     pub(crate) elsewhere: bool,
@@ -182,6 +187,12 @@ impl<'a> Matched<'a> {
         self.reply.token
     }
 
+    /// What came of a settlement: whether units came back too late, or were cut off because they would pass `max_debt`.
+    #[must_use]
+    pub const fn settled(&self) -> Settled {
+        self.reply.settled
+    }
+
     /// True if the rule had no room for the key, which was refused or decided by the overflow limiter; or if a log
     /// had no memory to grow, and goes on with coarser times.
     #[must_use]
@@ -206,38 +217,6 @@ impl<'a> Matched<'a> {
     #[must_use]
     pub const fn is_enforced(&self) -> bool {
         self.reply.enforced
-    }
-}
-
-/// The origin of the decisions of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
-pub(crate) enum Standing {
-    /// The limiters decided.
-    Exact,
-    /// The rules decided, without the store.
-    Degraded(Lack),
-    /// The rules decided, and only the missing store can refuse the request.
-    Unavailable(Lack),
-}
-
-/// Why the store did not decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
-pub(crate) enum Lack {
-    /// The store does not answer.
-    Unavailable,
-    /// The store answers, but cannot decide this request in time.
-    Overloaded,
-}
-
-#[cfg(feature = "redis")]
-impl Lack {
-    pub(crate) const fn of(error: &StoreError) -> Self {
-        match error {
-            StoreError::Overloaded { .. } => Self::Overloaded,
-            _ => Self::Unavailable,
-        }
     }
 }
 

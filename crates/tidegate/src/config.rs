@@ -13,7 +13,7 @@
 //! window = "1s"                     # us, ms, s, m, h, d
 //! # or both in one: rate = "100/s"
 //! # where the algorithm has them:
-//! #   buckets, strict, anchor, capacity, initial, resolution, max_memory (bytes, or "64MiB"),
+//! #   buckets, strict, anchor, capacity, initial, resolution, max_debt, max_memory (bytes, or "64MiB"),
 //! #   layout (in a store: "string", or "sorted_set")
 //! # mode = "enforce" | "shadow" | "off"; match = "subset" | "exact"
 //! # max_keys = 1_000_000           # limiters kept at once; and for a key beyond them:

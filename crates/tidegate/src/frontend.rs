@@ -66,6 +66,8 @@ fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {
         by: met.by,
         decision: decided.decision,
         token: decided.token,
+        since: decided.since,
+        settled: decided.settled,
         overflow: decided.overflow,
         elsewhere: decided.elsewhere,
     })

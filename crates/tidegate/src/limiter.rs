@@ -119,7 +119,7 @@ impl<C: Clock> Limiter<C> {
     /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens
     /// ([`Spec::initial`](crate::Spec::initial)) is full.
     pub fn reset(&self) {
-        self.cell.reset(self.reading());
+        self.cell.step(0, Step::Reset { remembers: true }, self.reading());
         self.queues.wake(&());
     }
 

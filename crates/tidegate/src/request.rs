@@ -170,6 +170,11 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Returns whether its cost is reserved.
+    pub(crate) const fn reserves(&self) -> bool {
+        self.reserves
+    }
+
     /// The longest time it may wait, if rules let it.
     #[must_use]
     pub const fn longest_wait(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! Snapshots: the limiters of a gate in memory as bytes, from which another process goes on.
 //!
-//! # Format, version 2
+//! # Format, version 3
 //!
 //! Eight bytes `tidegate`, the version (4 bytes), then blocks. A block is a kind (1 byte), the length of its payload
 //! (8 bytes), the payload, and a CRC-32 (4 bytes) of everything in the file before it, so no block can be changed,
@@ -16,8 +16,8 @@
 //! | 5 answers | answers to requests with an id, up to the end of the payload |
 //! | 6 end | nothing; nothing follows |
 //!
-//! *Values* are the kind of an algorithm's script (1 byte; 0 is unlimited, and nothing follows) and its four
-//! parameters (numbers), as in the Redis store. The limiters of a rule or a ban follow its block; their tables are the
+//! *Values* are the kind of an algorithm's script (1 byte; 0 is unlimited, and nothing follows), its four
+//! parameters as in the Redis store, and `max_debt` plus one, or 0 for none (numbers). The limiters of a rule or a ban follow its block; their tables are the
 //! variants of the rule, or 0 for refusals and 1 for bans. A *limiter* is a fingerprint (12 bytes, all 0 for the
 //! overflow limiter), its values if it has its own, and the list of numbers that its algorithm writes
 //! ([`Persist`](tidegate_core::Persist)). An *answer* is a fingerprint, whether it was allowed (1 byte), since when,

@@ -88,12 +88,14 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
     };
     // Each under figures of its own, which those who share a plan would share.
     (0..1_000).for_each(|key| ask(key, key));
+    // Each key remembers when its plan changed, because what was taken under another one does not come back.
+    (1..8).for_each(|later| (0..1_000).for_each(|key| ask(key, key + later)));
     let full = HEAP.current_usage().saturating_sub(before);
     (0..100_000).for_each(|call| ask(call % 1_000, call));
     let more = HEAP.current_usage().saturating_sub(before).saturating_sub(full);
     assert_eq!(limiter.keys(), 1_000);
     assert!(more < 4_096, "{more} bytes more after {full}");
-    assert!(full < 1_000 * 300, "{full} bytes for a thousand keys");
+    assert!(full < 1_000 * 400, "{full} bytes for a thousand keys");
 }
 
 /// Each override has a table of its own.
@@ -142,7 +144,7 @@ fn a_rule_without_keys_takes_two_kilobytes() {
         };
         let gate = Gate::new(Policy::new((0..RULES).map(rule).collect()).unwrap());
         let of_one = HEAP.current_usage().saturating_sub(before) / RULES;
-        assert!((500..=2_048).contains(&of_one), "{algorithm}: {of_one} bytes");
+        assert!((500..=2_200).contains(&of_one), "{algorithm}: {of_one} bytes");
         drop(gate);
     }
 }
@@ -227,7 +229,10 @@ fn logs_that_grow_to_their_largest_stay_within_max_memory_at_any_time() {
             assert!(most <= cap + 64 * 1_024, "{most} bytes of {cap}");
             assert!(most >= cap / 2, "{most} bytes of {cap}: is there no use of it?");
             assert!(overflow > 0 && own < keys * limit, "{own} units: it was never full");
-            assert!(own * 16 > cap as u64 / 3, "{own} units: those who are there can not go on");
+            assert!(
+                own * 16 > cap as u64 * 3 / 10,
+                "{own} units: those who are there can not go on"
+            );
         }
     }
 }

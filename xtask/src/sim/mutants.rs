@@ -88,14 +88,14 @@ const LEASES: &[Mutant] = &[
         name: "units of a window are returned to the next one",
         file: WINDOW,
         replacements: &[(
-            "_at: Timestamp, since: Timestamp) -> bool {\n        since >= state.ends.minus(self.window)",
-            "at: Timestamp, since: Timestamp) -> bool {\n        let _ = state;\n        since <= at",
+            "since.at >= state.ends.minus(self.window) && state.past.admits(since)",
+            "since.at <= at && state.past.admits(since)",
         )],
     },
     Mutant {
         name: "units of a weighted window are returned to the next one",
         file: COUNTER,
-        replacements: &[("self.number(since) >= self.number(at)", "since <= at")],
+        replacements: &[("Some(1) => &mut state.previous,", "Some(1) => &mut state.current,")],
     },
     Mutant {
         name: "a lease outlives its bucket",

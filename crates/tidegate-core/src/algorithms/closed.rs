@@ -9,6 +9,7 @@ use crate::algorithm::{
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::{MAX_WINDOW, Spec};
 use crate::time::{Micros, Timestamp};
@@ -16,13 +17,16 @@ use crate::time::{Micros, Timestamp};
 /// Admits nothing, and keeps used units while it is in force, so that a change of rules gives no
 /// credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed;
+pub struct Closed {
+    max_debt: Option<u64>,
+}
 
 /// Units that never leave, and the time of the last one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     used: u64,
     last: Timestamp,
+    past: Past,
 }
 
 /// The most units that a packed word holds; larger debts stop there.
@@ -32,12 +36,12 @@ impl Decide for Closed {
     type State = State;
     const FIELDS: &'static [Field] = &[];
 
-    fn build(_spec: &Spec, _limit: u64, _window: Micros) -> Result<Self, RuleErrors> {
-        Ok(Self)
+    fn build(spec: &Spec, _limit: u64, _window: Micros) -> Result<Self, RuleErrors> {
+        Ok(Self { max_debt: spec.max_debt })
     }
 
     fn fresh(&self, _now: Timestamp) -> State {
-        State { used: 0, last: Timestamp::EPOCH }
+        State { used: 0, last: Timestamp::EPOCH, past: Past::NONE }
     }
 
     fn decide(&self, _state: &State, _at: Timestamp, _cost: u64) -> Verdict {
@@ -45,11 +49,29 @@ impl Decide for Closed {
     }
 
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
-        *state = State { used: state.used.saturating_add(cost), last: at };
+        (state.used, state.last) = (state.used.saturating_add(cost), at);
     }
 
     fn give_back(&self, state: &mut State, _at: Timestamp, units: u64) {
         state.used = state.used.saturating_sub(units);
+    }
+
+    fn give_back_since(&self, state: &mut State, _at: Timestamp, units: u64, since: Since) -> u64 {
+        let given = if state.past.admits(since) { units.min(state.used) } else { 0 };
+        state.used -= given;
+        given
+    }
+
+    fn past<'s>(&self, state: &'s State) -> Option<&'s Past> {
+        Some(&state.past)
+    }
+
+    fn past_mut<'s>(&self, state: &'s mut State) -> Option<&'s mut Past> {
+        Some(&mut state.past)
+    }
+
+    fn counts_for(&self, _units: u64) -> Micros {
+        Micros::MAX
     }
 
     /// There is no window, so the longest possible one.
@@ -67,6 +89,10 @@ impl Decide for Closed {
 
     fn limit(&self) -> u64 {
         0
+    }
+
+    fn max_debt(&self) -> Option<u64> {
+        self.max_debt
     }
 
     fn remaining(&self, _state: &State, _at: Timestamp) -> u64 {
@@ -110,7 +136,7 @@ impl Pack for Closed {
 
     fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> State {
         let [used] = resized(words);
-        State { used, last: Timestamp::EPOCH }
+        State { used, last: Timestamp::EPOCH, past: Past::NONE }
     }
 }
 
@@ -133,7 +159,7 @@ impl Scripted for Closed {
 
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let [used, last] = *numbers else { return None };
-        Some(State { used, last: Timestamp::from_micros(last) })
+        Some(State { used, last: Timestamp::from_micros(last), past: Past::NONE })
     }
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use testkit::cases::Verb;
 use testkit::model::{self, Expected, Policy};
 use tidegate_core::{
-    Algorithm, AlgorithmKind, Anchor, Decision, Held, Limit, Micros, Rule, RuleErrors, Spec,
-    Timestamp, Token, Verbs, Visitor,
+    Algorithm, AlgorithmKind, Anchor, Decision, Held, Limit, Micros, Rule, RuleErrors, Settled,
+    Since, Spec, Timestamp, Token, Verbs, Visitor,
 };
 
 /// The verbs that a test uses, whatever the algorithm.
@@ -23,6 +23,12 @@ pub trait Limiter {
     fn peek(&mut self, at_us: u64, cost: u64) -> Expected;
     fn refund(&mut self, at_us: u64, units: u64);
     fn settle(&mut self, at_us: u64, reserved: u64, actual: u64);
+    /// Decides; what is admitted is held by a reservation. Returns when it was taken as well.
+    fn reserve(&mut self, at_us: u64, cost: u64) -> (Expected, u64);
+    fn settle_since(&mut self, at_us: u64, since_us: u64, reserved: u64, actual: u64) -> Settled;
+    fn exists(&self) -> bool;
+    /// Resets as a store does, and remembers that.
+    fn reset_at(&mut self, at_us: u64);
     /// Settles what the permit with this token took.
     fn return_permit(&mut self, at_us: u64, token: u64, units: u64);
     fn renew(&mut self, at_us: u64, token: u64) -> bool;
@@ -67,6 +73,9 @@ pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
         model::AlgorithmKind::Concurrency => spec.max_memory = Some(1 << 40),
         algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
         _ => {}
+    }
+    if policy.algorithm != model::AlgorithmKind::Concurrency {
+        spec.max_debt = policy.max_debt;
     }
     assert!(matches!(spec.limit, Limit::Units(_)));
     Rule::new(spec)
@@ -177,12 +186,32 @@ impl<R: Algorithm> Limiter for Of<R> {
     }
 
     fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
-        self.held(0).settle(Timestamp::from_micros(at_us), None, reserved, actual);
+        let _ = self.held(0).settle(Timestamp::from_micros(at_us), None, None, reserved, actual);
+    }
+
+    fn reserve(&mut self, at_us: u64, cost: u64) -> (Expected, u64) {
+        let mut held = self.held(cost);
+        let _ = held.ask(Timestamp::from_micros(at_us));
+        held.open();
+        (expected(held.report()), held.at().as_micros())
+    }
+
+    fn settle_since(&mut self, at_us: u64, since_us: u64, reserved: u64, actual: u64) -> Settled {
+        let since = Since::at(Timestamp::from_micros(since_us));
+        self.held(0).settle(Timestamp::from_micros(at_us), None, Some(since), reserved, actual)
+    }
+
+    fn exists(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    fn reset_at(&mut self, at_us: u64) {
+        self.held(0).reset(Timestamp::from_micros(at_us), true);
     }
 
     fn return_permit(&mut self, at_us: u64, token: u64, units: u64) {
         let token = Token::from_micros(token);
-        self.held(0).settle(Timestamp::from_micros(at_us), token, units, units / 2);
+        let _ = self.held(0).settle(Timestamp::from_micros(at_us), token, None, units, units / 2);
     }
 
     fn renew(&mut self, at_us: u64, token: u64) -> bool {
@@ -208,7 +237,7 @@ impl<R: Algorithm> Limiter for Of<R> {
 
     fn forget_if_new(&mut self, at_us: u64) -> bool {
         let at = Timestamp::from_micros(at_us);
-        let forget = self.slot.as_ref().is_some_and(|state| self.algorithm.is_idle(state, at));
+        let forget = self.slot.as_ref().is_some_and(|state| self.algorithm.is_unused(state, at));
         if forget {
             self.slot = None;
         }

@@ -120,9 +120,26 @@ fn a_debt_is_forgotten() {
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         let mut one = limiter(algorithm, 10, SECOND);
         assert!(one.step(HOUR, 10).allowed);
-        one.settle(HOUR, 10, 30);
+        one.settle(HOUR, 10, 18);
         let answer = one.step(HOUR, 1);
-        assert_eq!(answer.retry_after_us, Some(2 * SECOND + SECOND / 10), "{algorithm:?}");
+        assert_eq!(answer.retry_after_us, Some(9 * SECOND / 10), "{algorithm:?}");
+    }
+}
+
+/// One settlement shut a bucket for 115 days, and a hundred of them for 31 years.
+#[test]
+fn a_debt_without_a_bound() {
+    for algorithm in AlgorithmKind::ALL {
+        if algorithm == AlgorithmKind::Concurrency {
+            continue; // a settlement takes no permit
+        }
+        let mut one = limiter(algorithm, 10, SECOND);
+        for _ in 0..100 {
+            one.settle(HOUR, 1, 1_000_000_000);
+        }
+        let answer = one.step(HOUR, 1);
+        let wait_us = answer.retry_after_us.unwrap();
+        assert!(!answer.allowed && wait_us <= 2 * SECOND, "{algorithm:?}: {wait_us}");
     }
 }
 

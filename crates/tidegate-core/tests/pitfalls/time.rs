@@ -115,3 +115,20 @@ fn a_retry_after_that_is_too_early() {
         assert!(denied > 100, "{denied}: {algorithm:?}");
     }
 }
+
+/// A clock that stepped back makes the times of earlier units worthless: those are not given back any more.
+#[test]
+fn what_was_taken_before_the_clock_stepped_back_is_not_given_back() {
+    for algorithm in AlgorithmKind::ALL {
+        if algorithm == AlgorithmKind::Concurrency {
+            continue; // a token names its permit
+        }
+        let mut one = limiter(algorithm, 10, SECOND);
+        let (_, since_us) = one.reserve(HOUR, 10);
+        one.step(HOUR - 2 * SECOND, 1);
+        for at_us in [HOUR - 2 * SECOND, HOUR - SECOND] {
+            let settled = one.settle_since(at_us, since_us, 10, 0);
+            assert_eq!(settled.late_units(), 10, "{}", algorithm.name());
+        }
+    }
+}

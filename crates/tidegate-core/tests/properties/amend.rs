@@ -227,11 +227,13 @@ fn a_reservation_is_settled_while_closed() {
         let (mut limiter, at_us) = (common::limiter(&policy), 7 * policy.window_us);
         let reserved = rng.between(1, policy.decision_limit());
         assert!(limiter.step(at_us, reserved).allowed);
-        let window_us = policy.window_us * rng.below(2);
-        let mut closed = limiter.amend(at_us, &Policy { limit: 0, window_us, ..policy.clone() });
+        let (window_us, max_debt) = (policy.window_us * rng.below(2), Some(u64::MAX));
+        let mut closed =
+            limiter.amend(at_us, &Policy { limit: 0, window_us, max_debt, ..policy.clone() });
         let actual = rng.between(0, 2 * reserved);
         closed.settle(at_us, reserved, actual);
-        assert_eq!(closed.peek(at_us, 0).reset_after_us == 0, actual == 0, "{policy:?}");
+        let is_idle = actual == 0 && (window_us == 0 || !keeps_its_window(&policy));
+        assert_eq!(closed.peek(at_us, 0).reset_after_us == 0, is_idle, "{policy:?}");
         let left = closed.amend(at_us, &policy).peek(at_us, 0).remaining;
         assert_eq!(left, policy.decision_limit().saturating_sub(actual), "{policy:?}");
     });
@@ -241,19 +243,25 @@ fn a_reservation_is_settled_while_closed() {
 #[test]
 fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
     for_many_policies(910, MANY, |rng, policy| {
-        let shut =
-            Policy { limit: 0, window_us: policy.window_us * rng.below(2), ..policy.clone() };
+        let window_us = policy.window_us * rng.below(2);
+        let shut = Policy { limit: 0, window_us, max_debt: Some(1), ..policy.clone() };
         let (mut closed, at_us) = (common::limiter(&shut), 9 * policy.window_us);
         closed.step(at_us, 1);
         assert!(closed.forget_if_new(at_us), "{shut:?}");
-        if shut.holds_permits() {
+        if shut.algorithm == AlgorithmKind::Concurrency {
             return; // a settlement takes nothing
         }
         closed.settle(at_us, 0, 1);
         assert!(!closed.forget_if_new(at_us), "{shut:?}");
         closed.refund(at_us, 1);
-        assert!(closed.forget_if_new(at_us), "{shut:?}");
+        let ends_us = if keeps_its_window(&shut) { at_us + shut.window_us } else { at_us };
+        assert!(closed.forget_if_new(ends_us), "{shut:?}");
     });
+}
+
+/// Whether a window that has begun runs to its end, whatever is given back.
+fn keeps_its_window(policy: &Policy) -> bool {
+    policy.algorithm == AlgorithmKind::FixedWindow && policy.anchor_first_request
 }
 
 /// A valid rule stays valid with a limit of 0 and no other field changed.

@@ -102,11 +102,15 @@ impl Limiters {
         let settle = async |request: &Request<'_>, taken: &Taken| match &self.store {
             Store::Memory(gate) => {
                 let answer = gate.settle_taken(request, taken, actual);
-                Ok(Ok(Settled::from(&answer)))
+                self.lost.note(&answer);
+                Ok(Ok(Settled::of(&answer, actual.len())))
             }
             Store::Shared(gate, _) => {
                 match Box::pin(gate.settle_taken(request, taken, actual)).await {
-                    Ok(answer) => Ok(Ok(Settled::from(&answer))),
+                    Ok(answer) => {
+                        self.lost.note(&answer);
+                        Ok(Ok(Settled::of(&answer, actual.len())))
+                    }
                     Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
                         Err(Unsettled::Undone(error))
                     }
@@ -140,6 +144,11 @@ impl Limiters {
     /// The open reservations that end first, at most so many.
     pub(crate) fn list_reservations(&self, most: usize) -> Vec<Listed> {
         self.reservations.list(&self.policy(), most)
+    }
+
+    /// Units of settled reservations that came back too late, or were not taken.
+    pub(crate) fn lost_units(&self) -> [(&'static str, u64); 2] {
+        self.lost.counts()
     }
 
     /// The numbers of reservations, and the bytes of all.

@@ -41,6 +41,7 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
             (("resolution", &["granularity", "tick"]), RuleDraft::resolution),
             (("layout", &["storage", "format", "structure"]), RuleDraft::layout),
             (("max_memory", &["memory", "maxbytes"]), RuleDraft::max_memory),
+            (("max_debt", &["debt", "overdraft"]), RuleDraft::max_debt),
             (("max_keys", MAX_KEYS_ALSO), RuleDraft::max_keys),
             (("on_full", &["onoverflow", "overflow", "whenfull"]), RuleDraft::on_full),
             (
@@ -228,6 +229,11 @@ impl<'t> RuleDraft<'t> {
             _ => Layout::String,
         };
         self.spec.spec.layout = Some(layout);
+        Some(())
+    }
+
+    fn max_debt(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.spec.max_debt = Some(count(entry, Field::MaxDebt, report)?);
         Some(())
     }
 

@@ -44,6 +44,7 @@ impl<C> Frontend<C> {
                 {
                     Some(met) => {
                         met.cost = met.cost.saturating_add(descriptor.units());
+                        met.reserves = request.reserves() && met.cost > 0;
                         met.by.add(place);
                         if let Some(figures) = brought.filter(|_| !met.brought) {
                             (met.brought, met.by_plan) = (true, false);
@@ -76,7 +77,9 @@ impl<C> Frontend<C> {
                             is_unlimited: figures.as_deref().unwrap_or(own).is_unlimited(),
                             figures,
                             by: Descriptors::one(place),
+                            reserves: request.reserves() && descriptor.units() > 0,
                             token: None,
+                            since: None,
                         });
                     }
                 }

@@ -1,11 +1,13 @@
 //! The limiters that a request is settled with, and the final cost of each.
 
-use tidegate_core::Token;
+use tidegate_core::{Timestamp, Token};
 
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, Descriptors, Lineage};
+#[cfg(feature = "redis")]
+use crate::store::redis::script::Values;
 
 /// The units that an admitted request took from each of its limiters, for a cost that is settled later, away from the gate and
 /// the answer.
@@ -42,6 +44,11 @@ struct FromLimiter {
     is_elsewhere: bool,
     is_enforced: bool,
     token: Option<Token>,
+    /// When the units were taken, if that is known.
+    since: Option<Timestamp>,
+    /// The values under which they were taken.
+    #[cfg(feature = "redis")]
+    under: Option<Values>,
 }
 
 /// A refused request took nothing, and neither did one whose answer is [repeated](Answer::is_repeated).
@@ -56,6 +63,9 @@ impl From<&Answer<'_>> for Taken {
             is_elsewhere: one.is_elsewhere(),
             is_enforced: one.is_enforced(),
             token: one.token(),
+            since: one.reply.since,
+            #[cfg(feature = "redis")]
+            under: Values::of(one.values()),
         };
         Self {
             limiters: takers.map(taken).collect::<Box<[_]>>().into_vec(),
@@ -82,7 +92,7 @@ impl Taken {
             !one.is_elsewhere || *actual > met.cost
         };
         let with_token = |((met, actual), one): ((Ask<K>, u64), &FromLimiter)| {
-            (Ask { token: one.token, ..met }, actual)
+            (Ask { token: one.token, since: one.since, ..met }, actual)
         };
         both.into_iter().filter(can_settle).map(with_token).collect()
     }
@@ -131,6 +141,18 @@ impl Taken {
 
     /// The bytes that it allocates for each limiter.
     pub const BYTES_OF_A_LIMITER: usize = size_of::<FromLimiter>();
+
+    /// The values under which units were taken from a limiter.
+    #[cfg(feature = "redis")]
+    pub(crate) fn under<K>(&self, met: &Ask<K>) -> Option<Values> {
+        let known_by = (met.lineage, met.by);
+        self.limiters.iter().find(|one| one.known_by == known_by)?.under
+    }
+
+    /// When its units were taken, in the order of the rules, as far as that is known.
+    pub(crate) fn times(&self) -> impl Iterator<Item = Timestamp> {
+        self.limiters.iter().filter_map(|one| one.since)
+    }
 
     /// The tokens of its permits, in the order of the rules.
     pub fn tokens(&self) -> impl Iterator<Item = Token> {

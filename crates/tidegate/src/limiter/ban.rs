@@ -175,5 +175,7 @@ fn step<C>(
 }
 
 fn forget<C>(all: &KeyedLimiter<C>, fingerprint: Fingerprint) {
-    all.limiters.forget(fingerprint);
+    let part = Part::alone(fingerprint, 0, Step::Reset { remembers: false });
+    // What is dropped needs no time.
+    all.limiters.one(&part, Reading::of(&Timestamp::EPOCH));
 }

@@ -173,15 +173,12 @@ impl<C: Clock> KeyedLimiter<C> {
         let fingerprint = self.seed.of(&key);
         let plan = key.encode(|key| self.plan(key.bytes()));
         let rule = self.usual.of(&plan);
+        let terms = || if self.plans.is_none() { Terms::Table } else { Terms::Own(rule) };
         if rule.begins_in_use() {
-            // Forgotten, it would begin with units in use; so it exists, and everything is given back.
-            let terms = || if self.plans.is_none() { Terms::Table } else { Terms::Own(rule) };
+            // A limiter that does not exist would begin with units in use; so it exists first.
             self.call(fingerprint, terms(), 0).step(Step::Ask);
-            self.call(fingerprint, terms(), u64::MAX).step(Step::Settle { actual: 0, token: None });
-        } else {
-            self.limiters.forget(fingerprint);
         }
-        self.queues.wake(&fingerprint);
+        self.call(fingerprint, terms(), 0).step(Step::Reset { remembers: true });
     }
 
     /// The number of limiters.

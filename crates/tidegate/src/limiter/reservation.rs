@@ -1,6 +1,6 @@
 //! Units reserved for work whose cost is known only afterwards.
 
-use tidegate_core::{Decision, Token};
+use tidegate_core::{Decision, Since, Token};
 
 use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
@@ -31,6 +31,8 @@ pub struct Reservation {
     /// Whether the limiter shared by keys for which there is no room took them.
     is_elsewhere: bool,
     token: Option<Token>,
+    /// When they were taken.
+    since: Option<Since>,
 }
 
 impl Reservation {
@@ -38,7 +40,8 @@ impl Reservation {
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
         let decision = one.decision;
         let (is_elsewhere, token) = (one.elsewhere, one.token);
-        let reservation = Self { units, decision, is_elsewhere, token };
+        let since = one.since.map(Since::at);
+        let reservation = Self { units, decision, is_elsewhere, token, since };
         if decision.is_allowed() { Ok(reservation) } else { Err(decision) }
     }
 
@@ -46,7 +49,7 @@ impl Reservation {
     const fn end(&self, actual: u64) -> Step {
         match self.decision.is_unlimited() {
             true => Step::Peek,
-            false => Step::Settle { actual, token: self.token },
+            false => Step::Settle { actual, token: self.token, since: self.since },
         }
     }
 
@@ -87,15 +90,14 @@ impl<C: Clock> Limiter<C> {
     /// # Errors
     /// Returns the decision that refuses, with its `retry_after`; nothing is taken.
     pub fn reserve(&self, units: u64) -> Result<Reservation, Decision> {
-        Reservation::of(units, &self.call(units).step(Step::Ask))
+        Reservation::of(units, &self.call(units).step(Step::Reserve))
     }
 
-    /// Ends a reservation with the actual cost: gives surplus units back, at most as many as are
-    /// used, or takes missing ones, even into debt. Returns the state of the limiter afterwards as
-    /// a decision.
+    /// Ends a reservation with the actual cost: gives surplus units back, as far as they still count, or takes missing
+    /// ones, even into debt. Returns the state of the limiter afterwards as a decision.
     ///
-    /// A debt of any size is kept in full. If it is too large for a packed state, the limiter keeps
-    /// its state under a lock from then on.
+    /// What was taken in a window that has passed does not come back to the window of today. A bucket gives back what
+    /// can not have drained since, and as much as it held all the time.
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
         self.call(reservation.units).step(reservation.end(actual)).decision
     }
@@ -136,7 +138,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Errors
     /// Returns the decision that refuses, with its `retry_after`; nothing is taken.
     pub fn reserve<'r>(&self, key: impl ByKey<'r>, units: u64) -> Result<Reservation, Decision> {
-        Reservation::of(units, &self.one(&key, units, Step::Ask))
+        Reservation::of(units, &self.one(&key, units, Step::Reserve))
     }
 
     /// Ends a reservation of the same key with the actual cost: see [`Limiter::settle`]. Units of

@@ -50,6 +50,9 @@ impl<'a> Request<'a> {
     /// is another request than a check. Else checks under the id of a reservation that was settled for nothing would be
     /// repetitions of what it took, and free.
     ///
+    /// A bucket remembers how low it was meanwhile. In a busy bucket, which was never that low, all that is too much comes
+    /// back; without that, only what can not have drained since then. [`Taken`](crate::Taken) settles it.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tidegate::{Descriptor, Gate, Policy, Request, RuleSpec};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, is_whole};
+use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, Spec, is_whole};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::lease::LEASE_LIVES;
@@ -61,7 +61,7 @@ fn checked(mut spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule
     check_excess(&spec, mistakes);
     check_usage(&spec, mistakes);
     check_entries(&spec, mistakes);
-    let read = spec.unread.clone().map_or_else(|| Rule::new(spec.spec), |errors| Err(*errors));
+    let read = spec.unread.clone().map_or_else(|| Rule::new(values(&spec)), |errors| Err(*errors));
     let base = mistakes.values(Place::Rule, read);
     check_lease(&spec, base.as_ref(), mistakes);
     check_split(&spec, base.as_ref(), mistakes);
@@ -80,6 +80,15 @@ fn make_canonical(spec: &mut RuleSpec) {
             *text = canonical;
         }
     }
+}
+
+/// The values of a rule. Usage that is reported has happened, so its debt has no bound unless the rule has one.
+fn values(spec: &RuleSpec) -> Spec {
+    let is_reported = spec.usage == Usage::Reported && !spec.spec.algorithm.holds_permits();
+    let max_debt = spec.spec.max_debt.or(is_reported.then_some(u64::MAX));
+    let mut values = spec.spec;
+    values.max_debt = max_debt;
+    values
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
@@ -206,7 +215,7 @@ fn check_entries(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
 }
 
 fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Override> {
-    let own: Vec<_> = match Rule::new(spec.spec) {
+    let own: Vec<_> = match Rule::new(values(spec)) {
         Ok(_) => Vec::new(),
         Err(errors) => errors.iter().cloned().collect(),
     };
@@ -214,7 +223,7 @@ fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Overri
     for (number, other) in spec.overrides.iter().enumerate() {
         let place = Place::Override(number);
         check_match(spec, number, other, &mut earlier, mistakes);
-        match Rule::new(other.applied_to(&spec.spec)) {
+        match Rule::new(other.applied_to(&values(spec))) {
             Ok(rule) => sound.push(Override { entries: other.entries.clone(), rule }),
             // Only the rule reports its own mistakes.
             Err(errors) => errors

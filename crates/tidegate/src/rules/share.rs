@@ -41,6 +41,7 @@ impl Share {
         part.limit = self.limit(whole.limit);
         part.capacity = whole.capacity.map(|units| self.capacity(whole.algorithm, units));
         part.initial = whole.initial.map(|units| self.of_units(units));
+        part.max_debt = whole.max_debt.map(|units| self.of_units(units));
         part
     }
 

@@ -35,7 +35,7 @@ impl Pace {
     /// Keeps the units under the values of `other`, and drains them at its rate from now on. Time
     /// has passed ([`Pace::advance`]), and `at` is the instant that counts.
     pub(super) fn amend(&mut self, other: Self, at: Timestamp) {
-        let mut slot = Some(self.state);
+        let mut slot = Some(self.state.clone());
         Held::new(&other.algorithm, &mut slot, 0).amend(at, &self.algorithm);
         let state = slot.unwrap_or(other.state);
         *self = Self { state, since: at, ..other };

@@ -267,8 +267,9 @@ impl Store {
         let mut done = no_replies(met, Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
             let (here, actual) = (part.of(met), of(args.actual, &part.places));
-            let reply =
-                self.step_until(&here, StepArgs { actual: &actual, ..args }, deadline).await;
+            let under = of(args.under, &part.places);
+            let here_args = StepArgs { actual: &actual, under: &under, ..args };
+            let reply = self.step_until(&here, here_args, deadline).await;
             let untouched = number == 0 || args.step == Step::Peek;
             let reply = reply.map_err(|error| if untouched { error } else { error.in_part() })?;
             done.note(&part.places, &reply);

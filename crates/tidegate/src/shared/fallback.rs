@@ -110,7 +110,7 @@ impl Fallback {
         admits: impl Fn(usize) -> bool,
     ) {
         for (place, met) in warm(policy, met) {
-            let local = Ask { enforced: false, ..self.part(policy, met) };
+            let local = Ask { enforced: false, reserves: false, ..self.part(policy, met) };
             if local.report {
                 self.learn_report(local);
             } else if admits(place) {
@@ -246,7 +246,8 @@ impl Fallback {
     /// Returns a limiter as this process knows it, but with its own values.
     pub(super) fn met(&self, met: &KeyAsk) -> Ask {
         let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *met;
-        let KeyAsk { enforced, brought, by_plan, is_unlimited, by, token, .. } = *met;
+        let KeyAsk { enforced, brought, by_plan, is_unlimited, by, reserves, .. } = *met;
+        let KeyAsk { token, since, .. } = *met;
         let (fingerprint, figures) = (self.fingerprint(met), None);
         Ask {
             lineage,
@@ -262,7 +263,9 @@ impl Fallback {
             figures,
             is_unlimited,
             by,
+            reserves,
             token,
+            since,
         }
     }
 

@@ -14,7 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use super::KeyAsk;
 use super::store::{PendingStep, Store, is_report};
-use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
+use crate::store::redis::script::{
+    Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Step,
+};
 use crate::store::redis::{
     Client, Counts, Delivered, LateReply, NoReply, Replied, Route, StoreError, heard,
 };
@@ -254,14 +256,18 @@ impl Store {
         given_back
     }
 
-    /// Counts the units of a step that were given back, and those that were not. A queue gets nothing back.
+    /// Counts the units of a step that were given back, and those that were not. Of a queue only the last slot comes
+    /// back.
     fn count_undone(&self, met: &[KeyAsk], took: &Took, given_back: &[GivenBack]) {
         let is_queue = |met: &KeyAsk| {
             met.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())
         };
-        let places = given_back.iter().flat_map(|(places, _)| places);
-        let back = places.filter_map(|place| met.get(*place)).filter(|met| !is_queue(met));
-        let back: u64 = back.map(|met| met.cost).sum();
+        let of = |(place, settled): (&usize, Settled)| {
+            let one = met.get(*place)?;
+            Some(if is_queue(one) { settled.returned.min(one.cost) } else { one.cost })
+        };
+        let each = given_back.iter().flat_map(|(places, done)| places.iter().zip(done.settled()));
+        let back: u64 = each.filter_map(of).sum();
         let counts = self.client.counts();
         counts.undone_units.fetch_add(back, Relaxed);
         counts.not_undone_units.fetch_add(took.units(met).saturating_sub(back), Relaxed);

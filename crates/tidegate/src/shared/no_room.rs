@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::rules::OnStoreError;
 use crate::step;
 use crate::store::redis::StoreError;
-use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Step};
+use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Settled, Step};
 
 impl Store {
     /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
@@ -47,7 +47,7 @@ impl Store {
             self.client.note_undecided(&StoreError::OutOfMemory, first.key);
         }
         let denies = refused.iter().any(|one| one.asks(call_args.step) > 0 && one.is_enforced());
-        let denies = denies && call_args.step != Step::Report;
+        let denies = denies && !call_args.step.is_report();
         let step = match call_args.step {
             Step::Ask | Step::Decide if denies => Step::Peek,
             step => step,
@@ -88,7 +88,7 @@ impl Store {
 
     /// Returns whether a rule admits a key for whose limiter the store has no memory.
     fn is_open(&self, one: &Limiter<'_>, step: Step, met: &[KeyAsk]) -> bool {
-        let asks = matches!(step, Step::Ask | Step::Decide | Step::Peek | Step::Report)
+        let asks = (matches!(step, Step::Ask | Step::Decide | Step::Peek) || step.is_report())
             && one.asks(step) > 0;
         let met = met.iter().find(|met| met.fingerprint == one.key);
         asks && met.is_some_and(|met| on_store_error(self.policy(), met) == OnStoreError::Open)
@@ -117,7 +117,8 @@ fn without_limiter(decision: &Decision, done: &Decided) -> Seen {
     let Decided { now, at, .. } = *done;
     let verdict = decision.verdict();
     let reply = ScriptReply { now, at, verdict, taken: false, state: Vec::new() };
-    Seen { reply, tried: false, newer: None, overflow: true, token: None }
+    let settled = Settled::default();
+    Seen { reply, tried: false, newer: None, overflow: true, token: None, settled }
 }
 
 /// Reads limit and window.

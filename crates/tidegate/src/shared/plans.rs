@@ -12,7 +12,7 @@ use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
 use crate::step::keep_limited;
-use crate::store::redis::script::Call;
+use crate::store::redis::script::{Call, Values};
 use crate::store::redis::{StoreError, slot_of};
 
 impl SharedGate {
@@ -77,15 +77,20 @@ impl SharedGate {
 pub(super) struct ToSettle {
     pub(super) met: Vec<KeyAsk>,
     pub(super) actual: Vec<u64>,
+    pub(super) under: Vec<Option<Values>>,
     pub(super) unlimited: Vec<(u64, KeyAsk)>,
 }
 
 impl ToSettle {
-    /// Sorts limiters with their actual costs.
-    pub(super) fn of(limiters: Vec<(KeyAsk, u64)>) -> Self {
+    /// Sorts limiters with their actual costs; `under` are the values under which units were taken.
+    pub(super) fn of(
+        limiters: Vec<(KeyAsk, u64)>,
+        under: impl Fn(&KeyAsk) -> Option<Values>,
+    ) -> Self {
         let mut all = Self::default();
         for (met, actual) in limiters {
             if !met.is_unlimited {
+                all.under.push(under(&met));
                 all.met.push(met);
                 all.actual.push(actual);
             } else if actual < met.cost && met.token.is_none() {
@@ -109,8 +114,10 @@ impl Store {
     ) -> Result<(), StoreError> {
         let is_cluster = self.client.settings().url.is_cluster();
         let slot = |met: &KeyAsk| if is_cluster { slot_of(&met.fingerprint) } else { 0 };
-        let mut all: Vec<_> =
-            all.iter().map(|(units, met)| (slot(met), (&*met.fingerprint, *units))).collect();
+        let mut all: Vec<_> = all
+            .iter()
+            .map(|(units, met)| (slot(met), (&*met.fingerprint, *units, met.since)))
+            .collect();
         all.sort_by_key(|(slot, _)| *slot);
         for (number, here) in all.chunk_by(|one, other| one.0 == other.0).enumerate() {
             let here: Vec<_> = here.iter().map(|(_, one)| *one).collect();

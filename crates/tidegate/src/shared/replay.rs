@@ -90,7 +90,7 @@ impl SharedReplay {
         // In a cluster keys live in different slots.
         let keys_per_call = if self.gate.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
         for keys in keys.chunks(keys_per_call) {
-            let (script, keys) = Call::reset(keys.to_vec());
+            let (script, keys) = Call::remove(keys.to_vec());
             let client = &self.gate.client;
             client.run(&script, &keys, &[], client.deadline()).await?;
         }

@@ -126,7 +126,7 @@ impl SharedGate {
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
         let (store, deadline) = (self.newest(), self.client.deadline());
-        let all = ToSettle::of(self.met_to_settle(&store, request, &[actual]));
+        let all = ToSettle::of(self.met_to_settle(&store, request, &[actual]), |_| None);
         let answer = self.settle_all(&store, &all, reserved, deadline).await?;
         Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
@@ -148,7 +148,7 @@ impl SharedGate {
             self.fallback.settle(&store.generation.policy, &all);
             return Ok(None);
         }
-        let all = ToSettle::of(all);
+        let all = ToSettle::of(all, |met| taken.under(met));
         self.settle_all(&store, &all, true, self.client.deadline()).await.map(Some)
     }
 
@@ -160,7 +160,8 @@ impl SharedGate {
         reserved: bool,
         deadline: Instant,
     ) -> Result<Answer<'_>, StoreError> {
-        let settled = store.answer_until(&all.met, StepArgs::settle(&all.actual), deadline).await;
+        let settle = StepArgs::settle(&all.actual, &all.under);
+        let settled = store.answer_until(&all.met, settle, deadline).await;
         // Whether units were given back is not known after an error.
         store.forget_denials(&all.met);
         let answer = settled?;
@@ -194,11 +195,7 @@ impl SharedGate {
         // Before and after: the store may grant others meanwhile, before the reset.
         store.reset_leases(&met);
         let deadline = self.client.deadline();
-        if met.iter().any(|met| met.begins_in_use(store.policy())) {
-            let given_back = self.give_all_back(&store, &met, deadline).await;
-            store.reset_leases(&met);
-            return given_back.map(|()| met.len());
-        }
+        self.create(&store, &met, deadline).await?;
         let parts = store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
         if slots.is_empty() && !met.is_empty() {
@@ -207,10 +204,10 @@ impl SharedGate {
         let mut done = Ok(());
         for keys in slots {
             let prefix = &self.settings().key_prefix;
-            let records = keys.iter().map(|key| lease_key(prefix, key));
-            let keys = records.chain(keys.iter().cloned()).collect();
-            let (script, keys) = Call::reset(keys);
-            done = self.client.run(&script, &keys, &[], deadline).await.map(drop);
+            let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
+            let call = Call::reset(keys, records, None);
+            let sent = self.client.run(&call.script, &call.keys, &call.args, deadline);
+            done = sent.await.map(drop);
             if done.is_err() {
                 break;
             }
@@ -222,9 +219,8 @@ impl SharedGate {
         Ok(met.len())
     }
 
-    /// Resets limiters of which one would begin with units in use if it were forgotten: each exists then, and
-    /// everything is given back.
-    async fn give_all_back(
+    /// Creates the limiters that would begin with units in use, so that a reset fills them.
+    async fn create(
         &self,
         store: &Store,
         met: &[KeyAsk],
@@ -234,7 +230,6 @@ impl SharedGate {
             let ask = StepArgs::new(Step::Ask, Origin::default());
             store.step_until(&[met.costing(0)], ask, deadline).await?;
         }
-        let all = met.iter().map(|met| (met.costing(u64::MAX), 0)).collect();
-        self.settle_all(store, &ToSettle::of(all), true, deadline).await.map(drop)
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tidegate_core::Rule;
 use tokio::time::Instant;
 
 use super::KeyAsk;
@@ -10,6 +11,7 @@ use super::store::{CallArgs, PendingStep, Remembered, StepArgs, Store, is_report
 use crate::clock::Clock;
 use crate::dedupe;
 use crate::request::{Identity, Origin};
+use crate::rules::Policy;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{StoreError, answer_key};
 
@@ -42,8 +44,12 @@ impl Store {
             let known = self.know_revision(met, deadline).await;
             known.inspect_err(|error| self.note_undecided(error, met))?;
         }
-        let (step, costs) = part(met, args);
-        let limiters = self.limiters(met, args.actual, &costs);
+        let (step, costs) = part(self.policy(), met, args);
+        let mut limiters = self.limiters(met, args.actual, &costs);
+        if args.under.len() == limiters.len() {
+            let both = limiters.iter_mut().zip(args.under);
+            both.for_each(|(one, under)| one.note_values(under.as_ref()));
+        }
         if limiters.is_empty() {
             return Ok(Decided::nothing(args.at.unwrap_or_else(|| self.clock.now())));
         }
@@ -200,6 +206,12 @@ impl Store {
             let actual = if self.terms(met).is_some() { actual.max(cost) } else { actual };
             let limiter =
                 Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual).of_permit(met.token);
+            let limiter = limiter.taken_at(met.since);
+            let limiter = match self.terms(met).is_some() {
+                true => limiter.leased(),
+                false if met.reserves || met.since.is_some() => limiter.reserving(),
+                false => limiter,
+            };
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(self.revision(met));
@@ -220,14 +232,23 @@ impl Store {
 }
 
 /// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
-fn part<'a>(met: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
+fn part<'a>(policy: &Policy, met: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
     match args.step {
-        Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(args.costs)),
+        Step::Ask if is_report(met) => {
+            let is_bounded = met.iter().any(|met| met.report && bounds_debt(met.rule_in(policy)));
+            let step = if is_bounded { Step::ReportWithin } else { Step::Report };
+            (step, Cow::Borrowed(args.costs))
+        }
         Step::Peek if args.costs.is_empty() => {
             (Step::Peek, met.iter().map(|met| met.asks).collect())
         }
         step => (step, Cow::Borrowed(args.costs)),
     }
+}
+
+/// Returns whether a rule bounds the debt of what is reported.
+fn bounds_debt(rule: Option<&Rule>) -> bool {
+    rule.is_some_and(|rule| rule.spec().max_debt.is_some_and(|units| units < u64::MAX))
 }
 
 /// Sorts limiters by key, so that the remembered answer is the same in whatever order a request names them.

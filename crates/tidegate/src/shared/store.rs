@@ -19,7 +19,7 @@ use crate::request::{Descriptor, Identity, Origin};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::Lineage;
 use crate::store::memory::Generation;
-use crate::store::redis::script::{NewerValues, Step};
+use crate::store::redis::script::{NewerValues, Step, Values};
 use crate::store::redis::{Client, Route, key_of};
 
 /// The store and the policy under which a request came, kept until the request is decided, its late reply is
@@ -65,6 +65,8 @@ pub(super) struct StepArgs<'a> {
     pub(super) step: Step,
     /// The actual cost of each limiter, for [`Step::Settle`].
     pub(super) actual: &'a [u64],
+    /// The values under which its units were taken, as far as they are known.
+    pub(super) under: &'a [Option<Values>],
     /// The units each limiter is asked for in place of its cost, for [`Step::Peek`]; empty otherwise.
     pub(super) costs: &'a [u64],
     /// The time in a replay; `None` for the store's clock.
@@ -89,11 +91,11 @@ pub(super) struct PendingStep<'a> {
 
 impl<'a> StepArgs<'a> {
     pub(super) const fn new(step: Step, origin: Origin<'a>) -> Self {
-        Self { step, actual: &[], costs: &[], at: None, origin, late: None }
+        Self { step, actual: &[], under: &[], costs: &[], at: None, origin, late: None }
     }
 
-    pub(super) fn settle(actual: &'a [u64]) -> Self {
-        Self { actual, ..Self::new(Step::Settle, Origin { id: None, source: 0 }) }
+    pub(super) fn settle(actual: &'a [u64], under: &'a [Option<Values>]) -> Self {
+        Self { actual, under, ..Self::new(Step::Settle, Origin { id: None, source: 0 }) }
     }
 }
 

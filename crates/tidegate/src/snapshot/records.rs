@@ -11,8 +11,8 @@ use crate::key::Fingerprint;
 /// A block is written when its limiters take this many bytes.
 const FULL: usize = 64 << 10;
 
-/// The kind and the parameters of a rule's script.
-pub(crate) type Parameters = (u8, [u64; 4]);
+/// The kind and the parameters of a rule's script, and its `max_debt`.
+pub(crate) type Parameters = (u8, [u64; 4], Option<u64>);
 
 /// Collects the limiters of one table, and writes them in blocks.
 pub(crate) struct Records<'a, 'w> {
@@ -111,6 +111,7 @@ pub(crate) fn put_values(to: &mut Vec<u8>, rule: &Rule) {
 fn put_parameters(to: &mut Vec<u8>, algorithm: &impl Algorithm) {
     to.push(algorithm.script().kind);
     algorithm.parameters().into_iter().for_each(|parameter| put_number(to, parameter));
+    put_number(to, algorithm.max_debt().map_or(0, |units| units.saturating_add(1)));
 }
 
 /// Reads values; the inner `None` is unlimited.
@@ -123,7 +124,12 @@ pub(crate) fn read_values(from: &mut Cursor<'_>) -> Option<Option<Parameters>> {
     for parameter in &mut parameters {
         *parameter = from.number()?;
     }
-    Some(Some((kind, parameters)))
+    let max_debt = match from.number()? {
+        0 => None,
+        u64::MAX => Some(u64::MAX),
+        more => Some(more - 1),
+    };
+    Some(Some((kind, parameters, max_debt)))
 }
 
 /// Appends a fingerprint, all zero if there is none.

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::{Array, SmallVec};
-use tidegate_core::{Rule, Token};
+use tidegate_core::{Rule, Timestamp, Token};
 
 use super::Step;
 use crate::key::Fingerprint;
@@ -83,8 +83,12 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
+    /// Whether the cost is reserved, to be settled later.
+    pub(crate) reserves: bool,
     /// The token of the permit to return or to renew.
     pub(crate) token: Option<Token>,
+    /// When the units were taken that come back.
+    pub(crate) since: Option<Timestamp>,
 }
 
 /// Asks of the same limiter are equal, whatever they ask for.
@@ -137,6 +141,7 @@ impl<K> Ask<K> {
         match step {
             Step::Decide | Step::Ask if self.report && self.cost > 0 => (self.cost, Step::Report),
             Step::Decide | Step::Ask if self.asks > self.cost => (self.asks, Step::AskReported),
+            Step::Ask if self.reserves => (self.cost, Step::Reserve),
             Step::Peek => (self.asks, Step::Peek),
             _ => (self.cost, step),
         }

@@ -1,6 +1,6 @@
 //! The operations of a step.
 
-use tidegate_core::{Token, Verdict};
+use tidegate_core::{Since, Timestamp, Token, Verdict};
 
 /// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
 /// decisions.
@@ -10,6 +10,8 @@ pub(crate) enum Step {
     Decide,
     /// Decides and takes.
     Ask,
+    /// Decides and takes, for a reservation that is settled later.
+    Reserve,
     /// Decides and takes nothing.
     Peek,
     /// Decides like [`Step::Ask`] and takes nothing, for a limiter whose usage is reported.
@@ -25,6 +27,14 @@ pub(crate) enum Step {
         actual: u64,
         /// The token of the permit, if the cost took one.
         token: Option<Token>,
+        /// When the cost was taken, if the caller knows: what counts no more does not come back.
+        since: Option<Since>,
+    },
+    /// Resets the limiter: nothing counts as used.
+    Reset {
+        /// Whether nothing comes back that was taken until now. Only a limiter that gives nothing back need not
+        /// remember the reset.
+        remembers: bool,
     },
     /// Makes a permit last W from now; denied if it is out no more.
     Renew {
@@ -37,8 +47,8 @@ impl Step {
     /// Returns whether this step creates a limiter that does not exist yet.
     pub(crate) const fn begins(self, cost: u64) -> bool {
         match self {
-            Self::Decide | Self::Ask | Self::AskReported => true,
-            Self::Peek | Self::Refund | Self::Renew { .. } => false,
+            Self::Decide | Self::Ask | Self::Reserve | Self::AskReported => true,
+            Self::Peek | Self::Refund | Self::Renew { .. } | Self::Reset { .. } => false,
             Self::Report => cost > 0,
             Self::Settle { actual, .. } => actual > cost,
         }
@@ -62,22 +72,42 @@ impl Step {
     #[inline]
     pub(crate) const fn changes(self, verdict: Verdict, cost: u64) -> bool {
         match self {
-            Self::Decide | Self::Ask => verdict.is_allowed() && cost > 0,
+            Self::Decide | Self::Ask | Self::Reserve => verdict.is_allowed() && cost > 0,
             Self::Peek | Self::AskReported => false,
-            Self::Report | Self::Refund | Self::Settle { .. } | Self::Renew { .. } => true,
+            Self::Report
+            | Self::Refund
+            | Self::Settle { .. }
+            | Self::Renew { .. }
+            | Self::Reset { .. } => true,
         }
     }
 
-    /// Returns whether it may exceed the limit: its debt may be too large for a packed state.
-    pub(crate) const fn owes(self, cost: u64) -> bool {
-        matches!(self, Self::Settle { .. } | Self::Report) && self.takes(cost)
+    /// Returns the step on a limiter whose rule has had its meaning since that time.
+    #[inline]
+    pub(crate) fn dated(self, meaning_since: Timestamp) -> Self {
+        match self {
+            Self::Settle { actual, token, since: Some(since) } if since.at < meaning_since => {
+                let since = Some(Since { is_of_other_rule: true, ..since });
+                Self::Settle { actual, token, since }
+            }
+            step => step,
+        }
+    }
+
+    /// Returns whether it may leave what is too large for a packed state: a debt, an open reservation, or a reset.
+    pub(crate) const fn may_not_fit(self, cost: u64) -> bool {
+        match self {
+            Self::Settle { .. } | Self::Report | Self::Reserve => self.takes(cost),
+            Self::Reset { .. } => true,
+            _ => false,
+        }
     }
 
     /// The step that runs on the overflow limiter for a key without a limiter of its own. It gives
     /// nothing back, because nobody knows whether the units were taken there.
     pub(crate) const fn beyond(self, cost: u64) -> Self {
         match self {
-            Self::Refund => Self::Peek,
+            Self::Refund | Self::Reset { .. } => Self::Peek,
             Self::Settle { .. } if !self.takes(cost) => Self::Peek,
             other => other,
         }
@@ -85,12 +115,12 @@ impl Step {
 
     /// Returns whether it never refuses: it gives back or takes whatever the limiter holds.
     pub(crate) const fn is_unconditional(self) -> bool {
-        matches!(self, Self::Refund | Self::Settle { .. } | Self::Report)
+        matches!(self, Self::Refund | Self::Settle { .. } | Self::Report | Self::Reset { .. })
     }
 
     /// Returns whether it may free units, or asks for none.
     pub(crate) const fn gives_back(self) -> bool {
-        matches!(self, Self::Refund | Self::Settle { .. } | Self::Renew { .. })
+        matches!(self, Self::Refund | Self::Settle { .. } | Self::Renew { .. } | Self::Reset { .. })
     }
 
     /// Returns whether it returns the values of the decisions.

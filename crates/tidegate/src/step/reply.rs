@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Token, Verdict};
+use tidegate_core::{Decision, Micros, Outcome, Rule, Settled, Timestamp, Token, Verdict};
 
 use super::Step;
 use super::ask::Ask;
@@ -26,6 +26,10 @@ pub(crate) struct One {
     pub(crate) figures: Option<Arc<Rule>>,
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,
+    /// The instant that counted when units were taken, if it is known.
+    pub(crate) since: Option<Timestamp>,
+    /// What came of a settlement.
+    pub(crate) settled: Settled,
 }
 
 impl One {
@@ -33,7 +37,8 @@ impl One {
     #[inline]
     pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
         let (overflow, elsewhere, figures, token) = (false, false, None, None);
-        Self { verdict, at, decision, overflow, elsewhere, figures, token }
+        let (since, settled) = (Some(at), Settled::Whole);
+        Self { verdict, at, decision, overflow, elsewhere, figures, token, since, settled }
     }
 
     /// The reply under a rule that admits everything.
@@ -53,12 +58,17 @@ pub(crate) struct Decided {
     pub(crate) figures: Option<Arc<Rule>>,
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,
+    /// The instant that counted when units were taken, if it is known.
+    pub(crate) since: Option<Timestamp>,
+    /// What came of a settlement.
+    pub(crate) settled: Settled,
 }
 
 impl Decided {
     /// The decision of a limiter under the values of its policy.
     pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
-        Self { decision, overflow, elsewhere, figures: None, token: None }
+        let (since, settled) = (None, Settled::Whole);
+        Self { decision, overflow, elsewhere, figures: None, token: None, since, settled }
     }
 
     /// The reply of one limiter by itself; `None` for [`Step::Decide`].
@@ -71,8 +81,8 @@ impl Decided {
 impl From<One> for Decided {
     #[inline]
     fn from(one: One) -> Self {
-        let One { decision, overflow, elsewhere, figures, token, .. } = one;
-        Self { decision, overflow, elsewhere, figures, token }
+        let One { decision, overflow, elsewhere, figures, token, since, settled, .. } = one;
+        Self { decision, overflow, elsewhere, figures, token, since, settled }
     }
 }
 
@@ -127,9 +137,12 @@ impl From<Done> for One {
         let verdict = if done.allowed { Verdict::Allow } else { Verdict::Deny };
         match done.decisions.into_iter().next() {
             None => Self::of(verdict, without_values(verdict), done.at),
-            Some(Decided { decision, overflow, elsewhere, figures, token }) => {
+            Some(decided) => {
+                let Decided { decision, overflow, elsewhere, figures, token, since, settled } =
+                    decided;
                 let verdict = if done.allowed { verdict } else { decision.verdict() };
-                Self { verdict, at: done.at, decision, overflow, elsewhere, figures, token }
+                let at = done.at;
+                Self { verdict, at, decision, overflow, elsewhere, figures, token, since, settled }
             }
         }
     }

@@ -41,7 +41,7 @@ mod unlimited;
 
 use std::sync::Arc;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Since, Timestamp};
 
 use crate::clock::{Clock, Reading};
 use crate::inline_list::{InlineList, StepList};
@@ -162,9 +162,12 @@ impl MemoryStore {
         actual: &[u64],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
-        let settle = |place: usize| Step::Settle {
-            actual: actual.get(place).copied().unwrap_or(0),
-            token: met.get(place).and_then(|one| one.token),
+        let settle = |place: usize| {
+            let (actual, one) = (actual.get(place).copied().unwrap_or(0), met.get(place));
+            let since = one.and_then(|one| one.since).map(Since::at);
+            let step = Step::Settle { actual, token: one.and_then(|one| one.token), since };
+            let table = one.and_then(|one| generation.table(one));
+            table.map_or(step, |table| step.dated(table.succession().meaning_since))
         };
         match met {
             [one] => self.step_with_one(generation, one, clock, settle(0)),
@@ -239,18 +242,13 @@ impl MemoryStore {
         met: &[Ask],
         clock: &impl Clock,
     ) -> Result<(), Moved> {
-        if !met.iter().any(|met| met.begins_in_use(&generation.policy)) {
-            let mut locked = StepList::new();
-            generation.lock_all(met, &|_| Step::Refund, &clock.now(), &mut locked)?;
-            locked.into_iter().rev().for_each(|hold| hold.forget());
-            return Ok(());
-        }
-        // A limiter that is forgotten would begin with units in use; so each exists, and everything is given back.
+        // A limiter that does not exist would begin with units in use; so each of those exists first.
         let begins = met.iter().filter(|met| met.begins_in_use(&generation.policy));
         let begins: Vec<_> = begins.map(|met| met.costing(0)).collect();
-        self.step(generation, &begins, clock, Step::Ask)?;
-        let all: Vec<_> = met.iter().map(|met| met.costing(u64::MAX)).collect();
-        self.settle(generation, &all, &[], clock).map(drop)
+        if !begins.is_empty() {
+            self.step(generation, &begins, clock, Step::Ask)?;
+        }
+        self.step(generation, met, clock, Step::Reset { remembers: true }).map(drop)
     }
 }
 

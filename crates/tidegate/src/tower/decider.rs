@@ -181,6 +181,7 @@ impl<C: Timer + 'static> GateDecider<C> {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
+            let request = if question.may_settle { request.reserving() } else { request };
             Ruling::of(&gate.acquire(&request).await, &question, None, &gate)
         })
     }

@@ -261,6 +261,7 @@ impl<'a> Question<'a> {
     pub(super) fn ask<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
         let pairs = self.pairs();
         let descriptors = self.descriptors(&pairs);
-        ask(&Request::new(self.domain(), &descriptors))
+        let request = Request::new(self.domain(), &descriptors);
+        ask(&if self.may_settle { request.reserving() } else { request })
     }
 }

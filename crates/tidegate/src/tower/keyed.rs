@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::{Micros, Since, Timestamp};
 
 use super::decider::{Admission, Decider, Later, Ruling, Soon, runs_at};
 use super::entries::Question;
@@ -63,7 +63,7 @@ impl<C: Clock> Keyed<C> {
         let own = self.limiter.other_rule_of(&one);
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
-        let One { verdict, at, decision, overflow, elsewhere, token, .. } = one;
+        let One { verdict, at, decision, overflow, elsewhere, token, since, settled, .. } = one;
         let mut replies = InlineList::new();
         if !decision.is_unlimited() {
             replies.push(Reply {
@@ -78,6 +78,8 @@ impl<C: Clock> Keyed<C> {
                 by: Descriptors::one(0),
                 decision,
                 token,
+                since,
+                settled,
                 overflow,
                 elsewhere,
             });
@@ -112,6 +114,14 @@ impl<C: Clock> Keyed<C> {
         Some(Ruling::Admitted(Admission { fields, ..Admission::default() }))
     }
 
+    /// Gives back all that a request took.
+    fn give_back(&self, question: &Question<'_>, took: &Taken) {
+        let since = took.times().next().map(Since::at);
+        if took.gives_back() {
+            self.step(question, Step::Settle { actual: 0, token: None, since }, |_, _| ());
+        }
+    }
+
     fn now(&self) -> Timestamp {
         self.limiter.clock.now()
     }
@@ -125,7 +135,8 @@ impl<C: Timer + 'static> Keyed<C> {
         let (ruling, runs_at) = match question.caller() {
             None => read(&nothing(self.now()), None),
             Some((key, cost)) => {
-                let one = self.limiter.call_of(&key, cost).step(Step::Ask);
+                let step = if question.may_settle { Step::Reserve } else { Step::Ask };
+                let one = self.limiter.call_of(&key, cost).step(step);
                 if let Some(ruling) = self.plain(&one, question) {
                     return Soon::Now(ruling);
                 }
@@ -179,16 +190,12 @@ impl<C: Timer + 'static> Decider for Keyed<C> {
     }
 
     fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
-        if took.gives_back() {
-            self.step(question, Step::Refund, |_, _| ());
-        }
+        self.give_back(question, took);
         Soon::Now(())
     }
 
     fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
-        if took.gives_back() {
-            self.step(question, Step::Settle { actual: 0, token: None }, |_, _| ());
-        }
+        self.give_back(question, took);
         Soon::Now(self.step(question, Step::Peek, |answer, constant| {
             Fields::of(answer, question.shown, constant)
         }))

@@ -31,7 +31,7 @@ impl<C: Clock + 'static> Returns for Arc<KeyedLimiter<C>> {
     fn give_back(&self, question: &Question<'_>, permits: &Taken) {
         if let Some((key, cost)) = question.caller() {
             let token = permits.tokens().next();
-            self.call_of(&key, cost).step(Step::Settle { actual: 0, token });
+            self.call_of(&key, cost).step(Step::Settle { actual: 0, token, since: None });
         }
     }
 }

@@ -49,6 +49,7 @@ impl Decider for StoreDecider {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
+            let request = if question.may_settle { request.reserving() } else { request };
             match waits {
                 true => Ruling::of(&gate.acquire(&request).await, &question, None, &gate),
                 false => check(&gate, &request, &question).await,

@@ -4,7 +4,7 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use testkit::threads::together;
-use tidegate::{Decision, OnFull, Outcome};
+use tidegate::{AlgorithmKind, Decision, OnFull, Outcome};
 
 use crate::kit::{every_capped_subject, every_gate_of_one_step, kit};
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
@@ -100,7 +100,15 @@ fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &Case<'_, dyn
     let one = subject.reserve("second", 6).ok().unwrap();
     let two = subject.reserve("third", 4).ok().unwrap();
     assert!(subject.reserve("fourth", 1).is_err());
-    assert_eq!(one(4).remaining, 6 - case.kept(4));
+    if case.algorithm == AlgorithmKind::LeakyQueue {
+        assert_eq!(
+            two(1).remaining,
+            3,
+            "it gives back its last slots, whoever has the ones before"
+        );
+        return;
+    }
+    assert_eq!(one(4).remaining, 6 - case.kept(4), "{}", case.algorithm);
     if case.algorithm.holds_permits() {
         return; // an idle limiter stays until its last token is in the past, and no time passes here
     }

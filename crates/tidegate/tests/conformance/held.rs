@@ -76,7 +76,13 @@ fn eight_callers_keep_no_more_than_the_limit(case: &Case<'_, dyn Store>) {
     });
     let kept = kept.into_inner();
     assert!(kept <= limit, "{kept}");
-    assert_eq!(seen(gate.as_ref(), &[]), [limit - kept]);
+    let left = seen(gate.as_ref(), &[]);
+    if case.algorithm.is_queue() {
+        // Only its last slot comes back.
+        assert!(left[0] <= limit - kept, "{left:?}");
+    } else {
+        assert_eq!(left, [limit - kept]);
+    }
 }
 
 fn what_was_not_taken_is_not_given_back(case: &Case<'_, dyn Store>) {

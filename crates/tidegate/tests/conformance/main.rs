@@ -14,6 +14,7 @@
 mod bans;
 mod caps;
 mod clock;
+mod giving_back;
 mod held;
 mod ids;
 mod ids_by_time;

@@ -39,12 +39,13 @@ fn step(subject: &dyn Subject, model: &mut Model, key: &str, at_us: u64, rng: &m
         }
         // Some subjects name the permit, and some give back what ends first.
         87..97 if !model.policy().holds_permits() => {
-            let (want, actual) = (model.step(at_us, cost), rng.skewed(2 * cost.min(1_000) + 1));
+            let (want, actual) = (model.reserve(at_us, cost), rng.skewed(2 * cost.min(1_000) + 1));
             let reserved = subject.reserve(key, cost);
             assert_eq!(reserved.is_ok(), want.allowed, "reserve");
             if let Ok(settle) = reserved {
                 let _ = settle(actual);
-                model.settle(at_us, cost, actual);
+                let since_us = model.last_us().unwrap_or(at_us);
+                model.settle_since(at_us, since_us, cost, actual);
             }
         }
         _ => {

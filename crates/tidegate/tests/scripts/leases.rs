@@ -52,9 +52,14 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
         let record = |ticket| LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, ticket);
         let life = Micros::from_micros(policy.window_us / rng.pick([1, 4, 20, 100]) + 1);
         let Some(Leasable { life, .. }) = rule.leasable(life) else { continue };
-        let trace = traffic::jumpy_trace(rng, &policy, STEPS_OF_A_POLICY);
-        let mut latest = 0;
+        // Little comes back under a clock that steps.
+        let trace = if rng.chance(50) { traffic::jumpy_trace } else { traffic::trace };
+        let trace = trace(rng, &policy, STEPS_OF_A_POLICY);
+        let (mut latest, mut stepped_back) = (0, 0);
         for (turn, (at_us, cost)) in trace.into_iter().enumerate() {
+            if at_us < latest {
+                stepped_back = latest;
+            }
             latest = at_us.max(latest);
             let at = Timestamp::from_micros(at_us);
             let cost = cost.clamp(1, 1 << 40);
@@ -85,7 +90,10 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     let is_over = matches!(algorithm, model::AlgorithmKind::FixedWindow)
                         && at.since(since) >= Micros::from_micros(policy.window_us);
                     let is_forgotten = done == GivenBack::NotTaken && (is_over || at_us < latest);
+                    // A step back is remembered for longer than a state that has emptied meanwhile.
+                    let is_barred = done == GivenBack::TooLate && since.as_micros() <= stepped_back;
                     let is_back = !is_forgotten
+                        && !is_barred
                         && core.give_back_lease(at, units - kept, since.minus(earlier));
                     assert_eq!(done == GivenBack::Back, is_back, "{done:?}: {}", context());
                     let again = decided(client, &back, &limiter).lease_given_back();
@@ -117,7 +125,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
             compared += 1;
         }
     }
-    assert!(granted > 100 && returned > 50, "{granted} were granted, {returned} returned");
+    assert!(granted > 100 && returned > 20, "{granted} were granted, {returned} returned");
 }
 
 /// A server that holds the limiter and not the record has lost or never had the lease: a successor of the one that

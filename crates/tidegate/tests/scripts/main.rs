@@ -4,6 +4,8 @@
 mod batch;
 mod brought;
 mod figures;
+mod given_back;
+mod giving_back;
 mod leases;
 mod permits;
 mod revisions;

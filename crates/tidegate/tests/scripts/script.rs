@@ -315,7 +315,7 @@ fn a_reset_forgets() {
     let client = server.client();
     let rule = rule(AlgorithmKind::TokenBucket, 5, Duration::from_secs(60));
     client.step(&one("reset", &rule, 5), Step::Ask, None);
-    let (script, keys) = Call::reset(vec![b"reset".to_vec(), b"none".to_vec()]);
-    assert_eq!(client.eval(&script, &keys, &[]), Reply::Int(1));
+    let call = Call::reset(vec![b"reset".to_vec(), b"none".to_vec()], Vec::new(), None);
+    assert_eq!(client.eval(&call.script, &call.keys, &call.args), Reply::Int(1));
     assert_eq!(client.step(&one("reset", &rule, 0), Step::Ask, None).decisions[0].remaining, 5);
 }

@@ -95,7 +95,7 @@ fn units_go_back_to_what_version_1_wrote() {
     let client = server.client();
     for algorithm in algorithms_of(PAST) {
         client.run(&[b"SET", b"then", &bytes(kept(PAST, *algorithm, "state").trim_end())]).unwrap();
-        let call = Call::giving_back(&[(b"then".as_slice(), 5)], at(26));
+        let call = Call::giving_back(&[(b"then".as_slice(), 5, None)], at(26));
         call.given_back(&client.eval(&call.script, &call.keys, &call.args)).unwrap();
         let rule = rule(*algorithm);
         let told = client.step(&limiter("then", &rule), Step::Peek, at(26));

@@ -1,9 +1,12 @@
 //! Charging by outcome over a store: which units are kept, which come back, and from where.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::server::{Server, check, gate_over, rule, until_lost};
+use crate::server::moved_clock::Stepped;
+use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
 use std::time::Duration;
-use tidegate::{AlgorithmKind, Descriptor, OnExcess, OnStoreError, Request, RuleSpec, Spec};
+use tidegate::{
+    AlgorithmKind, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Spec,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -79,6 +82,91 @@ async fn without_the_store_each_rule_decides_by_its_own() {
         match gate.hold(&request).await {
             Ok(charge) => charge.release().await.unwrap(),
             Err(refused) => assert!(is_closed && refused.is_unavailable()),
+        }
+    }
+}
+
+/// Work that is held open while windows pass, and then turns out to be free, frees nothing of the window of today.
+#[tokio::test]
+async fn what_was_held_while_windows_passed_is_not_given_back_to_the_window_of_today() {
+    let folder = Folder::new();
+    let clock = Stepped::new(&folder.0);
+    let server = Server::start_in(&clock.environment(), &[]);
+    let of_an_hour = |algorithm: &AlgorithmKind| {
+        let spec = Spec::new(*algorithm, 10, Duration::from_secs(3_600));
+        RuleSpec::new(algorithm.name(), spec).key(["user"]).in_domain(algorithm.name())
+    };
+    let rules = AlgorithmKind::ALL.iter().map(of_an_hour).collect();
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    let user = [("user", "ada")];
+    for (turn, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let descriptors = [Descriptor::new(&user).cost(10)];
+        let request = Request::new(algorithm.name(), &descriptors);
+        let mut held = Vec::new();
+        for hour in 1..=5 {
+            held.push(gate.hold(&request).await.unwrap());
+            clock.step(3_600 * (100 * turn as i64 + 2 * hour));
+        }
+        assert!(gate.check(&request).await.is_allowed(), "{algorithm}");
+        for charge in held {
+            charge.release().await.unwrap();
+            assert!(
+                !gate.check(&request).await.is_allowed(),
+                "{algorithm}: it was taken hours ago"
+            );
+        }
+    }
+}
+
+/// What is too much of a reservation comes back whole where the bucket was never so low.
+#[tokio::test]
+async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
+    let folder = Folder::new();
+    let clock = Stepped::new(&folder.0);
+    let server = Server::start_in(&clock.environment(), &[]);
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(100 * 3_600));
+    let (gate, _) = gate_over(&server.url(), vec![RuleSpec::new("all", spec)]).await;
+    let of_50 = [Descriptor::new(&[]).cost(50)];
+    let of_10 = [Descriptor::new(&[]).cost(10)];
+    let (fifty, ten) = (Request::new("default", &of_50), Request::new("default", &of_10));
+    assert!(gate.check(&fifty).await.is_allowed());
+    let charge = gate.hold(&fifty).await.unwrap();
+    for hours in 1..=6 {
+        // Ten units flow in, and are taken.
+        clock.step(36_000 * hours);
+        assert!(gate.check(&ten).await.is_allowed(), "{hours}");
+    }
+    charge.release().await.unwrap();
+    assert_eq!(gate.available(&fifty).await, 50);
+}
+
+/// Nothing comes back for what was taken before a reset, nor under a rule with another meaning.
+#[tokio::test]
+async fn nothing_comes_back_after_a_reset_or_under_another_meaning() {
+    let server = Server::start(&[]);
+    let of_a_day = |algorithm, days: u64| {
+        vec![RuleSpec::new("all", Spec::new(algorithm, 10, Duration::from_secs(86_400 * days)))]
+    };
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| !one.holds_permits()) {
+        for resets in [true, false] {
+            let domain = format!("{algorithm}-{resets}");
+            let rules = |days| {
+                let rules = of_a_day(*algorithm, days);
+                rules.into_iter().map(|rule| rule.in_domain(&domain)).collect::<Vec<_>>()
+            };
+            let (gate, _) = gate_over(&server.url(), rules(1)).await;
+            let descriptors = [Descriptor::new(&[]).cost(6)];
+            let request = Request::new(&domain, &descriptors);
+            let charge = gate.hold(&request).await.unwrap();
+            match resets {
+                true => assert_eq!(gate.reset(&request).await.unwrap(), 1),
+                false => gate.replace(Policy::new(rules(2)).unwrap()).unwrap(),
+            }
+            let smaller = [Descriptor::new(&[]).cost(3)];
+            assert!(gate.check(&Request::new(&domain, &smaller)).await.is_allowed());
+            let left = gate.available(&request).await;
+            charge.release().await.unwrap();
+            assert_eq!(gate.available(&request).await, left, "{algorithm}, {resets}");
         }
     }
 }

@@ -125,14 +125,19 @@ async fn four_nodes_with_leases_never_pass_the_bound_of_any_algorithm() {
         let mut rule = with_leases(RuleSpec::new("own", spec).key(["user"]));
         rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_millis(50) });
         let gates = nodes(&server, 4, &[rule.clone()]).await;
-        let admitted = hammer(&gates, Instant::now() + lasting).await;
         let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
+        let (mut admitted, mut spent, began) = (Vec::new(), 0, Instant::now());
+        // A slow machine may use the whole limit before a lease arrives. A pause makes room for one.
+        while spent == 0 {
+            assert!(began.elapsed() < LONG, "{algorithm}: nothing was leased");
+            tokio::time::sleep(if admitted.is_empty() { Duration::ZERO } else { window * 2 }).await;
+            admitted.extend(hammer(&gates, Instant::now() + lasting).await);
+            spent = gates.iter().map(|gate| gate.counts().leased_spent).sum::<u64>();
+        }
         let total = admitted.len();
         let most = most_in_a_window(admitted, window);
-        let spent: u64 = gates.iter().map(|gate| gate.counts().leased_spent).sum();
         println!("{algorithm}: {total} admitted, {spent} of them by leases, {most} of {bound}");
         assert!(most <= bound, "{algorithm}: {most} in a window, of {bound}");
-        assert!(spent > 0, "{algorithm}: nothing was leased");
     }
 }
 

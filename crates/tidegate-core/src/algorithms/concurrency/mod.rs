@@ -8,6 +8,7 @@ use crate::algorithm::{Amend, Decide, Lease, Pack, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::{DEFAULT_MAX_MEMORY, MAX_MAX_MEMORY, Spec};
 use crate::time::{Micros, Timestamp, Token};
@@ -130,6 +131,22 @@ impl Decide for Concurrency {
         }
     }
 
+    /// Only the token names a permit, so these are units of the permits that end first.
+    fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, _since: Since) -> u64 {
+        let before = Self::out(state, at);
+        self.give_back(state, at, units);
+        before - Self::out(state, at)
+    }
+
+    /// A permit is known by its token.
+    fn past<'s>(&self, _state: &'s State) -> Option<&'s Past> {
+        None
+    }
+
+    fn past_mut<'s>(&self, _state: &'s mut State) -> Option<&'s mut Past> {
+        None
+    }
+
     fn window(&self) -> Micros {
         self.life
     }
@@ -146,6 +163,11 @@ impl Decide for Concurrency {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// A settlement takes no unit.
+    fn max_debt(&self) -> Option<u64> {
+        None
     }
 
     fn remaining(&self, state: &State, at: Timestamp) -> u64 {
@@ -166,7 +188,7 @@ impl Decide for Concurrency {
     }
 
     /// A limiter whose last token is not in the past is kept for a life, because a fresh one could give it again.
-    fn is_idle(&self, state: &State, at: Timestamp) -> bool {
+    fn is_unused(&self, state: &State, at: Timestamp) -> bool {
         let ahead = state.token_us > 0 && at.as_micros() <= state.token_us;
         let could_give_it_again = ahead && at < self.end(state.last);
         self.reset_after(state, at).is_zero() && !could_give_it_again

@@ -5,7 +5,7 @@
 --
 -- `token` names the permit that is given back or renewed; 0 gives back units of those that end first.
 
-local function concurrency(key, v, arg, now, verb, full, amended, since)
+local function concurrency(key, v, arg, now, verb, full, amended, taken)
   local unpack, pack, sub = struct.unpack, struct.pack, string.sub
 
   -- decode
@@ -15,7 +15,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, since)
     last, newest, held = unpack('<ddd', v, 34)
     permits = sub(v, 58)
   end
-  local verdict, takes, most = 0, false, 4294967295
+  local verdict, takes, returned, most = 0, false, 0, 4294967295
   -- The state stays until the clock has passed its last token, but for a life at most, so that no other state gives
   -- that token again.
   local expires = newest > 0 and newest + 1 or 0
@@ -37,7 +37,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, since)
         if ends < 0 then ends = 0 end
         moved[#moved + 1] = pack('<I7', ends) .. sub(permits, i + 7, i + 19)
       end
-      permits, last, amended = table.concat(moved), now, amended or 'rewound'
+      permits, last, amended = table.concat(moved), now, amended or last
     end
   end
   -- The permits that have ended, in bytes, and their units.
@@ -96,7 +96,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, since)
         local rest = ''
         if given < left then rest = pack('<I7I7I6', its_end, its, left - given) end
         permits = sub(permits, 1, place) .. rest .. sub(permits, place + 21)
-        back, held = back - given, held - given
+        back, held, returned = back - given, held - given, returned + given
         if token > 0 then break end
       end
     end
@@ -116,7 +116,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, since)
   if gone > last + W then gone = last + W end
   if permits ~= '' then last_ends = unpack('<I7', permits, #permits - 19) end
   if last_ends > gone then gone = last_ends end
-  local changed = takes or amended
+  local changed = amended or takes
   if changed or not v then
     value = pack('<ddd', last, newest, held) .. permits
     if v and #value + 33 < #v then whole = 'whole' end
@@ -135,7 +135,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, since)
     end
   end
   return verdict, at, takes, changed, value, gone, expires, whole,
-    pack('<dddddd', out, over, over_ends, last_ends, newest, last)
+    pack('<dddddd', out, over, over_ends, last_ends, newest, last), returned
 end
 
 step = concurrency

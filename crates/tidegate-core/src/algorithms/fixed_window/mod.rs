@@ -8,6 +8,7 @@ use crate::algorithm::{
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::{Anchor, Spec};
 use crate::time::{Micros, Timestamp};
@@ -16,6 +17,7 @@ use crate::time::{Micros, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
     limit: u64,
+    max_debt: Option<u64>,
     window: Micros,
     anchor: Anchor,
     /// Bits left for the count in a word that holds the end of the window as well.
@@ -23,11 +25,12 @@ pub struct FixedWindow {
 }
 
 /// The end of the window of the last unit, and the units in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     ends: Timestamp,
     count: u64,
     last: Timestamp,
+    past: Past,
 }
 
 impl FixedWindow {
@@ -69,11 +72,12 @@ impl Decide for FixedWindow {
             Anchor::FirstRequest => HORIZON.as_micros() + window.as_micros(),
         };
         let count_bits = WORD_BITS.saturating_sub(u64::BITS - last_end.leading_zeros());
-        Ok(Self { limit, window, anchor, count_bits })
+        Ok(Self { limit, max_debt: spec.max_debt, window, anchor, count_bits })
     }
 
-    fn fresh(&self, now: Timestamp) -> State {
-        State { ends: self.end(now), count: 0, last: Timestamp::EPOCH }
+    /// No window is running before the first unit.
+    fn fresh(&self, _now: Timestamp) -> State {
+        State { ends: Timestamp::EPOCH, count: 0, last: Timestamp::EPOCH, past: Past::NONE }
     }
 
     #[inline]
@@ -90,7 +94,7 @@ impl Decide for FixedWindow {
     #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let count = self.count(state, at);
-        if count == 0 {
+        if self.left(state, at).is_zero() {
             state.ends = self.end(at);
         }
         state.count = count.saturating_add(cost);
@@ -101,6 +105,25 @@ impl Decide for FixedWindow {
         if !self.left(state, at).is_zero() {
             state.count = state.count.saturating_sub(units);
         }
+    }
+
+    /// Only the running window counts, and it is that of `since`, or a later one.
+    fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
+        let is_its = since.at >= state.ends.minus(self.window) && state.past.admits(since);
+        if self.left(state, at).is_zero() || !is_its {
+            return 0;
+        }
+        let given = units.min(state.count);
+        state.count -= given;
+        given
+    }
+
+    fn past<'s>(&self, state: &'s State) -> Option<&'s Past> {
+        Some(&state.past)
+    }
+
+    fn past_mut<'s>(&self, state: &'s mut State) -> Option<&'s mut Past> {
+        Some(&mut state.past)
     }
 
     fn window(&self) -> Micros {
@@ -124,6 +147,10 @@ impl Decide for FixedWindow {
         self.limit
     }
 
+    fn max_debt(&self) -> Option<u64> {
+        self.max_debt
+    }
+
     fn remaining(&self, state: &State, at: Timestamp) -> u64 {
         self.limit.saturating_sub(self.count(state, at))
     }
@@ -132,8 +159,13 @@ impl Decide for FixedWindow {
         self.left(state, at)
     }
 
+    /// A window that begins with its first unit runs until it ends, whatever is used in it, because the next unit opens
+    /// no other.
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
-        if state.count == 0 { Micros::ZERO } else { self.left(state, at) }
+        match (state.count, self.anchor) {
+            (0, Anchor::Epoch) => Micros::ZERO,
+            _ => self.left(state, at),
+        }
     }
 
     /// All units of one window at its end and all of the next at its beginning. If a window begins
@@ -162,11 +194,7 @@ impl Amend for FixedWindow {
 /// admits up to 2N.
 impl Lease for FixedWindow {
     fn lease_end(&self, state: &State, at: Timestamp) -> Option<Timestamp> {
-        Some(if self.count(state, at) == 0 { self.end(at) } else { state.ends })
-    }
-
-    fn still_counts(&self, state: &State, _at: Timestamp, since: Timestamp) -> bool {
-        since >= state.ends.minus(self.window)
+        Some(if self.left(state, at).is_zero() { self.end(at) } else { state.ends })
     }
 }
 
@@ -184,10 +212,8 @@ impl Pack for FixedWindow {
     /// since `base` if a window can begin at any time.
     #[inline]
     fn pack<const WORDS: usize>(&self, base: Timestamp, state: &State) -> [u64; WORDS] {
-        if state.count == 0 {
-            return [0; WORDS];
-        }
         let end = match self.anchor {
+            Anchor::Epoch if state.count == 0 => 0,
             Anchor::Epoch => state.ends.as_micros() / self.window.as_micros(),
             Anchor::FirstRequest => state.ends.since(base).as_micros(),
         };
@@ -209,7 +235,7 @@ impl Pack for FixedWindow {
                 .plus(Micros::from_micros(end.saturating_mul(self.window.as_micros()))),
             Anchor::FirstRequest => base.plus(Micros::from_micros(end)),
         };
-        State { ends, count, last: Timestamp::EPOCH }
+        State { ends, count, last: Timestamp::EPOCH, past: Past::NONE }
     }
 }
 
@@ -239,7 +265,7 @@ impl Scripted for FixedWindow {
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let [ends, count, last] = *numbers else { return None };
         let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends));
-        Some(State { ends, count, last: Timestamp::from_micros(last) })
+        Some(State { ends, count, last: Timestamp::from_micros(last), past: Past::NONE })
     }
 }
 

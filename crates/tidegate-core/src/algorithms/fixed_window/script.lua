@@ -1,10 +1,11 @@
 -- Fixed window. The state: the end of the window of the last unit, the units in it, and the time of the last
--- unit. `anchored` is 1 if a window begins with its first unit, and 0 if windows follow one another.
+-- unit. `anchored` is 1 if a window begins with its first unit, and 0 if windows follow one another. A window that
+-- began with a unit runs to its end, also if all of its units were given back.
 
-local function fixed_window(key, v, arg, now, verb, full, amended, since)
+local function fixed_window(key, v, arg, now, verb, full, amended, taken)
   -- decode
   local cost, W, N, anchored = struct.unpack('<dddd', arg, 34)
-  local ends, count, last, verdict, takes = 0, 0, 0, 0, false
+  local ends, count, last, verdict, takes, back = 0, 0, 0, 0, false, 0
   if v then ends, count, last = struct.unpack('<ddd', v, 34) end
   local expires = ends
 
@@ -20,7 +21,7 @@ local function fixed_window(key, v, arg, now, verb, full, amended, since)
       else
         ends = now + W - now % W
       end
-      last, amended = now, amended or 'rewound'
+      last, amended = now, amended or last
     end
   end
   local inside = count
@@ -38,26 +39,27 @@ local function fixed_window(key, v, arg, now, verb, full, amended, since)
 
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
-    if inside == 0 then
+    if ends <= at then
       ends = at + W
       if anchored == 0 then ends = ends - at % W end
     end
     count, last, takes = inside + cost, at, true
     if count > 9007199254740991 then count = 9007199254740991 end
-  elseif cost < 0 and v and not (since and since < ends - W) then
-    -- give_back. Units of a window that has ended are not given back to this one.
-    takes = true
+  elseif cost < 0 and v and (not taken or taken.since >= ends - W and taken.since < ends) then
+    -- give_back. Units of another window are not given back to this one.
     if ends > at then
-      count = count + cost
-      if count < 0 then count = 0 end
+      back = -cost
+      if back > count then back = count end
+      count = count - back
     end
+    takes = back > 0 or not taken
   end
 
   -- encode
   if v and not (takes or amended) then return verdict, at end
   local gone = ends
-  if count == 0 then gone = 0 end
-  return verdict, at, takes, takes or amended, struct.pack('<ddd', ends, count, last), gone, expires
+  if count == 0 and anchored == 0 then gone = 0 end
+  return verdict, at, takes, amended or takes, struct.pack('<ddd', ends, count, last), gone, expires, nil, nil, back
 end
 
 step = fixed_window

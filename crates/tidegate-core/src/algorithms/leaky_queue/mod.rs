@@ -7,6 +7,7 @@ use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
 use crate::level::{Level, Rate};
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
@@ -15,6 +16,7 @@ use crate::time::{Micros, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyQueue {
     per_window: u64,
+    max_debt: Option<u64>,
     /// Most units in the queue: one is served immediately, `capacity` wait; none at a limit of 0.
     most_held: u64,
     window: Micros,
@@ -39,7 +41,8 @@ impl Decide for LeakyQueue {
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
         let most_held = if limit == 0 { 0 } else { capacity + 1 };
         let packing = Level::packing(rate, rate.grains(most_held));
-        Ok(Self { per_window: limit, most_held, window, rate, packing })
+        let max_debt = spec.max_debt;
+        Ok(Self { per_window: limit, max_debt, most_held, window, rate, packing })
     }
 
     fn fresh(&self, _now: Timestamp) -> Level {
@@ -67,6 +70,32 @@ impl Decide for LeakyQueue {
         state.remove(self.rate, at, units);
     }
 
+    /// The last slots of the queue, as long as none was promised after them.
+    fn give_back_since(&self, state: &mut Level, at: Timestamp, units: u64, since: Since) -> u64 {
+        let are_last = state.last() == since.at && state.past().admits(since);
+        if are_last { state.lower(self.rate, at, self.rate.grains(units)) } else { 0 }
+    }
+
+    fn open(&self, state: &mut Level, at: Timestamp) {
+        state.open(self.rate, at);
+    }
+
+    fn close(&self, state: &mut Level, since: Timestamp) {
+        state.past_mut().close(since);
+    }
+
+    fn past<'s>(&self, state: &'s Level) -> Option<&'s Past> {
+        Some(state.past())
+    }
+
+    fn past_mut<'s>(&self, state: &'s mut Level) -> Option<&'s mut Past> {
+        Some(state.past_mut())
+    }
+
+    fn counts_for(&self, units: u64) -> Micros {
+        if self.per_window == 0 { self.window } else { self.rate.wait(self.rate.grains(units)) }
+    }
+
     fn window(&self) -> Micros {
         self.window
     }
@@ -86,6 +115,10 @@ impl Decide for LeakyQueue {
 
     fn limit(&self) -> u64 {
         self.most_held
+    }
+
+    fn max_debt(&self) -> Option<u64> {
+        self.max_debt
     }
 
     fn remaining(&self, state: &Level, at: Timestamp) -> u64 {

@@ -9,6 +9,7 @@ use crate::algorithm::{
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
@@ -18,18 +19,20 @@ use crate::time::{Micros, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingCounter {
     limit: u64,
+    max_debt: Option<u64>,
     window: Micros,
     /// Bits left for either count in a word that holds the number of the window as well.
     count_bits: u32,
 }
 
 /// The index of the window that the last unit fell into, its count, and the count of the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     window: u64,
     current: u64,
     previous: u64,
     last: Timestamp,
+    past: Past,
 }
 
 /// The two counts as they stand at an instant, and how much of the previous window is inside.
@@ -93,14 +96,14 @@ impl Decide for SlidingCounter {
     type State = State;
     const FIELDS: &'static [Field] = &[];
 
-    fn build(_spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+    fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let last = Timestamp::MAX.as_micros() / window.as_micros();
         let count_bits = WORD_BITS.saturating_sub(u64::BITS - last.leading_zeros()) / 2;
-        Ok(Self { limit, window, count_bits })
+        Ok(Self { limit, max_debt: spec.max_debt, window, count_bits })
     }
 
     fn fresh(&self, _now: Timestamp) -> State {
-        State { window: 0, current: 0, previous: 0, last: Timestamp::EPOCH }
+        State { window: 0, current: 0, previous: 0, last: Timestamp::EPOCH, past: Past::NONE }
     }
 
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
@@ -123,8 +126,8 @@ impl Decide for SlidingCounter {
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let at = self.not_before(state, at);
         let View { current, previous, .. } = self.view(state, at);
-        let current = current.saturating_add(cost);
-        *state = State { window: self.number(at), current, previous, last: at };
+        (state.window, state.last) = (self.number(at), at);
+        (state.current, state.previous) = (current.saturating_add(cost), previous);
     }
 
     /// Gives back this window's units first: those of the previous one weigh less.
@@ -138,6 +141,35 @@ impl Decide for SlidingCounter {
             1 => state.current = state.current.saturating_sub(units),
             _ => {}
         }
+    }
+
+    /// Lowers the count of the window of `since`, if that is the running one or the one before.
+    fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
+        let number = self.number(self.not_before(state, at));
+        let of_take = self.number(since.at);
+        if of_take + 1 < number || !state.past.admits(since) {
+            return 0;
+        }
+        let count = match state.window.checked_sub(of_take) {
+            Some(0) => &mut state.current,
+            Some(1) => &mut state.previous,
+            _ => return 0,
+        };
+        let given = units.min(*count);
+        *count -= given;
+        given
+    }
+
+    fn past<'s>(&self, state: &'s State) -> Option<&'s Past> {
+        Some(&state.past)
+    }
+
+    fn past_mut<'s>(&self, state: &'s mut State) -> Option<&'s mut Past> {
+        Some(&mut state.past)
+    }
+
+    fn counts_for(&self, _units: u64) -> Micros {
+        self.window.plus(self.window)
     }
 
     fn window(&self) -> Micros {
@@ -156,6 +188,10 @@ impl Decide for SlidingCounter {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn max_debt(&self) -> Option<u64> {
+        self.max_debt
     }
 
     fn remaining(&self, state: &State, at: Timestamp) -> u64 {
@@ -211,10 +247,6 @@ impl Lease for SlidingCounter {
         let end = (number + 1).saturating_mul(self.window.as_micros());
         Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
     }
-
-    fn still_counts(&self, _state: &State, at: Timestamp, since: Timestamp) -> bool {
-        self.number(since) >= self.number(at)
-    }
 }
 
 impl Pack for SlidingCounter {
@@ -248,7 +280,7 @@ impl Pack for SlidingCounter {
             _ => (words[0], words[1]),
         };
         let (current, previous) = (counts >> bits & most, counts & most);
-        State { window, current, previous, last: Timestamp::EPOCH }
+        State { window, current, previous, last: Timestamp::EPOCH, past: Past::NONE }
     }
 }
 
@@ -271,13 +303,14 @@ impl Scripted for SlidingCounter {
 
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let [window, current, previous, last] = *numbers else { return None };
-        Some(State { window, current, previous, last: Timestamp::from_micros(last) })
+        let last = Timestamp::from_micros(last);
+        Some(State { window, current, previous, last, past: Past::NONE })
     }
 }
 
 impl Persist for SlidingCounter {
     fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
-        let State { window, current, previous, .. } = *state;
+        let State { window, current, previous, .. } = state.clone();
         numbers.extend([window, current, previous, last.as_micros()]);
     }
 }

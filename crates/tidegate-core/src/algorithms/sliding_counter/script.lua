@@ -1,10 +1,10 @@
 -- Sliding counter. The state: the number of the window that the last unit fell into, its count, the count of
 -- the window before, and the time of the last unit.
 
-local function sliding_counter(key, v, arg, now, verb, full, amended, since)
+local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
   -- decode
   local cost, W, N = struct.unpack('<ddd', arg, 34)
-  local window, current, previous, last, verdict, takes, expires = 0, 0, 0, 0, 0, false, nil
+  local window, current, previous, last, verdict, takes, back, expires = 0, 0, 0, 0, 0, false, 0, nil
   if v then window, current, previous, last = struct.unpack('<dddd', v, 34) end
   if current > 0 then expires = (window + 2) * W end
 
@@ -16,7 +16,7 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, since)
     else
       window = window - ((last - last % W) - (now - now % W)) / W
       if window < 0 then window = 0 end
-      last, amended = now, amended or 'rewound'
+      last, amended = now, amended or last
     end
   end
   local elapsed = at % W
@@ -52,21 +52,21 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, since)
     -- take
     window, current, previous, last, takes = number, cur + cost, prev, at, true
     if current > 9007199254740991 then current = 9007199254740991 end
-  elseif cost < 0 and v and not (since and (since - since % W) / W < number) then
-    -- give_back. Units that were taken in an earlier window are not given back: each now counts for less than
-    -- one.
-    takes = true
-    if number <= window then
-      current = current + cost
-      if current < 0 then
-        previous = previous + current
-        current = 0
-        if previous < 0 then previous = 0 end
-      end
-    elseif number == window + 1 then
-      current = current + cost
-      if current < 0 then current = 0 end
+  elseif cost < 0 and v then
+    -- give_back: units of the window in which they were taken; of any time, those of this window and then those of
+    -- the one before.
+    local taken_in = taken and (taken.since - taken.since % W) / W
+    if number <= window + 1 and (not taken or taken_in == window) then
+      back = -cost
+      if back > current then back = current end
+      current = current - back
     end
+    if number <= window and (not taken or taken_in == window - 1) then
+      local earlier = -cost - back
+      if earlier > previous then earlier = previous end
+      previous, back = previous - earlier, back + earlier
+    end
+    takes = back > 0 or not taken
   end
 
   -- encode
@@ -77,8 +77,8 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, since)
   elseif previous > 0 then
     gone = (window + 1) * W
   end
-  return verdict, at, takes, takes or amended, struct.pack('<dddd', window, current, previous, last),
-    gone, expires
+  return verdict, at, takes, amended or takes, struct.pack('<dddd', window, current, previous, last),
+    gone, expires, nil, nil, back
 end
 
 step = sliding_counter

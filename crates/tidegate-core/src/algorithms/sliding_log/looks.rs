@@ -155,7 +155,7 @@ fn a_debt_is_all_that_a_verdict_looks_at_besides() {
         let mut log = Watched::full(limit);
         let mut slot = Some(log.state.clone());
         let at = Timestamp::from_micros(2 * SECOND_US);
-        Held::new(&log.algorithm, &mut slot, 0).settle(at, None, 0, limit + 5);
+        let _ = Held::new(&log.algorithm, &mut slot, 0).settle(at, None, None, 0, limit + 5);
         log.state = slot.unwrap();
         assert_eq!(log.state.held(), limit + 5);
         let (verdict, looks) = log.looks_of(|algorithm, state| algorithm.decide(state, at, 1));

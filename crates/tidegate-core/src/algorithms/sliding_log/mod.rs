@@ -4,16 +4,16 @@
 mod looks;
 mod persist;
 mod ring;
+mod scripted;
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::algorithm::{Amend, Decide, Lease, Pack, Scripted};
+use crate::algorithm::{Amend, Decide, Lease, Pack};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
-use crate::script::Script;
-use crate::spec::{DEFAULT_MAX_MEMORY, Layout, MAX_MAX_MEMORY, Spec};
+use crate::past::{Past, Since};
+use crate::spec::{DEFAULT_MAX_MEMORY, Layout, Spec};
 use crate::time::{Micros, Timestamp};
 use ring::{Entry, Ring};
 
@@ -21,6 +21,7 @@ use ring::{Entry, Ring};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingLog {
     limit: u64,
+    max_debt: Option<u64>,
     window: Micros,
     tick_us: u64,
     most_entries: u64,
@@ -38,6 +39,7 @@ pub struct State {
     ring: Ring,
     gone: u64,
     last: Timestamp,
+    past: Past,
 }
 
 impl State {
@@ -73,21 +75,6 @@ impl State {
         self.ring.skip(index + usize::from(is_empty));
     }
 }
-
-/// The script of a log in a sorted set. Its arguments and its reply have the format of the other
-/// script.
-const SORTED_SET: Script = Script {
-    kind: 8,
-    name: "sliding_log",
-    text: include_str!("sorted_set.lua"),
-    lease: "",
-    state_integers: 5,
-};
-/// A log in one string: bytes in front of the ring, bytes of an entry, and entries in a block. The
-/// ring consists of whole blocks. `script.lua` describes the format.
-const STRING_HEADER_BYTES: u64 = 237;
-const STRING_ENTRY_BYTES: u64 = 10;
-const STRING_BLOCK_ENTRIES: u64 = 8;
 
 /// Largest number of units held; units taken beyond it, in debt, are not counted.
 const MOST_HELD: u64 = 1 << 62;
@@ -176,7 +163,8 @@ impl Decide for SlidingLog {
         let tick_us = spec.resolution.map_or(1, |tick| Micros::from(tick).as_micros());
         let most_entries = limit.min(window.as_micros().div_ceil(tick_us) + 1);
         let layout = spec.layout.unwrap_or_default();
-        let algorithm = Self { limit, window, tick_us, most_entries, layout };
+        let max_debt = spec.max_debt;
+        let algorithm = Self { limit, max_debt, window, tick_us, most_entries, layout };
         let max_memory = spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         let bytes = algorithm.most_heap_bytes();
         if bytes > max_memory {
@@ -188,7 +176,8 @@ impl Decide for SlidingLog {
     }
 
     fn fresh(&self, _now: Timestamp) -> State {
-        State { ring: Ring::for_entries(self.most_entries), gone: 0, last: Timestamp::EPOCH }
+        let ring = Ring::for_entries(self.most_entries);
+        State { ring, gone: 0, last: Timestamp::EPOCH, past: Past::NONE }
     }
 
     /// Admits if the unit that has to leave has left: the (held + cost - N)-th oldest.
@@ -248,6 +237,28 @@ impl Decide for SlidingLog {
         state.ring.free_some();
     }
 
+    /// If they count, as many of the oldest units that count are dropped in their place, so what stays leaves later.
+    fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
+        if self.leaves(since.at) <= at || !state.past.admits(since) {
+            return 0;
+        }
+        let before = state.held() - state.left(at).0;
+        self.give_back(state, at, units);
+        units.min(before)
+    }
+
+    fn past<'s>(&self, state: &'s State) -> Option<&'s Past> {
+        Some(&state.past)
+    }
+
+    fn past_mut<'s>(&self, state: &'s mut State) -> Option<&'s mut Past> {
+        Some(&mut state.past)
+    }
+
+    fn counts_for(&self, _units: u64) -> Micros {
+        self.window.plus(Micros::from_micros(self.tick_us))
+    }
+
     fn window(&self) -> Micros {
         self.window
     }
@@ -264,6 +275,10 @@ impl Decide for SlidingLog {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn max_debt(&self) -> Option<u64> {
+        self.max_debt
     }
 
     fn remaining(&self, state: &State, at: Timestamp) -> u64 {
@@ -308,73 +323,9 @@ impl Lease for SlidingLog {
     fn lease_end(&self, _state: &State, at: Timestamp) -> Option<Timestamp> {
         (self.tick_us > 1).then(|| self.end_of_tick(at).plus(Micros::from_micros(1)))
     }
-
-    fn still_counts(&self, _state: &State, at: Timestamp, since: Timestamp) -> bool {
-        self.leaves(since) > at
-    }
 }
 
 impl Pack for SlidingLog {}
-
-impl Scripted for SlidingLog {
-    /// Kind 6 was a log without the copies of eight entries.
-    const SCRIPT: Script = Script {
-        kind: 9,
-        name: "sliding_log",
-        text: include_str!("script.lua"),
-        lease: "",
-        state_integers: 5,
-    };
-    const SCRIPTS: &'static [Script] = &[Self::SCRIPT, SORTED_SET];
-    const REPLY_IS_WHOLE: bool = false;
-
-    fn parameters(&self) -> [u64; 4] {
-        [self.limit, self.window.as_micros(), self.tick_us, 0]
-    }
-
-    /// The memory was checked when the rule was built.
-    fn restore_fields(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
-        spec.resolution = Some(Duration::from_micros(tick_us));
-        spec.layout = (kind == SORTED_SET.kind).then_some(Layout::SortedSet);
-        spec.max_memory = Some(MAX_MAX_MEMORY);
-    }
-
-    fn script(&self) -> Script {
-        match self.layout {
-            Layout::String => Self::SCRIPT,
-            Layout::SortedSet => SORTED_SET,
-        }
-    }
-
-    fn most_stored_bytes(&self) -> u64 {
-        match self.layout {
-            Layout::String => {
-                let slots = self.most_entries.next_multiple_of(STRING_BLOCK_ENTRIES);
-                STRING_HEADER_BYTES + STRING_ENTRY_BYTES * slots
-            }
-            Layout::SortedSet => 0,
-        }
-    }
-
-    fn script_args(&self, _cost: u64) -> Vec<i64> {
-        [self.limit, self.tick_us, self.most_entries].map(u64::cast_signed).to_vec()
-    }
-
-    /// A script returns a digest in place of its log: a state of two entries from which the same
-    /// values follow.
-    fn decode_state(&self, numbers: &[u64]) -> Option<State> {
-        let [counted, over, over_leaves, newest_leaves, last] = *numbers else { return None };
-        let mut state = self.fresh(Timestamp::EPOCH);
-        for (total, leaves_us) in [(over.min(counted), over_leaves), (counted, newest_leaves)] {
-            if total > 0 {
-                let leaves = Timestamp::EPOCH.plus(Micros::from_micros(leaves_us));
-                state.ring.record(Entry { leaves, total });
-            }
-        }
-        state.last = Timestamp::from_micros(last);
-        Some(state)
-    }
-}
 
 /// The next round length: 1, 2 or 5 times a power of ten microseconds.
 fn round_up(us: u64) -> Duration {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::ring::{Entry, Ring};
 use super::{MOST_HELD, SlidingLog, State};
 use crate::algorithm::Persist;
+use crate::past::Past;
 use crate::time::{Micros, Timestamp};
 
 impl Persist for SlidingLog {
@@ -29,6 +30,7 @@ impl Persist for SlidingLog {
             total = total.checked_add(*units).filter(|total| *units > 0 && *total <= MOST_HELD)?;
             ring.record(Entry { leaves, total });
         }
-        rest.is_empty().then(|| State { ring, gone: 0, last: Timestamp::from_micros(*last) })
+        let last = Timestamp::from_micros(*last);
+        rest.is_empty().then_some(State { ring, gone: 0, last, past: Past::NONE })
     }
 }

@@ -44,7 +44,7 @@ local function find(key, v, first, entries, slots, forgotten, nth)
   return low
 end
 
-local function sliding_log(key, v, arg, now, verb, full, amended, since)
+local function sliding_log(key, v, arg, now, verb, full, amended, taken)
   local call, digits, unpack, pack, sub =
     redis.call, string.format, struct.unpack, struct.pack, string.sub
 
@@ -60,7 +60,7 @@ local function sliding_log(key, v, arg, now, verb, full, amended, since)
   -- The time when the stored value expires.
   local expires
   if held > 0 then expires = base + newest end
-  local verdict, takes = 0, false
+  local verdict, takes, back = 0, false, 0
   -- What must leave before one more unit fits, for a report; and whether the newest entry is replaced.
   local must_leave, must_leave_at, replaces = 0, 0, false
   -- The time when the oldest entry leaves, and its units; and the same of the second entry, if one read gives
@@ -80,7 +80,7 @@ local function sliding_log(key, v, arg, now, verb, full, amended, since)
     if last - now <= W then
       at = last
     else
-      base, last, amended = base - (last - now), now, amended or 'rewound'
+      base, last, amended = base - (last - now), now, amended or last
     end
   end
   -- Counts the units and entries that have left. The search goes from the oldest entry in doubling steps,
@@ -238,11 +238,11 @@ local function sliding_log(key, v, arg, now, verb, full, amended, since)
       if slot % 8 == 7 then full_eight = slot - 7 end
     end
     left_units, left_entries = 0, 0
-  elseif cost < 0 and v and not (since and since + tick - 1 - since % tick + W <= at) then
+  elseif cost < 0 and v and not (taken and taken.since + tick - 1 - taken.since % tick + W <= at) then
     -- give_back. Units that have left are not given back to others.
-    takes = true
-    local back = held - left_units
+    back = held - left_units
     if -cost < back then back = -cost end
+    takes = back > 0 or not taken
     if back > 0 then
       local index = entries
       if left_units + back < held then
@@ -319,7 +319,7 @@ local function sliding_log(key, v, arg, now, verb, full, amended, since)
     if full_eight then call('SETRANGE', key, digits('%d', 237 + 10 * full_eight), sub(value, 1, 80)) end
     whole_or_parts = whole and 'whole' or 'parts'
   end
-  local changed = takes or amended
+  local changed = amended or takes
   if not full then
     return verdict, at, takes, changed, value, gone, expires, whole_or_parts
   end
@@ -341,7 +341,7 @@ local function sliding_log(key, v, arg, now, verb, full, amended, since)
     if over_leaves == 0 then over_leaves = newest_leaves end
   end
   return verdict, at, takes, changed, value, gone, expires, whole_or_parts,
-    pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
+    pack('<ddddd', counted, over, over_leaves, newest_leaves, last), back
 end
 
 step, front = sliding_log, '236'

@@ -45,12 +45,12 @@ local function first_member(key)
   return redis.call('ZRANGE', key, '0', '0')[1] or false
 end
 
-local function sorted_set(key, v, arg, now, verb, full, amended, since)
+local function sorted_set(key, v, arg, now, verb, full, amended, taken)
   local call, digits, unpack, pack = redis.call, string.format, struct.unpack, struct.pack
 
   -- decode
   local cost, W, N, tick = unpack('<dddd', arg, 34)
-  local verdict, takes = 0, false
+  local verdict, takes, back = 0, false, 0
   -- What must leave before one more unit fits, for a report.
   local must_leave, must_leave_at = 0, 0
   local shift, entries, forgotten, held, newest, last = 0, 0, 0, 0, 0, 0
@@ -89,7 +89,7 @@ local function sorted_set(key, v, arg, now, verb, full, amended, since)
       at = last
     else
       shift, oldest, newest = shift + (last - now), oldest - (last - now), newest - (last - now)
-      last, amended = now, amended or 'rewound'
+      last, amended = now, amended or last
     end
   end
   local left_units, left_entries = 0, 0
@@ -148,11 +148,11 @@ local function sorted_set(key, v, arg, now, verb, full, amended, since)
     if left_entries == entries then oldest, oldest_total = leaves, forgotten + held end
     newest, last, entries = leaves, at, entries - left_entries + 1
     left_units, left_entries = 0, 0
-  elseif cost < 0 and v and not (since and since + tick - 1 - since % tick + W <= at) then
+  elseif cost < 0 and v and not (taken and taken.since + tick - 1 - taken.since % tick + W <= at) then
     -- give_back. Units that have left are not given back to others.
-    takes = true
-    local back = held - left_units
+    back = held - left_units
     if -cost < back then back = -cost end
+    takes = back > 0 or not taken
     if back > 0 then
       -- The first entry that keeps a unit.
       local index = entries
@@ -200,7 +200,7 @@ local function sorted_set(key, v, arg, now, verb, full, amended, since)
     parts = {drop = drop, added = added, first = amended or not v or string.sub(v, 34) ~= value}
     if verb == 'charge' then value = pack('<ddd', newest, held, last) end
   end
-  local changed = takes or amended
+  local changed = amended or takes
   if not full then return verdict, at, takes, changed, value, gone, nil, parts end
 
   -- the digest of the log from which the values of a decision follow
@@ -219,7 +219,7 @@ local function sorted_set(key, v, arg, now, verb, full, amended, since)
     if over_leaves == 0 then over_leaves = newest_leaves end
   end
   return verdict, at, takes, changed, value, gone, nil, parts,
-    pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
+    pack('<ddddd', counted, over, over_leaves, newest_leaves, last), back
 end
 
 -- Writes what `sorted_set` returned. `newer` is whether the revision in `head` replaces the stored one.

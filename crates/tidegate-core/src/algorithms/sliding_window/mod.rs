@@ -14,6 +14,7 @@ use crate::algorithm::{Amend, Decide, Lease, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::{MAX_BUCKETS, Spec};
 use crate::time::{Micros, Timestamp};
@@ -26,6 +27,7 @@ const DEFAULT_BUCKETS: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     limit: u64,
+    max_debt: Option<u64>,
     window: Micros,
     width_us: u64,
     /// (2^64 - 1) / `width_us`, rounded down.
@@ -42,6 +44,7 @@ pub struct State {
     total: u64,
     newest: u64,
     last: Timestamp,
+    past: Past,
 }
 
 impl SlidingWindow {
@@ -127,8 +130,15 @@ impl Decide for SlidingWindow {
         let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
         let width_us = window.as_micros() / buckets;
         let layout = Layout::new(limit, width_us, span);
-        let algorithm =
-            Self { limit, window, width_us, reciprocal: u64::MAX / width_us, span, layout };
+        let algorithm = Self {
+            limit,
+            max_debt: spec.max_debt,
+            window,
+            width_us,
+            reciprocal: u64::MAX / width_us,
+            span,
+            layout,
+        };
         match spec.max_memory.filter(|most| *most < algorithm.most_heap_bytes()) {
             Some(too_few) => Err(algorithm.too_large(too_few).into()),
             None => Ok(algorithm),
@@ -141,6 +151,7 @@ impl Decide for SlidingWindow {
             total: 0,
             newest: self.bucket(now),
             last: Timestamp::EPOCH,
+            past: Past::NONE,
         }
     }
 
@@ -174,6 +185,26 @@ impl Decide for SlidingWindow {
         }
     }
 
+    /// Lowers the bucket of `since`, if that counts.
+    fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
+        let age = state.newest.checked_sub(self.bucket(since.at));
+        let counts = |age: &u64| *age < self.gone(state, at).start && state.past.admits(since);
+        let Some(age) = age.filter(counts) else { return 0 };
+        let slot = &mut state.slots[self.slot(state.newest, age)];
+        let given = u32::try_from(units).unwrap_or(u32::MAX).min(*slot);
+        *slot -= given;
+        state.total -= u64::from(given);
+        u64::from(given)
+    }
+
+    fn past<'s>(&self, state: &'s State) -> Option<&'s Past> {
+        Some(&state.past)
+    }
+
+    fn past_mut<'s>(&self, state: &'s mut State) -> Option<&'s mut Past> {
+        Some(&mut state.past)
+    }
+
     fn window(&self) -> Micros {
         self.window
     }
@@ -196,6 +227,10 @@ impl Decide for SlidingWindow {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    fn max_debt(&self) -> Option<u64> {
+        self.max_debt
     }
 
     fn remaining(&self, state: &State, at: Timestamp) -> u64 {
@@ -254,10 +289,6 @@ impl Lease for SlidingWindow {
         let end = (self.bucket(at) + 1).saturating_mul(self.width_us);
         Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
     }
-
-    fn still_counts(&self, _state: &State, at: Timestamp, since: Timestamp) -> bool {
-        self.bucket(at).saturating_sub(self.bucket(since)) < self.span
-    }
 }
 
 impl Scripted for SlidingWindow {
@@ -296,7 +327,8 @@ impl Scripted for SlidingWindow {
         for (age, units) in (0..self.span).zip(by_age) {
             slots[self.slot(newest, age)] = u32::try_from(*units).ok()?;
         }
-        Some(State { slots, total, newest, last: Timestamp::from_micros(last) })
+        let last = Timestamp::from_micros(last);
+        Some(State { slots, total, newest, last, past: Past::NONE })
     }
 }
 

@@ -2,10 +2,10 @@
 -- unit, and one counter of 32 bits for each of `span` buckets of `width`, the newest first. Counters are kept by
 -- age, so they need not move when the clock goes back.
 
-local function sliding_window(key, v, arg, now, verb, full, amended, since)
+local function sliding_window(key, v, arg, now, verb, full, amended, taken)
   -- decode
   local cost, W, N, width, span = struct.unpack('<ddddd', arg, 34)
-  local newest, total, last, verdict, takes, counters = 0, 0, 0, 0, false, nil
+  local newest, total, last, verdict, takes, back, counters = 0, 0, 0, 0, false, 0, nil
   if v then
     newest, total, last = struct.unpack('<ddd', v, 34)
     counters = string.sub(v, 58)
@@ -19,7 +19,7 @@ local function sliding_window(key, v, arg, now, verb, full, amended, since)
     if last - now <= W then
       at = last
     else
-      newest, last, amended = (now - now % width) / width, now, amended or 'rewound'
+      newest, last, amended = (now - now % width) / width, now, amended or last
     end
   end
   local bucket = (at - at % width) / width
@@ -57,21 +57,28 @@ local function sliding_window(key, v, arg, now, verb, full, amended, since)
     if after > 4294967295 then after = 4294967295 end
     counters = struct.pack('<I4', after) .. counters
     newest, total, last, takes = bucket, count + after - units, at, true
-  elseif cost < 0 and v and not (since and bucket - (since - since % width) / width >= span) then
-    -- give_back, the oldest units first. Units whose bucket has left the window are not given back.
-    takes = true
-    local owed = -cost
-    for age = span - passed - 1, 0, -1 do
-      if owed == 0 then break end
+  elseif cost < 0 and v then
+    -- give_back: units of the bucket in which they were taken; of any time, the oldest first. Units whose bucket has
+    -- left the window are not given back.
+    local oldest, youngest = span - passed - 1, 0
+    if taken then
+      local age = newest - (taken.since - taken.since % width) / width
+      if age > oldest then age = -1 end
+      oldest, youngest = age, age
+      if age < 0 then youngest = 0 end
+    end
+    for age = oldest, youngest, -1 do
+      if back == -cost then break end
       local units = struct.unpack('<I4', counters, 4 * age + 1)
       if units > 0 then
         local given = units
-        if given > owed then given = owed end
-        owed, total = owed - given, total - given
+        if given > -cost - back then given = -cost - back end
+        back, total = back + given, total - given
         counters = string.sub(counters, 1, 4 * age) .. struct.pack('<I4', units - given)
           .. string.sub(counters, 4 * age + 5)
       end
     end
+    takes = back > 0 or not taken
   end
 
   -- encode
@@ -85,7 +92,8 @@ local function sliding_window(key, v, arg, now, verb, full, amended, since)
       end
     end
   end
-  return verdict, at, takes, takes or amended, struct.pack('<ddd', newest, total, last) .. counters, gone
+  return verdict, at, takes, amended or takes, struct.pack('<ddd', newest, total, last) .. counters, gone,
+    nil, nil, nil, back
 end
 
 step = sliding_window

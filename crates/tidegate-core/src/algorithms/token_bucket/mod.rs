@@ -12,6 +12,7 @@ use crate::decision::Verdict;
 use crate::error::{RuleErrors, out_of_range};
 use crate::field::Field;
 use crate::level::{Level, Rate};
+use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
@@ -20,6 +21,7 @@ use crate::time::{Micros, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     per_window: u64,
+    max_debt: Option<u64>,
     capacity: u64,
     missing_at_start: u64,
     window: Micros,
@@ -48,6 +50,7 @@ impl Decide for TokenBucket {
         let packing = Level::packing(rate, rate.grains(capacity));
         Ok(Self {
             per_window: limit,
+            max_debt: spec.max_debt,
             capacity,
             missing_at_start: capacity - initial,
             window,
@@ -84,6 +87,31 @@ impl Decide for TokenBucket {
         state.remove(self.rate, at, units);
     }
 
+    fn give_back_since(&self, state: &mut Level, at: Timestamp, units: u64, since: Since) -> u64 {
+        let undrained = state.undrained(self.rate, at, units.min(self.capacity), since);
+        state.give_back_since(self.rate, at, units, since, undrained)
+    }
+
+    fn open(&self, state: &mut Level, at: Timestamp) {
+        state.open(self.rate, at);
+    }
+
+    fn close(&self, state: &mut Level, since: Timestamp) {
+        state.past_mut().close(since);
+    }
+
+    fn past<'s>(&self, state: &'s Level) -> Option<&'s Past> {
+        Some(state.past())
+    }
+
+    fn past_mut<'s>(&self, state: &'s mut Level) -> Option<&'s mut Past> {
+        Some(state.past_mut())
+    }
+
+    fn counts_for(&self, units: u64) -> Micros {
+        if self.per_window == 0 { self.window } else { self.rate.wait(self.rate.grains(units)) }
+    }
+
     fn window(&self) -> Micros {
         self.window
     }
@@ -103,6 +131,10 @@ impl Decide for TokenBucket {
 
     fn limit(&self) -> u64 {
         self.capacity
+    }
+
+    fn max_debt(&self) -> Option<u64> {
+        self.max_debt
     }
 
     fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
@@ -129,7 +161,7 @@ impl Decide for TokenBucket {
     }
 
     /// A bucket that began with fewer tokens must not start fresh, so it is never forgotten.
-    fn is_idle(&self, state: &Level, at: Timestamp) -> bool {
+    fn is_unused(&self, state: &Level, at: Timestamp) -> bool {
         self.missing_at_start == 0 && self.missing(state, at) == 0
     }
 }
@@ -137,6 +169,10 @@ impl Decide for TokenBucket {
 impl Amend for TokenBucket {
     fn same_shape(&self, old: &Self) -> bool {
         self.window == old.window
+    }
+
+    fn gives_back_as(&self, old: &Self) -> bool {
+        (self.window, self.per_window) == (old.window, old.per_window)
     }
 
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
@@ -159,14 +195,17 @@ impl Lease for TokenBucket {
         self.capacity.saturating_sub(self.rate.drained_in(life))
     }
 
-    fn give_back_since(
+    /// Under other leases nothing comes back but what can not have drained: see [the proof](crate::lease).
+    fn give_back_lease(
         &self,
         state: &mut Level,
         at: Timestamp,
         units: u64,
         since: Timestamp,
     ) -> bool {
-        state.give_back_since(self.rate, at, units, since)
+        let owed = state.undrained(self.rate, at, units, Since::at(since));
+        state.lower(self.rate, at, owed);
+        owed > 0
     }
 }
 

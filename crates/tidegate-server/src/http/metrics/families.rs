@@ -109,6 +109,9 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     ];
     let ended = ended.map(|(how, count)| ([("how", how)], count));
     to.counter("tidegate_reservations_ended", "Reservations that have ended", ended)?;
+    let lost = limiters.lost_units().map(|(cause, units)| ([("cause", cause)], units));
+    let help = "Units of settled reservations that came back too late or were not taken";
+    to.counter("tidegate_reserved_units_lost", help, lost)?;
     let renewals = [("renewed", counts.renewed), ("late", counts.late)];
     let renewals = renewals.map(|(outcome, count)| ([("outcome", outcome)], count));
     to.counter("tidegate_renewals", "Renewals of permits", renewals)

@@ -44,22 +44,6 @@ pub(crate) struct Settled {
     cut: Box<[u64]>,
 }
 
-/// A settle is always done, so its answer is that of an allowed request that has nothing to wait for, about the rule
-/// with the fewest remaining units.
-impl From<&Answer<'_>> for Settled {
-    fn from(answer: &Answer<'_>) -> Self {
-        let least = answer.enforced().min_by_key(|one| one.decision().remaining);
-        let line = DecisionLine {
-            limit: least.map(|one| one.decision().limit),
-            remaining: least.map(|one| one.decision().remaining),
-            reset_after_us: DecisionLine::from(answer).reset_after_us,
-            ..allowed(answer.at())
-        };
-        let rule = least.map(|one| one.rule().name().into());
-        Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut: Box::default() }
-    }
-}
-
 /// The line of an allowed request that no rule limits.
 const fn allowed(at: Timestamp) -> DecisionLine<'static> {
     DecisionLine {
@@ -75,6 +59,26 @@ const fn allowed(at: Timestamp) -> DecisionLine<'static> {
 }
 
 impl Settled {
+    /// The end of a reservation with the number of `costs` that it was settled for. A settle is always done, so its answer
+    /// is that of an allowed request that has nothing to wait for, about the rule with the fewest remaining units.
+    pub(crate) fn of(answer: &Answer<'_>, costs: usize) -> Self {
+        let least = answer.enforced().min_by_key(|one| one.decision().remaining);
+        let line = DecisionLine {
+            limit: least.map(|one| one.decision().limit),
+            remaining: least.map(|one| one.decision().remaining),
+            reset_after_us: DecisionLine::from(answer).reset_after_us,
+            ..allowed(answer.at())
+        };
+        let rule = least.map(|one| one.rule().name().into());
+        let cut_of = |descriptor| {
+            let of_it = answer.enforced().filter(|one| costs == 1 || one.is_met_by(descriptor));
+            of_it.map(|one| one.settled().cut_units()).max().unwrap_or_default()
+        };
+        let cut: Box<[u64]> = (0..costs).map(cut_of).collect();
+        let cut = if cut.iter().any(|units| *units > 0) { cut } else { Box::default() };
+        Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut }
+    }
+
     /// A reservation that held nothing; `cut` is what was not taken of each cost.
     pub(super) fn nothing(at: Timestamp, is_unlimited: bool, cut: Box<[u64]>) -> Self {
         Self { rule: None, line: allowed(at), flags: [is_unlimited, false, false, false], cut }

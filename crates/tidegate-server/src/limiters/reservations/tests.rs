@@ -20,6 +20,8 @@ struct Known {
     cost: u64,
     life_us: u64,
     ends_us: u64,
+    /// When its units were taken.
+    since_us: u64,
     /// The token of its permit.
     token: Option<u64>,
     settled: Option<(u64, u64)>,
@@ -64,17 +66,18 @@ impl World {
         let now_us = self.now_us();
         let id = asked(user, cost, |request| {
             let room = self.table.room(request, &self.gate.policy(), Some(life)).unwrap();
-            let answer = self.gate.check(request);
+            let answer = self.gate.check(&(*request).reserving());
             let id = room.keep(&answer);
             assert_eq!(id.is_some(), answer.is_allowed());
             id
         });
-        assert_eq!(id.is_some(), self.models[user].step(now_us, cost).allowed);
+        assert_eq!(id.is_some(), self.models[user].reserve(now_us, cost).allowed);
         if let Some(id) = id {
             let life_us = life.as_micros() as u64;
             let ends_us = now_us + life_us;
             let token = self.models[user].token().filter(|_| cost > 0);
-            let known = Known { user, cost, life_us, ends_us, token, settled: None };
+            let since_us = self.models[user].last_us().unwrap_or(now_us);
+            let known = Known { user, cost, life_us, ends_us, since_us, token, settled: None };
             let before = self.known.insert(id.to_string(), known);
             assert!(before.is_none(), "no id is given twice");
         }
@@ -83,7 +86,7 @@ impl World {
     fn settle(&mut self, id: &str, actual: u64) {
         let now_us = self.now_us();
         let settle = async |request: &Request<'_>, taken: &Taken| {
-            Ok(Ok(Settled::from(&self.gate.settle_taken(request, taken, &[actual]))))
+            Ok(Ok(Settled::of(&self.gate.settle_taken(request, taken, &[actual]), 1)))
         };
         let settled = self.table.settle(id, &[actual], settle).now_or_never().unwrap();
         let known = self.known.get_mut(id);
@@ -104,7 +107,7 @@ impl World {
                 let model = &mut self.models[known.user];
                 match known.token {
                     Some(token) => model.return_permit(now_us, token, known.cost),
-                    None => model.settle(now_us, known.cost, actual),
+                    None => _ = model.settle_since(now_us, known.since_us, known.cost, actual),
                 }
                 let settled = settled.unwrap();
                 let remaining = settled.outcome.stand.as_ref().unwrap().line().remaining;

@@ -73,7 +73,7 @@ impl<R: Algorithm> Stored for Of<R> {
     }
 
     fn take(&mut self, now: Timestamp, units: u64) {
-        self.held(0).settle(now, None, 0, units);
+        let _ = self.held(0).settle(now, None, None, 0, units);
     }
 
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp> {
@@ -90,7 +90,7 @@ impl<R: Algorithm> Stored for Of<R> {
     }
 
     fn return_permit(&mut self, now: Timestamp, token: Token, units: u64) {
-        self.held(0).settle(now, Some(token), units, 0);
+        let _ = self.held(0).settle(now, Some(token), None, units, 0);
     }
 
     fn renew(&mut self, now: Timestamp, token: Token) -> bool {

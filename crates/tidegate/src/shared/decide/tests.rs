@@ -34,7 +34,9 @@ fn ada(cost: u64) -> [KeyAsk; 1] {
         figures,
         is_unlimited: false,
         by,
+        reserves: false,
         token: None,
+        since: None,
     }]
 }
 

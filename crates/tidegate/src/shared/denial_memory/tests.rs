@@ -40,7 +40,9 @@ fn met(user: &str, asks: u64) -> Vec<KeyAsk> {
         figures: None,
         is_unlimited: false,
         by: Descriptors::one(0),
+        reserves: false,
         token: None,
+        since: None,
     };
     vec![limiter(0, format!("own:{user}")), limiter(1, "all".to_owned())]
 }

@@ -123,22 +123,18 @@ impl Limiters {
     /// [`Table::one`].
     #[inline]
     pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        self.ask(|table| table.one(part, reading))
+        self.ask(|table| table.one(&part.dated(table.succession().meaning_since), reading))
     }
 
     /// [`Table::shared`].
     pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        self.ask(|table| table.shared(cost, step, reading))
+        let dated = |table: &dyn Table| step.dated(table.succession().meaning_since);
+        self.ask(|table| table.shared(cost, dated(table), reading))
     }
 
     /// [`Table::preview`].
     pub(crate) fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
         self.ask(|table| table.preview(part, reading))
-    }
-
-    /// [`Table::forget`].
-    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
-        self.ask(|table| table.forget(fingerprint));
     }
 
     /// [`Table::touch`].

@@ -29,21 +29,32 @@ pub(super) struct Build<'a> {
 impl Build<'_> {
     /// Builds the table of a rule, which succeeds `old`.
     pub(super) fn table(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
-        let succession = Succession::new(rule.clone(), self.at, old.clone());
+        let succession = self.succession(rule, old.clone());
         let table = rule.visit(Building { build: self, succession });
         table.unwrap_or_else(|| self.table_of_nothing(rule, old))
     }
 
     /// Builds a table that drops the limiters of the `old` ones, which are under `rule` or succeeded by it.
     pub(super) fn table_of_nothing(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
-        let succession = Succession::new(rule.clone(), self.at, old);
+        let succession = self.succession(rule, old);
         Arc::new(Unlimited::new(Arc::clone(self.budget), succession))
     }
 
     /// Builds a table with a rule for each limiter; `usual` is the rule of keys without one.
     pub(super) fn table_of_rules(self, usual: &Rule, old: Vec<SharedTable>) -> SharedTable {
-        let succession = Succession::new(usual.clone(), self.at, old);
+        let succession = self.succession(usual, old);
         Arc::new(RuledTable::under(Arc::clone(self.budget), succession))
+    }
+
+    fn succession(self, rule: &Rule, old: Vec<SharedTable>) -> Succession<dyn Table> {
+        let meaning_of = |old: &SharedTable| match old.succession() {
+            old if rule.gives_back_as(&old.rule) => old.meaning_since,
+            _ => self.at,
+        };
+        let meaning_since = old.iter().map(meaning_of).max().unwrap_or(Timestamp::EPOCH);
+        let mut succession = Succession::new(rule.clone(), self.at, old);
+        succession.meaning_since = meaning_since;
+        succession
     }
 
     /// The bytes that the limiters of an `old` table would take under `rule`, and their number.

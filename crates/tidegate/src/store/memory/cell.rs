@@ -2,11 +2,12 @@
 //!
 //! When it is built, it chooses how to keep its state: one word that is replaced by compare-and-swap, two words with
 //! a lock bit in the first, or an unpacked state behind a lock. All run the same verbs on a copy. A change of the
-//! rule closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A debt
-//! that is too large for the words does the same: the rule stays, and the next cell takes the debt.
+//! rule closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A state that
+//! is too large for the words, as a debt or one with an open reservation, is spilled: it lies beside them until it fits.
 
 mod locked;
 mod pair;
+mod spilled;
 mod unlimited;
 mod word;
 
@@ -30,7 +31,7 @@ const LOCKED: u64 = 1 << 63;
 
 /// The largest state that is packed, in bytes. To pack and unpack a larger one, such as the counters of a sliding window,
 /// takes longer than to lock it.
-const MOST_PACKED_BYTES: usize = 32;
+const MOST_PACKED_BYTES: usize = 40;
 
 /// A limiter without a key, with any algorithm and any way to keep its state.
 pub(crate) trait Cell: fmt::Debug + Send + Sync {
@@ -43,9 +44,6 @@ pub(crate) trait Cell: fmt::Debug + Send + Sync {
 
     /// Runs one step.
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
-
-    /// Resets the limiter: nothing counts as used.
-    fn reset(&self, reading: Reading<'_>);
 
     /// Creates a preview from the current state.
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview>;
@@ -63,11 +61,6 @@ impl Replacement<dyn Cell> {
     /// [`Cell::step`] of the cell in force.
     pub(crate) fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         self.ask(|cell| cell.step(cost, step, reading))
-    }
-
-    /// [`Cell::reset`] of the cell in force.
-    pub(crate) fn reset(&self, reading: Reading<'_>) {
-        self.ask(|cell| cell.reset(reading));
     }
 
     /// [`Cell::preview`] of the cell in force.
@@ -110,7 +103,7 @@ impl Visitor for Build {
         match (algorithm.packing(), base) {
             (Packing::One, Some(base)) => Box::new(Word::new(algorithm, base, replacement)),
             (Packing::Two, Some(base)) => Box::new(Pair::new(algorithm, base, replacement)),
-            _ => Box::new(Locked::new(algorithm, None, replacement)),
+            _ => Box::new(Locked::new(algorithm, None, Timestamp::EPOCH, replacement)),
         }
     }
 }
@@ -127,7 +120,7 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
         let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
-        Box::new(Locked::new(algorithm.clone(), state, Replacement::none_yet()))
+        Box::new(Locked::new(algorithm.clone(), state, self.now, Replacement::none_yet()))
     }
 }
 
@@ -139,9 +132,4 @@ fn followed_under<R: Algorithm>(
     now: Timestamp,
 ) -> Box<dyn Cell> {
     rule.visit(CarryOver { old, state, now }).unwrap_or_else(|| Box::new(UnlimitedCell(None)))
-}
-
-/// Creates the cell that follows a closed one under the same rule.
-fn followed_whole<R: Algorithm>(algorithm: &R, state: Option<R::State>) -> Box<dyn Cell> {
-    Box::new(Locked::new(algorithm.clone(), state, Replacement::none_yet()))
 }

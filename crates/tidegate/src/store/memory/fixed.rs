@@ -1,6 +1,6 @@
 //! An entry under the one rule of its table: only a state.
 
-use tidegate_core::{Algorithm, Held, Rule, Timestamp};
+use tidegate_core::{Algorithm, Held, Past, Rule, Timestamp};
 
 use super::budget::Need;
 use super::entry::Entry;
@@ -112,11 +112,14 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
         rule: &Rule,
         at: Timestamp,
     ) -> Option<Self> {
-        let state = match left.is_under(&rules.algorithm) {
-            true => left.as_it_is(),
-            false => left.under(rule, at)?,
-        };
-        Some(Self(Some(*state.downcast().ok()?)))
+        let algorithm = &rules.algorithm;
+        if left.is_under(algorithm) {
+            return Some(Self(Some(*left.as_it_is().downcast().ok()?)));
+        }
+        let mut state: R::State = *left.under(rule, at)?.downcast().ok()?;
+        // The table knows since when its rule has this meaning.
+        algorithm.past_mut(&mut state).into_iter().for_each(Past::forget_rule);
+        Some(Self(Some(algorithm.worth_keeping(state, at)?)))
     }
 
     fn save(

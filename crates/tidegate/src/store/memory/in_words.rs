@@ -49,7 +49,9 @@ impl Generation {
         if !allowed {
             for (place, (one, met)) in all.iter_mut().zip(met).enumerate() {
                 let (cost, step) = part(place, met);
-                if !matches!(step, Step::Decide | Step::Ask) || !one.words.are_changed() {
+                if !matches!(step, Step::Decide | Step::Ask | Step::Reserve)
+                    || !one.words.are_changed()
+                {
                     continue;
                 }
                 // It admits the request, which another one refuses: so it takes nothing.
@@ -79,7 +81,7 @@ impl Generation {
             let number = Some((met.lineage, met.variant));
             let (cost, step) = part(place, met);
             // A limiter that has a rule of its own is not packed.
-            if rule.is_per_key || number <= last || step.owes(cost) {
+            if rule.is_per_key || number <= last || step.may_not_fit(cost) {
                 return Ok(None);
             }
             last = number;

@@ -23,7 +23,7 @@ pub(super) fn carried<Old: Algorithm, New: Algorithm>(
         }
         None => Held::new(new, &mut slot, 0).carry_over(now, old, left?),
     }
-    slot.filter(|state| !new.is_idle(state, now))
+    new.worth_keeping(slot?, now)
 }
 
 /// Returns `old` if it has the type `New`.

@@ -216,7 +216,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let mut slot = Some(self.unpack(fingerprint, before));
         let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if step.changes(one.verdict, cost) {
-            let may_be_cut = step.owes(cost) || is_spilled(before);
+            let may_be_cut = step.may_not_fit(cost) || is_spilled(before);
             self.store(chain, place, fingerprint, self.words(fingerprint, slot, may_be_cut, now));
         }
         one
@@ -260,7 +260,11 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if stays {
             let taken = slot.filter(|_| step.changes(one.verdict, cost));
-            self.add(&chain, fingerprint, self.words(fingerprint, taken, step.owes(cost), now));
+            self.add(
+                &chain,
+                fingerprint,
+                self.words(fingerprint, taken, step.may_not_fit(cost), now),
+            );
             drop(chain);
             self.tend(now);
         }
@@ -350,14 +354,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
 
     fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {
         self.chains.touch(fingerprints)
-    }
-
-    fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
-        let chain = self.lock(fingerprint, 0)?;
-        if let Some(place) = chain.find(fingerprint) {
-            self.store(&chain, place, fingerprint, [0; WORDS]);
-        }
-        Ok(())
     }
 
     fn tidy(&self, now: Timestamp) {

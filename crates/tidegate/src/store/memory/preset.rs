@@ -1,6 +1,8 @@
 //! Decisions in place of a limiter's own, and marked decisions of the overflow limiter.
 
-use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Token, Verbs, Verdict};
+use tidegate_core::{
+    Algorithm, Decision, Outcome, Settled, Since, Timestamp, Token, Verbs, Verdict,
+};
 
 use super::table::StoreVerbs;
 use crate::step::One;
@@ -71,6 +73,11 @@ impl Verbs for Preset {
         None
     }
 
+    /// It took nothing.
+    fn at(&self) -> Timestamp {
+        Timestamp::EPOCH
+    }
+
     fn is_enforced(&self) -> bool {
         self.enforced
     }
@@ -85,13 +92,28 @@ impl StoreVerbs for Preset {
         self.elsewhere
     }
 
-    fn settle(&mut self, _now: Timestamp, _token: Option<Token>, _reserved: u64, _actual: u64) {}
+    fn settle(
+        &mut self,
+        _now: Timestamp,
+        _token: Option<Token>,
+        _since: Option<Since>,
+        _reserved: u64,
+        _actual: u64,
+    ) -> Settled {
+        Settled::Whole
+    }
+
+    fn open(&mut self) {}
+
+    fn reset(&mut self, _now: Timestamp) {}
 
     fn renew(&mut self, _now: Timestamp, _token: Token) -> bool {
         self.decision.is_unlimited()
     }
 
-    fn take_reported(&mut self, _now: Timestamp) {}
+    fn take_reported(&mut self, _now: Timestamp) -> Settled {
+        Settled::Whole
+    }
 }
 
 /// The verbs of a limiter whose reply is marked or replaced.
@@ -146,6 +168,10 @@ impl Verbs for Marked<'_> {
         self.verbs.token()
     }
 
+    fn at(&self) -> Timestamp {
+        self.verbs.at()
+    }
+
     fn is_enforced(&self) -> bool {
         self.verbs.is_enforced()
     }
@@ -160,9 +186,28 @@ impl StoreVerbs for Marked<'_> {
         self.shared
     }
 
-    fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64) {
-        if actual > reserved || !self.shared {
-            self.verbs.settle(now, token, reserved, actual);
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        token: Option<Token>,
+        since: Option<Since>,
+        reserved: u64,
+        actual: u64,
+    ) -> Settled {
+        if self.shared && actual <= reserved {
+            return Settled::Whole;
+        }
+        self.verbs.settle(now, token, since, reserved, actual)
+    }
+
+    fn open(&mut self) {
+        self.verbs.open();
+    }
+
+    /// The overflow limiter is that of other keys as well.
+    fn reset(&mut self, now: Timestamp) {
+        if !self.shared {
+            self.verbs.reset(now);
         }
     }
 
@@ -170,7 +215,7 @@ impl StoreVerbs for Marked<'_> {
         self.verbs.renew(now, token)
     }
 
-    fn take_reported(&mut self, now: Timestamp) {
-        self.verbs.take_reported(now);
+    fn take_reported(&mut self, now: Timestamp) -> Settled {
+        self.verbs.take_reported(now)
     }
 }

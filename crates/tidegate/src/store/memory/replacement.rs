@@ -3,8 +3,6 @@
 //! A cell is read without a lock, so it cannot be replaced while threads may read it. The first change *closes* it
 //! for good, and from then on the cell kept here decides, under a reader's lock. Later changes replace that cell
 //! under the writer's lock. A limiter that never changes pays nothing.
-//!
-//! A cell whose debt is too large for its words is also replaced, by one under the same rule.
 
 use std::sync::{Arc, PoisonError};
 
@@ -48,15 +46,5 @@ impl<T: ?Sized> Replacement<T> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Some(next(current.as_deref().unwrap_or(first)));
         self.begun.store(1, Release);
-    }
-
-    /// Puts in force the cell that `next` makes, unless the first one was replaced already.
-    #[cold]
-    pub(super) fn follow(&self, next: impl FnOnce() -> Box<T>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_in_force() {
-            *current = Some(next());
-            self.begun.store(1, Release);
-        }
     }
 }

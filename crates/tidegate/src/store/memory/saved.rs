@@ -151,9 +151,11 @@ fn read_rule(from: &mut Cursor<'_>) -> Option<Option<Rule>> {
 }
 
 /// Returns the rule of these values; `None` if there is none.
-fn rule_of((kind, parameters): Parameters) -> Option<Rule> {
+fn rule_of((kind, parameters, max_debt): Parameters) -> Option<Rule> {
     let any = Rule::new(Spec::unlimited(AlgorithmKind::TokenBucket)).ok()?;
-    any.of_parameters(kind, parameters)
+    let mut spec = *any.of_parameters(kind, parameters)?.spec();
+    spec.max_debt = max_debt;
+    Rule::new(spec).ok()
 }
 
 /// A snapshot that is being loaded into a store without limiters.

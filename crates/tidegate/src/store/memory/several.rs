@@ -1,6 +1,6 @@
 //! A step over several limiters: all are locked in one order, decide, take or not, and are unlocked.
 
-use tidegate_core::{Timestamp, decide_all, look_at_all};
+use tidegate_core::{Settled, Timestamp, decide_all, look_at_all};
 
 use super::generation::Generation;
 use super::succession::Moved;
@@ -63,8 +63,9 @@ pub(super) fn run(
     let mut held = StepList::new();
     locked.iter_mut().for_each(|hold| hold.held(&mut held));
     held.sort_unstable_by_key(|one| one.place);
+    let mut settled = StepList::new();
     let allowed = match step(0) {
-        Step::Decide | Step::Ask => ask_all(&mut held, met, at),
+        Step::Decide | Step::Ask | Step::Reserve => ask_all(&mut held, met, at, &mut settled),
         Step::Peek | Step::AskReported | Step::Report => look_at_all(&mut held, at),
         Step::Refund => {
             look_at_all(&mut held, at);
@@ -72,8 +73,12 @@ pub(super) fn run(
             look_at_all(&mut held, at)
         }
         Step::Settle { .. } => {
-            settle_all(&mut held, met, at, step);
+            settled = settle_all(&mut held, met, at, step);
             look_at_all(&mut held, at)
+        }
+        Step::Reset { .. } => {
+            held.iter_mut().for_each(|one| one.reset(at));
+            true
         }
         Step::Renew { .. } => {
             let are_out = renew_all(&mut held, at, step);
@@ -84,9 +89,11 @@ pub(super) fn run(
     let short = held.iter().any(|one| one.is_overflow());
     let told = if step(0).wants_values() { held.as_slice() } else { &[] };
     let mut decisions = with_room_for(told.len());
-    for one in told {
+    for (number, one) in told.iter().enumerate() {
         let decided = Decided::of(one.report(), one.is_overflow(), one.is_elsewhere());
-        decisions.push(Decided { token: one.token(), ..decided });
+        let (token, since) = (one.token(), Some(one.at()));
+        let settled = settled.get(number).copied().unwrap_or_default();
+        decisions.push(Decided { token, since, settled, ..decided });
     }
     drop(held);
     unlock(locked, at);
@@ -102,38 +109,57 @@ fn unlock(locked: &mut Locked<'_>, at: Timestamp) {
     }
 }
 
-/// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken.
-fn ask_all(held: &mut [LockedLimiter<'_>], met: &[Ask], at: Timestamp) -> bool {
+/// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken. Adds what
+/// came of a report.
+fn ask_all(
+    held: &mut [LockedLimiter<'_>],
+    met: &[Ask],
+    at: Timestamp,
+    settled: &mut StepList<Settled>,
+) -> bool {
     if met.iter().all(|met| met.asks == met.cost && !met.report) {
-        return decide_all(held, at);
+        let goes_on = decide_all(held, at);
+        open_all(held, met);
+        return goes_on;
     }
     let part = |one: &LockedLimiter<'_>| met.get(one.place).map(|met| met.part(Step::Ask).1);
     for one in held.iter_mut() {
-        if part(one) == Some(Step::Report) {
-            one.take_reported(at);
-        }
+        let is_report = part(one) == Some(Step::Report);
+        settled.push(if is_report { one.take_reported(at) } else { Settled::Whole });
     }
     let goes_on = look_at_all(held, at);
     for one in held.iter_mut().filter(|_| goes_on) {
-        if part(one) == Some(Step::Ask) && one.verdict().is_allowed() {
+        if matches!(part(one), Some(Step::Ask | Step::Reserve)) && one.verdict().is_allowed() {
             one.take();
         }
     }
+    open_all(held, met);
     goes_on
 }
 
-/// Settles each limiter for the units at its index in the request.
+/// Notes which of the costs that were taken are reserved.
+fn open_all(held: &mut [LockedLimiter<'_>], met: &[Ask]) {
+    for one in held {
+        if met.get(one.place).is_some_and(|met| met.reserves) {
+            one.open();
+        }
+    }
+}
+
+/// Settles each limiter for the units at its index in the request; returns what came of each.
 fn settle_all(
     held: &mut [LockedLimiter<'_>],
     met: &[Ask],
     at: Timestamp,
     step: impl Fn(usize) -> Step,
-) {
-    for one in held {
-        if let (Step::Settle { actual, token }, Some(met)) = (step(one.place), met.get(one.place)) {
-            one.settle(at, token, met.cost, actual);
+) -> StepList<Settled> {
+    let settle = |one: &mut LockedLimiter<'_>| match (step(one.place), met.get(one.place)) {
+        (Step::Settle { actual, token, since }, Some(met)) => {
+            one.settle(at, token, since, met.cost, actual)
         }
-    }
+        _ => Settled::Whole,
+    };
+    held.iter_mut().map(settle).collect()
 }
 
 /// Renews a permit of each limiter that is named one; returns whether all that are enforced are still out.

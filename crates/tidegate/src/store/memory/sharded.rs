@@ -263,6 +263,16 @@ impl<E: Entry> Sharded<E> {
         one
     }
 
+    /// Drops a limiter that a step has reset, unless it remembers that.
+    fn drop_if_reset(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) {
+        let is_idle = |entry: &E| entry.is_idle(&self.rules, now);
+        if matches!(part.step, Step::Reset { .. })
+            && shard.get(part.fingerprint).is_some_and(is_idle)
+        {
+            shard.forget(part.fingerprint, &self.budget);
+        }
+    }
+
     /// Runs a step on a limiter that is not in its locked shard; `None` if there is no room for it.
     fn with_new(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let mut entry = E::new(part, &mut shard.recent)?;
@@ -296,10 +306,12 @@ impl<E: Entry> Sharded<E> {
     #[cold]
     fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(step) = part.unconditional_step(true)
-            && let Some((kept, _)) =
-                self.lock(part.fingerprint, part.generation)?.get_mut(part.fingerprint)
+            && let shard = &mut *self.lock(part.fingerprint, part.generation)?
+            && let Some((kept, _)) = shard.get_mut(part.fingerprint)
         {
-            self.give_back(kept, Part { step, ..*part }, reading.anew());
+            let now = reading.anew();
+            self.give_back(kept, Part { step, ..*part }, now);
+            self.drop_if_reset(shard, part, now);
         }
         Ok(One::unlimited(reading.early()))
     }
@@ -330,6 +342,7 @@ impl<E: Entry> Table for Sharded<E> {
         let now = reading.anew();
         let one =
             self.with_found(&mut shard, part, now).or_else(|| self.with_new(&mut shard, part, now));
+        self.drop_if_reset(&mut shard, part, now);
         drop(shard);
         one.map_or_else(|| self.without_room(part, reading), Ok)
     }
@@ -344,11 +357,6 @@ impl<E: Entry> Table for Sharded<E> {
         clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         self.lock_shards(parts, clock.now())
-    }
-
-    fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
-        self.lock(fingerprint, 0)?.forget(fingerprint, &self.budget);
-        Ok(())
     }
 
     fn tidy(&self, now: Timestamp) {

@@ -28,6 +28,8 @@ pub(super) struct Succession<T: ?Sized> {
     pub(super) rule: Rule,
     /// When the rule came in force.
     pub(super) at: Timestamp,
+    /// Since when the rules of these tables give units back alike.
+    pub(super) meaning_since: Timestamp,
     /// Twice the number of the first generation that may ask; plus one while there are tables that it succeeds.
     mark: AtomicU64,
     old: RwLock<Vec<Arc<T>>>,
@@ -37,7 +39,7 @@ impl<T: ?Sized> Succession<T> {
     /// Creates the succession of the table of `rule`, which comes in force at `at` and succeeds the `old` tables.
     pub(super) fn new(rule: Rule, at: Timestamp, old: Vec<Arc<T>>) -> Self {
         let mark = AtomicU64::new(u64::from(!old.is_empty()));
-        Self { rule, at, mark, old: RwLock::new(old) }
+        Self { rule, at, meaning_since: Timestamp::EPOCH, mark, old: RwLock::new(old) }
     }
 
     /// Checks that a step of this generation may ask; returns whether limiters have to be moved first.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-use tidegate_core::{Algorithm, Held, Rule, Timestamp, Token, Verbs, Verdict};
+use tidegate_core::{Algorithm, Held, Rule, Settled, Since, Timestamp, Token, Verbs, Verdict};
 
 use super::budget::Budget;
 use super::leaving::Leaving;
@@ -51,14 +51,20 @@ impl Step {
 
     #[inline]
     fn run_held<R: Algorithm>(self, mut held: Held<'_, R>, cost: u64, now: Timestamp) -> One {
+        let mut settled = Settled::Whole;
         let verdict = match self {
             Self::Decide | Self::Ask => held.ask(now),
+            Self::Reserve => {
+                let verdict = held.ask(now);
+                held.open();
+                verdict
+            }
             Self::Peek | Self::AskReported => {
                 held.advance(now);
                 held.decide()
             }
             Self::Report => {
-                held.take_reported(now);
+                settled = held.take_reported(now);
                 held.advance(now);
                 held.decide()
             }
@@ -67,10 +73,14 @@ impl Step {
                 held.give_back();
                 held.decide()
             }
-            Self::Settle { actual, token } => {
-                held.settle(now, token, cost, actual);
+            Self::Settle { actual, token, since } => {
+                settled = held.settle(now, token, since, cost, actual);
                 held.advance(now);
                 held.decide()
+            }
+            Self::Reset { remembers } => {
+                held.reset(now, remembers);
+                Verdict::Allow
             }
             Self::Renew { token } => {
                 let is_out = token.is_none_or(|token| held.renew(now, token));
@@ -79,7 +89,8 @@ impl Step {
             }
         };
         let decision = if self.wants_values() { held.report() } else { without_values(verdict) };
-        One { token: held.token(), ..One::of(verdict, decision, now) }
+        let (token, since) = (held.token(), Some(held.at()));
+        One { token, since, settled, ..One::of(verdict, decision, now) }
     }
 }
 
@@ -113,14 +124,21 @@ impl<'a> Part<'a> {
         Self { rule: Some(rule), supplied, ..self }
     }
 
+    /// Returns this part for a table whose rule has had its meaning since that time.
+    #[inline]
+    pub(super) fn dated(self, meaning_since: Timestamp) -> Self {
+        Self { step: self.step.dated(meaning_since), ..self }
+    }
+
     /// The step to run although the limiter may not decide, for want of room or under an unlimited rule, because the
     /// step cannot be refused: a refund, a settlement or a report. Under an unlimited rule only a settlement runs, and
     /// takes nothing more.
     pub(super) fn unconditional_step(&self, is_unlimited: bool) -> Option<Step> {
         match self.step {
-            Step::Settle { actual, token } if is_unlimited => {
-                Some(Step::Settle { actual: actual.min(self.cost), token })
+            Step::Settle { actual, token, since } if is_unlimited => {
+                Some(Step::Settle { actual: actual.min(self.cost), token, since })
             }
+            Step::Reset { .. } => Some(self.step),
             step => (step.is_unconditional() && !is_unlimited).then_some(step),
         }
     }
@@ -159,7 +177,7 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
 
     /// Locks one limiter for a step that replaces no more than the words of its packed state; `None`, and nothing is
-    /// locked, if it has none. The step may not [owe](Step::owes).
+    /// locked, if it has none. The step may not leave [what may not fit](Step::may_not_fit).
     fn lock_words(
         &self,
         _fingerprint: Fingerprint,
@@ -184,9 +202,6 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     fn touch(&self, _fingerprints: &[Fingerprint]) -> u64 {
         0
     }
-
-    /// Resets one limiter, in the first generation. The overflow limiter stays as it is.
-    fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved>;
 
     /// Drops some idle limiters, looking at a few and waiting for no lock.
     fn tidy(&self, now: Timestamp);
@@ -271,8 +286,6 @@ pub(crate) trait LockedLimiters {
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>);
     /// Stores the limiters as the step left them, drops those that are idle, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
-    /// Drops the limiters, and unlocks.
-    fn forget(self: Box<Self>);
 }
 
 /// One of the limiters under the locks of a table.
@@ -320,13 +333,27 @@ pub(crate) trait StoreVerbs: Verbs {
     fn is_elsewhere(&self) -> bool;
 
     /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
-    fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64);
+    /// What was taken at `since` comes back as far as it still counts.
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        token: Option<Token>,
+        since: Option<Since>,
+        reserved: u64,
+        actual: u64,
+    ) -> Settled;
+
+    /// Notes that the cost that was taken is reserved.
+    fn open(&mut self);
+
+    /// Resets the limiter, and remembers that.
+    fn reset(&mut self, now: Timestamp);
 
     /// Renews the permit with this token; returns whether it is still out.
     fn renew(&mut self, now: Timestamp, token: Token) -> bool;
 
     /// Takes its cost as usage that is reported: see [`Held::take_reported`].
-    fn take_reported(&mut self, now: Timestamp);
+    fn take_reported(&mut self, now: Timestamp) -> Settled;
 }
 
 impl<R: Algorithm, S: BorrowMut<Option<R::State>>> StoreVerbs for Held<'_, R, S> {
@@ -338,15 +365,30 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> StoreVerbs for Held<'_, R, S>
         false
     }
 
-    fn settle(&mut self, now: Timestamp, token: Option<Token>, reserved: u64, actual: u64) {
-        Held::settle(self, now, token, reserved, actual);
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        token: Option<Token>,
+        since: Option<Since>,
+        reserved: u64,
+        actual: u64,
+    ) -> Settled {
+        Held::settle(self, now, token, since, reserved, actual)
+    }
+
+    fn open(&mut self) {
+        Held::open(self);
+    }
+
+    fn reset(&mut self, now: Timestamp) {
+        Held::reset(self, now, true);
     }
 
     fn renew(&mut self, now: Timestamp, token: Token) -> bool {
         Held::renew(self, now, token)
     }
 
-    fn take_reported(&mut self, now: Timestamp) {
-        Held::take_reported(self, now);
+    fn take_reported(&mut self, now: Timestamp) -> Settled {
+        Held::take_reported(self, now)
     }
 }

@@ -62,10 +62,6 @@ impl Table for Unlimited {
         Ok(Box::new(Unlocked(parts.iter().map(preset).collect())))
     }
 
-    fn forget(&self, _fingerprint: Fingerprint) -> Result<(), Moved> {
-        self.succession.check(0).map(drop)
-    }
-
     fn tidy(&self, _now: Timestamp) {}
 
     fn preview(&self, part: &Part<'_>, _reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved> {
@@ -137,8 +133,6 @@ impl LockedLimiters for Unlocked {
     }
 
     fn release(self: Box<Self>, _at: Timestamp) {}
-
-    fn forget(self: Box<Self>) {}
 }
 
 #[cfg(all(test, not(loom)))]

@@ -35,6 +35,7 @@ mod newer_values;
 mod record;
 mod reply;
 mod revision;
+mod settled;
 mod step;
 mod text;
 
@@ -44,11 +45,12 @@ pub use batch::{Batch, Replies};
 pub use call::Call;
 pub use each::Each;
 pub use known::Script;
-pub use limiter::{Among, Limiter};
+pub use limiter::{Among, Limiter, Values};
 pub use newer_values::NewerValues;
 pub use record::{GivenBack, LeaseRecord};
 pub use reply::{NotAnAnswer, Reply};
 pub use revision::Revision;
+pub use settled::Settled;
 pub use step::Step;
 
 /// The version of stored states: the first byte of every state, below 32. A state of a later

@@ -39,12 +39,18 @@ impl<D: InProcess> Attempt<'_, '_, D> {
     /// Takes the units, or waits, or gives up.
     pub(super) fn poll(mut self, now: Timestamp, waker: Waker) -> Progress<Done> {
         self.evict_late(now);
-        self.ask().unwrap_or_else(|(seen, obstacles)| self.wait_or_give_up(seen, &obstacles, waker))
+        match self.ask() {
+            Ok(progress) => progress,
+            Err(stopped) => {
+                let (seen, obstacles) = *stopped;
+                self.wait_or_give_up(seen, &obstacles, waker)
+            }
+        }
     }
 
     /// Asks the limiters unless an earlier waiter is in the way; returns the obstacles, if there
     /// are any.
-    fn ask(&mut self) -> Result<Progress<Done>, (Done, Vec<Obstacle>)> {
+    fn ask(&mut self) -> Result<Progress<Done>, Box<(Done, Vec<Obstacle>)>> {
         for stop in self.waitable.stops() {
             self.held.announce(&stop.queue);
         }
@@ -57,7 +63,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
         }
         let obstacles = self.obstacles(&seen);
         if !obstacles.is_empty() || !seen.allowed {
-            return Err((seen, obstacles));
+            return Err(Box::new((seen, obstacles)));
         }
         if self.is_held_too_long(&seen) {
             return Ok(self.refused_for_delay(seen));
@@ -68,7 +74,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
         }
         // A caller that had found nobody waiting was quicker.
         let obstacles = self.obstacles(&done);
-        Err((done, obstacles))
+        Err(Box::new((done, obstacles)))
     }
 }
 

@@ -27,5 +27,8 @@ pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
         algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
         _ => {}
     }
+    if policy.algorithm != model::AlgorithmKind::Concurrency {
+        spec.max_debt = policy.max_debt;
+    }
     spec
 }

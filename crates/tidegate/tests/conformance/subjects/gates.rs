@@ -3,7 +3,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Answer, Decision, Descriptor, OnExcess, Request, RuleSpec, Spec};
+use tidegate::{
+    AlgorithmKind, Answer, Decision, Descriptor, OnExcess, Request, RuleSpec, Spec, Taken,
+};
 
 use super::{Kind, Settle, Subject, Turn, Waiting};
 
@@ -29,6 +31,7 @@ pub(crate) trait AnyGate: Sync {
     fn peek(&self, request: &Request<'_>) -> Answer<'_>;
     fn refund(&self, request: &Request<'_>) -> Answer<'_>;
     fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_>;
+    fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_>;
     fn reset(&self, request: &Request<'_>) -> usize;
     fn available(&self, request: &Request<'_>) -> u64;
     fn waiting(&self, request: &Request<'_>) -> usize;
@@ -188,11 +191,14 @@ impl Subject for OneRule<'_> {
     }
 
     fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
-        let answer = of(key, units, |request| self.0.check(request));
+        let answer = of(key, units, |request| self.0.check(&request.reserving()));
         if !answer.is_allowed() {
             return Err(only(&answer));
         }
-        Ok(Box::new(move |actual| of(key, units, |request| only(&self.0.settle(request, actual)))))
+        let taken = Taken::from(&answer);
+        Ok(Box::new(move |actual| {
+            of(key, units, |request| only(&self.0.settle_taken(request, &taken, actual)))
+        }))
     }
 
     fn reset(&self, key: &str) {

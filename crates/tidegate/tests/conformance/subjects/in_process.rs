@@ -1,7 +1,8 @@
 //! Gates in this process, packed and sharded.
 
 use tidegate::{
-    Answer, Ban, Gate, ManualClock, OnFull, Policy, Request, RuleSpec, Spec, Timer, Timestamp,
+    Answer, Ban, Gate, ManualClock, OnFull, Policy, Request, RuleSpec, Spec, Taken, Timer,
+    Timestamp,
 };
 
 use super::gates::{
@@ -114,6 +115,10 @@ impl<C: Timer> AnyGate for Gate<C> {
 
     fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
         self.settle(request, actual)
+    }
+
+    fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_> {
+        self.settle_taken(request, taken, &[actual])
     }
 
     fn reset(&self, request: &Request<'_>) -> usize {

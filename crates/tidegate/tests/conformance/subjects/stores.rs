@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use tidegate::{
     AlgorithmKind, Answer, Ban, OnFull, Policy, Request, RuleSpec, SharedGate, SharedReplay, Spec,
-    StoreError, StoreSettings, Timestamp,
+    StoreError, StoreSettings, Taken, Timestamp,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -98,6 +98,10 @@ impl AnyGate for Nodes {
 
     fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
         self.of(self.next().settle(request, actual))
+    }
+
+    fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_> {
+        self.of(self.next().settle_taken(request, taken, &[actual]))
     }
 
     fn reset(&self, request: &Request<'_>) -> usize {

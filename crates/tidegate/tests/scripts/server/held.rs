@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::script::Step;
 use tidegate::{Decision, Micros, Rule, Timestamp};
-use tidegate_core::{Algorithm, Held, Verbs, Visitor};
+use tidegate_core::{Algorithm, Held, Past, Verbs, Visitor};
 
 /// A limiter of any algorithm.
 pub trait Limiter {
@@ -41,6 +41,8 @@ struct Of<R: Algorithm> {
     amended: bool,
     /// Whether something is to be written even if nothing is taken.
     unwritten: bool,
+    /// What is remembered beside a limiter that is not kept.
+    bar: Option<Past>,
 }
 
 struct New;
@@ -49,7 +51,13 @@ impl Visitor for New {
     type Out = Box<dyn Limiter>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        Box::new(Of { algorithm: algorithm.clone(), slot: None, amended: false, unwritten: false })
+        Box::new(Of {
+            algorithm: algorithm.clone(),
+            slot: None,
+            amended: false,
+            unwritten: false,
+            bar: None,
+        })
     }
 }
 
@@ -63,8 +71,13 @@ impl<Old: Algorithm> Visitor for CarryOver<Old> {
     type Out = Box<dyn Limiter>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        let mut next =
-            Of { algorithm: algorithm.clone(), slot: None, amended: false, unwritten: false };
+        let mut next = Of {
+            algorithm: algorithm.clone(),
+            slot: None,
+            amended: false,
+            unwritten: false,
+            bar: None,
+        };
         let Some(state) = self.slot else { return Box::new(next) };
         let (old, known): (&dyn Any, &dyn Any) = (&self.old, &state);
         match (old.downcast_ref::<R>(), known.downcast_ref::<R::State>()) {
@@ -94,7 +107,15 @@ impl<R: Algorithm> Of<R> {
     /// What was written and is idle is not kept.
     fn written(&mut self, at: Timestamp, wrote: bool) {
         let at = self.slot.as_mut().map_or(at, |state| self.algorithm.advance(state, at));
-        if wrote && self.slot.as_ref().is_some_and(|state| self.algorithm.is_idle(state, at)) {
+        if let Some(state) = &mut self.slot
+            && let Some(past) = self.algorithm.past_mut(state)
+            && let Some(bar) = self.bar.take()
+        {
+            *past = bar;
+        }
+        if wrote && self.slot.as_ref().is_some_and(|state| self.algorithm.is_unused(state, at)) {
+            let past = self.slot.as_ref().and_then(|state| self.algorithm.past(state));
+            self.bar = past.cloned();
             self.slot = None;
         }
         if wrote || self.slot.is_none() {
@@ -114,7 +135,7 @@ impl<R: Algorithm> Limiter for Of<R> {
                 (held.report(), takes || moves || begins)
             }
             Step::Peek => (held.peek(at), moves),
-            Step::Report => {
+            Step::Report | Step::ReportWithin => {
                 held.take_reported(at);
                 held.advance(at);
                 let _ = held.decide();
@@ -128,7 +149,9 @@ impl<R: Algorithm> Limiter for Of<R> {
                 panic!("leases and permits have verbs and tokens of their own")
             }
             Step::Settle => {
-                held.settle(at, None, cost, actual);
+                let settled = held.settle(at, None, None, cost, actual);
+                // What is cut off is not taken.
+                let actual = actual - settled.cut_units();
                 let began = actual > cost && !R::HOLDS_PERMITS;
                 let wrote = if R::HOLDS_PERMITS { cost > 0 } else { cost != actual };
                 let mut held = Held::new(&self.algorithm, &mut self.slot, cost);

@@ -15,23 +15,30 @@ use crate::store::memory::replacement::Replacement;
 pub(super) struct Locked<R: Algorithm> {
     algorithm: R,
     slot: Mutex<Slot<R>>,
+    /// Since when the rule is in force.
+    ruled_since: Timestamp,
     replacement: Arc<Replacement<dyn Cell>>,
 }
 
 #[derive(Debug)]
 struct Slot<R: Algorithm> {
     state: Option<R::State>,
+    /// Whether there was no state when the rule came in force.
+    began_later: bool,
     closed: bool,
 }
 
 impl<R: Algorithm> Locked<R> {
-    /// Creates the cell with a given state, or a fresh one.
+    /// Creates the cell of a rule that is in force since then, with a given state, or a fresh one.
     pub(super) fn new(
         algorithm: R,
         state: Option<R::State>,
+        ruled_since: Timestamp,
         replacement: Arc<Replacement<dyn Cell>>,
     ) -> Self {
-        Self { algorithm, slot: Mutex::new(Slot { state, closed: false }), replacement }
+        let began_later = state.is_none();
+        let slot = Mutex::new(Slot { state, began_later, closed: false });
+        Self { algorithm, slot, ruled_since, replacement }
     }
 
     /// Locks the state; `None` if the cell is closed.
@@ -57,22 +64,16 @@ impl<R: Algorithm> Cell for Locked<R> {
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(mut slot) = self.lock() else { return self.replacement.step(cost, step, reading) };
-        let stays_unborn = slot.state.is_none() && !step.begins(cost);
+        // A bucket that begins with fewer tokens exists after a reset, and is full.
+        let stays_unborn =
+            slot.state.is_none() && !step.begins(cost) && !matches!(step, Step::Reset { .. });
+        // A state remembers since when its rule has its meaning; where there was none, the cell does.
+        let step = if slot.began_later { step.dated(self.ruled_since) } else { step };
         let one = step.run(&self.algorithm, &mut slot.state, cost, reading.anew());
         if stays_unborn {
             slot.state = None;
         }
         one
-    }
-
-    fn reset(&self, reading: Reading<'_>) {
-        let Some(mut slot) = self.lock() else { return self.replacement.reset(reading) };
-        let now = reading.anew();
-        let mut state = self.algorithm.fresh(now);
-        let used = self.algorithm.used(&state, now);
-        // A bucket that begins with fewer tokens is filled.
-        self.algorithm.give_back(&mut state, now, used);
-        slot.state = (used > 0).then_some(state);
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {

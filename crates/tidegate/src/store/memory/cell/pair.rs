@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 
-use super::{Cell, LOCKED, followed_under, followed_whole};
+use super::spilled::{Fits, Spilled, run_spilled, words_of};
+use super::{Cell, LOCKED, followed_under};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use crate::store::memory::parameters::stays_whole;
@@ -16,6 +17,9 @@ use crate::store::memory::sync::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+/// The words of a spilled state: they stand for none that fits.
+const SPILLED: [u64; 2] = [!LOCKED, u64::MAX];
+
 /// A state in two words; the free bit of the first is the lock over both. A closed cell stays locked for ever.
 #[derive(Debug)]
 pub(super) struct Pair<R: Algorithm> {
@@ -23,6 +27,8 @@ pub(super) struct Pair<R: Algorithm> {
     base: Timestamp,
     first: AtomicU64,
     second: AtomicU64,
+    /// Used only while the words are locked.
+    spilled: Spilled<R>,
     /// 1 if closed.
     closed: AtomicU32,
     replacement: Arc<Replacement<dyn Cell>>,
@@ -40,6 +46,7 @@ impl<R: Algorithm> Pair<R> {
             base,
             first: AtomicU64::new(0),
             second: AtomicU64::new(0),
+            spilled: Spilled::default(),
             closed: AtomicU32::new(0),
             replacement,
         }
@@ -64,7 +71,26 @@ impl<R: Algorithm> Pair<R> {
     fn end(&self) -> Option<R::State> {
         let words = self.lock().filter(|words| *words != [0; 2]);
         self.closed.store(1, Release);
-        words.map(|words| self.algorithm.unpack(self.base, words))
+        words.and_then(|words| self.state(words))
+    }
+
+    /// The state that the locked words stand for.
+    fn state(&self, words: [u64; 2]) -> Option<R::State> {
+        match words {
+            SPILLED => self.spilled.lock().clone(),
+            words => Some(self.algorithm.unpack(self.base, words)),
+        }
+    }
+
+    /// Runs a step on the spilled state of the locked words, and unlocks them.
+    #[cold]
+    fn step_spilled(&self, cost: u64, step: Step, now: Timestamp) -> One {
+        let mut spilled = self.spilled.lock();
+        let what = (cost, step);
+        let (one, fits) = run_spilled(&self.algorithm, self.base, &mut spilled, what, now);
+        drop(spilled);
+        self.unlock(if let Fits::Words(words) = fits { words } else { SPILLED });
+        one
     }
 
     /// Stores both words, and unlocks them.
@@ -83,6 +109,9 @@ impl<R: Algorithm> Cell for Pair<R> {
         let Some(words) = self.lock() else {
             return self.replacement.admits(cost, Reading::joined(early, clock));
         };
+        if words == SPILLED {
+            return self.step_spilled(cost, Step::Decide, early).verdict.is_allowed();
+        }
         let mut state = self.algorithm.unpack(self.base, words);
         let allowed = self.algorithm.ask(&mut state, early, cost).is_allowed();
         self.unlock(if allowed { self.algorithm.pack(self.base, &state) } else { words });
@@ -91,31 +120,31 @@ impl<R: Algorithm> Cell for Pair<R> {
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(words) = self.lock() else { return self.replacement.step(cost, step, reading) };
+        let now = reading.early();
+        if words == SPILLED {
+            return self.step_spilled(cost, step, now);
+        }
         let mut slot = Some(self.algorithm.unpack(self.base, words));
-        let one = step.run(&self.algorithm, &mut slot, cost, reading.early());
-        let state = slot.filter(|_| step.changes(one.verdict, cost));
-        let is_cut =
-            |state| !stays_whole::<_, 2>(&self.algorithm, self.base, state, reading.early());
-        if step.owes(cost) && state.as_ref().is_some_and(is_cut) {
+        let one = step.run(&self.algorithm, &mut slot, cost, now);
+        if !step.changes(one.verdict, cost) {
             self.unlock(words);
-            self.replacement.follow(|| followed_whole(&self.algorithm, self.end()));
-            return self.replacement.step(cost, step, reading);
+            return one;
         }
-        self.unlock(state.map_or(words, |state| self.algorithm.pack(self.base, &state)));
+        let is_cut = |state| !stays_whole::<_, 2>(&self.algorithm, self.base, state, now);
+        if step.may_not_fit(cost) && slot.as_ref().is_some_and(is_cut) {
+            *self.spilled.lock() = slot;
+            self.unlock(SPILLED);
+        } else {
+            self.unlock(words_of(&self.algorithm, self.base, slot));
+        }
         one
-    }
-
-    fn reset(&self, reading: Reading<'_>) {
-        match self.lock() {
-            Some(_) => self.unlock([0; 2]),
-            None => self.replacement.reset(reading),
-        }
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
         let Some(words) = self.lock() else { return self.replacement.preview(reading) };
+        let state = self.state(words);
         self.unlock(words);
-        preview(&self.algorithm, Some(self.algorithm.unpack(self.base, words)), reading.early())
+        preview(&self.algorithm, state, reading.early())
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {

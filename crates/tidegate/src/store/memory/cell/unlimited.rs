@@ -36,10 +36,6 @@ impl Cell for UnlimitedCell {
         }
     }
 
-    fn reset(&self, reading: Reading<'_>) {
-        self.replacement().into_iter().for_each(|other| other.reset(reading));
-    }
-
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
         self.replacement()
             .map_or_else(|| Box::new(UnlimitedPreview) as _, |other| other.preview(reading))

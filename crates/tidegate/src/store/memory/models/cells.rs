@@ -52,7 +52,7 @@ impl Limiter {
     /// Settles a reservation of no units for `actual` single units, not units of the kind.
     fn owe(&self, actual: u64) -> bool {
         self.cell
-            .step(0, Step::Settle { actual, token: None }, Reading::of(&NOW))
+            .step(0, Step::Settle { actual, token: None, since: None }, Reading::of(&NOW))
             .decision
             .remaining
             == 0
@@ -166,7 +166,7 @@ fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
             assert!(limiter.admits(1));
             let (first, second) = (limiter.clone(), limiter.clone());
             let forget = move || {
-                first.cell.reset(Reading::of(&NOW));
+                first.cell.step(0, Step::Reset { remembers: true }, Reading::of(&NOW));
                 true
             };
             let admitted = together(vec![Box::new(forget), Box::new(move || second.admits(1))]);
@@ -226,7 +226,7 @@ fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
                 let give_back = move || match refunds {
                     true => first.refund(2),
                     false => {
-                        first.cell.reset(Reading::of(&NOW));
+                        first.cell.step(0, Step::Reset { remembers: true }, Reading::of(&NOW));
                         true
                     }
                 };
@@ -273,7 +273,7 @@ fn a_debt_too_large_for_a_word_is_owed_whatever_happens_meanwhile() {
                 0 => second.amend(3),
                 1 => second.refund(1),
                 _ => {
-                    second.cell.reset(Reading::of(&NOW));
+                    second.cell.step(0, Step::Reset { remembers: true }, Reading::of(&NOW));
                     true
                 }
             };

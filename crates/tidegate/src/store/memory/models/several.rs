@@ -56,7 +56,9 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
         brought: false,
         by_plan: false,
         by: Descriptors::one(0),
+        reserves: false,
         token: None,
+        since: None,
     };
     limiters.iter().map(met).collect()
 }

@@ -153,7 +153,7 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
             assert!(admits(&table, 2, NOW));
             let owing = Arc::clone(&table);
             let owe = move || {
-                let step = Step::Settle { actual: LARGE, token: None };
+                let step = Step::Settle { actual: LARGE, token: None, since: None };
                 let part = Part::alone(fingerprint(2), 0, step);
                 one(&owing, &part).decision.remaining == 0
             };

@@ -35,7 +35,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let held = Held::of_copy(&self.rules.algorithm, Some(state), part.cost);
         let held = if part.enforced { held } else { held.shadow() };
         let Part { place: number, fingerprint, .. } = *part;
-        let may_owe = part.step.owes(part.cost);
+        let may_owe = part.step.may_not_fit(part.cost);
         let alone = HeldAlone { table: self, chain, place, number, fingerprint, may_owe, held };
         Ok(Some(Box::new(alone)))
     }
@@ -54,9 +54,5 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
         let may_be_cut = may_owe || is_spilled(place.state());
         let words = table.words(fingerprint, held.into_slot(), may_be_cut, at);
         table.store(&chain, place, fingerprint, words);
-    }
-
-    fn forget(self: Box<Self>) {
-        self.table.store(&self.chain, self.place, self.fingerprint, [0; WORDS]);
     }
 }

@@ -126,7 +126,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
             let state = locked.end().and_then(|entry| entry.0);
             match (locked.standing, chain.find(fingerprint)) {
                 (Standing::There, Some(place)) => {
-                    let may_be_cut = step.owes(cost) || is_spilled(place.state());
+                    let may_be_cut = step.may_not_fit(cost) || is_spilled(place.state());
                     table.store(
                         chain,
                         place,
@@ -138,7 +138,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
                     table.add(
                         chain,
                         fingerprint,
-                        table.words(fingerprint, state, step.owes(cost), at),
+                        table.words(fingerprint, state, step.may_not_fit(cost), at),
                     );
                     added = true;
                 }
@@ -148,21 +148,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
         drop(self);
         if added {
             table.tend(at);
-        }
-    }
-
-    fn forget(mut self: Box<Self>) {
-        self.locked.release_overflow(&self.table.rules, &self.table.budget);
-        for locked in &self.locked.entries {
-            let (Standing::There, fingerprint) = (locked.standing, locked.part.fingerprint) else {
-                continue;
-            };
-            let Some(chain) = of_fingerprint(&self.chains, &self.table.chains, fingerprint) else {
-                continue;
-            };
-            if let Some(place) = chain.find(fingerprint) {
-                self.table.store(chain, place, fingerprint, [0; WORDS]);
-            }
         }
     }
 }

@@ -22,6 +22,7 @@ const LARGEST: u64 = (1 << 14) - 1;
 fn table(debts: usize) -> Packed<FixedWindow> {
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, 100, HOUR);
     spec.anchor = Some(Anchor::FirstRequest);
+    spec.max_debt = Some(u64::MAX);
     let algorithm = FixedWindow::build(&spec, 100, HOUR.into()).unwrap();
     let budget = Budget::new(10);
     let mut caps = RuleSpec::new("", spec).max_keys(10, OnFull::Refuse);
@@ -38,7 +39,8 @@ fn fingerprint(number: u32) -> Fingerprint {
 /// A table of many units an hour, in so many bytes; a counter fills half a word.
 fn table_of_two_words(max_memory: u64) -> Packed<SlidingCounter, 2, 2> {
     let limit = 1_000_000_000;
-    let spec = Spec::new(AlgorithmKind::SlidingCounter, limit, HOUR);
+    let mut spec = Spec::new(AlgorithmKind::SlidingCounter, limit, HOUR);
+    spec.max_debt = Some(u64::MAX);
     let algorithm = SlidingCounter::build(&spec, limit, HOUR.into()).unwrap();
     let budget = Budget::new(1_000_000);
     let mut caps = RuleSpec::new("", spec).max_keys(1_000_000, OnFull::Refuse);
@@ -63,7 +65,7 @@ fn run<R: Algorithm, const PLACES: usize, const WORDS: usize>(
 }
 
 fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
-    assert_eq!(run(table, key, 0, Step::Settle { actual: DEBT, token: None }, at), 0);
+    assert_eq!(run(table, key, 0, Step::Settle { actual: DEBT, token: None, since: None }, at), 0);
 }
 
 /// Units that a key must get back before it can take one.
@@ -92,7 +94,10 @@ fn a_debt_finds_bytes_beside_as_many_new_keys_as_fit() {
     let keys = (1..=1_000).filter(admits).count();
     assert!((100..200).contains(&keys), "{keys} keys");
     for key in 1..=5 {
-        assert_eq!(run(&table, key, 0, Step::Settle { actual: 1 << 40, token: None }, BASE), 0);
+        assert_eq!(
+            run(&table, key, 0, Step::Settle { actual: 1 << 40, token: None, since: None }, BASE),
+            0
+        );
         assert_eq!(owed(&table, key), (1 << 40) + 1);
     }
 }
@@ -102,10 +107,10 @@ fn one_limiter_of_two_words_has_room_and_may_owe_in_any_memory() {
     let table = table_of_two_words(1);
     let admits = |key: u32| table.admits(fingerprint(key), 1, BASE, &BASE).unwrap();
     assert!(admits(1));
-    run(&table, 1, 0, Step::Settle { actual: 1 << 40, token: None }, BASE);
+    run(&table, 1, 0, Step::Settle { actual: 1 << 40, token: None, since: None }, BASE);
     assert_eq!(owed(&table, 1), (1 << 40) + 1);
     assert!(!admits(2), "all bytes are in use");
-    table.forget(fingerprint(1)).unwrap();
+    run(&table, 1, 0, Step::Reset { remembers: false }, BASE);
     assert_eq!((table.budget.keys(), table.budget.bytes()), (0, 0));
 }
 
@@ -122,10 +127,7 @@ fn a_debt_that_ends_gives_its_memory_back() {
         match key % 5 {
             0 => _ = run(&table, key, DEBT, Step::Refund, at),
             1 => assert_eq!(run(&table, key, DEBT - 7, Step::Refund, at), 93),
-            2 => {
-                let part = Part::alone(fingerprint(key), 0, Step::Refund);
-                table.hold(&[part], &at).ok().unwrap().forget();
-            }
+            2 => _ = run(&table, key, 0, Step::Reset { remembers: false }, at),
             3 => {
                 at = at.plus(HOUR);
                 assert!(table.admits(fingerprint(key), 1, at, &at).unwrap());

@@ -173,32 +173,22 @@ impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
             let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) else {
                 continue;
             };
-            let Some(entry) = locked.end() else { continue };
+            let Some(entry) = locked.end() else {
+                table.drop_if_reset(shard, &locked.part, at);
+                continue;
+            };
             match locked.standing {
                 Standing::There | Standing::Full => {
                     if let Some((kept, _)) = shard.get_mut(locked.part.fingerprint) {
                         kept.entry = Some(entry);
                         kept.weigh(&table.rules, &table.budget, locked.claimed);
                     }
+                    table.drop_if_reset(shard, &locked.part, at);
                 }
                 Standing::Claimed => {
                     table.add(shard, locked.part.fingerprint, entry, locked.claimed, at)
                 }
                 _ => {}
-            }
-        }
-    }
-
-    fn forget(mut self: Box<Self>) {
-        let table = self.table;
-        self.locked.release_overflow(&table.rules, &table.budget);
-        for locked in &self.locked.entries {
-            let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) else {
-                continue;
-            };
-            if matches!(locked.standing, Standing::There | Standing::Full | Standing::Preset(_)) {
-                table.budget.resize(locked.claimed, 0);
-                shard.forget(locked.part.fingerprint, &table.budget);
             }
         }
     }

@@ -6,7 +6,8 @@
 --   numbers(cost, N, W, a, b)  the doubles of an argument, from the numbers that a state begins with
 --   with_cost(arg, cost)       an argument with another cost
 --   units(left, part, N, W)    the units in use, from what `used` returned
---   refit(at, left, last, part, N, W, N2, W2)  the state under another limit; nil if it has another meaning there
+--   refit(at, left, last, part, N, W, N2, W2, mark)  the state under another limit, from that and what stands behind
+--              it; nil if it has another meaning there
 --   most(N, a)                 the most units that can be in use without a debt
 -- and `keeps` says that a state has the same meaning under any other limit and window.
 
@@ -92,8 +93,11 @@ function changes.seen(key, v, head, flag)
   local its = algorithms[byte(v, 2)]
   local _, at, _, changed, value, gone, _, parts = its.step(key, v, rule_of(v, 0), now, 'look', false, false)
   if not changed or gone <= at then return v end
+  bar(key, changed + 1, 0)
   if its.write then
     its.write(key, v, sub(v, 1, 33), value, parts)
+  elseif parts == 'whole' then
+    redis.call('SET', key, sub(v, 1, 33) .. value, 'KEEPTTL')
   else
     redis.call('SETRANGE', key, '33', value)
   end
@@ -104,7 +108,16 @@ function changes.seen(key, v, head, flag)
   return changes.fetch(key)
 end
 
--- Returns a state of another rule as one of the rule in `arg`, and how: whether it replaces the stored one.
+-- The time before which nothing comes back because the clock has moved the state back; 0 if it has not.
+local function rewound_from(key, v)
+  local _, W = unpack('<I4I6', v, 3)
+  if W == 0 then W = 31622400000000 end
+  local _, _, last = used_of(key, v, false, 9007199254740992)
+  return last - now > W and last + 1 or 0
+end
+
+-- Returns a state of another rule as one of the rule in `arg`, and how: whether it replaces the stored one. Then, from
+-- when on units that are given back were taken under the new meaning, and since when they drain at the new rate.
 -- Returns false if nothing is left of it; and nil, then the version, if no limiter of this version wrote it, or then
 -- its first bytes, if its revision is later.
 local function amended(key, v, arg, now)
@@ -115,20 +128,24 @@ local function amended(key, v, arg, now)
   local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
   local its = algorithms[kind]
   local at, used, last, left, part = used_of(key, v, false, now)
-  if N == 0 and used == 0 then return false, 'in place' end
   if kind == kind2 then
     local value
     if its.refit then
-      value = its.refit(at, left, last, part, N, W, N2, W2)
+      local mark = rewound_from(key, v) > 0 and '' or sub(v, 58)
+      value = its.refit(at, left, last, part, N, W, N2, W2, mark)
     elseif its.keeps or W == W2 and a == a2 and b == b2 then
       local _
       _, _, _, _, value = its.step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
       -- A log has more behind what changes.
       if in_parts(kind) then value = value .. sub(v, 34 + #value) end
     end
-    if value then return sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced' end
+    if value then
+      if N == 0 and used == 0 then return false, 'in place', 0, at end
+      return sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced', 0, its.refit and N ~= N2 and at or 0
+    end
   end
-  return charged(key, arg, at, used), 'replaced'
+  if N == 0 and used == 0 then return false, 'in place', at, 0 end
+  return charged(key, arg, at, used), 'replaced', at, 0
 end
 
 -- Whether the cost is admitted from a state that is not stored yet.
@@ -169,6 +186,15 @@ local function better(key, v, how, since, arg, cost)
   return v, how
 end
 
+-- The milliseconds in which as many units as an old rule allows have drained or left under the rule of the argument.
+local function drains_in(v, arg)
+  local _, N, _, a = unpack('<BI4I6I6', v, 2)
+  local kind2, N2, W2 = unpack('<BI4I6', arg, 2)
+  local most = algorithms[byte(v, 2)].most and math.max(N, a) or N
+  if not algorithms[kind2].most or N2 == 0 then return 2 * W2 / 1000 end
+  return math.min((2 + most / N2) * W2 / 1000, 9007199254740)
+end
+
 -- Brings a state under the rule of the argument. Values of a later revision than the state's come in force with units
 -- taken under them; values without a revision, such as plans, come in force this way only beside values with one.
 function changes.amend(key, v, arg, flag)
@@ -177,13 +203,19 @@ function changes.amend(key, v, arg, flag)
     flag = flag - flag % 8 + 6 + flag % 2
   end
   local stored, since = v, false
-  local state, how = amended(key, v, arg, now)
+  local state, how, lost, rated = amended(key, v, arg, now)
   if state == nil then return nil, how end
   if flag % 8 > 5 then
     since = dated(key, stored, arg)
     state, how = better(key, state, how, since, arg, (unpack('<d', arg, 34)))
   end
-  return {state = state, how = how, flag = flag, stored = stored, since = since}
+  return {state = state, how = how, flag = flag, stored = stored, since = since,
+    lost = math.max(lost, rewound_from(key, stored)), rated = rated, ms = drains_in(stored, arg)}
+end
+
+-- Moves the bar of a limiter that has come under the rule of an argument.
+function changes.bars(key, amending)
+  if amending.lost > 0 or amending.rated > 0 then bar(key, amending.lost, amending.rated, amending.ms) end
 end
 
 -- Returns the least wait until the cost is admitted, and the wait until the state is idle if it is not asked
@@ -220,8 +252,8 @@ function changes.wait(key, amending, arg, exactly)
   return most - now, reset - now
 end
 
--- `give_back`: an argument is a number of units, and the state itself says under which rule they are given back. A
--- key without a state stays so; if one is not known to this version, nothing is done.
+-- `give_back`: an argument is a number of units and, as in give_back.lua, four numbers about them; the state itself says under which rule they are given back. A key without a state stays so; if
+-- one is not known to this version, nothing is done. Returns the keys, the arguments and the flags.
 function changes.give_back()
   local keys, args = {}, {}
   for i = 1, #KEYS do
@@ -230,9 +262,37 @@ function changes.give_back()
       v = upgraded(KEYS[i], v)
       local known, version = is_known(v)
       if not known then return version end
-      keys[#keys + 1], args[#args + 1] = KEYS[i], rule_of(v, -tonumber(ARGV[first + i]))
+      local units, rest = unpack('<d', ARGV[first + i]), sub(ARGV[first + i], 9)
+      keys[#keys + 1], args[#args + 1] = KEYS[i], rule_of(v, -units) .. rest
     end
   end
-  return keys, args
+  return keys, args, string.rep('1', #keys)
+end
+
+-- `reset`: nothing counts as used, and nothing that was taken before comes back. A bucket that begins with fewer tokens
+-- becomes full. The keys behind those of the limiters are records of leases, which are removed. Returns the number of
+-- limiters that existed.
+function changes.reset()
+  local count = 0
+  for i = #flags + 1, #KEYS do redis.call('UNLINK', KEYS[i]) end
+  for i = 1, #flags do
+    local key = KEYS[i]
+    local v = changes.fetch(key)
+    if v then
+      count, v = count + 1, upgraded(key, v)
+      local full
+      if is_known(v) then
+        local kind, _, _, _, missing = unpack('<BI4I6I6I4', v, 2)
+        local _, _, last = used_of(key, v, false, 9007199254740992)
+        local _, at, _, _, _, gone = algorithms[kind].step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
+        -- What has left comes back no more in any case.
+        if gone > at or last > at then bar(key, math.max(last, at) + 1, 0) end
+        if algorithms[kind].most and missing > 0 then full = sub(v, 1, 33) .. pack('<ddd', 0, 0, 0) end
+      end
+      redis.call('DEL', key)
+      if full then redis.call('SET', key, full) end
+    end
+  end
+  return count
 end
 

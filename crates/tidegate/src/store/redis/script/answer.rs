@@ -13,6 +13,7 @@ use super::newer_values::NewerValues;
 use super::record::GivenBack;
 use super::reply::{NotAnAnswer, Reply};
 use super::revision::Written;
+use super::settled::{Settled, state_of};
 use super::step::Step;
 
 /// The result of a call.
@@ -76,10 +77,13 @@ impl Seen {
     /// The reply of this limiter with its decision. A key without room has no limiter of its own.
     pub(crate) fn reply(&self, decision: Decision) -> crate::step::Decided {
         let (figures, overflow) = (self.decided_by().cloned(), self.overflow);
-        let token = self.token;
+        let (token, since) = (self.token, Some(self.reply.at));
+        let settled = self.settled.of_core();
         crate::step::Decided {
             figures,
             token,
+            since,
+            settled,
             ..crate::step::Decided::of(decision, overflow, overflow)
         }
     }
@@ -97,6 +101,8 @@ pub(crate) struct Seen {
     pub(crate) overflow: bool,
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,
+    /// The units that a settlement gave back and cut.
+    pub(crate) settled: Settled,
 }
 
 impl NewerValues {
@@ -130,6 +136,11 @@ impl Decided {
         self
     }
 
+    /// Returns what a settlement or an undo gave back to each limiter, and what was cut.
+    pub fn settled(&self) -> impl Iterator<Item = Settled> {
+        self.seen.iter().map(|seen| seen.settled)
+    }
+
     /// The result of a step over no limiter.
     pub(crate) const fn nothing(at: Timestamp) -> Self {
         Self {
@@ -155,6 +166,7 @@ struct Heard<'a> {
     /// Of a limiter under values that came with the request and are not in force; no waits if it
     /// would admit.
     waits: Option<Waits>,
+    settled: Settled,
 }
 
 impl Call {
@@ -183,7 +195,7 @@ impl Call {
         let read = match (self.form, self.step, limiters) {
             (Form::One, Step::Decide, [one]) => verdict_alone(one, reply),
             (Form::One, _, [one]) => self.alone(one, reply),
-            (Form::One, _, _) | (Form::GivingBack, ..) => None,
+            (Form::One, _, _) | (Form::GivingBack | Form::Resetting, ..) => None,
             (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
         };
         read.map(Answer::Decided).ok_or_else(|| self.not_an_answer(reply))
@@ -208,7 +220,14 @@ impl Call {
         let heard = match reply {
             Reply::Bytes(state) => {
                 let at = last(one, state)?;
-                Heard { verdict: Verdict::Allow, now: at, at, state, waits: None }
+                Heard {
+                    verdict: Verdict::Allow,
+                    now: at,
+                    at,
+                    state,
+                    waits: None,
+                    settled: Settled::default(),
+                }
             }
             Reply::Array(parts) => match parts.as_slice() {
                 [Reply::Int(verdict), Reply::Int(now), Reply::Int(at), Reply::Bytes(state)] => {
@@ -218,6 +237,7 @@ impl Call {
                         at: time(*at)?,
                         state,
                         waits: None,
+                        settled: Settled::default(),
                     }
                 }
                 _ => return None,
@@ -244,12 +264,25 @@ impl Call {
         // An answer is remembered if units were taken, and a look reports it too.
         let took = goes_on && (repeated || self.step == Step::Ask);
         // The reply to a report holds what was taken, and not whether one unit more fits.
-        let is_report = self.step == Step::Report;
+        let is_report = self.step.is_report();
         let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
         for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
             let [Reply::Int(verdict), Reply::Int(at), state] = reply else { return None };
-            let (state, waits) = state_of(state)?;
-            let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state, waits };
+            let (state, numbers) = state_of(state)?;
+            let settles = self.step.needs_bounds();
+            let (waits, settled) = match numbers {
+                Some([returned, cut]) if settles => {
+                    let late = one.surplus(self.step).saturating_sub(returned);
+                    (None, Settled { returned, late, cut })
+                }
+                Some(waits) => {
+                    let [wait, reset] = waits.map(Micros::from_micros);
+                    (Some((wait, reset)), Settled::default())
+                }
+                None => (None, Settled::default()),
+            };
+            let (verdict, at) = (verdict_of(*verdict)?, time(*at)?);
+            let heard = Heard { verdict, now, at, state, waits, settled };
             decided.at = decided.at.max(heard.at);
             if self.step != Step::Decide {
                 let (decision, seen) = self.decision(one, &heard, took)?;
@@ -267,12 +300,12 @@ impl Call {
         heard: &Heard<'_>,
         took: bool,
     ) -> Option<(Decision, Seen)> {
-        let &Heard { verdict, now, at, state, waits } = heard;
+        let &Heard { verdict, now, at, state, waits, settled } = heard;
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let state = integers(&one.rule.script()?, state)?;
         let reply = ScriptReply { now, at, verdict, taken, state };
         let decision = match self.step {
-            Step::Report if one.cost > 0 => one.rule.standing(&reply)?,
+            Step::Report | Step::ReportWithin if one.cost > 0 => one.rule.standing(&reply)?,
             _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
         };
         let decision = match waits {
@@ -284,7 +317,7 @@ impl Call {
         let token = one.rule.token(&reply);
         Some((
             decision,
-            Seen { reply, tried: waits.is_some(), newer: None, overflow: false, token },
+            Seen { reply, tried: waits.is_some(), newer: None, overflow: false, token, settled },
         ))
     }
 
@@ -310,21 +343,6 @@ fn written_under_others<'r>(limiters: &[Limiter<'_>], reply: &'r Reply) -> Optio
     });
     let begins = begins.collect::<Option<Vec<_>>>()?;
     (begins.len() == limiters.len() + 1).then_some(begins)
-}
-
-/// Reads a state and, if it is under values that are not in force, two waits.
-fn state_of(reply: &Reply) -> Option<(&[u8], Option<Waits>)> {
-    match reply {
-        Reply::Bytes(state) => Some((state, None)),
-        Reply::Array(parts) => match parts.as_slice() {
-            [Reply::Bytes(state), Reply::Int(wait), Reply::Int(reset)] => {
-                let [wait, reset] = [wait, reset].map(|us| u64::try_from(*us).ok());
-                Some((state, Some((Micros::from_micros(wait?), Micros::from_micros(reset?)))))
-            }
-            _ => None,
-        },
-        Reply::Nil | Reply::Int(_) => None,
-    }
 }
 
 /// The instant that counts and the verdict: a refusal has the instant as a number below zero.

@@ -116,7 +116,17 @@ local function run(k, arg, does, full)
   local verdict, at, takes, changed, value, gone, _, parts, state =
     its.step(keys[k], v, arg, now, does, full, false)
   if not full then return verdict end
-  if changed then hold(k, its, at, v, head, value, gone, parts, newer) end
+  if changed then
+    local key = keys[k]
+    if changed ~= true and type(changed) == 'number' then
+      -- The clock has moved the state back: what was taken before comes back no more (bar.lua).
+      local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
+      local lives = math.max(call('PTTL', key), call('PTTL', name), 1)
+      call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', changed + 1, 0))
+      if not given then call('PEXPIREAT', name, string.format('%d', now / 1000 + 1 + lives)) end
+    end
+    hold(k, its, at, v, head, value, gone, parts, newer)
+  end
   return verdict, at, state or value or sub(v, 34), takes
 end
 -- The due states of a request's keys before it took anything, to be restored if it fails.

@@ -84,7 +84,13 @@ impl Batch {
         }
         let at = calls.first().and_then(|(call, _)| call.at).map(decimal).unwrap_or_default();
         let has_bounds = !counts.is_empty();
-        let id = Id { kinds: u32::MAX, amends: false, has_bounds, runner: Runner::Batch };
+        let id = Id {
+            kinds: u32::MAX,
+            amends: false,
+            settles: false,
+            has_bounds,
+            runner: Runner::Batch,
+        };
         // Time, time of an undo, memory, counted keys and part of the node.
         let mut last = vec![at, Vec::new(), Vec::new()];
         last.extend(Count::arguments(&counts));

@@ -43,8 +43,6 @@ pub struct Call {
     flags: Flags,
     /// The time, if it is given.
     pub(super) at: Option<Timestamp>,
-    /// When the units of an undo were taken.
-    since: Option<Timestamp>,
     /// How long a lease lasts.
     life: Option<Micros>,
     /// The argument of the record of leases, whose key is the last.
@@ -64,14 +62,16 @@ impl Call {
     /// The time is the server's; or `at`, for a replay, in which nothing expires.
     #[must_use]
     pub fn new(limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Self {
-        Self::made(limiters, step, at, None)
+        Self::made(limiters, step, at)
     }
 
     /// [`Step::Undo`] of a step that took the cost of all these limiters when the clock read
-    /// `since`. A limiter whose rule has changed since gets nothing back.
+    /// `since`.
     #[must_use]
     pub fn undo(limiters: &[Limiter<'_>], since: Timestamp, at: Option<Timestamp>) -> Self {
-        Self::made(limiters, Step::Undo, at, Some(since))
+        let limiters: Vec<_> =
+            limiters.iter().map(|one| one.clone().taken_at(Some(since))).collect();
+        Self::made(&limiters, Step::Undo, at)
     }
 
     /// [`Step::Lease`]: takes the cost of a limiter ahead, to be spent elsewhere within `life`, and notes it in the
@@ -84,7 +84,7 @@ impl Call {
         (record, oldest): (&LeaseRecord, u64),
         at: Option<Timestamp>,
     ) -> Self {
-        let call = Self::made(std::slice::from_ref(limiter), Step::Lease, at, None);
+        let call = Self::made(std::slice::from_ref(limiter), Step::Lease, at);
         call.changed(|call| {
             call.life = Some(life);
             call.note(record, record.to_take(oldest));
@@ -100,8 +100,11 @@ impl Call {
         (kept, earlier): (u64, Micros),
         at: Option<Timestamp>,
     ) -> Self {
-        let call = Self::made(std::slice::from_ref(limiter), Step::Undo, at, None);
-        call.changed(|call| call.note(record, record.to_give_back(kept, earlier)))
+        let call = Self::made(std::slice::from_ref(limiter), Step::Undo, at);
+        call.changed(|call| {
+            call.form = Form::One;
+            call.note(record, record.to_give_back(kept, earlier));
+        })
     }
 
     fn note(&mut self, record: &LeaseRecord, argument: Vec<u8>) {
@@ -109,12 +112,7 @@ impl Call {
         self.lease = Some(argument);
     }
 
-    fn made(
-        limiters: &[Limiter<'_>],
-        step: Step,
-        at: Option<Timestamp>,
-        since: Option<Timestamp>,
-    ) -> Self {
+    fn made(limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Self {
         let mut kinds = 0;
         let argument = |one: &Limiter<'_>| {
             let input = one.script_input(step);
@@ -125,12 +123,12 @@ impl Call {
         let flags: Flags = limiters.iter().map(|one| one.flag(step)).collect();
         let enforced = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
         let looks = flags.iter().any(|flag| flag & LOOKS > 0);
-        let is_one = limiters.len() == 1 && !looks;
+        let is_one = limiters.len() == 1 && !looks && !step.needs_bounds();
         let form = if is_one { Form::One } else { Form::Several };
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
         let counts = if at.is_some() { Vec::new() } else { Count::of(limiters, step) };
         let plain = Self::plain(form, step, kinds, keys, at);
-        Self { enforced, flags, since, counts, ..plain }.composed(arguments)
+        Self { enforced, flags, counts, ..plain }.composed(arguments)
     }
 
     /// A call that has yet to be composed.
@@ -141,7 +139,13 @@ impl Call {
         keys: Vec<Vec<u8>>,
         at: Option<Timestamp>,
     ) -> Self {
-        let id = Id { kinds, amends: false, has_bounds: false, runner: Runner::Dispatch };
+        let id = Id {
+            kinds,
+            amends: false,
+            settles: false,
+            has_bounds: false,
+            runner: Runner::Dispatch,
+        };
         Self {
             script: script(id),
             keys,
@@ -152,7 +156,6 @@ impl Call {
             enforced: Flags::new(),
             flags: Flags::new(),
             at,
-            since: None,
             life: None,
             lease: None,
             dedupe: None,
@@ -164,13 +167,15 @@ impl Call {
     /// The call with its script, and with an argument for each limiter among its arguments, in the order in which
     /// `prelude.lua` lists them.
     fn composed(mut self, arguments: Vec<Vec<u8>>) -> Self {
-        let amends = matches!(self.form, Form::Amending | Form::GivingBack);
+        let amends = matches!(self.form, Form::Amending | Form::GivingBack | Form::Resetting);
         let kinds = if amends { u32::MAX } else { self.kinds };
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
         let runner = if self.lease.is_some() { Runner::Lease } else { Runner::Dispatch };
-        self.script = script(Id { kinds, amends, has_bounds, runner });
+        let settles = self.step.needs_bounds() && self.form != Form::Resetting;
+        self.script = script(Id { kinds, amends, settles, has_bounds, runner });
         let verb = match (self.form, self.step) {
             (Form::GivingBack, _) => "give_back",
+            (Form::Resetting, _) => "reset",
             (_, step) => step.verb(),
         };
         let last = self.last();
@@ -183,7 +188,7 @@ impl Call {
             let flags = match self.form {
                 Form::One => Vec::new(),
                 Form::Amending => self.flags.to_vec(),
-                Form::Several | Form::GivingBack => self.enforced.to_vec(),
+                Form::Several | Form::GivingBack | Form::Resetting => self.enforced.to_vec(),
             };
             let other = self.dedupe.map(digits).or_else(|| self.lease.clone());
             let arguments = arguments.into_iter().chain(other);
@@ -212,20 +217,20 @@ impl Call {
 
     fn has_last(&self) -> bool {
         self.at.is_some()
-            || self.since.is_some()
+            || self.life.is_some()
             || self.lease.is_some()
             || self.has_no_memory
             || self.counts()
     }
 
-    /// The last arguments: the time, another time or a life, a word about memory, and the keys that are counted.
+    /// The last arguments: the time, a life, a word about memory, and the keys that are counted.
     fn last(&self) -> Vec<Vec<u8>> {
         if !self.has_last() {
             return Vec::new();
         }
         let mut last = vec![
             self.at.map(decimal).unwrap_or_default(),
-            self.since.map(decimal).or_else(|| self.life.map(digits)).unwrap_or_default(),
+            self.life.map(digits).unwrap_or_default(),
             if self.has_no_memory { b"full".to_vec() } else { Vec::new() },
         ];
         last.extend(Count::arguments(&self.counts));
@@ -236,14 +241,39 @@ impl Call {
     }
 
     /// Gives units back to each of these keys, under whatever rule its state was written last: for
-    /// a reservation whose key has no limit any more. A key without a state stays so. There is at least one key.
+    /// a reservation whose key has no limit any more. Behind the units stands when they were taken, if that is known. A
+    /// key without a state stays so. There is at least one key.
     #[must_use]
-    pub fn giving_back(keys: &[(&[u8], u64)], at: Option<Timestamp>) -> Self {
-        let units = keys.iter().map(|(_, units)| (*units).min(Timestamp::MAX.as_micros()));
-        let arguments = units.map(|units| units.to_string().into_bytes()).collect();
-        let enforced = keys.iter().map(|_| b'1').collect();
-        let keys = keys.iter().map(|(key, _)| key.to_vec()).collect();
-        let plain = Self::plain(Form::GivingBack, Step::Settle, u32::MAX, keys, at);
+    pub fn giving_back(keys: &[(&[u8], u64, Option<Timestamp>)], at: Option<Timestamp>) -> Self {
+        let arguments = keys.iter().map(|(_, units, since)| {
+            let units = (*units).min(Timestamp::MAX.as_micros()) as f64;
+            let since = since.map_or(-1.0, |since| since.as_micros() as f64);
+            [units, since, 1.0, 0.0, -1.0].into_iter().flat_map(f64::to_le_bytes).collect()
+        });
+        let keys_alone = keys.iter().map(|(key, ..)| key.to_vec()).collect();
+        Self::of_keys(Form::GivingBack, (keys_alone, keys.len()), arguments.collect(), at)
+    }
+
+    /// Forgets limiters: nothing counts as used, and nothing that was taken before is given back. A bucket that begins
+    /// with fewer tokens becomes full, if it exists. The reply is the number of those that existed. The keys of
+    /// `records`, of the limiters' leases, are removed with them.
+    #[must_use]
+    pub fn reset(keys: Vec<Vec<u8>>, records: Vec<Vec<u8>>, at: Option<Timestamp>) -> Self {
+        let limiters = keys.len();
+        let keys: Vec<_> = keys.into_iter().chain(records).collect();
+        let arguments = vec![Vec::new(); keys.len()];
+        Self::of_keys(Form::Resetting, (keys, limiters), arguments, at)
+    }
+
+    /// A call for limiters under whatever rule they were written: so many of the keys, the first.
+    fn of_keys(
+        form: Form,
+        (keys, limiters): (Vec<Vec<u8>>, usize),
+        arguments: Vec<Vec<u8>>,
+        at: Option<Timestamp>,
+    ) -> Self {
+        let enforced = Flags::from_elem(b'1', limiters);
+        let plain = Self::plain(form, Step::Settle, u32::MAX, keys, at);
         Self { enforced, ..plain }.composed(arguments)
     }
 
@@ -297,9 +327,9 @@ impl Call {
         matches!(self.step, Step::Decide | Step::Ask | Step::Peek | Step::Lease)
     }
 
-    /// Forgets limiters: they start fresh. The reply is the number of those that existed.
+    /// Removes limiters and all that is known of them. The reply is the number of those that existed.
     #[must_use]
-    pub fn reset(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
-        (Script::new(text::RESET.to_owned()), keys)
+    pub fn remove(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
+        (Script::new(text::REMOVE.to_owned()), keys)
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Count {
 impl Count {
     /// The counted keys of a step; a step that gives back or settles always has room.
     pub(super) fn of(limiters: &[Limiter<'_>], step: Step) -> Vec<Self> {
-        let settles = matches!(step, Step::Settle | Step::Undo | Step::Renew);
+        let settles = step.settles() || step == Step::Renew;
         let each = limiters.iter().enumerate().filter_map(|(key, one)| Some((key, one.among?)));
         let each = each.map(|(key, Among { name: (prefix, name), most, .. })| Self {
             key,

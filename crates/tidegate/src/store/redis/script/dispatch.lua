@@ -16,8 +16,9 @@
 local sub, count, goes_on = string.sub, 1, true
 local out, others, states, heads, newers, amendings
 if algorithms then count, out, states, heads, newers, amendings = #flags, {1, now}, {}, {}, {}, {} end
+if verb == 'reset' then return changes.reset() end
 if verb == 'give_back' then
-  keys, args = changes.give_back()
+  keys, args, flags = changes.give_back()
   if not args then return keys end
   count, first = #keys, 0
 end
@@ -121,9 +122,13 @@ for i = count, 1, -1 do
   elseif asks then
     does = 'ask'
   end
-  local amended = amending and amending.how
-  local verdict, at, takes, changed, value, gone, expires, parts, state = step(
-    key, v, arg, now, does, verb ~= 'decide', amended, verb == 'undo' and tonumber(args[tail + 2]))
+  local amended, taken, cut = amending and amending.how
+  if settles then
+    taken = settles.taken(key, v, arg, now, amending)
+    arg, cut = settles.cut(key, v, arg, now, amended)
+  end
+  local verdict, at, takes, changed, value, gone, expires, parts, state, back = step(
+    key, v, arg, now, does, verb ~= 'decide', amended, taken)
   if verdict ~= 0 and flag % 2 == 1 then goes_on = false end
 
   local stays, wait, reset
@@ -135,11 +140,19 @@ for i = count, 1, -1 do
       wait, reset = changes.wait(key, amending, arg, verb ~= 'decide')
     end
     stays = flag % 8 > 1 and (verb == 'peek' or not takes and (wait or flag % 8 < 4 or verdict ~= 1))
+    if not stays then changes.bars(key, amending) end
     if not v and not stays then call('DEL', key) end
   end
 
   -- A limiter that would begin now is kept if it is asked for units.
   if changed and not stays and (takes or v or asks or verb == 'report') then
+    if changed ~= true and type(changed) == 'number' then
+      -- The clock has moved the state back: what was taken before comes back no more (bar.lua).
+      local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
+      local lives = math.max(call('PTTL', key), call('PTTL', name), 1)
+      call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', changed + 1, 0))
+      if not given then call('PEXPIREAT', name, string.format('%d', now / 1000 + 1 + lives)) end
+    end
     local in_place = v and parts ~= 'whole' and amended ~= 'replaced'
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
@@ -180,7 +193,11 @@ for i = count, 1, -1 do
 
   if algorithms then
     state = verb == 'decide' and '' or state or value or sub(v, 34)
-    if wait and stays then state = {state, wait, reset} end
+    if settles then
+      state = {state, back or 0, cut}
+    elseif wait and stays then
+      state = {state, wait, reset}
+    end
     out[3 * i], out[3 * i + 1], out[3 * i + 2] = verdict, at, state
   else
     if verb == 'decide' then

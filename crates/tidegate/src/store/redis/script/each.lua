@@ -56,7 +56,16 @@ local function ask(key, arg)
   end
   local verdict, at, takes, changed, value, gone, expires, parts, state =
     its.step(key, v, arg, now, 'ask', true)
-  if changed then save(key, v, head, value, its, at, gone, expires, parts, newer) end
+  if changed then
+    if changed ~= true and type(changed) == 'number' then
+      -- The clock has moved the state back: what was taken before comes back no more (bar.lua).
+      local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
+      local lives = math.max(call('PTTL', key), call('PTTL', name), 1)
+      call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', changed + 1, 0))
+      if not given then call('PEXPIREAT', name, string.format('%d', now / 1000 + 1 + lives)) end
+    end
+    save(key, v, head, value, its, at, gone, expires, parts, newer)
+  end
   if takes and at == now then return state or value end
   return {verdict, now, at, state or value or sub(v, 34)}
 end

@@ -58,7 +58,8 @@ impl Each {
             args.resize(2 + calls.len(), Vec::new());
             args.push(decimal(at));
         }
-        let id = Id { kinds, amends: false, has_bounds: false, runner: Runner::Each };
+        let id =
+            Id { kinds, amends: false, settles: false, has_bounds: false, runner: Runner::Each };
         let keys = calls.iter().flat_map(|call| &call.keys).cloned().collect();
         Self { script: script(id), keys, args }
     }

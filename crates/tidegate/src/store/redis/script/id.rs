@@ -7,6 +7,8 @@ pub(super) struct Id {
     pub(super) kinds: u32,
     /// Whether limiters may have been written under another rule.
     pub(super) amends: bool,
+    /// Whether units are settled or undone.
+    pub(super) settles: bool,
     /// Whether new keys may have no room.
     pub(super) has_bounds: bool,
     /// The last file.
@@ -35,4 +37,6 @@ pub(super) enum Form {
     Amending,
     /// Any number of limiters, each under whatever rule it was written.
     GivingBack,
+    /// Forgets any number of limiters.
+    Resetting,
 }

@@ -55,24 +55,36 @@ end
 function step(key, v, arg, now, verb, full, amended)
   local cost = struct.unpack('<d', arg, 34)
   if verb == 'undo' then
-    local since, is_back = consume(-cost)
+    local taken_at, is_back = consume(-cost)
+    local lost, rated = bar(key)
+    if v then
+      local last = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended))
+      if last - now > struct.unpack('<d', arg, 42) then lost = math.max(lost, last + 1) end
+    end
     -- Nothing comes back that was taken so long ago.
+    local since = -9007199254740992
+    if taken_at and taken_at >= lost then since = taken_at end
     local verdict, at, takes, changed, value, gone, expires, parts, state =
-      ask(key, v, arg, now, verb, full, amended, since or -9007199254740991)
+      ask(key, v, arg, now, verb, full, amended, {since = since, rated = rated, leased = true})
     if is_back then
       verdict = 0
-    elseif not since then
+    elseif not taken_at then
       verdict = 2
     elseif not takes then
       verdict = 1
     end
     return verdict, at, takes, changed, value, gone, expires, parts, state
   end
-  local prepared = v
-  if prepare then prepared = prepare(key, v, arg, now, life) end
+  local prepared, before = v, 0
+  if prepare then
+    prepared = prepare(key, v, arg, now, life)
+    -- The time from which the clock moves the state back, which a prepared one does not show.
+    if v then before = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended)) end
+  end
   local verdict, at, takes, changed, value, gone, expires, parts, state =
     ask(key, prepared, arg, now, 'ask', full, amended)
   if verdict ~= 0 then return verdict, select(2, ask(key, v, arg, now, 'look', full, amended)) end
   note(cost, at, gone)
+  if before - now > struct.unpack('<d', arg, 42) then changed = before end
   return verdict, at, takes, changed, value, gone, expires, parts, state
 end

@@ -26,6 +26,12 @@ pub struct Limiter<'a> {
     actual: u64,
     /// The token of the permit to return or to renew.
     token: Option<Token>,
+    /// When the units to give back were taken.
+    since: Option<Timestamp>,
+    /// The purpose for which units are taken, or were.
+    purpose: Purpose,
+    /// Whether units that come back were taken at another rate.
+    is_of_other_rate: bool,
     pub(super) enforced: bool,
     /// Whether it is asked for one unit in place of its cost, and takes nothing.
     pub(super) looks: bool,
@@ -45,15 +51,38 @@ enum Source {
     Brought,
 }
 
+/// The purpose of taken units, by its number in a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Use = 0,
+    Reservation = 1,
+    Lease = 2,
+    /// Taken under another meaning: nothing comes back.
+    OfOtherRule = 3,
+}
+
 impl<'a> Limiter<'a> {
     /// The limiter of `key`, asked for `cost` units; `None` when the rule is unlimited and nothing
     /// has to be asked.
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
         let (enforced, looks, revision, source) = (true, false, Revision::NONE, Source::Own);
-        let (actual, token, among) = (0, None, None);
-        let limited =
-            Self { key, rule, cost, actual, token, enforced, looks, revision, source, among };
+        let (actual, token, since, purpose, among) = (0, None, None, Purpose::Use, None);
+        let limited = Self {
+            key,
+            rule,
+            cost,
+            actual,
+            token,
+            since,
+            purpose,
+            is_of_other_rate: false,
+            enforced,
+            looks,
+            revision,
+            source,
+            among,
+        };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
 
@@ -138,6 +167,47 @@ impl<'a> Limiter<'a> {
         self
     }
 
+    /// Says when the units were taken that [`Step::Settle`] or [`Step::Undo`] gives back: the time that
+    /// counted for the limiter then.
+    #[must_use]
+    pub const fn taken_at(mut self, since: Option<Timestamp>) -> Self {
+        self.since = since;
+        self
+    }
+
+    /// Says under which values the units were taken: under another meaning nothing comes back, and a level that drains
+    /// at another rate gives back only what it held all the time.
+    #[must_use]
+    pub fn taken_under(mut self, values: &Values) -> Self {
+        self.note_values(Some(values));
+        self
+    }
+
+    /// Notes the values under which the units were taken, if they are known.
+    pub(crate) fn note_values(&mut self, values: Option<&Values>) {
+        let (Some(values), Some(own)) = (values, Values::of(self.rule)) else { return };
+        if !own.counts_as(values) {
+            // No permit has the last token.
+            (self.purpose, self.token) = (Purpose::OfOtherRule, Token::from_micros(LAST_TOKEN));
+        }
+        self.is_of_other_rate = own.limit != values.limit;
+    }
+
+    /// Takes the cost for a reservation, or settles it: a bucket then knows how low it was since.
+    #[must_use]
+    pub const fn reserving(mut self) -> Self {
+        self.purpose = Purpose::Reservation;
+        self
+    }
+
+    /// Marks a limiter with leases: what is given back to it counts less as time passes, because leases rely on the
+    /// level.
+    #[must_use]
+    pub const fn leased(mut self) -> Self {
+        self.purpose = Purpose::Lease;
+        self
+    }
+
     /// Its part in the identity of a remembered request: key, cost, and the values of its rule.
     pub(crate) fn identity(&self) -> (&'a [u8], u64, Option<[u8; HEAD]>) {
         let mut head = self.rule.script_input(0).map(|input| head(&input));
@@ -149,6 +219,15 @@ impl<'a> Limiter<'a> {
     /// Returns whether it may refuse.
     pub(crate) const fn is_enforced(&self) -> bool {
         self.enforced
+    }
+
+    /// The units that were taken at a known time and are to come back; none of a permit, which is free when it has
+    /// ended.
+    pub(super) fn surplus(&self, step: Step) -> u64 {
+        match self.units(step) {
+            units @ ..0 if self.since.is_some() && !self.holds_permits() => units.unsigned_abs(),
+            _ => 0,
+        }
     }
 
     /// The units that it is asked for.
@@ -165,9 +244,12 @@ impl<'a> Limiter<'a> {
             Step::Settle => limited(self.actual) - limited(self.cost),
             Step::Undo => -limited(self.cost),
             _ if self.looks => 1,
-            Step::Decide | Step::Ask | Step::Peek | Step::Report | Step::Lease => {
-                limited(self.cost)
-            }
+            Step::Decide
+            | Step::Ask
+            | Step::Peek
+            | Step::Report
+            | Step::ReportWithin
+            | Step::Lease => limited(self.cost),
         }
     }
 
@@ -177,7 +259,7 @@ impl<'a> Limiter<'a> {
     pub(super) fn flag(&self, step: Step) -> u8 {
         let decides = match step {
             Step::Decide | Step::Ask | Step::Peek => true,
-            Step::Report => self.cost == 0,
+            Step::Report | Step::ReportWithin => self.cost == 0,
             Step::Settle | Step::Undo | Step::Lease | Step::Renew => false,
         };
         let looks = self.cost == 0 && !self.looks || step == Step::Peek;
@@ -187,8 +269,30 @@ impl<'a> Limiter<'a> {
             Source::LookedUp if decides && looks => 2,
             _ => 0,
         };
-        let asks = self.looks && matches!(step, Step::Decide | Step::Ask | Step::Report);
+        let asks = self.looks && (matches!(step, Step::Decide | Step::Ask) || step.is_report());
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
+    }
+
+    /// The end of an argument that settles: when the units were taken, for which purpose, since when the present rate is
+    /// known, and the most units that may be in use.
+    fn of_take(&self, step: Step) -> Vec<u8> {
+        let since = self.since.map_or(-1.0, |since| since.as_micros() as f64);
+        let rated = if self.is_of_other_rate { LAST } else { 0.0 };
+        [since, f64::from(self.purpose as u8), rated, self.most(step)]
+            .into_iter()
+            .flat_map(f64::to_le_bytes)
+            .collect()
+    }
+
+    /// The most units that may be in use after more is taken; below zero for any number.
+    fn most(&self, step: Step) -> f64 {
+        let bounds = match step {
+            Step::Settle => true,
+            Step::ReportWithin => self.rule.spec().max_debt.is_some(),
+            _ => false,
+        };
+        let most = self.rule.most_in_use().filter(|most| bounds && *most < 1 << 53);
+        most.map_or(-1.0, |most| most as f64)
     }
 
     /// Returns whether a permit is returned as a whole. There is none under a limit of 0 without a window.
@@ -199,7 +303,7 @@ impl<'a> Limiter<'a> {
 
     pub(super) fn script_input(&self, step: Step) -> Option<ScriptInput> {
         let mut input = self.rule.script_input(self.units(step).unsigned_abs())?;
-        let names_one = matches!(step, Step::Settle | Step::Undo | Step::Renew);
+        let names_one = step.settles() || step == Step::Renew;
         if let Some(token) = self.token.filter(|_| names_one && self.holds_permits())
             && let Some(place) = input.args.last_mut()
         {
@@ -219,9 +323,53 @@ impl<'a> Limiter<'a> {
         for number in numbers.iter().chain(&input.args) {
             arg.extend((*number as f64).to_le_bytes());
         }
+        if step.needs_bounds() {
+            arg.extend(self.of_take(step));
+            return arg;
+        }
         // Differs from every argument of a request that takes.
         arg.extend(self.looks.then_some(b'?'));
+        // Differs from every argument that opens no reservation. Only a bucket keeps a mark of them.
+        let opens =
+            self.purpose == Purpose::Reservation && step == Step::Ask && self.units(step) > 0;
+        arg.extend((opens && input.script.kind == BUCKET).then_some(b'!'));
         arg
+    }
+}
+
+/// The kinds of scripts whose last two parameters say how much fits, and of permits, which are known by their tokens.
+const BUCKET: u8 = 1;
+const QUEUE: u8 = 2;
+const PERMITS: u8 = 10;
+
+/// The last instant.
+const LAST: f64 = (1_u64 << 53) as f64;
+const LAST_TOKEN: u64 = (1 << 53) - 1;
+
+/// The values of a rule that say whether units which were taken under them come back under others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    kind: u8,
+    limit: u64,
+    window: u64,
+    /// Buckets, anchor or resolution.
+    others: [u64; 2],
+}
+
+impl Values {
+    /// The values of a rule; `None` if it is unlimited.
+    #[must_use]
+    pub fn of(rule: &Rule) -> Option<Self> {
+        let input = rule.script_input(0)?;
+        let (kind, [limit, window, third, fourth]) = (input.script.kind, input.parameters);
+        let others = if matches!(kind, BUCKET | QUEUE) { [0; 2] } else { [third, fourth] };
+        Some(Self { kind, limit, window, others })
+    }
+
+    /// Returns whether units that were taken under the other values count in the same way.
+    fn counts_as(&self, other: &Self) -> bool {
+        let window_of = |one: &Self| if one.kind == PERMITS { 0 } else { one.window };
+        (self.kind, window_of(self), self.others) == (other.kind, window_of(other), other.others)
     }
 }
 

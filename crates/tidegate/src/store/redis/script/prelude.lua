@@ -1,6 +1,6 @@
 -- Tidegate's limiters in a store. A script is this file, those of algorithms, and one that runs a step:
 -- dispatch.lua, batch.lua or each.lua. Between them stand amend.lua if limiters may have been written under another rule,
--- and room.lua if new keys may have no room.
+-- give_back.lua if units are settled or undone, bar.lua before both, and room.lua if new keys may have no room.
 --
 -- KEYS     the keys of the limiters, then that of a remembered answer, if one is remembered, or of the record of
 --          leases (lease.lua)
@@ -8,15 +8,14 @@
 --   1        the verb: `ask` decides and takes, and returns states; `decide` returns verdicts alone; `peek` takes
 --            nothing; `report` takes what was used, and refuses nothing; `settle` takes or gives back a
 --            difference; `undo` gives back what was taken; `renew` makes permits last from now, and denies by those
---            that are out no more; `give_back` does so under any rule; `lease` takes units ahead for one limiter;
---            `batch` asks for many requests, and `each` for many of one limiter each
+--            that are out no more; `give_back` gives back under any rule; `reset` forgets; `lease` takes units ahead
+--            for one limiter; `batch` asks for many requests, and `each` for many of one limiter each
 --   2        a character for each limiter: see dispatch.lua. Empty if there is one, and the reply is that of one
 --            limiter. For a batch, its plan: see batch.lua
 --   then     an argument for each key: for a remembered answer, how long it is remembered; of the record of leases,
 --            which of them
 --   then     what may be left out from the end, and is empty unless it is given: the time, in place of the
---            store's, and then nothing expires; when the units of an `undo` were taken, or how long a `lease`
---            lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see room.lua
+--            store's, and then nothing expires; how long a `lease` lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see room.lua
 --
 -- The argument of a limiter is the beginning of its state, in the bytes 1 to 33, and then doubles: the cost (below
 -- zero: units to give back), the window, and what the algorithm asks for. A stored state begins with its version
@@ -28,7 +27,7 @@
 -- Each algorithm is a function. What a script captures or calls costs the store more than anything that it
 -- computes, so the function runs the verbs of its algorithm in their order, each under its name:
 --
---   step(key, v, arg, now, verb, full, amended, since)
+--   step(key, v, arg, now, verb, full, amended, taken)
 --     key      only for what is not in `v`
 --     v        the stored text, or false
 --     verb     `ask` decides, and takes if that is admitted; `look` only decides; any other takes without
@@ -38,11 +37,13 @@
 --     full     whether the reply needs the state
 --     amended  false, or why the state changes even if nothing is taken: `replaced` if `v` is not in the store,
 --              `in place` if it is
---     since    for an `undo`, when the units were taken
+--     taken    of units that are given back, if it is known when they were taken: `since` when they count as taken,
+--              since when units drain at the present rate (`rated`), whether for a lease (`leased`), and when the
+--              reservation that is settled took its units, if there is one (`opened`)
 --   returns the verdict (0 admits, 1 denies, 2 never admits), the time that counts, whether units were taken or
---   given back, whether the state changed, its text from byte 34, and when it expires; then, where the algorithm
+--   given back, whether the state changed (the time before, if the clock has moved it back), its text from byte 34, and when it expires; then, where the algorithm
 --   knows, when the stored text expires, how to write it (`whole` if its length changed, and `parts` or a table for
---   `write` if more of it stays in the store), and what the reply says in place of the text.
+--   `write` if more of it stays in the store), what the reply says in place of the text, and how many units came back.
 --
 --   front        the last byte of a state that is read at first, if not all of it is, counted from 0
 --   fetch(key)   reads a state that is no string
@@ -52,7 +53,7 @@
 -- The algorithm of this script, if there is one; with more, all of them by number.
 local step, fetch, front, write, algorithms
 -- What the files between add.
-local changes, no_room, finish, prepare
+local changes, settles, bar, no_room, finish, prepare
 
 local keys, args, verb, flags, first, tail, given = KEYS, ARGV, 'ask', '', 0, 1, nil
 if args[2] then

@@ -13,11 +13,15 @@ pub enum Step {
     /// more would be admitted, or else when. Nothing is refused. Limiters without a cost are
     /// decided as by [`Step::Ask`].
     Report,
+    /// As [`Step::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns what was cut.
+    ReportWithin,
     /// Gives back what the cost, which was taken, exceeds the actual cost, or takes what it falls
-    /// short, even into debt; returns the values. A refund has an actual cost of 0.
+    /// short, even into debt, as far as the rule allows; returns the values, and how many units came
+    /// back and were cut. A limiter says [when its cost was taken](super::Limiter::taken_at), and
+    /// then nothing else is given back instead; or else what would have left first. A refund has an
+    /// actual cost of 0.
     Settle,
-    /// Gives back the cost that an earlier step took, as far as it still counts, and gives nothing
-    /// else back instead; returns the values. A queue gives nothing back.
+    /// Gives back the cost that an earlier step took, and nothing else instead; returns the values.
     Undo,
     /// Takes the cost ahead, as a lease; returns the values of the decision. See [`Call::lease`](super::Call::lease).
     Lease,
@@ -32,11 +36,26 @@ impl Step {
             Self::Decide => "decide",
             Self::Ask => "ask",
             Self::Peek => "peek",
-            Self::Report => "report",
+            Self::Report | Self::ReportWithin => "report",
             Self::Settle => "settle",
             Self::Undo => "undo",
             Self::Lease => "lease",
             Self::Renew => "renew",
         }
+    }
+
+    /// Returns whether it gives back or takes a difference, and says how much.
+    pub(super) const fn settles(self) -> bool {
+        matches!(self, Self::Settle | Self::Undo)
+    }
+
+    /// Returns whether it gives units back as of when they were taken, or cuts off what is above a bound.
+    pub(super) const fn needs_bounds(self) -> bool {
+        matches!(self, Self::Settle | Self::Undo | Self::ReportWithin)
+    }
+
+    /// Returns whether it takes what was used, and refuses nothing.
+    pub(crate) const fn is_report(self) -> bool {
+        matches!(self, Self::Report | Self::ReportWithin)
     }
 }

@@ -6,20 +6,26 @@ use super::id::{Id, Runner};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 const AMEND: &str = include_str!("amend.lua");
+const BAR: &str = include_str!("bar.lua");
+const GIVE_BACK: &str = include_str!("give_back.lua");
 const ROOM: &str = include_str!("room.lua");
 const DISPATCH: &str = include_str!("dispatch.lua");
 const LEASE: &str = include_str!("lease.lua");
 const BATCH: &str = include_str!("batch.lua");
 const EACH: &str = include_str!("each.lua");
-/// Forgets limiters.
-pub(super) const RESET: &str = include_str!("reset.lua");
+/// Removes limiters.
+pub(super) const REMOVE: &str = include_str!("reset.lua");
 
 /// The text of a script.
 pub(super) fn of(id: Id) -> String {
     let mut files = vec![PRELUDE];
-    if id.amends {
-        files.extend([MULDIV, AMEND]);
+    if id.amends || id.settles {
+        files.extend([MULDIV, BAR]);
     }
+    files.extend(id.amends.then_some(AMEND));
+    // What is known of units of a lease is in its record.
+    let settles = id.settles && id.runner != Runner::Lease;
+    files.extend(settles.then_some(GIVE_BACK));
     files.extend(algorithms(id.kinds, |script| script.text));
     files.extend(id.has_bounds.then_some(ROOM));
     match id.runner {

@@ -1,0 +1,89 @@
+//! Changing the rule of a limiter.
+
+use core::borrow::BorrowMut;
+use core::mem;
+
+use super::Held;
+use crate::algorithm::Algorithm;
+use crate::past::Past;
+use crate::time::Timestamp;
+
+impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+    /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
+    /// also by way of a limit of 0.
+    pub fn amend(&mut self, now: Timestamp, old: &R) {
+        let Some(mut state) = self.slot.borrow_mut().take() else {
+            return;
+        };
+        let at = old.advance(&mut state, now);
+        if leaves_nothing(old, &state, at) {
+            return self.begin_later(at, old, &mut state);
+        }
+        if self.algorithm.same_shape(old) {
+            self.algorithm.refit(old, &mut state, at);
+            *self.slot.borrow_mut() = Some(state);
+        } else {
+            self.charge_as_new(at, old, &mut state);
+        }
+        if !self.algorithm.gives_back_as(old) {
+            self.note_change(at);
+        }
+    }
+
+    /// Carries over `state` of another algorithm: units in use there count as taken now.
+    pub fn carry_over<Old: Algorithm>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
+        let at = old.advance(&mut state, now);
+        if leaves_nothing(old, &state, at) {
+            return self.begin_later(at, old, &mut state);
+        }
+        self.charge_as_new(at, old, &mut state);
+        self.note_change(at);
+    }
+
+    /// Leaves no state, because nothing is used; but what must not come back is remembered.
+    fn begin_later<Old: Algorithm>(&mut self, at: Timestamp, old: &Old, state: &mut Old::State) {
+        let mut fresh = self.algorithm.fresh(at);
+        if let Some(past) = self.algorithm.past_mut(&mut fresh) {
+            *past = past_of(old, state);
+            past.pass(at);
+        }
+        let remembers = self.algorithm.is_unused(&fresh, at) && !self.algorithm.is_idle(&fresh, at);
+        *self.slot.borrow_mut() = remembers.then_some(fresh);
+        self.note_change(at);
+    }
+
+    /// Notes that what was taken before `at` was taken under another rule.
+    fn note_change(&mut self, at: Timestamp) {
+        let until = at.plus(self.algorithm.counts_for(self.algorithm.limit()));
+        let state = self.slot.borrow_mut().as_mut();
+        if let Some(past) = state.and_then(|state| self.algorithm.past_mut(state)) {
+            past.rule_changes(at, until);
+        }
+    }
+
+    /// Leaves a fresh state that owes what `old` counts as used, and remembers what must not come back.
+    fn charge_as_new<Old: Algorithm>(&mut self, at: Timestamp, old: &Old, before: &mut Old::State) {
+        let mut state = self.algorithm.fresh(at);
+        if let Some(past) = self.algorithm.past_mut(&mut state) {
+            *past = past_of(old, before);
+        }
+        let used = old.used(before, at);
+        if used > 0 {
+            self.algorithm.take(&mut state, at, used);
+        }
+        *self.slot.borrow_mut() = Some(state);
+    }
+}
+
+/// Returns whether there is nothing to carry over: a limit of 0 under which nothing is used. The next rule
+/// starts fresh, whether the state was kept or dropped.
+fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> bool {
+    old.limit() == 0 && old.is_unused(state, at)
+}
+
+/// What a state remembers, without its open reservations.
+fn past_of<R: Algorithm>(algorithm: &R, state: &mut R::State) -> Past {
+    let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
+    past.see(0);
+    past
+}

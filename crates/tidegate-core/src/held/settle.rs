@@ -1,0 +1,170 @@
+//! Giving back and settling what was taken.
+
+use core::borrow::BorrowMut;
+use core::mem;
+
+use super::Held;
+use crate::algorithm::Algorithm;
+use crate::past::Since;
+use crate::time::{Timestamp, Token};
+
+/// What came of a settlement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Settled {
+    /// All that had to come back came back, or all that had to be taken was taken.
+    #[default]
+    Whole,
+    /// So many units had to come back and did not, because they count no more.
+    Late(u64),
+    /// So many units of the actual cost were not taken, because they would pass `max_debt`.
+    Cut(u64),
+}
+
+impl Settled {
+    const fn late(units: u64) -> Self {
+        if units > 0 { Self::Late(units) } else { Self::Whole }
+    }
+
+    /// Units that had to come back and did not.
+    #[must_use]
+    pub const fn late_units(self) -> u64 {
+        if let Self::Late(units) = self { units } else { 0 }
+    }
+
+    /// Units that were not taken.
+    #[must_use]
+    pub const fn cut_units(self) -> u64 {
+        if let Self::Cut(units) = self { units } else { 0 }
+    }
+}
+
+impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+    /// Gives the cost back, at most as many units as are used.
+    pub fn refund(&mut self, now: Timestamp) {
+        self.give_back_units(now, self.cost);
+    }
+
+    /// Notes that the cost that was taken is reserved, until it is settled.
+    pub fn open(&mut self) {
+        if let (Some(state), true) = (self.slot.borrow_mut(), self.taken) {
+            self.algorithm.open(state, self.at);
+        }
+    }
+
+    /// Settles a reservation of `reserved` units with the `actual` cost: gives the surplus back, or
+    /// takes the rest, even into debt. Units of a permit all come back, whatever the actual cost.
+    ///
+    /// `since` says when the units were taken: they come back as far as they still count. Without it, those come back
+    /// that would leave first. The token names the permit; without one, the units come back of those that end first.
+    pub fn settle(
+        &mut self,
+        now: Timestamp,
+        token: Option<Token>,
+        since: Option<Since>,
+        reserved: u64,
+        actual: u64,
+    ) -> Settled {
+        let settled = self.settle_units(now, token, since, reserved, actual);
+        if let (Some(since), Some(state)) = (since, self.slot.borrow_mut()) {
+            self.algorithm.close(state, since.at);
+        }
+        settled
+    }
+
+    fn settle_units(
+        &mut self,
+        now: Timestamp,
+        token: Option<Token>,
+        since: Option<Since>,
+        reserved: u64,
+        actual: u64,
+    ) -> Settled {
+        let algorithm = self.algorithm;
+        if R::HOLDS_PERMITS {
+            match token {
+                Some(token) if self.slot().is_some() => {
+                    let (state, at) = self.advanced(now);
+                    algorithm.return_permit(state, at, token, reserved);
+                }
+                Some(_) => {}
+                None => self.give_back_units(now, reserved),
+            }
+            return Settled::Whole;
+        }
+        if actual > reserved {
+            return self.take_as_far_as_fits(now, actual - reserved);
+        }
+        let surplus = reserved - actual;
+        let Some(since) = since else {
+            self.give_back_units(now, surplus);
+            return Settled::Whole;
+        };
+        if self.slot().is_none() {
+            return Settled::late(surplus);
+        }
+        let (state, at) = self.advanced(now);
+        // The clock stepped back by more than W.
+        if since.at.since(at) > algorithm.window() {
+            return Settled::late(surplus);
+        }
+        let returned = algorithm.give_back_since(state, at, surplus, since);
+        Settled::late(surplus - returned)
+    }
+
+    /// Takes the cost as usage that a caller reports, even into debt. The decision is then about
+    /// one unit more.
+    pub fn take_reported(&mut self, now: Timestamp) -> Settled {
+        self.is_usage = true;
+        match self.algorithm.max_debt() {
+            _ if self.cost == 0 => Settled::Whole,
+            Some(_) => self.take_as_far_as_fits(now, self.cost),
+            None => {
+                self.advanced(now);
+                self.take_units(self.cost);
+                Settled::Whole
+            }
+        }
+    }
+
+    /// Takes units as far as no more than `max_debt` beyond the limit are in use then.
+    fn take_as_far_as_fits(&mut self, now: Timestamp, units: u64) -> Settled {
+        let algorithm = self.algorithm;
+        let (state, at) = self.advanced(now);
+        let taken = units.min(algorithm.most_in_use().saturating_sub(algorithm.used(state, at)));
+        if taken > 0 {
+            self.take_units(taken);
+        }
+        if taken < units { Settled::Cut(units - taken) } else { Settled::Whole }
+    }
+
+    /// Resets the limiter: nothing counts as used. If the state `remembers` it, nothing comes back that was taken until
+    /// now.
+    pub fn reset(&mut self, now: Timestamp, remembers: bool) {
+        let algorithm = self.algorithm;
+        let known = self.slot().is_some();
+        let (state, at) = self.advanced(now);
+        let in_use = algorithm.reset_after(state, at);
+        let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
+        past.see(0);
+        if known && remembers && !in_use.is_zero() {
+            past.lose(at, at.plus(algorithm.counts_for(algorithm.limit())));
+        }
+        let begins_in_use = algorithm.used(&algorithm.fresh(at), at);
+        let mut fresh = algorithm.fresh(at);
+        // A bucket that begins with fewer tokens is filled.
+        algorithm.give_back(&mut fresh, at, begins_in_use);
+        if let Some(of_fresh) = algorithm.past_mut(&mut fresh) {
+            *of_fresh = past;
+        }
+        let stays = begins_in_use > 0 || !algorithm.is_idle(&fresh, at);
+        *self.slot.borrow_mut() = stays.then_some(fresh);
+    }
+
+    fn give_back_units(&mut self, now: Timestamp, units: u64) {
+        if self.slot().is_some() {
+            let algorithm = self.algorithm;
+            let (state, at) = self.advanced(now);
+            algorithm.give_back(state, at, units);
+        }
+    }
+}

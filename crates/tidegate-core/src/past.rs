@@ -1,0 +1,168 @@
+//! What a state remembers of units that may still be given back.
+//!
+//! Most states remember nothing. A level with a reservation has a *mark*: how low the level was since the reservation
+//! took its units. A state whose clock stepped back, that was reset, or whose rule got another meaning remembers since
+//! when: what was taken before comes back no more.
+
+use alloc::boxed::Box;
+
+use crate::time::{Micros, Timestamp};
+
+/// When units were taken, as the caller says who gives them back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    /// The instant that counted.
+    pub at: Timestamp,
+    /// Whether the rule has another meaning since, or a level drains at another rate.
+    pub is_of_other_rule: bool,
+}
+
+impl Since {
+    /// Units that were taken at that instant under the rule in force.
+    #[must_use]
+    pub const fn at(at: Timestamp) -> Self {
+        Self { at, is_of_other_rule: false }
+    }
+}
+
+/// What a state remembers of units that may still be given back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Past(Option<Box<Memory>>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Memory {
+    /// What was taken before came to nothing by a reset, or by a clock that stepped back.
+    lost_before: Timestamp,
+    /// What was taken before was taken under a rule with another meaning or rate.
+    ruled_since: Timestamp,
+    /// When nothing that was taken before either counts any more.
+    until: Timestamp,
+    mark: Option<Mark>,
+}
+
+/// The open reservations of a level, in grains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    /// When the first of the open reservations took its units.
+    first: Timestamp,
+    reservations: u64,
+    /// Since when `least` holds.
+    began: Timestamp,
+    /// The lowest level since then, less what came back.
+    least: u128,
+}
+
+impl Past {
+    pub(crate) const NONE: Self = Self(None);
+
+    #[inline]
+    pub(crate) const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns whether units that were taken at `since` may come back.
+    pub(crate) fn admits(&self, since: Since) -> bool {
+        let lost = |past: &Memory| since.at < past.lost_before || since.at < past.ruled_since;
+        !since.is_of_other_rule && !self.0.as_deref().is_some_and(lost)
+    }
+
+    /// What was taken up to `at` comes back no more. It would count until `until`.
+    pub(crate) fn lose(&mut self, at: Timestamp, until: Timestamp) {
+        let past = self.0.get_or_insert_default();
+        past.mark = None;
+        past.lost_before = past.lost_before.max(at.plus(Micros::from_micros(1)));
+        past.until = past.until.max(until);
+    }
+
+    /// What was taken before `at` was taken under another rule. It would count until `until`.
+    pub(crate) fn rule_changes(&mut self, at: Timestamp, until: Timestamp) {
+        let past = self.0.get_or_insert_default();
+        past.ruled_since = past.ruled_since.max(at);
+        past.until = past.until.max(until);
+    }
+
+    /// Forgets since when the rule holds, because whoever keeps the state knows it.
+    pub fn forget_rule(&mut self) {
+        if let Some(past) = &mut self.0 {
+            past.ruled_since = Timestamp::EPOCH;
+            self.0.take_if(|past| past.lost_before == Timestamp::EPOCH && past.mark.is_none());
+        }
+    }
+
+    /// Returns whether it says nothing any more at `at`, where nothing is used.
+    pub(crate) fn is_over(&self, at: Timestamp) -> bool {
+        self.0.as_deref().is_none_or(|past| past.until <= at)
+    }
+
+    /// Drops what says nothing any more.
+    #[inline]
+    pub(crate) fn pass(&mut self, at: Timestamp) {
+        if self.0.is_some() {
+            self.0.take_if(|past| past.until <= at && past.mark.is_none());
+        }
+    }
+
+    /// A reservation took its units at `at`, which left this level.
+    pub(crate) fn open(&mut self, at: Timestamp, level: u128) {
+        let mark = &mut self.0.get_or_insert_default().mark;
+        match mark {
+            Some(mark) if mark.least > 0 => mark.reservations += 1,
+            Some(Mark { reservations, began, least, .. }) => {
+                *reservations += 1;
+                (*began, *least) = (at, level);
+            }
+            None => *mark = Some(Mark { first: at, reservations: 1, began: at, least: level }),
+        }
+    }
+
+    /// One of the reservations that took their units at `since` or later is settled.
+    pub(crate) fn close(&mut self, since: Timestamp) {
+        self.change(|mark| {
+            if mark.first <= since {
+                mark.reservations -= 1;
+            }
+            mark.reservations > 0
+        });
+    }
+
+    /// The level is as low as this.
+    #[inline]
+    pub(crate) fn see(&mut self, level: u128) {
+        if self.0.is_some() {
+            self.change(|mark| {
+                mark.least = mark.least.min(level);
+                level > 0
+            });
+        }
+    }
+
+    /// So many grains came back, as though they had never been taken.
+    pub(crate) fn lower(&mut self, grains: u128) {
+        self.change(|mark| {
+            mark.least = mark.least.saturating_sub(grains);
+            true
+        });
+    }
+
+    /// The level drains at another rate, in other grains.
+    pub(crate) fn convert(&mut self, convert: impl FnOnce(u128) -> u128) {
+        self.change(|mark| {
+            mark.least = convert(mark.least);
+            true
+        });
+    }
+
+    /// The lowest level since units were taken at `since`, as far as it is known; 0 if they came to nothing.
+    pub(crate) fn least_since(&self, since: Timestamp) -> u128 {
+        let past = self.0.as_deref().filter(|past| since >= past.lost_before);
+        let mark = past.and_then(|past| past.mark.as_ref());
+        mark.filter(|mark| mark.began <= since).map_or(0, |mark| mark.least)
+    }
+
+    /// Changes the mark, and drops it if `stays` says so.
+    fn change(&mut self, stays: impl FnOnce(&mut Mark) -> bool) {
+        let Some(past) = &mut self.0 else { return };
+        past.mark.take_if(|mark| !stays(mark));
+        self.0.take_if(|past| past.mark.is_none() && past.until == Timestamp::EPOCH);
+    }
+}

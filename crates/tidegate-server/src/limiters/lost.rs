@@ -1,0 +1,52 @@
+//! Units of reservations that were settled and did not come back, or were not taken: counted by cause, and a line of the
+//! log a minute for a debt that is cut off.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tidegate::{Answer, Matched, SystemClock};
+
+use crate::once_a_minute::OnceAMinute;
+
+/// Units that settlements lost.
+#[derive(Debug)]
+pub(super) struct Lost {
+    too_late: AtomicU64,
+    debt_cut: AtomicU64,
+    often: OnceAMinute,
+}
+
+impl Default for Lost {
+    fn default() -> Self {
+        Self { too_late: AtomicU64::new(0), debt_cut: AtomicU64::new(0), often: OnceAMinute::new() }
+    }
+}
+
+impl Lost {
+    /// Counts what a settlement lost.
+    pub(super) fn note(&self, answer: &Answer<'_>) {
+        for one in answer.enforced() {
+            self.too_late.fetch_add(one.settled().late_units(), Relaxed);
+            let cut = one.settled().cut_units();
+            if cut > 0 {
+                self.debt_cut.fetch_add(cut, Relaxed);
+                self.warn(&one, cut);
+            }
+        }
+    }
+
+    #[cold]
+    fn warn(&self, one: &Matched<'_>, cut: u64) {
+        let Some(withheld) = self.often.passes(&SystemClock::new()) else { return };
+        tracing::warn!(
+            rule = one.rule().name(),
+            cut,
+            withheld,
+            "a reservation was settled for more than the limit and `max_debt` allow: the units above are not taken"
+        );
+    }
+
+    /// The units that were lost, by cause.
+    pub(super) fn counts(&self) -> [(&'static str, u64); 2] {
+        [("too_late", self.too_late.load(Relaxed)), ("debt_cut", self.debt_cut.load(Relaxed))]
+    }
+}

@@ -1,0 +1,36 @@
+//! Who decided a request: the limiters, or the rules without the store.
+
+#[cfg(feature = "redis")]
+use crate::store::redis::StoreError;
+
+/// The origin of the decisions of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
+pub(crate) enum Standing {
+    /// The limiters decided.
+    Exact,
+    /// The rules decided, without the store.
+    Degraded(Lack),
+    /// The rules decided, and only the missing store can refuse the request.
+    Unavailable(Lack),
+}
+
+/// Why the store did not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
+pub(crate) enum Lack {
+    /// The store does not answer.
+    Unavailable,
+    /// The store answers, but cannot decide this request in time.
+    Overloaded,
+}
+
+#[cfg(feature = "redis")]
+impl Lack {
+    pub(crate) const fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::Overloaded { .. } => Self::Overloaded,
+            _ => Self::Unavailable,
+        }
+    }
+}

@@ -1,0 +1,38 @@
+-- What a settlement or an undo needs beside an ordinary step. An argument ends with four more doubles: when the units were
+-- taken (below zero if that is not known), whether for a reservation (1), a lease (2), under another rule (3) or none of
+-- these (0), since when the caller knows the present rate, and the most units that may be in use after more is taken (below zero for any number).
+
+settles = {}
+
+-- Returns what `step` needs to know of the units of an argument; nil if it is not known when they were taken. What was
+-- taken before the limiter's bar comes back no more, nor what was taken before a clock that this step finds stepped back.
+function settles.taken(key, v, arg, now, amending)
+  local since, of, known = struct.unpack('<ddd', arg, #arg - 31)
+  if since < 0 then return nil end
+  local lost, rated = bar(key)
+  if amending then lost, rated = math.max(lost, amending.lost), math.max(rated, amending.rated) end
+  if v then
+    local W, its = struct.unpack('<d', arg, 42), algorithms[string.byte(arg, 2)]
+    local _, _, last = its.step(key, v, arg, 9007199254740992, 'used', true, amending and amending.how)
+    if last - now > (W > 0 and W or 31622400000000) then lost = math.max(lost, last + 1) end
+  end
+  local opened = of == 1 and since
+  if since < lost or of == 3 then since = -9007199254740992 end
+  return {since = since, rated = math.max(rated, known), leased = of == 2, opened = opened}
+end
+
+-- Returns the argument with no more units than may be taken, and how many are cut.
+function settles.cut(key, v, arg, now, amended)
+  local cost, most = struct.unpack('<d', arg, 34), struct.unpack('<d', arg, #arg - 7)
+  if cost <= 0 or most < 0 then return arg, 0 end
+  local kind, N, W = struct.unpack('<BI4I6', arg, 2)
+  local its = algorithms[kind]
+  local _, used, _, part = its.step(key, v, arg, now, 'used', true, amended)
+  if its.units then used = its.units(used, part, N, W) end
+  local room = most - used
+  if room < 0 then room = 0 end
+  if cost <= room then return arg, 0 end
+  if its.with_cost then return its.with_cost(arg, room), cost - room end
+  return string.sub(arg, 1, 33) .. struct.pack('<d', room) .. string.sub(arg, 42), cost - room
+end
+

@@ -1,0 +1,41 @@
+//! The result of a settlement in a store, and where a reply has its numbers.
+
+use super::reply::Reply;
+
+/// The result of a settlement or an undo for one limiter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Whole units that came back.
+    pub returned: u64,
+    /// Units that were to come back and did not, where it is known when they were taken: they count no more.
+    pub late: u64,
+    /// Units that were to be taken, and for which there was no room.
+    pub cut: u64,
+}
+
+impl Settled {
+    /// The result in the terms of a limiter in memory.
+    pub(super) const fn of_core(self) -> tidegate_core::Settled {
+        match self {
+            Self { cut: units @ 1.., .. } => tidegate_core::Settled::Cut(units),
+            Self { late: units @ 1.., .. } => tidegate_core::Settled::Late(units),
+            Self { .. } => tidegate_core::Settled::Whole,
+        }
+    }
+}
+
+/// Reads a state and two numbers that may come with it: waits, if it is under values that are not in force; or what was
+/// settled.
+pub(super) fn state_of(reply: &Reply) -> Option<(&[u8], Option<[u64; 2]>)> {
+    match reply {
+        Reply::Bytes(state) => Some((state, None)),
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Bytes(state), Reply::Int(first), Reply::Int(second)] => {
+                let [first, second] = [first, second].map(|number| u64::try_from(*number).ok());
+                Some((state, Some([first?, second?])))
+            }
+            _ => None,
+        },
+        Reply::Nil | Reply::Int(_) => None,
+    }
+}

@@ -1,0 +1,95 @@
+//! Units that scripts give back, in single cases: what they free, and what is kept of it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use crate::server::{Client, Server};
+use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Step};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
+
+/// A time of our days, at the beginning of a second.
+const TODAY_US: u64 = 1_763_700_000_000_000;
+const S: u64 = 1_000_000;
+
+fn step(client: &Client, limiter: Limiter<'_>, step: Step, at_us: u64) -> Decided {
+    client.step(&[limiter], step, Some(Timestamp::from_micros(at_us)))
+}
+
+/// The rules of all algorithms, of 10 a second.
+fn all_rules() -> Vec<(String, Rule)> {
+    let mut all = Vec::new();
+    for algorithm in AlgorithmKind::ALL {
+        let mut spec = Spec::new(*algorithm, 10, Duration::from_secs(1));
+        spec.capacity = (*algorithm == AlgorithmKind::LeakyQueue).then_some(9);
+        all.push((algorithm.name().to_owned(), Rule::new(spec).unwrap()));
+        if *algorithm == AlgorithmKind::SlidingLog {
+            spec.layout = Some(Layout::SortedSet);
+            all.push(("sorted_set".to_owned(), Rule::new(spec).unwrap()));
+        }
+    }
+    all
+}
+
+#[test]
+fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today() {
+    let server = Server::start();
+    let client = &server.client();
+    for (key, rule) in all_rules() {
+        let limiter = |cost| Limiter::new(key.as_bytes(), &rule, cost).unwrap();
+        let reserved = step(client, limiter(10).reserving(), Step::Ask, TODAY_US);
+        assert!(reserved.allowed, "{key}");
+        let token = reserved.decisions[0].is_allowed().then_some(TODAY_US);
+        let later_us = TODAY_US + 2 * S;
+        assert!(step(client, limiter(10), Step::Ask, later_us).allowed, "{key}");
+        let settles = limiter(10).reserving().taken_at(Some(reserved.at));
+        let settles = settles.of_permit(token.and_then(Token::from_micros));
+        let settled = step(client, settles, Step::Settle, later_us);
+        assert_eq!(settled.settled().next().unwrap().returned, 0, "{key}");
+        assert!(!step(client, limiter(10), Step::Ask, later_us).allowed, "{key}");
+    }
+}
+
+/// A bar stands beside the state, in the same slot, and is gone when it is.
+#[test]
+fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {
+    let server = Server::start();
+    let client = &server.client();
+    for (key, rule) in all_rules() {
+        let limiter = Limiter::new(key.as_bytes(), &rule, 3).unwrap();
+        assert!(client.step(&[limiter], Step::Ask, None).allowed);
+        let lives = client.int(&["PTTL", &key]);
+        let call = Call::reset(vec![key.clone().into_bytes()], Vec::new(), None);
+        assert_eq!(client.eval(&call.script, &call.keys, &call.args), Reply::Int(1));
+        assert_eq!(client.int(&["EXISTS", &key]), 0, "{key}");
+        let bar = format!("{key}{{{key}}}?taken");
+        assert!((0..=lives).contains(&client.int(&["PTTL", &bar])), "{key}");
+        let (script, keys) = Call::remove(vec![key.clone().into_bytes()]);
+        client.eval(&script, &keys, &[]);
+        assert_eq!(client.int(&["EXISTS", &bar]), 0, "{key}");
+    }
+}
+
+/// A call over several limiters settles each as of its own time.
+#[test]
+fn each_limiter_of_a_settlement_has_its_own_time() {
+    let server = Server::start();
+    let client = &server.client();
+    let rules = all_rules();
+    let window = |name: &str| &rules.iter().find(|(key, _)| key == name).unwrap().1;
+    let (fixed, log) = (window("fixed_window"), window("sliding_log"));
+    let limiter = |key: &'static str, rule, cost| Limiter::new(key.as_bytes(), rule, cost).unwrap();
+    let at_us = TODAY_US + 900_000;
+    step(client, limiter("one", fixed, 4), Step::Ask, at_us);
+    step(client, limiter("other", log, 4), Step::Ask, at_us + 150_000);
+    let since = |us| Some(Timestamp::from_micros(us));
+    let both = [
+        limiter("one", fixed, 4).taken_at(since(at_us)),
+        limiter("other", log, 4).taken_at(since(at_us + 150_000)),
+    ];
+    let at = Timestamp::from_micros(at_us + 150_001);
+    let call = Call::new(&both, Step::Settle, Some(at));
+    let reply = client.eval(&call.script, &call.keys, &call.args);
+    let Ok(Answer::Decided(told)) = call.answer(&both, &reply) else { panic!("{reply:?}") };
+    let returned: Vec<_> = told.settled().map(|one| one.returned).collect();
+    assert_eq!(returned, [0, 4], "the window of the first has ended");
+}

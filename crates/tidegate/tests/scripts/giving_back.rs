@@ -1,0 +1,338 @@
+//! Units that are given back by scripts with the time at which they were taken. A random walk of taking, settling,
+//! undoing, refunding, changing, resetting and time holds every script equal to the naive model, in every value.
+//!
+//! `TIDEGATE_LONG=1` walks 100,000 steps of each algorithm.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fmt;
+
+use crate::server::policies::{checked, rule_of};
+use crate::server::{Client, Server, long};
+use testkit::model::{self, Expected, Model, Policy};
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Call, Decided, Limiter, Settled, Step, Values};
+use tidegate::{AlgorithmKind, Decision, Layout, Micros, Outcome, Rule, Timestamp, Token};
+
+const SEED: u64 = 38;
+/// Steps under one policy before the next begins, on a key of its own.
+const STEPS_OF_A_POLICY: usize = 150;
+/// Waits that a script can not tell.
+const END_US: u64 = (1 << 53) - 1;
+
+/// What a request took, and when.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    since_us: u64,
+    units: u64,
+    token: Option<u64>,
+    is_reserved: bool,
+    under: Values,
+    /// The earliest time at which the rule was changed after that.
+    changed_us: Option<u64>,
+}
+
+/// A limiter in the store, and its model.
+struct Walk<'a> {
+    client: &'a Client,
+    rng: &'a mut Rng,
+    key: String,
+    layout: Layout,
+    model: Model,
+    rule: Rule,
+    taken: Vec<Taken>,
+    /// Whole units that came back to where they were taken.
+    returned: u64,
+    /// Units that came back no more.
+    late: u64,
+    /// The latest change of the rule, and the latest reading of the clock since nothing was used.
+    changed_us: u64,
+    latest_us: u64,
+    /// What was done, for whoever reads of a failure.
+    steps: Vec<String>,
+}
+
+/// The rule of a policy, its log in this layout.
+fn laid_out(policy: &Policy, layout: Layout) -> Rule {
+    let mut spec = *rule_of(policy).spec();
+    spec.layout = (spec.algorithm == AlgorithmKind::SlidingLog).then_some(layout);
+    Rule::new(spec).unwrap()
+}
+
+/// What settles is not held up.
+fn without_delay(told: Decision) -> Decision {
+    Decision { outcome: Outcome::Allow { delay: Micros::ZERO }, ..told }
+}
+
+/// The last steps, for a message.
+impl fmt::Display for Walk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let begins = self.steps.len().saturating_sub(40);
+        write!(f, "{}\n{}", self.key, self.steps[begins..].join("\n"))
+    }
+}
+
+impl Walk<'_> {
+    fn assert_same(&self, told: &Decision, expected: &Expected) {
+        let (wait_us, delay_us) = match told.outcome {
+            Outcome::Allow { delay } => (Some(0), delay.as_micros()),
+            Outcome::Deny { retry_after } => (Some(retry_after.as_micros()), 0),
+            Outcome::Never => (None, 0),
+        };
+        let told = Expected {
+            allowed: told.is_allowed(),
+            limit: told.limit,
+            remaining: told.remaining,
+            retry_after_us: wait_us,
+            reset_after_us: u64::try_from(told.reset_after().as_micros()).unwrap(),
+            delay_us,
+        };
+        assert_eq!(told, *expected, "{self}");
+    }
+
+    fn limiter(&self, cost: u64) -> Limiter<'_> {
+        Limiter::new(self.key.as_bytes(), &self.rule, cost).unwrap()
+    }
+
+    fn step(&self, limiter: Limiter<'_>, step: Step, at_us: u64) -> Decided {
+        self.client.step(&[limiter], step, Some(Timestamp::from_micros(at_us)))
+    }
+
+    /// Changes the rule now, for the steps that follow.
+    fn change(&mut self, at_us: u64) {
+        let mut policy = self.model.policy().clone();
+        match self.rng.below(3) {
+            0 | 1 => {
+                let limits = [1, policy.limit / 2, policy.limit * 2, policy.limit + 1];
+                policy.limit = self.rng.pick(limits).min(1_000_000_000);
+            }
+            _ => {
+                let algorithm = self.rng.pick(model::AlgorithmKind::ALL);
+                policy = traffic::policy(self.rng, algorithm);
+            }
+        }
+        let is_bucket = |policy: &Policy| {
+            use model::AlgorithmKind::{LeakyBucket, TokenBucket};
+            matches!(policy.algorithm, TokenBucket | LeakyBucket)
+        };
+        let old = self.model.policy();
+        let renames = old.algorithm != policy.algorithm && is_bucket(old) && is_bucket(&policy);
+        // Two names of one algorithm are two models.
+        if policy.limit == 0 || renames || checked(&policy).is_err() {
+            return;
+        }
+        let next = laid_out(&policy, self.layout);
+        let meaning = |rule: &Rule| rule.script_input(0).map(|it| (it.script.kind, it.parameters));
+        // A rule that says the same is no change.
+        if meaning(&next) != meaning(&self.rule) {
+            self.changed_us = self.changed_us.max(at_us);
+            for taken in &mut self.taken {
+                taken.changed_us = Some(taken.changed_us.map_or(at_us, |us| us.min(at_us)));
+            }
+            self.steps.push(format!("{at_us}: {:?}", Values::of(&next)));
+            self.model.amend(at_us, policy);
+            self.rule = next;
+            self.step(self.limiter(0), Step::Ask, at_us);
+            self.model.step(at_us, 0);
+        }
+    }
+
+    fn reset(&mut self, at_us: u64) {
+        if self.model.policy().initial.is_some() {
+            return;
+        }
+        let at = Some(Timestamp::from_micros(at_us));
+        let call = Call::reset(vec![self.key.clone().into_bytes()], Vec::new(), at);
+        self.client.eval(&call.script, &call.keys, &call.args);
+        self.model.reset(at_us);
+        self.steps.push(format!("{at_us}: reset"));
+    }
+
+    fn ask(&mut self, at_us: u64, cost: u64) {
+        let is_reserved = self.rng.chance(60);
+        self.steps.push(format!("{at_us}: ask for {cost}, reserved: {is_reserved}"));
+        let limiter = self.limiter(cost);
+        let limiter = if is_reserved { limiter.reserving() } else { limiter };
+        let told = self.step(limiter, Step::Ask, at_us);
+        let expected = match is_reserved {
+            true => self.model.reserve(at_us, cost),
+            false => self.model.step(at_us, cost),
+        };
+        self.assert_same(&told.decisions[0], &expected);
+        if expected.allowed && cost > 0 {
+            let since_us = self.model.last_us().unwrap();
+            assert_eq!(told.at.as_micros(), since_us, "{self}");
+            let token = self.model.token();
+            let under = Values::of(&self.rule).unwrap();
+            let taken =
+                Taken { since_us, units: cost, token, is_reserved, under, changed_us: None };
+            self.taken.push(taken);
+        }
+    }
+
+    fn settle(&mut self, at_us: u64) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let which = usize::try_from(self.rng.below(self.taken.len() as u64)).unwrap();
+        let taken = self.taken.swap_remove(which);
+        let Taken { since_us, units, token, is_reserved, under, changed_us } = taken;
+        // The model knows a change by its time alone, and a caller by the values as well: they differ where the clock
+        // comes by that time again, and within its microsecond.
+        let after_it = changed_us.is_some_and(|changed_us| since_us >= changed_us);
+        if after_it || changed_us.is_none() && since_us < self.changed_us {
+            return;
+        }
+        self.steps.push(format!("{at_us}: settle {taken:?}"));
+        let undoes = !is_reserved && self.rng.chance(70);
+        let more = units + self.rng.below(3);
+        let actual = if undoes { 0 } else { self.rng.pick([0, 0, units / 2, units, more]) };
+        let since = Timestamp::from_micros(since_us);
+        let limiter = self.limiter(units).turned_out(actual).taken_at(Some(since));
+        let holds_permits = self.model.policy().holds_permits();
+        if holds_permits && token.is_some_and(|token| token != since_us) {
+            // The model gave tokens before, which a limiter that began anew gives again.
+            return;
+        }
+        let limiter = limiter.of_permit(token.and_then(Token::from_micros));
+        let limiter = if undoes { limiter } else { limiter.reserving() };
+        let limiter = limiter.taken_under(&under);
+        let told = self.step(limiter, if undoes { Step::Undo } else { Step::Settle }, at_us);
+        let settled = told.settled().next().unwrap();
+        if holds_permits {
+            self.model.return_permit(at_us, token.unwrap_or(u64::MAX), units);
+        } else {
+            let (late, cut) = match undoes {
+                true => (self.model.undo(at_us, since_us, units), 0),
+                false => {
+                    let settled = self.model.settle_since(at_us, since_us, units, actual);
+                    (settled.late, settled.cut)
+                }
+            };
+            let returned = units.saturating_sub(actual).saturating_sub(late);
+            assert_eq!(settled, Settled { returned, late, cut }, "{self}");
+            self.returned += returned;
+            self.late += late;
+        }
+        let expected = self.model.peek(at_us, 0);
+        self.assert_same(&without_delay(told.decisions[0]), &expected);
+    }
+
+    fn refund(&mut self, at_us: u64) {
+        let units = 1 + self.rng.below(3);
+        self.steps.push(format!("{at_us}: refund {units}"));
+        let told = self.step(self.limiter(units), Step::Settle, at_us);
+        self.model.refund(at_us, units);
+        let expected = self.model.peek(at_us, 0);
+        self.assert_same(&without_delay(told.decisions[0]), &expected);
+    }
+
+    /// A limiter that is idle is not kept. It begins anew where the clock then steps back.
+    fn pass(&mut self, at_us: u64) {
+        if self.client.int(&["EXISTS", &self.key]) == 1 {
+            return;
+        }
+        self.model.forget();
+        if at_us < self.latest_us {
+            let (script, keys) = Call::remove(vec![self.key.clone().into_bytes()]);
+            self.client.eval(&script, &keys, &[]);
+            self.model = Model::new(self.model.policy().clone());
+            self.taken.clear();
+            self.latest_us = 0;
+        }
+        self.latest_us = self.latest_us.max(at_us);
+    }
+
+    /// Only an idle limiter is not kept.
+    fn assert_kept(&self, at_us: u64) {
+        let is_idle =
+            self.model.last_us().is_none() || self.model.clone().peek(at_us, 0).reset_after_us == 0;
+        assert!(is_idle || self.client.int(&["EXISTS", &self.key]) == 1, "{}", self.key);
+    }
+
+    /// Walks until the time ends; returns the number of steps.
+    fn run(&mut self, changes: bool) -> usize {
+        let trace = traffic::jumpy_trace(self.rng, self.model.policy(), STEPS_OF_A_POLICY);
+        for (turn, (at_us, cost)) in trace.into_iter().enumerate() {
+            let cost = cost.min(self.model.policy().limit + 1);
+            self.pass(at_us);
+            if changes && self.rng.chance(5) {
+                self.change(at_us);
+            }
+            if self.rng.chance(1) {
+                self.reset(at_us);
+            }
+            if self.model.clone().peek(at_us, 0).reset_after_us >= END_US {
+                return turn;
+            }
+            match self.rng.below(100) {
+                0..50 => self.ask(at_us, cost),
+                50..90 => self.settle(at_us),
+                90..95 => self.refund(at_us),
+                _ => {
+                    let told = self.step(self.limiter(cost), Step::Peek, at_us);
+                    let expected = self.model.peek(at_us, cost);
+                    self.assert_same(&told.decisions[0], &expected);
+                }
+            }
+            self.assert_kept(at_us);
+        }
+        STEPS_OF_A_POLICY
+    }
+}
+
+fn walk(algorithm: model::AlgorithmKind, layout: Layout) {
+    let server = Server::start();
+    let client = &server.client();
+    let rng = &mut Rng::new(SEED);
+    let (mut number, mut steps, mut returned, mut late) = (0, 0, 0, 0);
+    while steps < if long() { 100_000 } else { 4_000 } {
+        number += 1;
+        let policy = traffic::policy(rng, algorithm);
+        if policy.limit == 0 {
+            continue;
+        }
+        let rule = laid_out(&policy, layout);
+        let key = format!("{}:{layout:?}:{number}", algorithm.name());
+        let (model, taken) = (Model::new(policy), Vec::new());
+        let mut walk = Walk {
+            client,
+            rng,
+            key,
+            layout,
+            model,
+            rule,
+            taken,
+            returned: 0,
+            late: 0,
+            changed_us: 0,
+            latest_us: 0,
+            steps: Vec::new(),
+        };
+        steps += walk.run(number % 2 == 0);
+        returned += walk.returned;
+        late += walk.late;
+    }
+    let counts = algorithm != model::AlgorithmKind::Concurrency;
+    assert!(!counts || returned > 1_000 && late > 1_000, "{returned} came back, {late} did not");
+}
+
+macro_rules! walks {
+    ($($name:ident $algorithm:ident $layout:ident;)+) => { $(
+        #[test]
+        fn $name() {
+            walk(model::AlgorithmKind::$algorithm, Layout::$layout);
+        }
+    )+ };
+}
+
+walks! {
+    fixed_window FixedWindow String;
+    sliding_window SlidingWindow String;
+    sliding_counter SlidingCounter String;
+    sliding_log SlidingLog String;
+    sorted_set SlidingLog SortedSet;
+    token_bucket TokenBucket String;
+    leaky_bucket LeakyBucket String;
+    leaky_queue LeakyQueue String;
+    concurrency Concurrency String;
+}
