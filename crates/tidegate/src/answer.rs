@@ -15,9 +15,7 @@ use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage};
 use crate::step::{Descriptors, Lineage};
 use crate::store::memory::{Generation, Kept};
-#[cfg(feature = "redis")]
-pub(crate) use standing::Lack;
-pub(crate) use standing::Standing;
+pub(crate) use standing::{Lack, Standing};
 
 /// One limiter's reply, with the ask that it belongs to.
 #[derive(Clone, Debug)]

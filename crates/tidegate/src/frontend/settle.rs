@@ -150,6 +150,7 @@ impl Taken {
     }
 
     /// When its units were taken, in the order of the rules, as far as that is known.
+    #[cfg(feature = "tower")]
     pub(crate) fn times(&self) -> impl Iterator<Item = Timestamp> {
         self.limiters.iter().filter_map(|one| one.since)
     }

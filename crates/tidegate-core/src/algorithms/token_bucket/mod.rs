@@ -195,7 +195,7 @@ impl Lease for TokenBucket {
         self.capacity.saturating_sub(self.rate.drained_in(life))
     }
 
-    /// Under other leases nothing comes back but what can not have drained: see [the proof](crate::lease).
+    /// Under other leases nothing comes back but what can not have drained: see the proof in `lease.rs`.
     fn give_back_lease(
         &self,
         state: &mut Level,
