@@ -48,7 +48,7 @@ impl Store {
         let mut limiters = self.limiters(met, args.actual, &costs);
         if args.under.len() == limiters.len() {
             let both = limiters.iter_mut().zip(args.under);
-            both.for_each(|(one, under)| one.note_values(under.as_ref()));
+            both.for_each(|(one, under)| one.note_values(*under));
         }
         if limiters.is_empty() {
             return Ok(Decided::nothing(args.at.unwrap_or_else(|| self.clock.now())));

@@ -170,3 +170,42 @@ async fn nothing_comes_back_after_a_reset_or_under_another_meaning() {
         }
     }
 }
+
+/// A node with old values settles a reservation under the newer ones that another node has brought.
+#[tokio::test]
+async fn what_an_old_node_took_frees_nothing_of_the_newer_values_of_another() {
+    let folder = Folder::new();
+    let clock = Stepped::new(&folder.0);
+    let server = Server::start_in(&clock.environment(), &[]);
+    let rules = |window| {
+        let of = |algorithm: &AlgorithmKind| {
+            let mut spec = Spec::new(*algorithm, 10, Duration::from_secs(window));
+            spec.capacity = algorithm.is_queue().then_some(9);
+            RuleSpec::new(algorithm.name(), spec).key(["user"]).in_domain(algorithm.name())
+        };
+        AlgorithmKind::ALL.iter().map(of).collect::<Vec<_>>()
+    };
+    let (old, _) = gate_over(&server.url(), rules(1)).await;
+    let (new, _) = gate_over(&server.url(), rules(3_600)).await;
+    for (turn, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let of = |units| [Descriptor::new(&[("user", "ada")]).cost(units)];
+        let (ten, five, one) = (of(10), of(5), of(1));
+        let [ten, five, one] = [&ten, &five, &one].map(|all| Request::new(algorithm.name(), all));
+        let mut held = Vec::new();
+        for hour in 1..=3 {
+            held.push(old.hold(&ten).await.unwrap());
+            clock.step(3_600 * (100 * turn as i64 + 2 * hour));
+        }
+        assert!(new.check(&ten).await.is_allowed(), "{algorithm}");
+        for charge in held {
+            charge.release().await.unwrap();
+            assert!(!new.check(&one).await.is_allowed(), "{algorithm}: it was of another rule");
+        }
+        clock.step(3_600 * (100 * turn as i64 + 20));
+        assert!(new.check(&one).await.is_allowed(), "{algorithm}");
+        let before = new.available(&one).await;
+        // It is decided under the newer values, so it comes back under them.
+        old.hold(&five).await.unwrap().release().await.unwrap();
+        assert_eq!(new.available(&one).await, before, "{algorithm}");
+    }
+}

@@ -30,8 +30,8 @@ pub struct Limiter<'a> {
     since: Option<Timestamp>,
     /// The purpose for which units are taken, or were.
     purpose: Purpose,
-    /// Whether units that come back were taken at another rate.
-    is_of_other_rate: bool,
+    /// The values under which the units were taken, if they are known.
+    taken_under: Option<Values>,
     pub(super) enforced: bool,
     /// Whether it is asked for one unit in place of its cost, and takes nothing.
     pub(super) looks: bool,
@@ -76,7 +76,7 @@ impl<'a> Limiter<'a> {
             token,
             since,
             purpose,
-            is_of_other_rate: false,
+            taken_under: None,
             enforced,
             looks,
             revision,
@@ -178,19 +178,23 @@ impl<'a> Limiter<'a> {
     /// Says under which values the units were taken: under another meaning nothing comes back, and a level that drains
     /// at another rate gives back only what it held all the time.
     #[must_use]
-    pub fn taken_under(mut self, values: &Values) -> Self {
-        self.note_values(Some(values));
+    pub const fn taken_under(mut self, values: &Values) -> Self {
+        self.taken_under = Some(*values);
         self
     }
 
     /// Notes the values under which the units were taken, if they are known.
-    pub(crate) fn note_values(&mut self, values: Option<&Values>) {
-        let (Some(values), Some(own)) = (values, Values::of(self.rule)) else { return };
-        if !own.counts_as(values) {
-            // No permit has the last token.
-            (self.purpose, self.token) = (Purpose::OfOtherRule, Token::from_micros(LAST_TOKEN));
-        }
-        self.is_of_other_rate = own.limit != values.limit;
+    pub(crate) const fn note_values(&mut self, values: Option<Values>) {
+        self.taken_under = values;
+    }
+
+    /// The values under which the units were taken, and the ones that decide now, which may be newer than its own.
+    fn both_values(&self) -> Option<(Values, Values)> {
+        self.taken_under.zip(Values::of(self.rule))
+    }
+
+    fn is_of_other_rule(&self) -> bool {
+        self.both_values().is_some_and(|(taken, own)| !own.counts_as(&taken))
     }
 
     /// Takes the cost for a reservation, or settles it: a bucket then knows how low it was since.
@@ -277,8 +281,11 @@ impl<'a> Limiter<'a> {
     /// known, and the most units that may be in use.
     fn of_take(&self, step: Step) -> Vec<u8> {
         let since = self.since.map_or(-1.0, |since| since.as_micros() as f64);
-        let rated = if self.is_of_other_rate { LAST } else { 0.0 };
-        [since, f64::from(self.purpose as u8), rated, self.most(step)]
+        let is_of_other_rate =
+            self.both_values().is_some_and(|(taken, own)| taken.limit != own.limit);
+        let rated = if is_of_other_rate { LAST } else { 0.0 };
+        let purpose = if self.is_of_other_rule() { Purpose::OfOtherRule } else { self.purpose };
+        [since, f64::from(purpose as u8), rated, self.most(step)]
             .into_iter()
             .flat_map(f64::to_le_bytes)
             .collect()
@@ -304,7 +311,10 @@ impl<'a> Limiter<'a> {
     pub(super) fn script_input(&self, step: Step) -> Option<ScriptInput> {
         let mut input = self.rule.script_input(self.units(step).unsigned_abs())?;
         let names_one = step.settles() || step == Step::Renew;
-        if let Some(token) = self.token.filter(|_| names_one && self.holds_permits())
+        // No permit has the last token.
+        let no_token = Token::from_micros(LAST_TOKEN).filter(|_| self.is_of_other_rule());
+        let token = no_token.or(self.token);
+        if let Some(token) = token.filter(|_| names_one && self.holds_permits())
             && let Some(place) = input.args.last_mut()
         {
             *place = token.as_micros().cast_signed();
