@@ -103,13 +103,13 @@ impl Limiters {
             Store::Memory(gate) => {
                 let answer = gate.settle_taken(request, taken, actual);
                 self.lost.note(&answer);
-                Ok(Ok(Settled::of(&answer, actual.len())))
+                Ok(Ok(Settled::of(&answer, actual)))
             }
             Store::Shared(gate, _) => {
                 match Box::pin(gate.settle_taken(request, taken, actual)).await {
                     Ok(answer) => {
                         self.lost.note(&answer);
-                        Ok(Ok(Settled::of(&answer, actual.len())))
+                        Ok(Ok(Settled::of(&answer, actual)))
                     }
                     Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
                         Err(Unsettled::Undone(error))

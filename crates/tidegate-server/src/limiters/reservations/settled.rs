@@ -59,9 +59,9 @@ const fn allowed(at: Timestamp) -> DecisionLine<'static> {
 }
 
 impl Settled {
-    /// The end of a reservation with the number of `costs` that it was settled for. A settle is always done, so its answer
-    /// is that of an allowed request that has nothing to wait for, about the rule with the fewest remaining units.
-    pub(crate) fn of(answer: &Answer<'_>, costs: usize) -> Self {
+    /// The end of a reservation that was settled for the `actual` costs. A settle is always done, so its answer is that of
+    /// an allowed request that has nothing to wait for, about the rule with the fewest remaining units.
+    pub(crate) fn of(answer: &Answer<'_>, actual: &[u64]) -> Self {
         let least = answer.enforced().min_by_key(|one| one.decision().remaining);
         let line = DecisionLine {
             limit: least.map(|one| one.decision().limit),
@@ -70,11 +70,18 @@ impl Settled {
             ..allowed(answer.at())
         };
         let rule = least.map(|one| one.rule().name().into());
-        let cut_of = |descriptor| {
-            let of_it = answer.enforced().filter(|one| costs == 1 || one.is_met_by(descriptor));
-            of_it.map(|one| one.settled().cut_units()).max().unwrap_or_default()
-        };
-        let cut: Box<[u64]> = (0..costs).map(cut_of).collect();
+        let mut cut: Box<[u64]> = actual.iter().map(|_| 0).collect();
+        for one in answer.enforced() {
+            // What a limiter did not take is cut off the last costs that met it.
+            let mut left = one.settled().cut_units();
+            for (descriptor, (of_it, units)) in cut.iter_mut().zip(actual).enumerate().rev() {
+                if actual.len() == 1 || one.is_met_by(descriptor) {
+                    let here = left.min(*units);
+                    left -= here;
+                    *of_it = here.max(*of_it);
+                }
+            }
+        }
         let cut = if cut.iter().any(|units| *units > 0) { cut } else { Box::default() };
         Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut }
     }

@@ -86,7 +86,7 @@ impl World {
     fn settle(&mut self, id: &str, actual: u64) {
         let now_us = self.now_us();
         let settle = async |request: &Request<'_>, taken: &Taken| {
-            Ok(Ok(Settled::of(&self.gate.settle_taken(request, taken, &[actual]), 1)))
+            Ok(Ok(Settled::of(&self.gate.settle_taken(request, taken, &[actual]), &[actual])))
         };
         let settled = self.table.settle(id, &[actual], settle).now_or_never().unwrap();
         let known = self.known.get_mut(id);
