@@ -15,7 +15,7 @@ use crate::algorithm::{Algorithm, Decide};
 use crate::decision::{Decision, Outcome, Verdict};
 use crate::script::ScriptReply;
 use crate::time::{Micros, Timestamp, Token};
-pub use settle::Settled;
+pub use settle::{Settled, Settlement};
 
 /// One limiter held during one step: an algorithm, the slot of its key, and a cost.
 ///

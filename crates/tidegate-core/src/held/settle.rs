@@ -8,6 +8,20 @@ use crate::algorithm::Algorithm;
 use crate::past::Since;
 use crate::time::{Timestamp, Token};
 
+/// What a reservation is settled for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settlement {
+    /// The permit; without it the units come back of the permits that end first.
+    pub token: Option<Token>,
+    /// When the units were taken: they come back as far as they still count. Without it the units come back that
+    /// would leave first.
+    pub since: Option<Since>,
+    /// Units that were taken.
+    pub reserved: u64,
+    /// Units that the work has cost.
+    pub actual: u64,
+}
+
 /// What came of a settlement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Settled {
@@ -51,64 +65,50 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
     }
 
-    /// Settles a reservation of `reserved` units with the `actual` cost: gives the surplus back, or
-    /// takes the rest, even into debt. Units of a permit all come back, whatever the actual cost.
-    ///
-    /// `since` says when the units were taken: they come back as far as they still count. Without it, those come back
-    /// that would leave first. The token names the permit; without one, the units come back of those that end first.
-    pub fn settle(
-        &mut self,
-        now: Timestamp,
-        token: Option<Token>,
-        since: Option<Since>,
-        reserved: u64,
-        actual: u64,
-    ) -> Settled {
-        let settled = self.settle_units(now, token, since, reserved, actual);
+    /// Settles a reservation: gives the surplus back, or takes what is missing, even into debt. Units of a permit all come
+    /// back, whatever the actual cost.
+    pub fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
+        let Settlement { token, since, reserved, actual } = settlement;
+        let settled = if R::HOLDS_PERMITS {
+            self.return_permit(now, token, reserved)
+        } else if actual > reserved {
+            self.take_as_far_as_fits(now, actual - reserved)
+        } else if let Some(since) = since {
+            self.give_back_since(now, reserved - actual, since)
+        } else {
+            self.give_back_units(now, reserved - actual);
+            Settled::Whole
+        };
         if let (Some(since), Some(state)) = (since, self.slot.borrow_mut()) {
             self.algorithm.close(state, since.at);
         }
         settled
     }
 
-    fn settle_units(
-        &mut self,
-        now: Timestamp,
-        token: Option<Token>,
-        since: Option<Since>,
-        reserved: u64,
-        actual: u64,
-    ) -> Settled {
+    fn return_permit(&mut self, now: Timestamp, token: Option<Token>, units: u64) -> Settled {
         let algorithm = self.algorithm;
-        if R::HOLDS_PERMITS {
-            match token {
-                Some(token) if self.slot().is_some() => {
-                    let (state, at) = self.advanced(now);
-                    algorithm.return_permit(state, at, token, reserved);
-                }
-                Some(_) => {}
-                None => self.give_back_units(now, reserved),
+        match token {
+            Some(token) if self.slot().is_some() => {
+                let (state, at) = self.advanced(now);
+                algorithm.return_permit(state, at, token, units);
             }
-            return Settled::Whole;
+            Some(_) => {}
+            None => self.give_back_units(now, units),
         }
-        if actual > reserved {
-            return self.take_as_far_as_fits(now, actual - reserved);
-        }
-        let surplus = reserved - actual;
-        let Some(since) = since else {
-            self.give_back_units(now, surplus);
-            return Settled::Whole;
-        };
+        Settled::Whole
+    }
+
+    fn give_back_since(&mut self, now: Timestamp, units: u64, since: Since) -> Settled {
         if self.slot().is_none() {
-            return Settled::late(surplus);
+            return Settled::late(units);
         }
+        let algorithm = self.algorithm;
         let (state, at) = self.advanced(now);
         // The clock stepped back by more than W.
         if since.at.since(at) > algorithm.window() {
-            return Settled::late(surplus);
+            return Settled::late(units);
         }
-        let returned = algorithm.give_back_since(state, at, surplus, since);
-        Settled::late(surplus - returned)
+        Settled::late(units - algorithm.give_back_since(state, at, units, since))
     }
 
     /// Takes the cost as usage that a caller reports, even into debt. The decision is then about

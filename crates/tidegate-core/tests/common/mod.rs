@@ -14,7 +14,7 @@ use testkit::cases::Verb;
 use testkit::model::{self, Expected, Policy};
 use tidegate_core::{
     Algorithm, AlgorithmKind, Anchor, Decision, Held, Limit, Micros, Rule, RuleErrors, Settled,
-    Since, Spec, Timestamp, Token, Verbs, Visitor,
+    Settlement, Since, Spec, Timestamp, Token, Verbs, Visitor,
 };
 
 /// The verbs that a test uses, whatever the algorithm.
@@ -186,7 +186,8 @@ impl<R: Algorithm> Limiter for Of<R> {
     }
 
     fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
-        let _ = self.held(0).settle(Timestamp::from_micros(at_us), None, None, reserved, actual);
+        let settlement = Settlement { reserved, actual, ..Settlement::default() };
+        let _ = self.held(0).settle(Timestamp::from_micros(at_us), settlement);
     }
 
     fn reserve(&mut self, at_us: u64, cost: u64) -> (Expected, u64) {
@@ -197,8 +198,9 @@ impl<R: Algorithm> Limiter for Of<R> {
     }
 
     fn settle_since(&mut self, at_us: u64, since_us: u64, reserved: u64, actual: u64) -> Settled {
-        let since = Since::at(Timestamp::from_micros(since_us));
-        self.held(0).settle(Timestamp::from_micros(at_us), None, Some(since), reserved, actual)
+        let since = Some(Since::at(Timestamp::from_micros(since_us)));
+        let settlement = Settlement { token: None, since, reserved, actual };
+        self.held(0).settle(Timestamp::from_micros(at_us), settlement)
     }
 
     fn exists(&self) -> bool {
@@ -211,7 +213,8 @@ impl<R: Algorithm> Limiter for Of<R> {
 
     fn return_permit(&mut self, at_us: u64, token: u64, units: u64) {
         let token = Token::from_micros(token);
-        let _ = self.held(0).settle(Timestamp::from_micros(at_us), token, None, units, units / 2);
+        let settlement = Settlement { token, since: None, reserved: units, actual: units / 2 };
+        let _ = self.held(0).settle(Timestamp::from_micros(at_us), settlement);
     }
 
     fn renew(&mut self, at_us: u64, token: u64) -> bool {

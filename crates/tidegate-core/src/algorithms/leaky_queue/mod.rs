@@ -76,6 +76,7 @@ impl Decide for LeakyQueue {
         if are_last { state.lower(self.rate, at, self.rate.grains(units)) } else { 0 }
     }
 
+    /// The mark is not read, but a state with one is not packed: words lose when the last slot was promised.
     fn open(&self, state: &mut Level, at: Timestamp) {
         state.open(self.rate, at);
     }

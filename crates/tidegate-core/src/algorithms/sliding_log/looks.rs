@@ -8,7 +8,7 @@ use crate::algorithm::Decide;
 use crate::decision::Verdict;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
-use crate::{AlgorithmKind, Held};
+use crate::{AlgorithmKind, Held, Settlement};
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -155,7 +155,8 @@ fn a_debt_is_all_that_a_verdict_looks_at_besides() {
         let mut log = Watched::full(limit);
         let mut slot = Some(log.state.clone());
         let at = Timestamp::from_micros(2 * SECOND_US);
-        let _ = Held::new(&log.algorithm, &mut slot, 0).settle(at, None, None, 0, limit + 5);
+        let _ = Held::new(&log.algorithm, &mut slot, 0)
+            .settle(at, Settlement { actual: limit + 5, ..Settlement::default() });
         log.state = slot.unwrap();
         assert_eq!(log.state.held(), limit + 5);
         let (verdict, looks) = log.looks_of(|algorithm, state| algorithm.decide(state, at, 1));

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 
 use tidegate_core::{
-    Algorithm, Held, Micros, Rule, Timestamp, Token, Verbs as _, Verdict, Visitor,
+    Algorithm, Held, Micros, Rule, Settlement, Timestamp, Token, Verbs as _, Verdict, Visitor,
 };
 
 use super::super::Terms;
@@ -73,7 +73,7 @@ impl<R: Algorithm> Stored for Of<R> {
     }
 
     fn take(&mut self, now: Timestamp, units: u64) {
-        let _ = self.held(0).settle(now, None, None, 0, units);
+        let _ = self.held(0).settle(now, Settlement { actual: units, ..Settlement::default() });
     }
 
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp> {
@@ -90,7 +90,10 @@ impl<R: Algorithm> Stored for Of<R> {
     }
 
     fn return_permit(&mut self, now: Timestamp, token: Token, units: u64) {
-        let _ = self.held(0).settle(now, Some(token), None, units, 0);
+        let _ = self.held(0).settle(
+            now,
+            Settlement { token: Some(token), reserved: units, ..Settlement::default() },
+        );
     }
 
     fn renew(&mut self, now: Timestamp, token: Token) -> bool {

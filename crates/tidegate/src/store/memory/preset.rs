@@ -1,7 +1,7 @@
 //! Decisions in place of a limiter's own, and marked decisions of the overflow limiter.
 
 use tidegate_core::{
-    Algorithm, Decision, Outcome, Settled, Since, Timestamp, Token, Verbs, Verdict,
+    Algorithm, Decision, Outcome, Settled, Settlement, Timestamp, Token, Verbs, Verdict,
 };
 
 use super::table::StoreVerbs;
@@ -92,14 +92,7 @@ impl StoreVerbs for Preset {
         self.elsewhere
     }
 
-    fn settle(
-        &mut self,
-        _now: Timestamp,
-        _token: Option<Token>,
-        _since: Option<Since>,
-        _reserved: u64,
-        _actual: u64,
-    ) -> Settled {
+    fn settle(&mut self, _now: Timestamp, _settlement: Settlement) -> Settled {
         Settled::Whole
     }
 
@@ -186,18 +179,11 @@ impl StoreVerbs for Marked<'_> {
         self.shared
     }
 
-    fn settle(
-        &mut self,
-        now: Timestamp,
-        token: Option<Token>,
-        since: Option<Since>,
-        reserved: u64,
-        actual: u64,
-    ) -> Settled {
-        if self.shared && actual <= reserved {
+    fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
+        if self.shared && settlement.actual <= settlement.reserved {
             return Settled::Whole;
         }
-        self.verbs.settle(now, token, since, reserved, actual)
+        self.verbs.settle(now, settlement)
     }
 
     fn open(&mut self) {

@@ -1,6 +1,6 @@
 //! A step over several limiters: all are locked in one order, decide, take or not, and are unlocked.
 
-use tidegate_core::{Settled, Timestamp, decide_all, look_at_all};
+use tidegate_core::{Settled, Settlement, Timestamp, decide_all, look_at_all};
 
 use super::generation::Generation;
 use super::succession::Moved;
@@ -155,7 +155,7 @@ fn settle_all(
 ) -> StepList<Settled> {
     let settle = |one: &mut LockedLimiter<'_>| match (step(one.place), met.get(one.place)) {
         (Step::Settle { actual, token, since }, Some(met)) => {
-            one.settle(at, token, since, met.cost, actual)
+            one.settle(at, Settlement { token, since, reserved: met.cost, actual })
         }
         _ => Settled::Whole,
     };

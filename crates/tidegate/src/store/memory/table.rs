@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-use tidegate_core::{Algorithm, Held, Rule, Settled, Since, Timestamp, Token, Verbs, Verdict};
+use tidegate_core::{Algorithm, Held, Rule, Settled, Settlement, Timestamp, Token, Verbs, Verdict};
 
 use super::budget::Budget;
 use super::leaving::Leaving;
@@ -74,7 +74,7 @@ impl Step {
                 held.decide()
             }
             Self::Settle { actual, token, since } => {
-                settled = held.settle(now, token, since, cost, actual);
+                settled = held.settle(now, Settlement { token, since, reserved: cost, actual });
                 held.advance(now);
                 held.decide()
             }
@@ -334,14 +334,7 @@ pub(crate) trait StoreVerbs: Verbs {
 
     /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
     /// What was taken at `since` comes back as far as it still counts.
-    fn settle(
-        &mut self,
-        now: Timestamp,
-        token: Option<Token>,
-        since: Option<Since>,
-        reserved: u64,
-        actual: u64,
-    ) -> Settled;
+    fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled;
 
     /// Notes that the cost that was taken is reserved.
     fn open(&mut self);
@@ -365,15 +358,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> StoreVerbs for Held<'_, R, S>
         false
     }
 
-    fn settle(
-        &mut self,
-        now: Timestamp,
-        token: Option<Token>,
-        since: Option<Since>,
-        reserved: u64,
-        actual: u64,
-    ) -> Settled {
-        Held::settle(self, now, token, since, reserved, actual)
+    fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
+        Held::settle(self, now, settlement)
     }
 
     fn open(&mut self) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::script::Step;
 use tidegate::{Decision, Micros, Rule, Timestamp};
-use tidegate_core::{Algorithm, Held, Past, Verbs, Visitor};
+use tidegate_core::{Algorithm, Held, Past, Settlement, Verbs, Visitor};
 
 /// A limiter of any algorithm.
 pub trait Limiter {
@@ -149,7 +149,8 @@ impl<R: Algorithm> Limiter for Of<R> {
                 panic!("leases and permits have verbs and tokens of their own")
             }
             Step::Settle => {
-                let settled = held.settle(at, None, None, cost, actual);
+                let settled =
+                    held.settle(at, Settlement { reserved: cost, actual, ..Settlement::default() });
                 // What is cut off is not taken.
                 let actual = actual - settled.cut_units();
                 let began = actual > cost && !R::HOLDS_PERMITS;
