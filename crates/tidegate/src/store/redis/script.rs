@@ -38,6 +38,7 @@ mod revision;
 mod settled;
 mod step;
 mod text;
+mod values;
 
 pub(crate) use answer::Seen;
 pub use answer::{Answer, Decided, Lacks};
@@ -45,13 +46,14 @@ pub use batch::{Batch, Replies};
 pub use call::Call;
 pub use each::Each;
 pub use known::Script;
-pub use limiter::{Among, Limiter, Values};
+pub use limiter::{Among, Limiter};
 pub use newer_values::NewerValues;
 pub use record::{GivenBack, LeaseRecord};
 pub use reply::{NotAnAnswer, Reply};
 pub use revision::Revision;
 pub use settled::Settled;
 pub use step::Step;
+pub use values::Values;
 
 /// The version of stored states: the first byte of every state, below 32. A state of a later
 /// version is neither read nor overwritten; one of an earlier version is amended when it is read,

@@ -4,6 +4,7 @@ use tidegate_core::{Rule, ScriptInput, Timestamp, Token};
 
 use super::revision::{Revision, Written};
 use super::step::Step;
+use super::values::{BUCKET, Values};
 use super::{HEAD, VERSION};
 
 /// The set of keys that a limiter belongs to, with a bound on their number.
@@ -347,41 +348,9 @@ impl<'a> Limiter<'a> {
     }
 }
 
-/// The kinds of scripts whose last two parameters say how much fits, and of permits, which are known by their tokens.
-const BUCKET: u8 = 1;
-const QUEUE: u8 = 2;
-const PERMITS: u8 = 10;
-
 /// The last instant.
 const LAST: f64 = (1_u64 << 53) as f64;
 const LAST_TOKEN: u64 = (1 << 53) - 1;
-
-/// The values of a rule that say whether units which were taken under them come back under others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Values {
-    kind: u8,
-    limit: u64,
-    window: u64,
-    /// Buckets, anchor or resolution.
-    others: [u64; 2],
-}
-
-impl Values {
-    /// The values of a rule; `None` if it is unlimited.
-    #[must_use]
-    pub fn of(rule: &Rule) -> Option<Self> {
-        let input = rule.script_input(0)?;
-        let (kind, [limit, window, third, fourth]) = (input.script.kind, input.parameters);
-        let others = if matches!(kind, BUCKET | QUEUE) { [0; 2] } else { [third, fourth] };
-        Some(Self { kind, limit, window, others })
-    }
-
-    /// Returns whether units that were taken under the other values count in the same way.
-    fn counts_as(&self, other: &Self) -> bool {
-        let window_of = |one: &Self| if one.kind == PERMITS { 0 } else { one.window };
-        (self.kind, window_of(self), self.others) == (other.kind, window_of(other), other.others)
-    }
-}
 
 /// The flag of a limiter that is asked for a unit which it does not take.
 pub(super) const LOOKS: u8 = 8;

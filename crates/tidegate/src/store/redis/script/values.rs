@@ -1,0 +1,35 @@
+//! The values under which units were taken.
+
+use tidegate_core::Rule;
+
+/// The kinds of scripts whose last two parameters say how much fits, and of permits, which are known by their tokens.
+pub(super) const BUCKET: u8 = 1;
+const QUEUE: u8 = 2;
+const PERMITS: u8 = 10;
+
+/// The values of a rule that say whether units which were taken under them come back under others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    kind: u8,
+    pub(super) limit: u64,
+    window: u64,
+    /// Buckets, anchor or resolution.
+    others: [u64; 2],
+}
+
+impl Values {
+    /// The values of a rule; `None` if it is unlimited.
+    #[must_use]
+    pub fn of(rule: &Rule) -> Option<Self> {
+        let input = rule.script_input(0)?;
+        let (kind, [limit, window, third, fourth]) = (input.script.kind, input.parameters);
+        let others = if matches!(kind, BUCKET | QUEUE) { [0; 2] } else { [third, fourth] };
+        Some(Self { kind, limit, window, others })
+    }
+
+    /// Returns whether units that were taken under the other values count in the same way.
+    pub(super) fn counts_as(&self, other: &Self) -> bool {
+        let window_of = |one: &Self| if one.kind == PERMITS { 0 } else { one.window };
+        (self.kind, window_of(self), self.others) == (other.kind, window_of(other), other.others)
+    }
+}
