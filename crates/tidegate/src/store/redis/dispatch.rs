@@ -216,7 +216,7 @@ impl Dispatcher {
     async fn until_answered(self: Rc<Self>, shard: Rc<Shard>, mut sending: Sending) {
         if sending.is_rested {
             read_sockets().await;
-            shard.sends(&sending);
+            shard.lets_writes_follow(&sending);
             // What waited behind it follows in tasks of its own, which run later.
             self.send(&shard);
         }

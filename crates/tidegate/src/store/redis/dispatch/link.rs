@@ -20,7 +20,7 @@ pub(super) struct Link {
     /// When each write that is not yet answered was sent, earliest first.
     pub(super) sent_at: VecDeque<Instant>,
     /// Whether a write waits for the end of a quiet connection to be noticed: no other one may overtake it.
-    pub(super) is_rested: bool,
+    pub(super) holds_writes: bool,
     /// When it last brought a reply, by the real clock.
     pub(super) heard_at: Instant,
     /// Limiters that they decide.
@@ -34,8 +34,8 @@ impl Link {
     pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
         let route = Route::new(connection);
         let (sent_at, known) = (VecDeque::new(), HashSet::new());
-        let (is_rested, heard_at) = (false, Instant::now());
-        Self { route, number, sent_at, is_rested, heard_at, limiters: 0, known }
+        let (holds_writes, heard_at) = (false, Instant::now());
+        Self { route, number, sent_at, holds_writes, heard_at, limiters: 0, known }
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.

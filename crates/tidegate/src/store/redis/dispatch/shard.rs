@@ -204,7 +204,7 @@ impl Shard {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let link =
-            state.link.as_mut().filter(|link| state.health == Health::Fit && !link.is_rested)?;
+            state.link.as_mut().filter(|link| state.health == Health::Fit && !link.holds_writes)?;
         let mut flush = Flush::default();
         // Few requests wait for a shard that is late for long; they find out when it no longer is.
         let most = if state.window.is_too_slow(now) { 1 } else { MOST_REQUESTS };
@@ -235,7 +235,7 @@ impl Shard {
         let merged = merged.map(|call| call.requests().count()).sum();
         Counts::add(&self.shared.counts.merged, merged);
         let is_rested = link.sent_at.is_empty() && link.heard_at.elapsed() >= closed::QUIET;
-        link.is_rested = is_rested;
+        link.holds_writes = is_rested;
         link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);

@@ -71,10 +71,10 @@ impl Shard {
     }
 
     /// Notes that a write over a connection that was quiet is sent now, and others may follow.
-    pub(in crate::store::redis::dispatch) fn sends(&self, sending: &Sending) {
+    pub(in crate::store::redis::dispatch) fn lets_writes_follow(&self, sending: &Sending) {
         let mut state = self.state.borrow_mut();
         if let Some(link) = state.link.as_mut().filter(|link| link.number == sending.link) {
-            link.is_rested = false;
+            link.holds_writes = false;
         }
     }
 
