@@ -5,11 +5,11 @@ mod decided;
 mod events;
 mod key_label;
 mod life;
-mod lost;
 mod observed;
 mod reports;
 mod reservations;
 mod reserve;
+mod settlement_losses;
 mod space_saving;
 mod tail;
 #[cfg(test)]
@@ -35,12 +35,12 @@ use crate::stop::Stop;
 use events::Events;
 pub(crate) use events::Standing;
 pub(crate) use life::{LONGEST_LIFE, USUAL_LIFE};
-use lost::Lost;
 use reports::Reports;
 pub(crate) use reports::{Report, Subject, Unreported};
 use reservations::Reservations;
 pub(crate) use reservations::{Done, Listed, Settled, Unreserved, Unsettled};
 pub(crate) use reserve::Reserved;
+use settlement_losses::SettlementLosses;
 pub(crate) use tail::Filter;
 use tail::Tail;
 use top_keys::TopKeys;
@@ -65,7 +65,7 @@ pub(crate) struct Limiters {
     counts: Counts,
     reservations: Reservations,
     /// Units that settlements lost.
-    lost: Lost,
+    lost: SettlementLosses,
     /// The reports of callers.
     reports: Reports,
     /// Gives decisions to those who watch.
@@ -143,7 +143,7 @@ impl Limiters {
             statistics,
             counts: Counts::default(),
             reservations: Reservations::usual(),
-            lost: Lost::default(),
+            lost: SettlementLosses::default(),
             reports: Reports::default(),
             tail,
             top_keys: None,

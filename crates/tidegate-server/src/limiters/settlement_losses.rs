@@ -9,19 +9,19 @@ use crate::once_a_minute::OnceAMinute;
 
 /// Units that settlements lost.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub(super) struct SettlementLosses {
     too_late: AtomicU64,
     debt_cut: AtomicU64,
     often: OnceAMinute,
 }
 
-impl Default for Lost {
+impl Default for SettlementLosses {
     fn default() -> Self {
         Self { too_late: AtomicU64::new(0), debt_cut: AtomicU64::new(0), often: OnceAMinute::new() }
     }
 }
 
-impl Lost {
+impl SettlementLosses {
     /// Counts what a settlement lost.
     pub(super) fn note(&self, answer: &Answer<'_>) {
         for one in answer.enforced() {
