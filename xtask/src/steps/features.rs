@@ -1,5 +1,5 @@
-//! The features step: every library builds without a warning without features, and with each feature alone; the
-//! models build as well.
+//! The bare and features steps: every library builds without a warning without features, and with each feature alone;
+//! the models build as well.
 
 use std::thread;
 
@@ -13,13 +13,18 @@ use crate::step::Outcome;
 /// Libraries that are checked without features even if they have none.
 const LIBRARIES: &[&str] = &["tidegate-core", "tidegate"];
 
+/// Builds each library without features.
+pub(super) fn bare(context: &mut Context) -> Result<Outcome> {
+    Ok(Outcome::from_failures(&failed_builds(context, |feature| feature.is_none())?))
+}
+
 /// Runs one build after another, and continues after a failure; the models, in a target folder of
 /// their own, are checked at the same time.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let context = &*context;
     let (failed, models) = thread::scope(|scope| {
         let models = scope.spawn(|| loom::builds(context));
-        let failed = failed_builds(context);
+        let failed = failed_builds(context, |_| true);
         let models = models.join();
         (failed, models.unwrap_or_else(|_| bail!("the check of the models of loom panicked")))
     });
@@ -30,12 +35,15 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::from_failures(&failed))
 }
 
-/// The builds that fail.
-fn failed_builds(context: &Context) -> Result<Vec<String>> {
+/// The builds that fail, of those that are wanted.
+fn failed_builds(
+    context: &Context,
+    is_wanted: impl Fn(Option<&str>) -> bool,
+) -> Result<Vec<String>> {
     let mut failed = Vec::new();
     for package in &context.metadata.packages {
         for feature in builds(&package.name, package.features.keys()) {
-            if !check(context, &package.name, feature)? {
+            if is_wanted(feature) && !check(context, &package.name, feature)? {
                 failed.push(format!("{} {}", package.name, feature.unwrap_or("without features")));
             }
         }

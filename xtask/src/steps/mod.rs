@@ -41,6 +41,12 @@ pub(crate) const LIST: &[Step] = &[
         run: docs::run,
     },
     Step {
+        name: "bare",
+        what: "each library builds without features",
+        when: When::Always,
+        run: features::bare,
+    },
+    Step {
         name: "house",
         what: "the house rules: arrows, purity, file openings and lengths, documents",
         when: When::Always,
