@@ -75,21 +75,25 @@ fn split_at_other_time<'a>(
 /// The client in `host ident user`, or in `site host ident user`, as `vhost_combined` begins.
 fn client(before: &[u8]) -> Result<&[u8], Reason> {
     let mut words = before.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-    let (Some(first), Some(second), Some(_)) = (words.next(), words.next(), words.next()) else {
+    let (Some(first), Some(second), Some(third)) = (words.next(), words.next(), words.next())
+    else {
         return Err("expected the client, its identity and its user before the time".into());
     };
-    if second == b"-" || !is_client(second) {
+    let fourth = words.next();
+    let of_others = [Some(third), fourth].into_iter().flatten();
+    // A format with the address of a proxy in it begins with what the caller wrote itself.
+    let has_other = of_others.chain(words).any(|word| word != b"-" && is_address(word));
+    let is_site_first = second != b"-" && is_client(second);
+    if is_client(first) && (has_other || (is_address(first) && is_address(second))) {
+        return Err("two addresses are before the time, and nothing says which is the \
+                     client's: give the log's format"
+            .into());
+    }
+    // lighttpd has the site in place of the identity.
+    if !is_site_first || is_address(first) {
         return Ok(first);
     }
-    if is_address(first) {
-        return match is_address(second) {
-            false => Ok(first), // lighttpd has the site in place of the identity
-            true => Err("two addresses are before the time, and nothing says which is the \
-                         client's: give the log's format"
-                .into()),
-        };
-    }
-    if is_site(first) && words.next().is_some() {
+    if is_site(first) && fourth.is_some() {
         return Ok(second);
     }
     Err(format!(

@@ -145,6 +145,12 @@ fn bad_lines_say_what_was_expected() {
             r#"192.0.2.9 192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#,
             "two addresses are before the time",
         ),
+        (r#"192.0.2.9 - 10.0.0.1 @ "GET / HTTP/1.1" 200 5"#, "two addresses are before the time"),
+        (r#"192.0.2.9 - 10.0.0.1 - - @ "GET / HTTP/1.1" 200 5"#, "two addresses are before"),
+        (
+            r#"shop.example 192.0.2.9 - 10.0.0.1 @ "GET / HTTP/1.1" 200 5"#,
+            "two addresses are before the time",
+        ),
         (r#"stdout 192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#, "begins with \"stdout\""),
         (r#"stdout - - @ "GET / HTTP/1.1" 200 5"#, "the client is \"stdout\""),
         (r#"access.log:192.0.2.1 - - @ "GET / HTTP/1.1" 200 5"#, "the client is"),
