@@ -55,7 +55,9 @@ impl Columns {
         for (slot, value) in self.slots.iter().zip(values) {
             if let Some(slot) = *slot {
                 let value = text(value);
-                parts.set(slot, if slot == Slot::UserAgent { self.decoded(value) } else { value });
+                let has_spaces =
+                    matches!(slot, Slot::UserAgent | Slot::XForwardedFor | Slot::Forwarded);
+                parts.set(slot, if has_spaces { self.decoded(value) } else { value });
             }
         }
         parts.finish(access)
@@ -125,11 +127,31 @@ mod tests {
     }
 
     #[test]
+    fn spaces_in_the_field_of_proxies_are_decoded() {
+        for (directive, line) in [
+            (
+                "#Fields: date time x-edge-location c-ip x-forwarded-for",
+                "2015-05-17\t10:05:03\tLAX1\t10.0.0.1\t6.6.6.6,%20192.0.2.1",
+            ),
+            (
+                "#Fields: date time c-ip X-Forwarded-For",
+                "2015-05-17 10:05:03 10.0.0.1 6.6.6.6,+192.0.2.1",
+            ),
+        ] {
+            let columns = Columns::from_directive(directive.as_bytes()).unwrap();
+            let logged = columns.parse(line.as_bytes(), &mut AccessTime::default()).unwrap();
+            let field = logged.client.x_forwarded_for;
+            assert_eq!(field.as_deref(), Some("6.6.6.6, 192.0.2.1"), "{line}");
+        }
+    }
+
+    #[test]
     fn a_line_with_more_or_fewer_fields_is_bad() {
         let fields = "#Fields: date time c-ip";
         for line in ["2015-05-17 10:05:03", "2015-05-17 10:05:03 192.0.2.1 x", ""] {
             assert!(read(fields, line).unwrap_err().contains("expected 3 fields"), "{line}");
         }
-        assert!(read("#Fields: time c-ip", "10:05:03 x").unwrap_err().contains("no time"));
+        let error = read("#Fields: time c-ip", "10:05:03 x").unwrap_err();
+        assert!(error.contains("no time with a date"), "{error}");
     }
 }
