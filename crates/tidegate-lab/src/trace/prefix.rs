@@ -47,7 +47,9 @@ fn first(line: &[u8]) -> Result<Option<Found<'_>>, Reason> {
         Some(b'0'..=b'9') if line.get(4) == Some(&b'-') && line.get(10) == Some(&b'T') => {
             return time(line);
         }
-        Some(b'A'..=b'S') if old_time(line) => Some(("syslog", after_time(&line[16..]))),
+        Some(b'A'..=b'S') if let Some(rest) = after_old_time(line) => {
+            Some(("syslog", after_time(rest)))
+        }
         Some(_) => compose(line),
         None => None,
     })
@@ -117,17 +119,24 @@ fn time(line: &[u8]) -> Result<Option<Found<'_>>, Reason> {
     Ok(Some((name, message)))
 }
 
-/// Returns whether the line begins as `May 17 10:05:03 `.
-fn old_time(line: &[u8]) -> bool {
-    let Some((time, _)) = line.split_first_chunk::<16>() else { return false };
+/// The rest after `May 17 10:05:03 ` or `May 17 10:05:03.123456 `.
+fn after_old_time(line: &[u8]) -> Option<&[u8]> {
+    let (time, rest) = line.split_first_chunk::<15>()?;
     let fits = |(byte, shape): (&u8, &u8)| match shape {
         b'0' => byte.is_ascii_digit(),
         b'_' => byte.is_ascii_digit() || *byte == b' ',
         b'a' => true,
         other => byte == other,
     };
-    time.iter().zip(b"aaa _0 00:00:00 ").all(fits)
-        && MONTHS.iter().any(|month| time.starts_with(*month))
+    let is_time = time.iter().zip(b"aaa _0 00:00:00").all(fits)
+        && MONTHS.iter().any(|month| time.starts_with(*month));
+    let (fraction, rest) = rest.split_at(memchr(b' ', rest)?);
+    let is_fraction = match fraction {
+        [] => true,
+        [b'.', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    (is_time && is_fraction).then_some(&rest[1..])
 }
 
 /// The message after `host program[7]: `, `program: ` or `host `; unchanged if it begins with a
@@ -186,6 +195,8 @@ mod tests {
             ("May 17 10:05:03 web1 nginx[812]: ", &["syslog"]),
             ("May  7 10:05:03 web1 nginx: ", &["syslog"]),
             ("May 17 10:05:03 nginx: ", &["syslog"]),
+            ("May 17 10:05:03.123456 web1 nginx[812]: ", &["syslog"]),
+            ("May 17 10:05:03.123 web1 ", &["syslog"]),
             ("May 17 10:05:03 web1 ", &["syslog"]),
             ("May 17 10:05:03 10.0.0.5 nginx: ", &["syslog"]),
             ("<190>May 17 10:05:03 web1 nginx: ", &["syslog", "syslog"]),
@@ -225,6 +236,9 @@ mod tests {
         for line in [
             "May 17 10:05 web1",
             "May",
+            "May 17 10:05:03. web1 x",
+            "May 17 10:05:03.12x web1 x",
+            "May 17 10:05:03.123456",
             "<134",
             "<a>b",
             "<134>1 x",
