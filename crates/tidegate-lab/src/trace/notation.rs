@@ -9,12 +9,13 @@ use super::logged::Slot;
 use super::template::{Item, Kind, Template};
 
 mod apache;
+mod directive;
 mod nginx;
 
 /// The format of a log, in the notation of nginx or Apache.
 ///
 /// The text is what `log_format` of nginx or `LogFormat` of Apache is given, without the quotes around
-/// it. It has the client and the time; whatever else a line has may be named or not.
+/// it, or the whole directive. It has the client and the time; whatever else a line has may be named or not.
 ///
 /// ```
 /// use tidegate_lab::trace::LogFormat;
@@ -47,7 +48,7 @@ impl FromStr for LogFormat {
     type Err = LogFormatError;
 
     fn from_str(text: &str) -> Result<Self, LogFormatError> {
-        template("the given format", text).map(Arc::new).map(Self)
+        template("the given format", &directive::format(text)?).map(Arc::new).map(Self)
     }
 }
 

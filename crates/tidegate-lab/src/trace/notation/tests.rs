@@ -79,6 +79,32 @@ fn lines_are_read_in_either_notation() {
 }
 
 #[test]
+fn a_whole_directive_is_taken_as_its_format() {
+    let nginx = r#"$remote_addr "$request" [$time_local] it's $status"#;
+    let apache = r#"%h \"%r\" %t it's %>s"#;
+    for (directive, format) in [
+        (
+            "log_format main '$remote_addr \"$request\" '\n    '[$time_local] it\\'s $status';",
+            nginx,
+        ),
+        (
+            "  log_format  main escape=json '$remote_addr \"$request\" ' \"[$time_local] it's \" '$status';\n",
+            nginx,
+        ),
+        (r#"log_format main "$remote_addr \"$request\" [$time_local] it's $status";"#, nginx),
+        (r#"LogFormat "%h \"%r\" %t it's %>s" main"#, apache),
+        (r#"LogFormat "%h \"%r\" %t it's %>s""#, apache),
+    ] {
+        assert_eq!(directive.parse::<LogFormat>(), format.parse::<LogFormat>(), "{directive}");
+    }
+    for broken in ["log_format main '$remote_addr [$time_local]", "LogFormat main", "log_format x;"]
+    {
+        let error = broken.parse::<LogFormat>().unwrap_err().to_string();
+        assert!(error.contains("in quotes"), "{broken}: {error}");
+    }
+}
+
+#[test]
 fn a_format_that_can_not_be_replayed_says_why() {
     for (format, expected) in [
         ("", "has no variable"),
