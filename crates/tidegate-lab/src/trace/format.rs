@@ -143,7 +143,20 @@ impl LineParser {
         if (self.is_given || self.is_wrapped) && is_object(text) {
             text = unwrapped(text, inner)?;
         }
-        let read = read_as(format, text, &mut self.access);
+        let read = read_as(format, text, &mut self.access).map_err(|reason| {
+            let name = format.name();
+            match (format, is_object(text)) {
+                (Format::Json, false) => {
+                    format!("this line is no JSON, and the format of the log is {name}: {reason}")
+                        .into()
+                }
+                (Format::AccessLog | Format::Columns(_) | Format::Template(_), true) => {
+                    format!("this line is JSON, and the format of the log is {name}: {reason}")
+                        .into()
+                }
+                _ => reason,
+            }
+        });
         if let (Err(_), Format::Template(template)) = (&read, format)
             && let Ok(logged) = template.parse(line, &mut self.access)
         {
@@ -224,6 +237,12 @@ fn discover<'a>(
     access: &mut AccessTime,
 ) -> Result<(Read<'a>, Found), Reason> {
     let text = prefix::strip(line)?;
+    if is_array(text) {
+        return Err(
+            "a JSON array, and a log has an object on each line: `jq -c '.[]'` makes them of it"
+                .into(),
+        );
+    }
     if !is_object(text) {
         let found = match discover_text(text, access) {
             // A format may begin as a prefix does, such as with a time.
@@ -287,6 +306,12 @@ fn is_object(line: &[u8]) -> bool {
     line.trim_ascii_start().first() == Some(&b'{')
 }
 
+/// Returns whether a line begins a JSON array of objects, or of nothing yet.
+fn is_array(line: &[u8]) -> bool {
+    let Some(inside) = line.trim_ascii_start().strip_prefix(b"[") else { return false };
+    matches!(inside.trim_ascii_start().first(), None | Some(b'{'))
+}
+
 /// The line within a JSON object, without its prefix.
 fn unwrapped<'a>(line: &'a [u8], inner: &'a mut String) -> Result<&'a [u8], Reason> {
     let Some(wrapped) = json_log::read(line)?.wrapped else { return Ok(line) };
@@ -317,6 +342,15 @@ mod tests {
     fn the_first_good_line_settles_the_format() {
         assert!(errors_after(JSON, LOG).contains("expected a JSON object"));
         assert!(errors_after(LOG, JSON).contains("time"));
+        let request = br#"{"ts": 1431857103, "remote_addr": "192.0.2.1", "path": "/"}"#;
+        let after_log = errors_after(LOG, request);
+        assert!(
+            after_log.starts_with("this line is JSON, and the format of the log is access log: ")
+        );
+        let after_json = errors_after(request, LOG);
+        assert!(
+            after_json.starts_with("this line is no JSON, and the format of the log is JSON: ")
+        );
     }
 
     #[test]
@@ -331,6 +365,15 @@ mod tests {
             assert!(!parser.knows_format());
             assert!(parser.parse(good, &mut inner).unwrap().is_some());
             assert!(parser.knows_format());
+        }
+    }
+
+    #[test]
+    fn an_array_of_objects_is_told_what_makes_lines_of_it() {
+        let array: &[u8] = br#"[{"ts": 1431857103, "remote_addr": "192.0.2.1", "path": "/"},"#;
+        for line in [array, b"[", b" [ "] {
+            let reason = parser().parse(line, &mut String::new()).unwrap_err().into_owned();
+            assert!(reason.contains("jq -c '.[]'"), "{reason}");
         }
     }
 

@@ -14,9 +14,19 @@ use super::ndjson;
 /// Names of a field that has a whole line of a log, as Docker's json-file has it.
 const WRAPPERS: [&str; 5] = ["log", "message", "MESSAGE", "line", "textPayload"];
 /// Objects whose fields count as fields of the line.
-const PARENTS: [&str; 6] = ["request", "headers", "httpRequest", "req", "res", "properties"];
+const PARENTS: [&str; 6] = ["request", "response", "httpRequest", "req", "res", "properties"];
+/// The field `response`, in which Logstash has the status.
+const RESPONSE: (Slot, usize) = (Slot::Status, 1);
+/// The object of header fields, whose names a caller may choose.
+const HEADERS: &str = "headers";
+/// The beginning of the name that Caddy gives to an error which it also logs as a request.
+const ERRORS: &str = "http.log.error";
 /// The ranks of names for one slot: the best name of a line counts.
-const RANKS: usize = 4;
+const RANKS: usize = 5;
+
+/// Slots of which a request has at least one of each list.
+const CLIENT: [Slot; 3] = [Slot::Peer, Slot::XForwardedFor, Slot::Forwarded];
+const REQUEST: [Slot; 3] = [Slot::Request, Slot::Target, Slot::Method];
 
 /// The fields of a JSON object that are of use.
 #[derive(Debug, Default)]
@@ -26,13 +36,15 @@ pub(super) struct Object<'a> {
     pub(super) wrapped: Option<Cow<'a, str>>,
     /// It has a field that only a line of NDJSON has.
     pub(super) is_event: bool,
+    /// It is about an error of a request that has a line of its own.
+    is_error: bool,
 }
 
 /// Reads one object.
 pub(super) fn read(line: &[u8]) -> Result<Object<'_>, Reason> {
     let mut object = Object::default();
     let mut json = serde_json::Deserializer::from_slice(line);
-    let read = Fields { object: &mut object, in_request: false }.deserialize(&mut json);
+    let read = Fields { object: &mut object, place: Place::Line }.deserialize(&mut json);
     read.and_then(|()| json.end()).map_err(|error| ndjson::reason(&error))?;
     Ok(object)
 }
@@ -40,16 +52,22 @@ pub(super) fn read(line: &[u8]) -> Result<Object<'_>, Reason> {
 impl<'a> Object<'a> {
     /// Returns whether it looks like a request.
     pub(super) fn is_request(&self) -> bool {
-        let has = |slot| self.ranked.iter().any(|parts| parts.has(slot));
-        let has_client = has(Slot::Peer) || has(Slot::XForwardedFor) || has(Slot::Forwarded);
-        has_client && (has(Slot::Request) || has(Slot::Target) || has(Slot::Method))
+        let has = |slots: [Slot; 3]| {
+            slots.into_iter().any(|slot| self.ranked.iter().any(|parts| parts.has(slot)))
+        };
+        has(CLIENT) && has(REQUEST)
     }
 
     /// The request.
     pub(super) fn finish(self, access: &mut AccessTime) -> Result<Logged<'a>, Reason> {
+        if self.is_error {
+            return Err(
+                "the line is about an error of a request, which has a line of its own".into()
+            );
+        }
         let mut all = Parts::default();
         self.ranked.into_iter().for_each(|parts| all.fill(parts));
-        if !all.has(Slot::Peer) && !all.has(Slot::XForwardedFor) && !all.has(Slot::Forwarded) {
+        if !CLIENT.into_iter().any(|slot| all.has(slot)) {
             return Err("the object has no client: expected a field such as remote_addr, \
                         client_ip or ClientHost"
                 .into());
@@ -59,17 +77,64 @@ impl<'a> Object<'a> {
                         time_local, ts, StartUTC or @timestamp"
                 .into());
         }
+        if !REQUEST.into_iter().any(|slot| all.has(slot)) {
+            return Err("the object has no request: expected a field such as request, method, \
+                        uri or path"
+                .into());
+        }
         all.finish(access)
     }
 }
 
-/// The slot of a field, and the rank of its name: 0 goes first.
+/// The place of a field: in the object of the line, in an object of the request within it, or among the
+/// header fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Line,
+    Request,
+    Headers,
+}
+
+impl Place {
+    /// The place of the fields of an object here; `None` if they are of no use.
+    fn within(self, name: &str) -> Option<Self> {
+        match (self, name) {
+            (Self::Headers, _) => None,
+            (_, HEADERS) => Some(Self::Headers),
+            _ => PARENTS.contains(&name).then_some(Self::Request),
+        }
+    }
+
+    /// The slot of a field here, and the rank of its name: 0 goes first.
+    fn slot(self, name: &str) -> Option<(Slot, usize)> {
+        match self {
+            Self::Line => slot(name, false),
+            Self::Headers => of_header(name).map(|slot| (slot, 0)),
+            Self::Request => match slot(name, true) {
+                // Mostly how long something took.
+                Some((Slot::Time, _)) => Some((Slot::Time, RANKS - 1)),
+                found => found,
+            },
+        }
+    }
+}
+
+/// The slot of a header field. A name with underscores is another field, which no proxy writes.
+fn of_header(name: &str) -> Option<Slot> {
+    match name.to_ascii_lowercase().as_str() {
+        "user-agent" => Some(Slot::UserAgent),
+        "x-forwarded-for" => Some(Slot::XForwardedFor),
+        "forwarded" => Some(Slot::Forwarded),
+        _ => None,
+    }
+}
+
 fn slot(name: &str, in_request: bool) -> Option<(Slot, usize)> {
     Some(match name {
         // Of Caddy, which knows its own proxies; elsewhere it may be any header field.
         "client_ip" => (Slot::Peer, if in_request { 0 } else { 2 }),
         "remote_addr" | "remote_ip" | "remoteIp" | "ClientHost" | "ClientIP" | "clientIP"
-        | "c-ip" => (Slot::Peer, 1),
+        | "clientIp" | "sourceIp" | "c-ip" => (Slot::Peer, 1),
         "downstream_remote_address" | "ClientAddr" | "clientip" | "remote_address" => {
             (Slot::Peer, 2)
         }
@@ -79,8 +144,8 @@ fn slot(name: &str, in_request: bool) -> Option<(Slot, usize)> {
         "StartUTC" | "time_iso8601" | "msec" | "start_time" | "EdgeStartTimestamp" => {
             (Slot::Time, 0)
         }
-        "ts" | "time_local" | "@timestamp" => (Slot::Time, 1),
-        "timestamp" | "datetime" | "requestTime" => (Slot::Time, 2),
+        "ts" | "time_local" | "@timestamp" | "StartLocal" | "requestTimeEpoch" => (Slot::Time, 1),
+        "timestamp" | "datetime" | "requestTime" | "started_at" => (Slot::Time, 2),
         "time" => (Slot::Time, 3),
         "request" | "request_line" => (Slot::Request, 0),
         "method"
@@ -90,18 +155,24 @@ fn slot(name: &str, in_request: bool) -> Option<(Slot, usize)> {
         | "httpMethod"
         | "ClientRequestMethod"
         | "cs-method" => (Slot::Method, 0),
+        "verb" => (Slot::Method, 1),
         "request_uri" | "RequestPath" | "requestUrl" | "requestUri" | "ClientRequestURI" => {
             (Slot::Target, 0)
         }
         "uri" | "path" | "url" | "cs-uri-stem" => (Slot::Target, 1),
+        "resourcePath" => (Slot::Target, 2),
         "status" | "DownstreamStatus" | "response_code" | "status_code" | "statusCode"
-        | "httpStatus" | "EdgeResponseStatus" | "sc-status" => (Slot::Status, 0),
+        | "httpStatus" | "EdgeResponseStatus" | "response_status" | "sc-status" => {
+            (Slot::Status, 0)
+        }
+        "response" => RESPONSE,
         "http_user_agent"
         | "user_agent"
         | "User-Agent"
         | "user-agent"
         | "userAgent"
         | "request_User-Agent"
+        | "request_user_agent"
         | "ClientRequestUserAgent" => (Slot::UserAgent, 0),
         "agent" => (Slot::UserAgent, 1),
         "http_x_forwarded_for"
@@ -117,7 +188,7 @@ fn slot(name: &str, in_request: bool) -> Option<(Slot, usize)> {
 /// The fields of an object, and of the objects in it that belong to the request.
 struct Fields<'o, 'a> {
     object: &'o mut Object<'a>,
-    in_request: bool,
+    place: Place,
 }
 
 impl<'de> DeserializeSeed<'de> for Fields<'_, 'de> {
@@ -137,13 +208,17 @@ impl<'de> Visitor<'de> for Fields<'_, 'de> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         while let Some(Text(name)) = map.next_key()? {
-            self.object.is_event |= !self.in_request && matches!(&*name, "at_us" | "descriptor");
+            let in_line = self.place == Place::Line;
+            self.object.is_event |= in_line && matches!(&*name, "at_us" | "descriptor");
             let object = &mut *self.object;
-            let slot = slot(&name, self.in_request);
-            let is_wrapper = !self.in_request && WRAPPERS.contains(&&*name);
-            let is_parent = PARENTS.contains(&&*name);
-            if slot.is_some() || is_wrapper || is_parent {
-                map.next_value_seed(Value { object, slot, is_wrapper, is_parent })?;
+            let slot = self.place.slot(&name);
+            let is_wrapper = in_line && WRAPPERS.contains(&&*name);
+            let within = self.place.within(&name);
+            if slot.is_some() || is_wrapper || within.is_some() {
+                map.next_value_seed(Value { object, slot, is_wrapper, within })?;
+            } else if in_line && name == "logger" {
+                let logger = map.next_value::<Element<'de>>()?.0;
+                object.is_error |= logger.is_some_and(|logger| logger.starts_with(ERRORS));
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -157,13 +232,16 @@ struct Value<'o, 'a> {
     object: &'o mut Object<'a>,
     slot: Option<(Slot, usize)>,
     is_wrapper: bool,
-    is_parent: bool,
+    /// The place of the fields of an object.
+    within: Option<Place>,
 }
 
 impl<'a> Value<'_, 'a> {
     fn set(self, value: Cow<'a, str>) {
         if self.is_wrapper {
             self.object.wrapped.get_or_insert(value);
+        } else if self.slot == Some(RESPONSE) && value.len() != 3 {
+            // The answer itself, and no status.
         } else if let Some((slot, rank)) = self.slot {
             self.object.ranked[rank].set(slot, value);
         }
@@ -233,8 +311,8 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        if self.is_parent {
-            return Fields { object: self.object, in_request: true }.visit_map(map);
+        if let Some(place) = self.within {
+            return Fields { object: self.object, place }.visit_map(map);
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(())
@@ -247,7 +325,7 @@ struct Element<'a>(Option<Cow<'a, str>>);
 impl<'de> serde::Deserialize<'de> for Element<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut object = Object::default();
-        let value = Value { object: &mut object, slot: None, is_wrapper: true, is_parent: false };
+        let value = Value { object: &mut object, slot: None, is_wrapper: true, within: None };
         value.deserialize(from)?;
         Ok(Self(object.wrapped))
     }

@@ -97,7 +97,10 @@ impl<'a> Parts<'a> {
         let at_us = match self.take(Slot::Time) {
             Some(time) => times::any(&time, access)?,
             None => {
-                let date = self.take(Slot::Date).ok_or("the line has no time")?;
+                let date = self.take(Slot::Date).ok_or(match self.has(Slot::TimeOfDay) {
+                    true => "the line has no time with a date: expected the field date as well",
+                    false => "the line has no time",
+                })?;
                 let time = self.take(Slot::TimeOfDay).ok_or("the line has no time of day")?;
                 times::any(&format!("{date}T{time}"), access)?
             }
@@ -110,7 +113,11 @@ impl<'a> Parts<'a> {
         let (method, path) = match self.take(Slot::Request) {
             Some(request) => {
                 let (method, path) = split_request(request);
-                (Some(method), Some(path))
+                match self.take(Slot::Method).filter(|_| method == "-") {
+                    // The request is its target alone, as Logstash names it.
+                    Some(method) => (Some(method), Some(part(path, path_of))),
+                    None => (Some(method), Some(path)),
+                }
             }
             None => (self.take(Slot::Method), self.take(Slot::Target).map(|t| part(t, path_of))),
         };

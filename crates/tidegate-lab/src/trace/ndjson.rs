@@ -60,8 +60,9 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
 pub(super) fn reason(error: &serde_json::Error) -> Reason {
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
+    let hint = if error.is_eof() { ": expected a whole object on one line" } else { "" };
     match text.strip_suffix(&position) {
-        Some(what) => format!("{what} (column {})", error.column()).into(),
+        Some(what) => format!("{what} (column {}){hint}", error.column()).into(),
         None => text.into(),
     }
 }

@@ -76,6 +76,42 @@ fn names_of_every_server_are_known() {
             "192.0.2.1 GET /a 200 curl/8",
         ),
         (
+            r#"{"ClientHost":"192.0.2.1","RequestMethod":"GET","RequestPath":"/a","StartLocal":
+               "2015-05-17T12:05:03.5+02:00","time":"2015-05-17T10:05:09Z"}"#,
+            500_000,
+            "192.0.2.1 GET /a",
+        ),
+        (
+            r#"{"timestamp":"2015-05-17T10:05:03+0000","client_ip":"192.0.2.1","request_method":"GET","url":"/a?b",
+               "response_status":200,"request_user_agent":"curl/8"}"#,
+            0,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
+            r#"{"@timestamp":"2015-05-17T10:05:03Z","clientip":"192.0.2.1","verb":"GET","request":"\/a?b",
+               "response":"200","agent":"curl/8"}"#,
+            0,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
+            r#"{"requestTime":"17/May/2015:10:05:03 +0000","requestTimeEpoch":1431857103250,"response":"ok","sourceIp":"192.0.2.1",
+               "httpMethod":"GET","resourcePath":"/a/{id}","status":"200"}"#,
+            250_000,
+            "192.0.2.1 GET /a/{id} 200",
+        ),
+        (
+            r#"{"timestamp":1431857103250,"action":"ALLOW","httpRequest":{"clientIp":"192.0.2.1","headers":
+               [{"name":"User-Agent","value":"curl/8"}],"uri":"/a","httpMethod":"GET"}}"#,
+            250_000,
+            "192.0.2.1 GET /a",
+        ),
+        (
+            r#"{"client_ip":"192.0.2.1","request":{"method":"GET","uri":"/a?b","headers":{"user-agent":"curl/8"}},
+               "response":{"status":200,"time":7},"started_at":1431857103250}"#,
+            250_000,
+            "192.0.2.1 GET /a 200 curl/8",
+        ),
+        (
             r#"{"start_time":"2015-05-17T10:05:03.000Z","x_forwarded_for":"192.0.2.1","method":"GET","path":"/a",
                "response_code":200,"user_agent":null}"#,
             0,
@@ -92,15 +128,35 @@ fn what_an_object_lacks_is_said() {
         ("{}", "no client"),
         (r#"{"level":"info","msg":"started"}"#, "no client"),
         (r#"{"remote_addr":"192.0.2.1","request":"GET /"}"#, "no time"),
-        (r#"{"remote_addr":"stdout","ts":1431857103}"#, "the client is \"stdout\""),
-        (r#"{"remote_addr":"192.0.2.1","ts":1431857103,"status":0.5}"#, "three digits"),
-        (r#"{"remote_addr":"192.0.2.1","ts":"soon"}"#, "the time is \"soon\""),
+        (r#"{"remote_addr":"stdout","ts":1431857103,"path":"/"}"#, "the client is \"stdout\""),
+        (r#"{"remote_addr":"192.0.2.1","ts":1431857103,"path":"/","status":0.5}"#, "three digits"),
+        (r#"{"remote_addr":"192.0.2.1","ts":"soon","path":"/"}"#, "the time is \"soon\""),
+        (r#"{"ts":1431857103,"msg":"ann logged in","ip":"192.0.2.1"}"#, "no request"),
+        (
+            r#"{"ts":1431857103,"logger":"http.log.error.log0","msg":"connection refused",
+               "request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/"},"status":502}"#,
+            "a line of its own",
+        ),
         (r#"{"remote_addr":"192.0.2.1" "#, "EOF"),
+        ("{", "expected a whole object on one line"),
         (r#"{"remote_addr":"\x22"}"#, "invalid escape"),
         (r#"{} {}"#, "trailing characters"),
     ] {
         let reason = request(line).unwrap_err();
         assert!(reason.contains(expected), "{line}: {reason}");
+    }
+}
+
+/// A server may log all header fields of a request, and a caller chooses their names.
+#[test]
+fn a_header_field_names_neither_the_client_nor_the_request() {
+    for place in ["request", "req"] {
+        let line = format!(
+            r#"{{"{place}":{{"headers":{{"client_ip":"6.6.6.6","request_uri":"/x","requestmethod":"PUT",
+               "ts":"1","status":"500","x_forwarded_for":"6.6.6.6","user_agent":"x","X-Forwarded-For":"192.0.2.9"}},
+               "remoteAddress":"10.0.0.7","method":"GET","url":"/a"}},"time":1431857103000}}"#
+        );
+        assert_eq!(request(&line), Ok((0, "192.0.2.9 GET /a".to_owned())), "{line}");
     }
 }
 
