@@ -211,7 +211,7 @@ impl Level {
     }
 
     /// Removes what is left of `units` that were added at `since`: the grains that can not have drained, or what the
-    /// level held all the time since then. Returns the whole units.
+    /// level held all the time since then. Returns the units, rounded up.
     pub(crate) fn give_back_since(
         &mut self,
         rate: Rate,
@@ -235,12 +235,13 @@ impl Level {
         rate.grains(units).saturating_sub(drained)
     }
 
-    /// Removes grains as though they had never been added, at most until the level is empty. Returns the whole units.
+    /// Removes grains as though they had never been added, at most until the level is empty. Returns the units, rounded
+    /// up: the rest of a unit has drained by itself, and nothing of it is lost.
     pub(crate) fn lower(&mut self, rate: Rate, at: Timestamp, grains: u128) -> u64 {
         let given = grains.min(self.left(rate, at));
         self.empty_at -= given;
         self.past.lower(given);
-        rate.units_floor(given)
+        rate.units_ceil(given)
     }
 
     /// Decodes the level that a script returned: the microseconds and grains left when the last

@@ -87,7 +87,7 @@ impl Meaning for LeakyBucket {
         if given > 0 {
             (self.water, self.at) = (water - given, t);
         }
-        given / self.rate.w
+        ceil_div(given, self.rate.w)
     }
 
     fn move_back(&mut self, last: i128, t: i128) {

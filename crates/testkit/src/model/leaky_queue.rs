@@ -80,7 +80,7 @@ impl Meaning for LeakyQueue {
         let are_last = self.promised == Some(since);
         let given = if are_last { (units * self.rate.w).min(self.wait(t)) } else { 0 };
         self.next_free -= given;
-        given / self.rate.w
+        ceil_div(given, self.rate.w)
     }
 
     fn move_back(&mut self, last: i128, t: i128) {

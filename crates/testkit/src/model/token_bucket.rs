@@ -99,7 +99,7 @@ impl Meaning for TokenBucket {
         if given > 0 {
             (self.level, self.at) = (self.full() - missing + given, t);
         }
-        given / self.rate.w
+        ceil_div(given, self.rate.w)
     }
 
     fn move_back(&mut self, last: i128, t: i128) {

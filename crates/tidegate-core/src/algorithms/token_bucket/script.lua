@@ -101,11 +101,11 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       if left_part < 0 then left_us, left_part = left_us - 1, left_part + n end
       level_us, level_part = left_us + drained, left_part
       if taken then
-        -- Whole units of it.
+        -- Its units, rounded up: the rest of a unit has drained by itself.
         local q, rest = cost_us, 0
         if n > 0 then q, rest = muldiv(cost_us, n, w) end
         rest = rest + cost_part
-        if n > 0 then back = q + (rest - rest % w) / w else back = q end
+        if n > 0 then back = q + (rest + -rest % w) / w else back = q end
       end
     end
     if first and taken then
