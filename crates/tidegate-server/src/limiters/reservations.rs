@@ -152,7 +152,7 @@ impl<C: Clock> Reservations<C> {
             }
         };
         if outcome.costs == costs {
-            Ok(Settling { outcome, done })
+            Ok(Settling { outcome, done, cut_of_nothing: 0 })
         } else {
             Err(Unsettled::Otherwise)
         }
@@ -162,10 +162,11 @@ impl<C: Clock> Reservations<C> {
     fn settled_for_nothing(&self, id: Id, actual: &[u64]) -> Option<Settling> {
         let is_unlimited = self.seal.read(id)? == Nothing::Unlimited;
         let is_cut = !is_unlimited && actual.iter().any(|units| *units > 0);
-        let cut = if is_cut { actual.into() } else { Box::default() };
+        let cut: Box<[u64]> = if is_cut { actual.into() } else { Box::default() };
+        let cut_of_nothing = cut.iter().fold(0, |all: u64, units| all.saturating_add(*units));
         let settled = Settled::nothing(self.clock.now(), is_unlimited, cut);
         let outcome = Arc::new(Outcome { costs: 0, stand: Ok(settled) });
-        Some(Settling { outcome, done: None })
+        Some(Settling { outcome, done: None, cut_of_nothing })
     }
 
     /// Remembers that an open reservation is settled for these costs as soon as the store answers. Returns when it ends,

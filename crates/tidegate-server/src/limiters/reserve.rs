@@ -118,7 +118,9 @@ impl Limiters {
                 }
             }
         };
-        self.reservations.settle(id, actual, settle).await
+        let settling = self.reservations.settle(id, actual, settle).await?;
+        self.lost.note_nothing(settling.cut_of_nothing);
+        Ok(settling)
     }
 
     /// Makes the permits of a reservation last their lives from now; returns whether all are still out.

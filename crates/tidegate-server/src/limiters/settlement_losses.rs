@@ -34,6 +34,23 @@ impl SettlementLosses {
         }
     }
 
+    /// Counts what a reservation of cost 0 was settled for: it holds nothing, so that nothing is taken. No memory tells
+    /// whether it was settled before, and a repeated settle counts again.
+    #[cold]
+    pub(super) fn note_nothing(&self, cut: u64) {
+        if cut == 0 {
+            return;
+        }
+        self.debt_cut.fetch_add(cut, Relaxed);
+        let Some(withheld) = self.often.passes(&SystemClock::new()) else { return };
+        tracing::warn!(
+            cut,
+            withheld,
+            "a reservation of cost 0 was settled for more: none of it is taken, because such a reservation holds \
+             nothing; reserve at least one unit"
+        );
+    }
+
     #[cold]
     fn warn(&self, one: &Matched<'_>, cut: u64) {
         let Some(withheld) = self.often.passes(&SystemClock::new()) else { return };

@@ -70,6 +70,25 @@ async fn a_reservation_is_settled_for_what_it_cost() {
 }
 
 #[tokio::test]
+async fn units_that_a_settlement_cuts_are_counted_and_logged() {
+    let server = granting(RULES);
+    let client = Client::new(server.http);
+    // The limit and a debt of another limit; then a reservation that holds nothing.
+    for (cost, actual, cut) in [(500, 5_000, 3_000), (0, 7, 7)] {
+        let reserve = json!({"descriptor": {"user": "ada"}, "cost": cost}).to_string();
+        let reserved = client.post("/v1/reserve", &reserve).await.json();
+        let id = reserved["reservation"].as_str().unwrap();
+        let settled = client.post("/v1/settle", &settle(id, actual)).await.json();
+        assert_eq!(settled["cut"], json!(cut));
+    }
+    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let count = "tidegate_reserved_units_lost_total{cause=\"debt_cut\"} 3007\n";
+    assert!(metrics.contains(count), "{metrics}");
+    let (_, log) = server.end();
+    assert!(log.contains("the units above are not taken"), "{log}");
+}
+
+#[tokio::test]
 async fn a_reservation_in_a_store_is_settled_at_its_server_and_only_there() {
     let store = Store::start();
     let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());

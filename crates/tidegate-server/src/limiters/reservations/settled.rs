@@ -23,6 +23,8 @@ pub(crate) struct Settling {
     pub(crate) outcome: std::sync::Arc<Outcome>,
     /// What this call did; `None` if an earlier one did.
     pub(crate) done: Option<Done>,
+    /// Units that were not taken because the reservation held nothing.
+    pub(crate) cut_of_nothing: u64,
 }
 
 /// What a call settled.

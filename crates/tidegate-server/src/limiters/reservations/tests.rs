@@ -301,6 +301,21 @@ fn with_one(clock: &ManualClock) -> (Reservations<ManualClock>, String) {
     (table, id)
 }
 
+#[test]
+fn what_a_limiter_cuts_is_cut_off_the_last_costs_that_met_it_and_once() {
+    let toml = "[[rule]]\nname = \"all\"\nrate = \"20/1d\"\n\n[[rule]]\nname = \"own\"\nkey = [\"user\"]\nrate = \"50/1d\"\n";
+    let policy: Policy = config::parse("test", toml).unwrap();
+    let gate = Gate::with_clock(policy, ManualClock::new());
+    let (ada, bob) = ([("user", "ada")], [("user", "bob")]);
+    let descriptors = [Descriptor::new(&ada), Descriptor::new(&bob)];
+    let request = Request::new("default", &descriptors);
+    let taken = Taken::from(&gate.check(&request));
+    // Of 120 units `all` takes 40; of each user's own, `own` takes all.
+    let answer = gate.settle_taken(&request, &taken, &[50, 70]);
+    let settled = Settled::of(&answer, &[50, 70]);
+    assert_eq!([settled.shares(0, 50), settled.shares(1, 70)], [[40, 10], [0, 70]]);
+}
+
 #[tokio::test]
 async fn two_settles_at_once_are_one_and_an_error_leaves_it_open() {
     let (table, id) = with_one(&ManualClock::new());
