@@ -26,6 +26,17 @@ pub(crate) enum Lack {
 }
 
 #[cfg(feature = "redis")]
+impl Standing {
+    /// Why the store did not decide, if it did not.
+    pub(crate) const fn lack(self) -> Option<Lack> {
+        match self {
+            Self::Exact => None,
+            Self::Degraded(lack) | Self::Unavailable(lack) => Some(lack),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
 impl Lack {
     pub(crate) const fn of(error: &StoreError) -> Self {
         match error {

@@ -2,6 +2,8 @@
 
 use tidegate_core::{Timestamp, Token};
 
+#[cfg(feature = "redis")]
+use crate::answer::Lack;
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
 use crate::request::Request;
@@ -31,9 +33,9 @@ pub struct Taken {
     limiters: Vec<FromLimiter>,
     /// Whether the answer repeats an earlier one that took permits: they belong to the earlier request.
     has_permits_of_first: bool,
-    /// Whether this process decided instead of the store.
+    /// Why this process decided instead of the store, if it did.
     #[cfg(feature = "redis")]
-    pub(crate) degraded: bool,
+    pub(crate) lack: Option<Lack>,
 }
 
 /// What one limiter gave.
@@ -72,7 +74,7 @@ impl From<&Answer<'_>> for Taken {
             has_permits_of_first: answer.is_repeated()
                 && answer.all().any(|one| one.token().is_some()),
             #[cfg(feature = "redis")]
-            degraded: answer.is_degraded(),
+            lack: answer.standing.lack(),
         }
     }
 }

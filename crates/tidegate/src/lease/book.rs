@@ -6,11 +6,12 @@ mod shares;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Timestamp};
 
 use super::limiter::Limiter;
 use super::reply::{Grant, Report};
 use super::terms::Terms;
+use super::units::Lease;
 
 /// The least time between two searches for idle limiters, during which other requests wait.
 const LEAST_BETWEEN_SWEEPS: Micros = Micros::from_millis(100);
@@ -30,6 +31,8 @@ pub(crate) struct Leased {
     /// The index of the limiter in the request.
     pub(crate) place: usize,
     pub(super) ticket: u64,
+    /// When the store took them, by the store's clock.
+    pub(crate) since: Timestamp,
     pub(super) units: u64,
 }
 
@@ -170,7 +173,9 @@ impl<K: Clone + Eq + Hash> Book<K> {
                 continue;
             }
             let Some(limiter) = self.limiters.get_mut(ask.key) else { continue };
-            let note = |ticket, units| leased.push(Leased { place, ticket, units });
+            let note = |lease: &Lease, units| {
+                leased.push(Leased { place, ticket: lease.ticket, since: lease.since, units });
+            };
             match all {
                 true => limiter.spend(now, ask.cost, note),
                 false => limiter.hold(now, ask.cost, note),

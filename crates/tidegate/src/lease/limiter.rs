@@ -215,7 +215,9 @@ impl Limiter {
         let earlier = self.terms.counts_earlier();
         let Asked { ticket, units, parts, .. } = asked;
         let (held, counted, is_closed) = (0, units, false);
-        let lease = Lease { ticket, units, held, counted, ends, due, earlier, parts, is_closed };
+        let since = grant.since;
+        let lease =
+            Lease { ticket, since, units, held, counted, ends, due, earlier, parts, is_closed };
         self.last_size = lease.units;
         if now >= lease.ends {
             self.pause(now);
@@ -227,16 +229,15 @@ impl Limiter {
         Ok(Some(lease))
     }
 
-    /// Spends `cost` units of the leases that end first, and reports the ticket and the units of each. There must be
-    /// enough.
-    pub(super) fn spend(&mut self, now: Micros, cost: u64, report: impl FnMut(u64, u64)) {
+    /// Spends `cost` units of the leases that end first, and reports each with its units. There must be enough.
+    pub(super) fn spend(&mut self, now: Micros, cost: u64, report: impl FnMut(&Lease, u64)) {
         if self.take(now, cost, |_, _| {}, report) {
             self.drop_spent();
         }
     }
 
     /// Holds `cost` units of the leases that end first, as [`Limiter::spend`] spends them.
-    pub(super) fn hold(&mut self, now: Micros, cost: u64, report: impl FnMut(u64, u64)) {
+    pub(super) fn hold(&mut self, now: Micros, cost: u64, report: impl FnMut(&Lease, u64)) {
         self.take(now, cost, |lease, units| lease.held += units, report);
     }
 
@@ -246,7 +247,7 @@ impl Limiter {
         now: Micros,
         cost: u64,
         keep: impl Fn(&mut Lease, u64),
-        mut report: impl FnMut(u64, u64),
+        mut report: impl FnMut(&Lease, u64),
     ) -> bool {
         let (mut owed, mut is_empty) = (cost, false);
         for lease in &mut self.leases {
@@ -255,7 +256,7 @@ impl Limiter {
                 (lease.units, owed) = (lease.units - units, owed - units);
                 keep(lease, units);
                 is_empty |= lease.units == 0;
-                report(lease.ticket, units);
+                report(lease, units);
             }
         }
         is_empty

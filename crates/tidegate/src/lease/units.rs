@@ -1,11 +1,13 @@
 //! Units of one lease.
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Timestamp};
 
 /// A lease that was granted, until all of its units are spent or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     pub(super) ticket: u64,
+    /// When the store took its units, by the store's clock.
+    pub(super) since: Timestamp,
     /// Units that can still be spent.
     pub(super) units: u64,
     /// Units that requests hold until the store has decided the rest of them.

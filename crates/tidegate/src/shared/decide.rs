@@ -114,9 +114,14 @@ impl Fallback {
             if let Some(slot @ None) = decisions.get_mut(*place) {
                 let bar = bar.filter(|_| !done.repeated);
                 let decision = self.local_decision(policy, met, decided.decision, bar, lack);
-                let (figures, token) = (self.parts.of(policy, met), decided.token);
-                let decided = Decided::of(decision, false, decided.elsewhere);
-                *slot = Some(Decided { figures, token, ..decided });
+                let figures = self.parts.of(policy, met);
+                let Decided { token, since, elsewhere, .. } = decided;
+                *slot = Some(Decided {
+                    figures,
+                    token,
+                    since,
+                    ..Decided::of(decision, false, elsewhere)
+                });
             }
         }
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };

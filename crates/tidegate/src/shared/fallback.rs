@@ -213,16 +213,23 @@ impl Fallback {
         }
     }
 
-    /// Settles limiters of this process, each with its actual cost.
-    pub(super) fn settle(&self, policy: &Arc<Policy>, all: &[(KeyAsk, u64)]) {
-        let here = all.iter().filter(|(met, _)| is_warm(policy, met));
-        let all: Vec<_> = here.map(|(met, actual)| (self.part(policy, met), *actual)).collect();
-        self.memory.ask(|newest| {
-            let here =
-                all.iter().filter_map(|(met, actual)| Some((in_force(newest, met)?, *actual)));
-            let (here, actual): (Vec<_>, Vec<_>) = here.unzip();
-            self.memory.settle(newest, &here, &actual, &self.clock).map(drop)
+    /// Settles limiters of this process, each with its actual cost. Returns those that it has, with their replies.
+    pub(super) fn settle(
+        &self,
+        policy: &Arc<Policy>,
+        all: Vec<(KeyAsk, u64)>,
+    ) -> (Vec<KeyAsk>, step::Done) {
+        let (_, settled) = self.memory.ask(|newest| {
+            let here = all.iter().filter_map(|(met, actual)| {
+                let local = is_warm(policy, met).then(|| self.part(policy, met))?;
+                Some((met.clone(), (in_force(newest, &local)?, *actual)))
+            });
+            let (met, here): (Vec<_>, Vec<_>) = here.unzip();
+            let (local, actual): (Vec<_>, Vec<_>) = here.into_iter().unzip();
+            let done = self.memory.settle(newest, &local, &actual, &self.clock)?;
+            Ok((met, done))
         });
+        settled
     }
 
     /// Renews permits of this process; returns whether all are still out.

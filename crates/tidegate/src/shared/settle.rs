@@ -2,12 +2,13 @@
 
 use std::slice;
 
+use tidegate_core::Settled;
 use tokio::time::Instant;
 
 use super::plans::ToSettle;
 use super::store::{StepArgs, Store};
 use super::{KeyAsk, SharedGate};
-use crate::answer::{Answer, Reply};
+use crate::answer::{Answer, Reply, Standing};
 use crate::frontend::Taken;
 use crate::request::{Origin, Request};
 use crate::store::redis::script::{Call, Step};
@@ -46,6 +47,19 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Notes the surplus of limiters with leases that stays taken, because it is not known when it was taken.
+    fn note_kept(&self, all: &ToSettle, answer: &mut Answer<'_>) {
+        for (met, actual) in all.met.iter().zip(&all.actual) {
+            let surplus = met.cost.saturating_sub(*actual);
+            if surplus > 0 && met.since.is_none() && self.terms(met).is_some() {
+                let own = answer.replies.iter_mut().find(|reply| is_of(reply, met));
+                own.into_iter().for_each(|reply| reply.settled = Settled::Late(surplus));
+            }
+        }
+    }
+}
+
 fn is_of(reply: &Reply, met: &KeyAsk) -> bool {
     (reply.lineage, reply.by) == (met.lineage, met.by)
 }
@@ -53,7 +67,8 @@ fn is_of(reply: &Reply, met: &KeyAsk) -> bool {
 impl SharedGate {
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
     /// values after that. In a cluster each slot is a step of its own. A rule with leases
-    /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back.
+    /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on what is taken and nothing
+    /// says when this was: it is [late](crate::Settled::Late).
     ///
     /// # Errors
     /// The store did not reply. Whether anything was given back is known only if nothing was sent.
@@ -66,7 +81,7 @@ impl SharedGate {
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost
     /// `actual`. See [`Gate::settle`](crate::Gate::settle). A rule with leases gives nothing back, but takes more if
-    /// `actual` is more.
+    /// `actual` is more; with [`SharedGate::settle_taken`] it gives back as well.
     ///
     /// # Errors
     /// The store did not reply. Whether anything was settled is known only if nothing was sent.
@@ -80,7 +95,8 @@ impl SharedGate {
 
     /// Settles a request with those of its limiters that took its cost, as [`Taken`] says: see
     /// [`Gate::settle_taken`](crate::Gate::settle_taken). A request that was admitted without the store is settled
-    /// with this node's share; the answer is then that of [`SharedGate::peek`].
+    /// in this process, with the limiters that hold this node's share; the answer is then
+    /// [degraded](Answer::is_degraded).
     ///
     /// # Errors
     /// The store did not reply. Whether anything was settled is known only if nothing was sent.
@@ -90,11 +106,7 @@ impl SharedGate {
         taken: &Taken,
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
-        let request = &request.into();
-        match self.settle_those(request, taken, actual).await? {
-            Some(answer) => Ok(answer),
-            None => Ok(self.peek(request).await),
-        }
+        self.settle_those(&request.into(), taken, actual).await
     }
 
     /// Makes each permit that a request took last its life from now, and returns whether all of them were still out:
@@ -110,7 +122,7 @@ impl SharedGate {
         let store = self.newest();
         let all = self.met_at_all(&store, &request.into());
         let Some(met) = taken.permits_of(all) else { return Ok(false) };
-        if taken.degraded {
+        if taken.lack.is_some() {
             return Ok(self.fallback.renew(&store.generation.policy, &met));
         }
         let renew = StepArgs::new(Step::Renew, Origin::default());
@@ -131,8 +143,8 @@ impl SharedGate {
         Ok(store.with_overflow(&all.met, answer, deadline).await)
     }
 
-    /// Settles with the limiters that took the cost of a request; in this process, without an answer, if the request
-    /// was admitted without the store.
+    /// Settles with the limiters that took the cost of a request; in this process, if the request was admitted without
+    /// the store.
     ///
     /// # Errors
     /// The store did not reply.
@@ -141,15 +153,15 @@ impl SharedGate {
         request: &Request<'_>,
         taken: &Taken,
         actual: &[u64],
-    ) -> Result<Option<Answer<'_>>, StoreError> {
+    ) -> Result<Answer<'_>, StoreError> {
         let store = self.newest();
         let all = taken.of(self.met_to_settle(&store, request, actual));
-        if taken.degraded {
-            self.fallback.settle(&store.generation.policy, &all);
-            return Ok(None);
+        if let Some(lack) = taken.lack {
+            let (met, done) = self.fallback.settle(&store.generation.policy, all);
+            return Ok(store.answer_with(&met, done, Standing::Degraded(lack)));
         }
         let all = ToSettle::of(all, |met| taken.under(met));
-        self.settle_all(&store, &all, true, self.client.deadline()).await.map(Some)
+        self.settle_all(&store, &all, true, self.client.deadline()).await
     }
 
     /// Settles, and also gives `reserved` units back to limiters that are unlimited now.
@@ -164,7 +176,8 @@ impl SharedGate {
         let settled = store.answer_until(&all.met, settle, deadline).await;
         // Whether units were given back is not known after an error.
         store.forget_denials(&all.met);
-        let answer = settled?;
+        let mut answer = settled?;
+        store.note_kept(all, &mut answer);
         self.fallback.forget_denials(&store.generation, &all.met);
         store.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {

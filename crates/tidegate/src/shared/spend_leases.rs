@@ -24,9 +24,17 @@ pub(super) struct Spending<'a> {
     /// Empty if they are spent or released.
     held: Vec<Leased>,
     /// For each limiter that uses leased units, how it stands.
-    standing: InlineList<Option<Report>>,
+    standing: InlineList<Option<Here>>,
     /// Whether all limiters spend leased units.
     is_all: bool,
+}
+
+/// A limiter of which a request uses leased units.
+#[derive(Clone, Copy)]
+struct Here {
+    report: Report,
+    /// When the store took the oldest of these units, by its clock.
+    since: Option<Timestamp>,
 }
 
 /// The limiters of a request that use leased units.
@@ -90,7 +98,8 @@ impl SharedGate {
         let now = leases.clock.now();
         let book = leases.book();
         let standing_of = |ask: &Ask<'_, KeyAsk>| {
-            book.has(now, ask).then(|| book.standing(now, ask.key).unwrap_or_default())
+            let report = || book.standing(now, ask.key).unwrap_or_default();
+            book.has(now, ask).then(|| Here { report: report(), since: None })
         };
         let standing: InlineList<_> = asks.iter().map(standing_of).collect();
         drop(book);
@@ -155,9 +164,12 @@ impl SharedGate {
         let wanted: Vec<(&KeyAsk, Wanted)> = with_leases
             .filter_map(|ask| Some((ask.key, book.wants(now, ask.key, nodes)?)))
             .collect();
-        let is_here = |place| leased.iter().any(|part| part.place == place);
+        let oldest =
+            |place| leased.iter().filter(|part| part.place == place).map(|part| part.since).min();
         let standing = met.iter().enumerate().map(|(place, met)| {
-            is_here(place).then(|| book.standing(now, met).unwrap_or_default())
+            let since = oldest(place)?;
+            let report = book.standing(now, met).unwrap_or_default();
+            Some(Here { report, since: Some(since) })
         });
         let standing = standing.collect();
         drop(book);
@@ -185,9 +197,10 @@ impl Spending<'_> {
     fn decisions(&self) -> InlineList<Option<Decided>> {
         let policy = self.store.policy();
         let all = self.met.iter().zip(&self.standing);
-        let decided = all.map(|(met, report)| {
-            let decision = decision(met.rule_in(policy)?, (*report)?)?;
-            Some(Decided::of(decision, false, false))
+        let decided = all.map(|(met, here)| {
+            let Here { report, since } = (*here)?;
+            let decision = decision(met.rule_in(policy)?, report)?;
+            Some(Decided { since, ..Decided::of(decision, false, false) })
         });
         decided.collect()
     }
@@ -212,8 +225,8 @@ impl Spending<'_> {
         let leases = &self.store.leases;
         let (now, book) = (leases.clock.now(), leases.book());
         for (met, standing) in self.met.iter().zip(&mut self.standing) {
-            if let Some(report) = standing {
-                *report = book.standing(now, met).unwrap_or(*report);
+            if let Some(here) = standing {
+                here.report = book.standing(now, met).unwrap_or(here.report);
             }
         }
         drop(book);
@@ -244,7 +257,7 @@ impl Spending<'_> {
 
     /// Returns the reading of the store's clock now, as far as it is known.
     fn at(&self) -> Timestamp {
-        self.standing.iter().flatten().map(|report| report.at).max().unwrap_or_default()
+        self.standing.iter().flatten().map(|here| here.report.at).max().unwrap_or_default()
     }
 
     /// Returns the answer to a request whose limiters all spend leased units.

@@ -202,15 +202,23 @@ impl Store {
             let rule = met.rule_in(self.policy())?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
-            // What is given back might be what the units of a lease rely on.
-            let actual = if self.terms(met).is_some() { actual.max(cost) } else { actual };
+            let terms = self.terms(met);
+            // Leases rely on the level: nothing comes back that might have drained by the time they end.
+            let since = match terms {
+                Some(terms) => met.since.map(|since| terms.exact_from(since)),
+                None => met.since,
+            };
+            let is_kept = terms.is_some() && since.is_none();
+            let actual = if is_kept { actual.max(cost) } else { actual };
             let limiter =
                 Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual).of_permit(met.token);
-            let limiter = limiter.taken_at(met.since);
-            let limiter = match self.terms(met).is_some() {
-                true => limiter.leased(),
-                false if met.reserves || met.since.is_some() => limiter.reserving(),
-                false => limiter,
+            let limiter = limiter.taken_at(since);
+            let limiter = if terms.is_some() {
+                limiter.leased()
+            } else if met.reserves || met.since.is_some() {
+                limiter.reserving()
+            } else {
+                limiter
             };
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };

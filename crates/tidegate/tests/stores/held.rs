@@ -5,7 +5,7 @@ use crate::server::moved_clock::Stepped;
 use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Spec,
+    AlgorithmKind, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Spec, Taken,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -57,6 +57,24 @@ async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
     assert_eq!(gate.available(&request).await, 3);
     gate.hold(&request).await.unwrap().release().await.unwrap();
     assert_eq!(gate.available(&request).await, 3);
+}
+
+/// The answer of a settlement in this process says what was cut, like that of a settlement in the store.
+#[tokio::test]
+async fn what_is_settled_without_the_store_for_too_much_is_said_to_be_cut() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 5)]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
+    let request = Request::new("default", &descriptors);
+    assert!(gate.check(&request).await.is_allowed());
+    server.kill();
+    until_lost(&gate, &events).await;
+    let taken = Taken::from(&gate.check(&request).await);
+    // Four units are used; the limit and a debt of another limit let six more be taken.
+    let settled = gate.settle_taken(&request, &taken, &[100]).await.unwrap();
+    assert!(settled.is_degraded());
+    let cut: Vec<_> = settled.enforced().map(|one| one.settled().cut_units()).collect();
+    assert_eq!(cut, [98 - 6]);
 }
 
 #[tokio::test]

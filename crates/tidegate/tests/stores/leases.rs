@@ -6,6 +6,7 @@
 mod faults;
 mod outages;
 mod rules;
+mod settled;
 mod shares;
 mod waiters;
 

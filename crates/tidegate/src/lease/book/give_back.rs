@@ -23,7 +23,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     fn decided(&mut self, asks: &[Ask<'_, K>], held: &[Leased], is_spent: bool) -> Vec<Unspent<K>> {
         let mut all = Vec::new();
-        for Leased { place, ticket, units } in held {
+        for Leased { place, ticket, units, .. } in held {
             let Some(key) = asks.get(*place).map(|ask| ask.key) else { continue };
             let Some(limiter) = self.limiters.get_mut(key) else { continue };
             if let Some(rest) = limiter.decided(*ticket, *units, is_spent) {

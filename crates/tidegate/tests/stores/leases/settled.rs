@@ -1,0 +1,110 @@
+//! Reservations of rules with leases and shares: what is not used comes back, and no bound is passed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use testkit::traffic::Rng;
+use tidegate::{Descriptor, LeaseSpec, Request, Rule, RuleSpec, SharedGate, Spec, Split};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::{ALGORITHMS, Admitted, is_level, most_in_a_window, node, nodes, with_leases};
+use crate::server::{LONG, Server, long, rule};
+
+/// The cost of each reservation.
+const COST: u64 = 10;
+
+/// Reserves until one request was admitted by leased units and one by the store, and settles each for 3 units. Returns
+/// how many were admitted.
+async fn settle_both_kinds(gate: &SharedGate) -> u64 {
+    let user = [("user", "ada")];
+    let descriptors = [Descriptor::new(&user).cost(COST)];
+    let request = Request::new("default", &descriptors);
+    let (mut admitted, mut of_store, began) = (0, 0, Instant::now());
+    while gate.counts().leased_spent == 0 || of_store == 0 {
+        assert!(began.elapsed() < LONG, "nothing is leased");
+        let before = gate.counts().leased_spent;
+        let charge = gate.hold(&request).await.unwrap();
+        assert!(!charge.answer().is_degraded());
+        of_store += u64::from(gate.counts().leased_spent == before);
+        charge.settle(3).await.unwrap();
+        admitted += 1;
+    }
+    admitted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_reservation_did_not_use_comes_back_under_leases_and_shares() {
+    const LIMIT: u64 = 100_000;
+    for algorithm in ALGORITHMS {
+        let leased = with_leases(rule(algorithm, LIMIT));
+        let mut split = leased.clone();
+        (split.lease, split.split) = (None, Some(Split::Live));
+        for rule in [leased, split] {
+            let server = Server::start(&[]);
+            let gate = node(&server.url(), 1, vec![rule.clone()]).await;
+            let admitted = settle_both_kinds(&gate).await;
+            gate.leave().await.unwrap();
+            let other = node(&server.url(), 1, vec![rule]).await;
+            let user = [("user", "ada")];
+            let descriptors = [Descriptor::new(&user)];
+            let left = other.available(&Request::new("default", &descriptors)).await;
+            let used = LIMIT - left;
+            println!("{algorithm}: {used} used by {admitted} reservations");
+            // A bucket keeps what could have drained, in a second and since then: two units or three of a reservation.
+            let most = admitted * if is_level(algorithm) { 6 } else { 3 };
+            assert!(used <= most, "{algorithm}: {used} used by {admitted} reservations");
+            assert!(is_level(algorithm) || used == most, "{algorithm}: {used} of {most}");
+        }
+    }
+}
+
+/// Reserves at one node until a time, and settles each reservation a little later for a random part of its cost.
+async fn reserve_until(gate: Arc<SharedGate>, until: Instant, seed: u64) -> Vec<(Admitted, u64)> {
+    let (mut rng, mut admitted) = (Rng::new(seed), Vec::new());
+    let user = [("user", "ada")];
+    while Instant::now() < until {
+        let cost = 1 + rng.below(4);
+        let descriptors = [Descriptor::new(&user).cost(cost)];
+        let began = Instant::now();
+        if let Ok(charge) = gate.hold(&Request::new("default", &descriptors)).await {
+            let ended = Instant::now();
+            let actual = rng.below(cost + 1);
+            sleep(Duration::from_millis(rng.below(60))).await;
+            charge.settle(actual).await.unwrap();
+            admitted.push(((began, ended), actual));
+        }
+        tokio::task::yield_now().await;
+    }
+    admitted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settled_reservations_of_three_nodes_with_leases_never_pass_the_bound() {
+    let window = Duration::from_millis(250);
+    let lasting = Duration::from_millis(if long() { 10_000 } else { 1_000 });
+    for algorithm in ALGORITHMS {
+        let server = Server::start(&[]);
+        let mut rule =
+            with_leases(RuleSpec::new("own", Spec::new(algorithm, 100, window)).key(["user"]));
+        rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_millis(50) });
+        let gates = nodes(&server, 3, &[rule.clone()]).await;
+        let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
+        let (mut used, mut spent, began) = (Vec::new(), 0, Instant::now());
+        while spent == 0 {
+            assert!(began.elapsed() < LONG, "{algorithm}: nothing was leased");
+            let (until, mut asking) = (Instant::now() + lasting, JoinSet::new());
+            for (number, gate) in gates.iter().cycle().take(24).enumerate() {
+                asking.spawn(reserve_until(Arc::clone(gate), until, number as u64));
+            }
+            for (admitted, actual) in asking.join_all().await.into_iter().flatten() {
+                used.extend(std::iter::repeat_n(admitted, actual as usize));
+            }
+            spent = gates.iter().map(|gate| gate.counts().leased_spent).sum::<u64>();
+        }
+        let total = used.len();
+        let most = most_in_a_window(used, window);
+        println!("{algorithm}: {total} used, {spent} of leases, {most} of {bound}");
+        assert!(most <= bound, "{algorithm}: {most} in a window, of {bound}");
+    }
+}
