@@ -74,7 +74,8 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
         "{RULE}[server]\nhttp = \"localhost:80\"\nthread = 4\nthreads = \"4\"\nno_cl_throttle = \"yes\"\n\
          grpc_headers = [\"ratelimit\", \"retryafter\"]\nlog_level = \"wan\"\nmax_connections = 0\n\
          drain = \"8\"\nresp = 6380\ntoken = \"sesame\"\ntoken_file = \"\"\n\
-         public_verbs = [\"check\", \"refunds\"]\nreservation_memory = \"1KiB\"\nadmin_readers = \"ann\"\n"
+         public_verbs = [\"check\", \"refunds\"]\nreservation_memory = \"1KiB\"\nadmin_readers = \"ann\"\n\
+         snapshot_every = 30\n"
     ));
     let output = check(file.path());
     let said = said(&output);
@@ -97,11 +98,12 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
          reset, report, grpc-refund; did you mean \"refund\"?",
         ":18:22: `reservation_memory` is the text \"1KiB\": expected a size from \"64KiB\" to \"1TiB\"",
         ":19:17: `admin_readers` is the text \"ann\": expected an array",
+        ":20:18: `snapshot_every` is 30: expected a text, in quotes, with a unit: \"30s\"",
     ] {
         let expected = format!("{}{expected}", file.path().display());
         assert!(said.contains(&expected), "{expected} in {said}");
     }
-    assert_eq!(said.matches(" | ").count(), 28, "no other mistake: {said}");
+    assert_eq!(said.matches(" | ").count(), 30, "no other mistake: {said}");
 }
 
 #[test]

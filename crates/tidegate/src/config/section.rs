@@ -2,6 +2,7 @@
 //! of its value.
 
 use tidegate_core::text::shown;
+use toml::de::DeValue;
 
 use super::hints::{Called, FIELD, instead};
 use super::source::Report;
@@ -54,7 +55,7 @@ pub(super) fn read(
             report.add(&entry.key, format!("unknown field `{}`: {instead}", shown(entry.name)));
             continue;
         };
-        for (entry, value) in texts(*kind, entry, report) {
+        for (entry, value) in texts(section, *kind, entry, report) {
             match (section.check)(entry.name, &value) {
                 Ok(()) => values.push((entry.name.to_owned(), value)),
                 Err(error) => refuse(&entry, &error, report),
@@ -66,12 +67,18 @@ pub(super) fn read(
 
 /// The value as texts, each with its place. A value of another kind is reported.
 fn texts<'t>(
+    section: &Section<'_>,
     kind: SectionKind,
     entry: &Entry<'t>,
     report: &mut Report<'_>,
 ) -> Vec<(Entry<'t>, String)> {
     let value = match kind {
-        SectionKind::Text => text(entry, report).map(str::to_owned),
+        SectionKind::Text => match with_unit(section, entry) {
+            Some(meant) => {
+                wrong(entry, &format!("a text, in quotes, with a unit: \"{meant}\""), report)
+            }
+            None => text(entry, report).map(str::to_owned),
+        },
         SectionKind::Number => whole(entry, "a whole number", report).map(|n| n.to_string()),
         SectionKind::Flag => flag(entry, report).map(|flag| flag.to_string()),
         SectionKind::List => {
@@ -83,6 +90,14 @@ fn texts<'t>(
         }
     };
     value.map(|value| (entry.clone(), value)).into_iter().collect()
+}
+
+/// The length of time that a number was to be; `None` if the field has no length of time.
+fn with_unit(section: &Section<'_>, entry: &Entry<'_>) -> Option<String> {
+    let DeValue::Integer(number) = entry.value() else { return None };
+    let (number, meant) = (number.to_string(), format!("{number}s"));
+    let fits = |text: &str| (section.check)(entry.name, text).is_ok();
+    (fits(&meant) && !fits(&number)).then_some(meant)
 }
 
 /// Reports an error of the program. One that only says what was expected is preceded by the value.

@@ -91,7 +91,8 @@ fn before_unclosed<'e>(errors: &[(Span, &'e str)], report: &Report<'_>) -> Vec<(
 
 /// The parser's message, or a better one where it guesses.
 fn reworded(message: &str, given: &str) -> String {
-    if message.starts_with("string values must be quoted") {
+    // A word that begins as `true` or `false` does is taken for one of them.
+    if ["string values must be quoted", "invalid boolean"].iter().any(|m| message.starts_with(m)) {
         return not_a_value(given);
     }
     if let Some(what) = UNCLOSED.iter().find_map(|unclosed| message.strip_prefix(unclosed)) {
@@ -106,6 +107,9 @@ fn reworded(message: &str, given: &str) -> String {
         _ => message.replace(", expected nothing", "").replacen(", expected", ": expected", 1),
     }
 }
+
+/// Quotes that programs for texts write in place of `"`.
+const OTHER_QUOTES: [char; 6] = ['“', '”', '„', '‘', '’', '‚'];
 
 /// The message about text where a value should be.
 fn not_a_value(given: &str) -> String {
@@ -122,8 +126,9 @@ fn not_a_value(given: &str) -> String {
         ),
         None => format!(
             "`{}` is not a value: expected a number, true, false, or a text in quotes; did you mean \
-             \"{0}\"?",
-            shown(given)
+             \"{}\"?",
+            shown(given),
+            shown(given.trim_matches(OTHER_QUOTES))
         ),
     }
 }
