@@ -151,8 +151,9 @@ impl Kind {
         let (authority, behind) = rest.split_at(at);
         let is_hosts = |hosts: &str| hosts.split(',').all(|host| address(host, 1).is_ok());
         // The name of a service at Sentinel may contain an `@`.
-        let is_name = self == Self::Sentinel && behind.starts_with('/') && is_hosts(authority);
-        behind.contains('@') && !authority.contains('@') && !is_name
+        let is_name = self == Self::Sentinel
+            && (authority.contains('@') || (behind.starts_with('/') && is_hosts(authority)));
+        behind.contains('@') && !is_name
     }
 
     /// The form, and the text of the database.
@@ -344,6 +345,7 @@ mod tests {
         for (raw, coded) in [('/', "%2F"), ('?', "%3F"), ('#', "%23"), ('%', "%25")] {
             for form in [
                 "redis://ann:pa{}ss@h:7/1",
+                "redis://:p@a{}ss@h:7/1",
                 "redis+sentinel://:pa{}ss@h:7/main",
                 "redis+cluster://:{}@h:7",
             ] {

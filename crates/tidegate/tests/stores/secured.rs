@@ -57,6 +57,15 @@ fn with_tls<'a>(port: &'a str, certificate: &'a str, key: &'a str) -> Vec<&'a st
     [&["--tls-port", port][..], &files, &["--tls-ca-cert-file", certificate]].concat()
 }
 
+/// A server without TLS waits for the rest of what it takes for a command.
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_is_told_from_a_slow_one() {
+    let server = Server::start(&[]);
+    let error = refused(settings(&format!("rediss://127.0.0.1:{}", server.port))).await;
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    assert!(error.to_string().contains("without TLS its URL is redis://"), "{error}");
+}
+
 #[tokio::test]
 async fn tls_goes_only_to_who_has_a_certificate_that_is_trusted() {
     let folder = Folder::new();

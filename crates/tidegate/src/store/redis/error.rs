@@ -73,6 +73,34 @@ const DENIED: [&str; 4] = [
 /// The URL of a cluster.
 const CLUSTER: &str = "expected redis+cluster://host:port,…";
 
+/// Parts of errors that another kind of server returns than the URL or the settings name, and what helps.
+const HINTS: [(&str, &str); 7] = [
+    (
+        "cluster support disabled",
+        "the URL names a cluster, and this is a single server: expected redis://host:port",
+    ),
+    (
+        "does not point to a sentinel",
+        "the URL names Sentinel, and this is a server: expected redis://host:port",
+    ),
+    (NO_EVAL, OF_SENTINEL),
+    (NO_EVALSHA, OF_SENTINEL),
+    ("UnknownIssuer", "expected its authority, or itself, in `tls_roots`"),
+    ("CaUsedAsEndEntity", "expected a certificate that signs no others, with CA:FALSE"),
+    ("Parse error", "expected Redis or Valkey at this address"),
+];
+const NO_EVAL: &str = "unknown command 'EVAL'";
+const NO_EVALSHA: &str = "unknown command 'EVALSHA'";
+const OF_SENTINEL: &str = "if this is a Sentinel, its URL is redis+sentinel://host:port,…/name";
+
+/// The text of an error, with what helps if that is known.
+fn hinted(text: String) -> String {
+    match HINTS.iter().find(|(part, _)| text.contains(part)) {
+        Some((_, hint)) => format!("{text} ({hint})"),
+        None => text,
+    }
+}
+
 /// The meaning of an error for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symptom {
@@ -98,15 +126,15 @@ impl StoreError {
                 Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(text()),
                 Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", text())),
                 Some("WRONGPASS") => Self::Denied(text()),
-                _ => Self::Refused(text()),
+                _ => Self::Refused(hinted(text())),
             },
             ErrorKind::AuthenticationFailed => Self::Denied(text()),
             ErrorKind::Io if error.is_timeout() => Self::Timeout,
             ErrorKind::Io
             | ErrorKind::MasterNameNotFoundBySentinel
             | ErrorKind::InvalidClientConfig
-            | ErrorKind::Parse => Self::Unreachable(text()),
-            _ => Self::Refused(text()),
+            | ErrorKind::Parse => Self::Unreachable(hinted(text())),
+            _ => Self::Refused(hinted(text())),
         }
     }
 
@@ -135,7 +163,7 @@ impl StoreError {
             _ if DENIED.iter().any(|denied| text.contains(denied)) => {
                 Self::Denied(format!("{text} (ACL LOG of the store names what is missing)"))
             }
-            _ => Self::Refused(text),
+            _ => Self::Refused(hinted(text)),
         }
     }
 
@@ -243,6 +271,23 @@ impl std::error::Error for StoreError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_another_kind_of_server_names_the_url_that_it_has() {
+        for (text, expected) in [
+            ("ResponseError: This instance has cluster support disabled", "expected redis://host"),
+            ("unknown command 'EVAL', with args", "redis+sentinel://host:port,…/name"),
+            ("unknown command 'EVALSHA', with args", "redis+sentinel://host:port,…/name"),
+            ("Address does not point to a sentinel node", "expected redis://host"),
+            ("invalid peer certificate: UnknownIssuer", "`tls_roots`"),
+            ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
+            ("Incompatible type - Parse error at 1\nUnexpected `33`", "expected Redis or Valkey"),
+        ] {
+            let shown = hinted(text.to_owned());
+            assert!(shown.starts_with(text) && shown.contains(expected), "{shown}");
+        }
+        assert_eq!(hinted("unknown command 'GETT'".to_owned()), "unknown command 'GETT'");
+    }
 
     /// A caller that asks again must not believe that nothing was done when a part was.
     #[test]

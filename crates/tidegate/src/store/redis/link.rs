@@ -203,7 +203,16 @@ async fn to_server(
         Some(certificates) => Client::build_with_tls(info, certificates.clone())?,
         None => Client::open(info)?,
     };
-    Ok(client.get_multiplexed_async_connection_with_config(&config()).await?)
+    let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
+    connection.map_err(|error| match StoreError::of(&error) {
+        // A server without TLS waits for the end of what it takes for a command.
+        StoreError::Timeout if settings.url.tls => StoreError::Unreachable(
+            "no connection with TLS within 1 s: expected a server that speaks TLS; without TLS its URL is \
+             redis://"
+                .to_owned(),
+        ),
+        error => error,
+    })
 }
 
 async fn sentinel(
