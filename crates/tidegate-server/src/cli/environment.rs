@@ -81,15 +81,16 @@ fn unknown(
         OF_SERVICES.iter().any(|part| name.contains(part))
             || name.ends_with("_PORT") && value.contains("://")
     };
-    let unknown = variables.filter(|(name, value)| {
-        name.starts_with(PREFIX) && !known.contains(&name.as_str()) && !is_of_service(name, value)
-    });
+    let unknown = variables
+        .filter(|(name, value)| !known.contains(&name.as_str()) && !is_of_service(name, value));
+    let words: Vec<_> = known.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
     let mut unknown: Vec<_> = unknown
-        .map(|(name, _)| {
-            let words: Vec<_> = known.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
-            let meant = nearest_word(name.trim_start_matches(PREFIX), &words);
-            let meant = meant.map(|meant| format!("{PREFIX}{meant}"));
-            (name, meant)
+        .filter_map(|(name, _)| {
+            let capitals = name.to_ascii_uppercase();
+            let given = capitals.strip_prefix(PREFIX)?;
+            let meant = nearest_word(given, &words).map(|meant| format!("{PREFIX}{meant}"));
+            // In small letters it may be a variable of somebody else.
+            (meant.is_some() || name.starts_with(PREFIX)).then_some((name, meant))
         })
         .collect();
     unknown.sort();
@@ -110,6 +111,9 @@ mod tests {
         let variables = [
             ("TIDEGATE_HTTP", "127.0.0.1:1"),
             ("TIDEGATE_HTPP", "127.0.0.1:1"),
+            ("tidegate_http", "127.0.0.1:1"),
+            ("Tidegate_Admin_Tokn", "a"),
+            ("tidegate_home", "/"),
             ("TIDEGATE_ADMIN_URL", ""),
             ("TIDEGATE_ADMIN_TOKEN", "a"),
             ("TIDEGATE_ADMIN_TOKN", "a"),
@@ -127,6 +131,8 @@ mod tests {
                 ("TIDEGATE_ADMIN_TOKN", Some("TIDEGATE_ADMIN_TOKEN")),
                 ("TIDEGATE_HTPP", Some("TIDEGATE_HTTP")),
                 ("TIDEGATE_SOMETHING_ELSE", None),
+                ("Tidegate_Admin_Tokn", Some("TIDEGATE_ADMIN_TOKEN")),
+                ("tidegate_http", Some("TIDEGATE_HTTP")),
             ]
         );
     }
