@@ -124,6 +124,7 @@ fn what_is_there_in_place_of_the_admin_listener_is_named() {
     );
     let said = asked(&format!("https://{}", server.admin), 1);
     assert!(said.contains("can not be trusted"), "{said}");
+    assert!(said.contains(&format!("without TLS it is http://{}", server.admin)), "{said}");
     let stranger = answers("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
     let said = asked(&stranger, 1);
     assert!(said.contains("200 OK, and is not Tidegate"), "{said}");
@@ -176,7 +177,17 @@ fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_f
     let admin = format!("https://{}", server.admin);
     let trusted = ["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")];
     assert!(printed(&trusted).contains("in force"));
-    assert!(refused(&["rules", "--admin", &admin], 1).contains("can not be trusted"));
+    let said = refused(&["rules", "--admin", &admin], 1);
+    assert!(said.contains("can not be trusted") && said.contains("--tls-roots"), "{said}");
+    let clear = format!("http://{}", server.admin);
+    assert!(refused(&["rules", "--admin", &clear], 1).contains(&format!("with TLS it is {admin}")));
+
+    let key = files.path("ca.key");
+    let of_authority = ["--tls-cert", &files.path("ca.pem"), "--tls-key", &key];
+    let server = Server::with_arguments(&of_authority);
+    let admin = format!("https://localhost:{}", server.admin.port());
+    let said = refused(&["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")], 1);
+    assert!(said.contains("basicConstraints=critical,CA:FALSE"), "{said}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A client of one listener: a connection for each request.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, crypto};
+use rustls::{CertificateError, ClientConfig, RootCertStore, crypto};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -104,8 +105,30 @@ impl Connection {
         let name = ServerName::try_from(url.host.clone());
         let name = name.map_err(|error| format!("{} has no certificate: {error}", url.host))?;
         let stream = tls.connect(name, stream).await;
-        let stream = stream.map_err(|error| format!("{url} can not be trusted: {error}"))?;
+        let stream = stream.map_err(|error| {
+            format!("{url} can not be trusted: {error}{}", self.what_helps(&error))
+        })?;
         self.exchange(stream, request).await
+    }
+
+    /// The way to trust a server, if the error has one.
+    fn what_helps(&self, error: &io::Error) -> String {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match inner {
+            Some(rustls::Error::InvalidMessage(_)) => {
+                format!("; without TLS it is http://{}", self.url.authority())
+            }
+            Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                "; --tls-roots FILE names its authority, or the certificate itself if it has none"
+                    .to_owned()
+            }
+            Some(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+                "; expected a certificate that signs no others, as `openssl req -x509` makes with \
+                 `-addext basicConstraints=critical,CA:FALSE`"
+                    .to_owned()
+            }
+            _ => String::new(),
+        }
     }
 
     async fn exchange(
@@ -115,7 +138,10 @@ impl Connection {
     ) -> Result<Response<Incoming>, String> {
         let url = &self.url;
         let failed = |error: hyper::Error| match error.is_parse() {
-            true => format!("{url} does not speak HTTP"),
+            true if url.is_tls => format!("{url} does not speak HTTP"),
+            true => {
+                format!("{url} does not speak HTTP; with TLS it is https://{}", url.authority())
+            }
             false => format!("{url} ends the connection without an answer in HTTP"),
         };
         let (mut sender, connection) =
