@@ -13,8 +13,8 @@ use crate::failure::Failure;
 pub(super) struct TraceFlags {
     /// The trace; - reads standard input
     ///
-    /// May be repeated: all are merged by time, each in its own format
-    #[arg(long = "trace", value_name = "FILE")]
+    /// May be repeated, or be several files: all are merged by time, each in its own format
+    #[arg(long = "trace", value_name = "FILE", num_args = 1..)]
     pub(super) traces: Vec<PathBuf>,
     /// The format of a log that is not recognised, in nginx's or Apache's notation
     ///

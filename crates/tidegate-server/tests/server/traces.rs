@@ -137,6 +137,11 @@ fn several_traces_are_merged_by_time_and_judged_one_by_one() {
         "{}",
         said(&lines.stdout)
     );
+    // As a shell writes `--trace *.log`.
+    let args = ["replay", "--trace", path(&first), path(&second), "-c", path(&rules)];
+    let report = run(&[&args[..], &["--format", "json"]].concat());
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(report["requests"], 2);
     let large = config(&line("192.0.2.1").repeat(1_000));
     let small = config(&format!("{}nonsense\n", line("192.0.2.1")));
     let args = ["replay", "-c", path(&rules), "--trace", path(&large), "--trace", path(&small)];
