@@ -6,7 +6,7 @@
 //! site host ident user [time] ...                                        vhost_combined
 //! ```
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use super::access_time::{AccessTime, TIME_BYTES};
 use super::bad_lines::{Reason, text};
@@ -48,10 +48,10 @@ type Parts<'a> = (&'a [u8], &'a [u8; TIME_BYTES], &'a [u8]);
 /// A user's name may hold spaces and brackets, so the first bracket that has a time's length
 /// decides.
 fn split_at_time(line: &[u8]) -> Option<Parts<'_>> {
-    for open in memmem::find_iter(line, b" [") {
-        let after = &line[open + 2..];
-        if let Some((time, [b']', rest @ ..])) = after.split_first_chunk() {
-            return Some((&line[..open], time, rest));
+    for open in memchr_iter(b'[', line) {
+        let Some(before) = line[..open].strip_suffix(b" ") else { continue };
+        if let Some((time, [b']', rest @ ..])) = line[open + 1..].split_first_chunk() {
+            return Some((before, time, rest));
         }
     }
     None
@@ -84,7 +84,7 @@ fn client(before: &[u8]) -> Result<&[u8], Reason> {
     // A format with the address of a proxy in it begins with what the caller wrote itself.
     let has_other = of_others.chain(words).any(|word| word != b"-" && is_address(word));
     let is_site_first = second != b"-" && is_client(second);
-    if is_client(first) && (has_other || (is_address(first) && is_address(second))) {
+    if has_other && is_client(first) || is_site_first && is_address(first) && is_address(second) {
         return Err("two addresses are before the time, and nothing says which is the \
                      client's: give the log's format"
             .into());
@@ -160,6 +160,9 @@ fn agent_and_more(rest: &[u8]) -> Result<Option<QuotedAndRest<'_>>, Reason> {
 
 /// The field that proxies write, which the format `main` of nginx has next to the user agent.
 fn proxies<'a>(more: &'a [u8], client: &mut Written<'a>) {
+    if more.is_empty() {
+        return;
+    }
     let Ok((field, _)) = quoted(more, "the field") else { return };
     let field = Some(text(field)).filter(|field| !field.is_empty() && field != "-");
     match field.as_ref().is_some_and(|field| field.to_ascii_lowercase().contains("for=")) {

@@ -205,7 +205,7 @@ pub(super) fn status(status: Cow<'_, str>) -> Result<Cow<'_, str>, Reason> {
 /// Turns `\"` into `"` and leaves every other escape as written. A bare quote cannot occur in a
 /// quoted field, so fields that differ stay different.
 pub(super) fn unquoted(written: Cow<'_, str>) -> Cow<'_, str> {
-    if !written.contains("\\\"") {
+    if memchr(b'\\', written.as_bytes()).is_none() {
         return written;
     }
     let mut plain = String::with_capacity(written.len());

@@ -84,6 +84,7 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
     let metrics = Client::new(server.admin).get("/metrics").await.text;
     let count = "tidegate_reserved_units_lost_total{cause=\"debt_cut\"} 3007\n";
     assert!(metrics.contains(count), "{metrics}");
+    server.signal("TERM");
     let (_, log) = server.end();
     assert!(log.contains("the units above are not taken"), "{log}");
 }
