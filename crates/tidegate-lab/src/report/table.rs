@@ -12,6 +12,8 @@ use super::fitted::fitted;
 use super::{Counted, Report, RuleReport, VariantReport};
 use crate::plot::duration_label;
 
+/// The columns of a terminal that a text in the table keeps before another column is left out.
+const ROOM_OF_A_TEXT: u16 = 12;
 /// How many names are listed under "refused most".
 const TOP: usize = 5;
 
@@ -64,7 +66,31 @@ fn rules(report: &Report, width: Option<u16>) -> Table {
             variant.bound().map_or("none".to_owned(), grouped),
         ]);
     }
+    // The sentences below the table have the fullest windows, and the counts tell the share.
+    if let Some(width) = width {
+        hide(&mut table, &[6, 5, 4], usize::from(width));
+    }
     table
+}
+
+/// Hides columns, the first of `least` first, until the others have room for their values.
+fn hide(table: &mut Table, least: &[usize], width: usize) {
+    for column in least {
+        let contents = table.column_iter().zip(table.column_max_content_widths());
+        let visible = contents.filter(|(column, _)| !column.is_hidden());
+        let widths = visible.map(|(column, content)| {
+            let is_whole = column.constraint() == Some(&ColumnConstraint::ContentWidth);
+            let room = if is_whole { content } else { content.min(ROOM_OF_A_TEXT) };
+            // A space is between two columns.
+            usize::from(room + column.padding_width()) + 1
+        });
+        if widths.sum::<usize>() <= width + 1 {
+            return;
+        }
+        if let Some(column) = table.column_mut(*column) {
+            column.set_constraint(ColumnConstraint::Hidden);
+        }
+    }
 }
 
 fn each_variant(report: &Report) -> impl Iterator<Item = (&RuleReport, &VariantReport)> {

@@ -98,6 +98,21 @@ fn a_report_fits_its_terminal_and_loses_nothing_also_with_wide_keys() {
     }
 }
 
+/// At less than 70 columns there is no room for all; the sentences below the table have the fullest windows.
+#[test]
+fn a_narrow_terminal_loses_columns_and_breaks_no_value() {
+    for width in 40..=120 {
+        let shown = report_in(Some(width), "192.0.2.1");
+        let row = shown.lines().find(|line| line.starts_with(" per-ip ")).unwrap_or_default();
+        let numbers = row.split_whitespace().filter(|word| matches!(*word, "1" | "2")).count();
+        assert!(numbers >= 2 && shown.contains("sliding_log"), "{width}:\n{shown}");
+        assert!(shown.contains(" asked ") && shown.contains(" refused "), "{width}:\n{shown}");
+        assert!(shown.contains(" bound") || width < 80, "{width}:\n{shown}");
+        let widest = shown.lines().map(UnicodeWidthStr::width).max();
+        assert!(widest <= Some(usize::from(width)), "{width}:\n{shown}");
+    }
+}
+
 #[test]
 fn a_key_of_a_megabyte_is_cut_wherever_it_is_shown() {
     let cut = |c: &str| format!("ip={}…", c.repeat(117));
