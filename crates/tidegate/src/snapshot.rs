@@ -1,6 +1,6 @@
 //! Snapshots: the limiters of a gate in memory as bytes, from which another process goes on.
 //!
-//! # Format, version 3
+//! # Format, version 1
 //!
 //! Eight bytes `tidegate`, the version (4 bytes), then blocks. A block is a kind (1 byte), the length of its payload
 //! (8 bytes), the payload, and a CRC-32 (4 bytes) of everything in the file before it, so no block can be changed,

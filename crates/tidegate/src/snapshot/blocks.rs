@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use super::error::SnapshotError;
 
 const MAGIC: [u8; 8] = *b"tidegate";
-const VERSION: u32 = 3;
+const VERSION: u32 = 1;
 
 macro_rules! kinds {
     ($($name:ident = $number:literal,)+) => {

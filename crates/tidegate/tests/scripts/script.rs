@@ -162,7 +162,7 @@ fn what_no_limiter_wrote_is_told_and_left_alone() {
     let client = server.client();
     let another_version = [b"\x63\x03".as_slice(), &[0; 60]].concat();
     // A log before its newest and oldest entries lay in front of its ring.
-    let another_kind = [b"\x02\x06".as_slice(), &[0; 300]].concat();
+    let another_kind = [b"\x01\x06".as_slice(), &[0; 300]].concat();
     for stored in [b"1".as_slice(), &[0; 22], &[0; 300], &another_version, &another_kind] {
         for algorithm in AlgorithmKind::ALL {
             client.run(&[b"SET", b"foreign", stored]).unwrap();

@@ -14,7 +14,7 @@ async fn a_limiter_of_a_later_version_is_left_alone_and_the_rule_says_what_then(
         let rules = vec![rule(algorithm, 10).on_store_error(on_store_error)];
         let (gate, events) = gate_over(&server.url(), rules).await;
         let key = "tidegate:default:token_bucket:ada";
-        let later = [b"\x03".as_slice(), b"whatever it may be"].concat();
+        let later = [b"\x02".as_slice(), b"whatever it may be"].concat();
         redis::cmd("SET").arg(key).arg(&later).exec(&mut server.connect()).unwrap();
 
         for _ in 0..20 {
@@ -25,7 +25,7 @@ async fn a_limiter_of_a_later_version_is_left_alone_and_the_rule_says_what_then(
         let descriptors = [Descriptor::new(&entries)];
         let told = gate.refund(&Request::new("default", &descriptors)).await.unwrap_err();
         assert!(matches!(&told, StoreError::OtherVersion(_)), "{told:?}");
-        assert!(told.to_string().contains("version 3; expected version 2"), "{told}");
+        assert!(told.to_string().contains("version 2; expected version 1"), "{told}");
         assert_eq!(server.run::<Vec<u8>>(&["GET", key]), later);
 
         let other = check(&gate, &format!("bob, {on_store_error:?}"), 1).await;

@@ -55,10 +55,9 @@ pub use settled::Settled;
 pub use step::Step;
 pub use values::Values;
 
-/// The version of stored states: the first byte of every state, below 32. A state of a later
-/// version is neither read nor overwritten; one of an earlier version is amended when it is read,
-/// in the same step. Version 1 had no revision.
-const VERSION: u8 = 2;
+/// The version of stored states: the first byte of every state, below 32. A state of another version is neither read
+/// nor overwritten.
+const VERSION: u8 = 1;
 /// Bytes before a state that identify it: version, algorithm, and the values of the rule. The
 /// revision of these values follows.
 const HEAD: usize = 22;

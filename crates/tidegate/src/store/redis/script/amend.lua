@@ -62,33 +62,17 @@ local function charged(key, arg, at, used)
   return sub(arg, 1, 33) .. value
 end
 
--- Returns a state of version 1 as one of version 2, with the earliest revision. A log is rewritten as a whole, once.
-local function upgraded(key, v)
-  if byte(v, 1) ~= 1 or #v < 22 or not algorithms[byte(v, 2)] then return v end
-  if redis.call('TYPE', key).ok == 'string' then
-    local all = redis.call('GET', key)
-    all = '\2' .. sub(all, 2, 22) .. NONE .. sub(all, 23)
-    redis.call('SET', key, all, 'KEEPTTL')
-    return sub(all, 1, 4200)
-  end
-  local head = '\2' .. sub(v, 2, 22) .. NONE .. sub(v, 23)
-  redis.call('ZADD', key, '-inf', head)
-  redis.call('ZREMRANGEBYRANK', key, '0', '0')
-  return head
-end
-
 -- Whether this version reads a state. If not, returns the version that wrote it too, if any did: versions are below
 -- 32, so that no text looks like one.
 local function is_known(v)
   local version = byte(v, 1) or 0
-  if version ~= 2 then return false, version > 0 and version < 32 and version or nil end
+  if version ~= 1 then return false, version > 0 and version < 32 and version or nil end
   return #v >= 33 and algorithms[byte(v, 2)] ~= nil
 end
 
 -- Returns a stored state as one of this version, after it has seen the clock: before it is tried under other values
 -- it is advanced, and kept so. An idle state is idle at any reading.
 function changes.seen(key, v, head, flag)
-  v = upgraded(key, v)
   if flag % 8 < 2 or sub(v, 1, 22) == sub(head, 1, 22) or not is_known(v) then return v end
   local its = algorithms[byte(v, 2)]
   local _, at, _, changed, value, gone, _, parts = its.step(key, v, rule_of(v, 0), now, 'look', false, false)
@@ -259,7 +243,6 @@ function changes.give_back()
   for i = 1, #KEYS do
     local v = changes.fetch(KEYS[i])
     if v then
-      v = upgraded(KEYS[i], v)
       local known, version = is_known(v)
       if not known then return version end
       local units, rest = unpack('<d', ARGV[first + i]), sub(ARGV[first + i], 9)
@@ -279,8 +262,8 @@ function changes.reset()
     local key = KEYS[i]
     local v = changes.fetch(key)
     if v then
-      count, v = count + 1, upgraded(key, v)
       local full
+      count = count + 1
       if is_known(v) then
         local kind, _, _, _, missing = unpack('<BI4I6I6I4', v, 2)
         local _, _, last = used_of(key, v, false, 9007199254740992)

@@ -215,10 +215,7 @@ impl<'a> Limiter<'a> {
 
     /// Its part in the identity of a remembered request: key, cost, and the values of its rule.
     pub(crate) fn identity(&self) -> (&'a [u8], u64, Option<[u8; HEAD]>) {
-        let mut head = self.rule.script_input(0).map(|input| head(&input));
-        // A remembered answer stays valid whatever the version of the stored state.
-        head.iter_mut().for_each(|head| head[0] = 1);
-        (self.key, self.cost, head)
+        (self.key, self.cost, self.rule.script_input(0).map(|input| head(&input)))
     }
 
     /// Returns whether it may refuse.

@@ -1,0 +1,37 @@
+//! A stored state of another version than today's: it is named by its number, and left alone.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use redis::Value;
+use tidegate::script::{Call, Limiter, Step};
+use tidegate::{AlgorithmKind, Rule, Spec};
+
+use crate::server::Server;
+
+#[test]
+fn a_state_of_another_version_is_told_by_its_number_and_left_alone() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in AlgorithmKind::ALL {
+        let rule = Rule::new(Spec::new(*algorithm, 20, Duration::from_secs(86_400))).unwrap();
+        let limiters = [Limiter::new(b"key", &rule, 1).unwrap()];
+        assert!(client.step(&limiters, Step::Decide, None).allowed, "{algorithm}");
+        let Value::BulkString(mut stored) = client.run(&[b"GET", b"key"]).unwrap() else {
+            panic!("{algorithm}: nothing is stored");
+        };
+        for version in [2, 31] {
+            stored[0] = version;
+            client.run(&[b"SET", b"key", &stored]).unwrap();
+            for step in [Step::Decide, Step::Ask, Step::Peek, Step::Settle] {
+                let call = Call::new(&limiters, step, None).amending();
+                let reply = client.eval(&call.script, &call.keys, &call.args);
+                let told = call.answer(&limiters, &reply).unwrap_err();
+                assert_eq!(told.other_version(), Some(version), "{algorithm}: {told}");
+            }
+            let left = client.run(&[b"GET", b"key"]).unwrap();
+            assert_eq!(left, Value::BulkString(stored.clone()), "{algorithm}");
+        }
+        client.run(&[b"DEL", b"key"]).unwrap();
+    }
+}
