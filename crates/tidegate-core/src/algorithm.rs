@@ -339,6 +339,14 @@ pub trait Amend: Decide {
     /// Turns a state of `old`, which has the same shape, into a state of this rule; used units stay
     /// used.
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
+
+    /// All units in use, also those that make no caller wait; and how many of them are a debt that drains at the rate.
+    fn owed(&self, state: &Self::State, at: Timestamp) -> [u64; 2] {
+        [self.used(state, at), 0]
+    }
+
+    /// Lets a change keep no caller waiting for more than one window because of it; a `debt` is waited for as before.
+    fn ease(&self, _state: &mut Self::State, _at: Timestamp, _debt: u64) {}
 }
 
 /// How units of an algorithm are taken ahead.

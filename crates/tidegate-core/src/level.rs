@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use crate::algorithm::{HORIZON, Packing, WORD_BITS};
 use crate::error::RuleError;
-use crate::past::{Past, Since};
+use crate::past::{Eased, Past, Since};
 use crate::time::{Micros, Timestamp};
 
 /// The longest time in which a bucket may fill: 2^53 microseconds.
@@ -188,11 +188,71 @@ impl Level {
     #[inline]
     pub(crate) fn add(&mut self, rate: Rate, at: Timestamp, units: u64) {
         if !self.past.is_none() {
-            self.past.see(self.left(rate, at));
+            self.past.see(self.whole(rate, at));
+            self.change_whole(rate, at, |whole| whole.saturating_add(rate.grains(units)));
         }
         let from = self.empty_at.max(rate.instant(at));
         self.empty_at = from.saturating_add(rate.grains(units));
         self.last = at;
+    }
+
+    /// Grains still to drain at `at` of all that was used, also of what makes no caller wait.
+    pub(crate) fn whole(&self, rate: Rate, at: Timestamp) -> u128 {
+        let whole = self.past.eased().map_or(0, |eased| eased.whole);
+        self.empty_at.max(whole).saturating_sub(rate.instant(at))
+    }
+
+    /// Units above the capacity that are there whatever changed. While nothing drains, none is known to be a debt.
+    pub(crate) fn debt(&self, rate: Rate, at: Timestamp, capacity: u64) -> u64 {
+        if rate.n == 0 {
+            return 0;
+        }
+        let caused = self.past.eased().map_or(0, |eased| eased.caused);
+        let caused = rate.units_ceil(caused.saturating_sub(rate.instant(at)));
+        rate.units_ceil(self.left(rate, at)).saturating_sub(capacity.max(caused))
+    }
+
+    /// Lowers a level that is above the capacity of its new rule, except by a debt, so far that a unit fits after one
+    /// window. All that was used counts again when more is allowed.
+    pub(crate) fn ease(
+        &mut self,
+        rate: Rate,
+        at: Timestamp,
+        [capacity, per_window, debt]: [u64; 3],
+    ) {
+        // Where nothing drains, a lower level would keep a caller waiting as long.
+        if rate.n == 0 {
+            return self.past.ease(None);
+        }
+        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
+        let most = rate.grains(capacity.saturating_add(per_window - 1).saturating_add(debt));
+        let kept = left.min(most);
+        let above = kept.saturating_sub(rate.grains(debt));
+        let before = self.past.eased().map_or(Timestamp::EPOCH, |eased| eased.cut);
+        let cut = if kept < left { at } else { before };
+        let is_above = above > rate.grains(capacity);
+        let caused = if is_above { rate.instant(at).saturating_add(above) } else { 0 };
+        let eased = Self::eased(rate, at, whole, Eased { whole, cut, caused, until: at });
+        self.past.ease((whole > kept || caused > 0).then_some(eased));
+        if kept < left {
+            self.empty_at = rate.instant(at).saturating_add(kept);
+        }
+    }
+
+    /// The same with so many grains of all that was used.
+    fn eased(rate: Rate, at: Timestamp, whole: u128, eased: Eased) -> Eased {
+        let until = at.plus(rate.wait_from(at, whole));
+        Eased { whole: rate.instant(at).saturating_add(whole), until, ..eased }
+    }
+
+    /// Changes the grains of all that was used, if a change of the rule has eased the level.
+    fn change_whole(&mut self, rate: Rate, at: Timestamp, change: impl FnOnce(u128) -> u128) {
+        if let Some(eased) = self.past.eased() {
+            // Of units that came back none was there because of a change.
+            let eased = Eased { caused: eased.caused.min(self.empty_at), ..*eased };
+            let eased = Self::eased(rate, at, change(self.whole(rate, at)), eased);
+            self.past.ease((eased.until > at).then_some(eased));
+        }
     }
 
     /// Raises the level so that it does not drain before `until`. A level that drains later stays as it is.
@@ -200,13 +260,16 @@ impl Level {
         self.empty_at = self.empty_at.max(rate.instant(until));
     }
 
-    /// Removes `units`, at most until the level is empty.
+    /// Removes `units`, at most until the level is empty; first those that make no caller wait.
     pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
-        let left = self.left(rate, at);
+        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
+        let rest = whole.saturating_sub(rate.grains(units));
         if left > 0 {
-            let rest = left.saturating_sub(rate.grains(units));
-            self.empty_at = rate.instant(at) + rest;
+            self.empty_at = rate.instant(at) + left.min(rest);
+        }
+        if whole > 0 {
             self.past.see(rest);
+            self.change_whole(rate, at, |_| rest);
         }
     }
 
@@ -220,10 +283,11 @@ impl Level {
         since: Since,
         undrained: u128,
     ) -> u64 {
-        let held = self.past.least_since(since.at).min(self.left(rate, at));
+        let whole = self.whole(rate, at);
+        let held = self.past.least_since(since.at).min(whole);
         let owed = undrained.max(rate.grains(units).min(held));
-        self.past.see(self.left(rate, at));
-        self.lower(rate, at, owed)
+        self.past.see(whole);
+        self.lower(rate, at, since.at, [owed, undrained])
     }
 
     /// The grains of `units` that were added at `since` and that can not have drained, if the level drained them first.
@@ -235,11 +299,27 @@ impl Level {
         rate.grains(units).saturating_sub(drained)
     }
 
-    /// Removes grains as though they had never been added, at most until the level is empty. Returns the units, rounded
-    /// up: the rest of a unit has drained by itself, and nothing of it is lost.
-    pub(crate) fn lower(&mut self, rate: Rate, at: Timestamp, grains: u128) -> u64 {
-        let given = grains.min(self.left(rate, at));
-        self.empty_at -= given;
+    /// Removes grains that were added at `since` as though they had never been added, at most until the level is empty;
+    /// of an eased level only those that are `undrained`, and none that were added before it was lowered: what was
+    /// taken off then comes back first. Returns the units, rounded up: the rest of a unit has drained by itself, and
+    /// nothing of it is lost.
+    pub(crate) fn lower(
+        &mut self,
+        rate: Rate,
+        at: Timestamp,
+        since: Timestamp,
+        [grains, undrained]: [u128; 2],
+    ) -> u64 {
+        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
+        let given = grains.min(whole);
+        let of_level = match self.past.eased() {
+            Some(eased) if whole > left && since <= eased.cut => 0,
+            Some(_) if whole > left => given.min(undrained),
+            _ => given,
+        };
+        let kept = left.saturating_sub(of_level).min(whole - given);
+        self.empty_at -= left - kept;
+        self.change_whole(rate, at, |_| whole - given);
         self.past.lower(given);
         rate.units_ceil(given)
     }
@@ -253,35 +333,62 @@ impl Level {
         Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last, ..Self::EMPTY })
     }
 
-    /// Appends the grains left at `last`, low word first, and `last`. Unlike those of a script, the
-    /// numbers hold every debt.
+    /// Appends the grains left at `last`, low word first, and `last`; of an eased level also the grains of all that was
+    /// used, and of what changes have caused. Unlike those of a script, the numbers hold every debt.
     pub(crate) fn persist(&self, rate: Rate, last: Timestamp, numbers: &mut Vec<u64>) {
-        let left = self.left(rate, last);
-        numbers.extend([left as u64, (left >> u64::BITS) as u64, last.as_micros()]);
+        let words = |grains: u128| [grains as u64, (grains >> u64::BITS) as u64];
+        numbers.extend(words(self.left(rate, last)));
+        numbers.push(last.as_micros());
+        if let Some(eased) = self.past.eased() {
+            numbers.extend(words(self.whole(rate, last)));
+            numbers.extend(words(eased.caused.saturating_sub(rate.instant(last))));
+        }
     }
 
     /// The level of the numbers that [`Level::persist`] appended.
     pub(crate) fn restore(rate: Rate, numbers: &[u64]) -> Option<Self> {
-        let [low, high, last] = *numbers else { return None };
+        let grains = |[low, high]: [u64; 2]| u128::from(high) << u64::BITS | u128::from(low);
+        let (&[low, high, last], eased) = numbers.split_first_chunk()?;
         let last = Timestamp::from_micros(last);
-        let left = u128::from(high) << u64::BITS | u128::from(low);
-        Some(Self { empty_at: rate.instant(last).saturating_add(left), last, ..Self::EMPTY })
+        let end = |left| rate.instant(last).saturating_add(left);
+        let mut level = Self { empty_at: end(grains([low, high])), last, ..Self::EMPTY };
+        match *eased {
+            [] => {}
+            [whole_low, whole_high, low, high] => {
+                let (whole, caused) = (grains([whole_low, whole_high]), end(grains([low, high])));
+                let eased = Eased { whole, cut: last, caused, until: last };
+                level.past.ease(Some(Self::eased(rate, last, whole, eased)));
+            }
+            _ => return None,
+        }
+        Some(level)
     }
 
     /// Moves the level back in time so that its last unit was added at `to`.
-    pub(crate) const fn rewind(&mut self, rate: Rate, to: Timestamp) {
-        let step = self.last.since(to).as_micros() as u128 * rate.n as u128;
+    pub(crate) fn rewind(&mut self, rate: Rate, to: Timestamp) {
+        let step = u128::from(self.last.since(to).as_micros()) * u128::from(rate.n);
+        if let Some(eased) = self.past.eased() {
+            let left = eased.whole.saturating_sub(rate.instant(self.last));
+            let caused = eased.caused.saturating_sub(step);
+            let eased = Eased { cut: eased.cut.min(to), caused, ..*eased };
+            self.past.ease(Some(Self::eased(rate, to, left, eased)));
+        }
         self.empty_at = self.empty_at.saturating_sub(step);
         self.last = to;
     }
 
-    /// Keeps the units and drains them at `rate` from now on. An empty level stays empty at any
-    /// reading of the clock.
-    pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp) {
-        self.past.see(self.left(old, at));
+    /// Keeps the units and drains them at `rate` from now on; if more is allowed than before (`rises`), also those that
+    /// made no caller wait. An empty level stays empty at any reading of the clock.
+    pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp, rises: bool) {
+        let (left, whole) = (self.left(old, at), self.whole(old, at));
+        self.past.see(whole);
         self.past.convert(|grains| rate.convert_down(old, grains));
-        let left = rate.convert(old, self.left(old, at));
+        let left = rate.convert(old, if rises { whole } else { left });
         self.empty_at = if left == 0 { 0 } else { rate.instant(at).saturating_add(left) };
+        if let Some(eased) = self.past.eased() {
+            let eased = Eased { caused: 0, ..*eased };
+            self.past.ease(Some(Self::eased(rate, at, rate.convert(old, whole), eased)));
+        }
     }
 }
 

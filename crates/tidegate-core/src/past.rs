@@ -2,7 +2,7 @@
 //!
 //! Most states remember nothing. A level with a reservation has a *mark*: how low the level was since the reservation
 //! took its units. A state whose clock stepped back, that was reset, or whose rule got another meaning remembers since
-//! when: what was taken before comes back no more.
+//! when: what was taken before comes back no more. A level that a change has *eased* remembers what it would be.
 
 use alloc::boxed::Box;
 
@@ -38,9 +38,23 @@ struct Memory {
     /// When nothing that was taken before either counts any more.
     until: Timestamp,
     mark: Option<Mark>,
+    eased: Option<Eased>,
 }
 
-/// The open reservations of a level, in grains.
+/// What a change of the rule left of a level that was above the new capacity, as ends like that of the level itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Eased {
+    /// When all that was used has drained, with what makes no caller wait.
+    pub(crate) whole: u128,
+    /// When the level was lowered; the epoch if it was not.
+    pub(crate) cut: Timestamp,
+    /// When the part that is above the capacity because of changes has drained; a debt is above it.
+    pub(crate) caused: u128,
+    /// The first instant after `whole`.
+    pub(crate) until: Timestamp,
+}
+
+/// The open reservations of a level, in grains. Of an eased level it is about all that was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     /// When the first of the open reservations took its units.
@@ -85,21 +99,46 @@ impl Past {
     pub fn forget_rule(&mut self) {
         if let Some(past) = &mut self.0 {
             past.ruled_since = Timestamp::EPOCH;
-            self.0.take_if(|past| past.lost_before == Timestamp::EPOCH && past.mark.is_none());
+            let is_bare = |past: &Memory| past.mark.is_none() && past.eased.is_none();
+            self.0.take_if(|past| past.lost_before == Timestamp::EPOCH && is_bare(past));
         }
     }
 
     /// Returns whether it says nothing any more at `at`, where nothing is used.
     pub(crate) fn is_over(&self, at: Timestamp) -> bool {
-        self.0.as_deref().is_none_or(|past| past.until <= at)
+        self.0.as_deref().is_none_or(|past| past.is_over(at))
     }
 
     /// Drops what says nothing any more.
     #[inline]
     pub(crate) fn pass(&mut self, at: Timestamp) {
         if self.0.is_some() {
-            self.0.take_if(|past| past.until <= at && past.mark.is_none());
+            self.0.take_if(|past| past.is_over(at) && past.mark.is_none());
         }
+    }
+
+    pub(crate) fn eased(&self) -> Option<&Eased> {
+        self.0.as_deref()?.eased.as_ref()
+    }
+
+    /// When nothing counts any more of what a change has eased; the epoch if it has eased nothing.
+    #[must_use]
+    pub fn eased_until(&self) -> Timestamp {
+        self.eased().map_or(Timestamp::EPOCH, |eased| eased.until)
+    }
+
+    /// Notes what a change left of the level, or that nothing is left to note.
+    pub(crate) fn ease(&mut self, eased: Option<Eased>) {
+        if eased.is_some() || self.eased().is_some() {
+            self.0.get_or_insert_default().eased = eased;
+            self.change(|_| true);
+        }
+    }
+
+    /// Nothing is used any more, whatever was reserved or eased.
+    pub(crate) fn run_empty(&mut self) {
+        self.ease(None);
+        self.see(0);
     }
 
     /// A reservation took its units at `at`, which left this level.
@@ -163,6 +202,13 @@ impl Past {
     fn change(&mut self, stays: impl FnOnce(&mut Mark) -> bool) {
         let Some(past) = &mut self.0 else { return };
         past.mark.take_if(|mark| !stays(mark));
-        self.0.take_if(|past| past.mark.is_none() && past.until == Timestamp::EPOCH);
+        let is_bare = past.mark.is_none() && past.eased.is_none();
+        self.0.take_if(|past| is_bare && past.until == Timestamp::EPOCH);
+    }
+}
+
+impl Memory {
+    fn is_over(&self, at: Timestamp) -> bool {
+        self.until <= at && self.eased.as_ref().is_none_or(|eased| eased.until <= at)
     }
 }

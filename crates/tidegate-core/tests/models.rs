@@ -109,7 +109,7 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
                     policy.initial = None;
                 }
                 limiter = limiter.amend(at_us, &policy);
-                model.amend(at_us, policy.clone());
+                model.replace(at_us, policy.clone());
                 changed_us = changed_us.max(at_us).max(model.last_us().unwrap_or(0));
                 if !limiter.exists() || policy.window_us == 0 || is_moved {
                     // A limiter that does not exist remembers nothing; its table knows when the rule changed. And where
@@ -151,6 +151,11 @@ fn changed(rng: &mut Rng, policy: &Policy) -> Policy {
     }
     next.limit = rng.between(1, 2 * policy.limit.clamp(1, 400_000_000) + 2);
     next.capacity = policy.capacity.map(|capacity| rng.between(1, 2 * capacity.min(400_000_000)));
+    // A level that is far above the new capacity is waited for only in part.
+    if policy.algorithm.has_capacity() && rng.chance(30) {
+        next.limit = 1 + next.limit / 40;
+        next.capacity = next.capacity.map(|capacity| 1 + capacity / 40);
+    }
     next.initial = None;
     if common::rule(&next).is_ok() { next } else { policy.clone() }
 }

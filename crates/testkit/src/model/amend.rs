@@ -10,6 +10,7 @@ impl Model {
     /// is a limit like any other; a rule after one under which nothing is used starts fresh.
     pub fn amend(&mut self, at_us: u64, policy: Policy) {
         let t = self.now(at_us);
+        let eased = self.still_eased(t, &policy);
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
         let Some(state) = &mut self.state else { return };
@@ -25,6 +26,7 @@ impl Model {
         let same = frame(&old) == frame(&self.policy);
         if !same {
             self.lost = self.lost.max(t);
+            self.rated = t;
         } else if Rate::of(&old) != Rate::of(&self.policy) {
             self.rated = self.rated.max(t);
         }
@@ -35,6 +37,7 @@ impl Model {
         } else {
             self.start_fresh(t, used);
         }
+        self.eased = eased;
     }
 
     /// A fresh limiter, created at `t`, that owes the units that the old one had used.

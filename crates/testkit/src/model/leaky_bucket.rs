@@ -105,6 +105,14 @@ impl Meaning for LeakyBucket {
         self.capacity = policy.decision_limit().into();
     }
 
+    fn level(&self, t: i128) -> i128 {
+        self.water(t)
+    }
+
+    fn set_level(&mut self, t: i128, parts: i128) {
+        (self.water, self.at) = (parts, if parts > 0 { t } else { 0 });
+    }
+
     fn boxed(&self) -> Box<dyn Meaning> {
         Box::new(self.clone())
     }

@@ -96,6 +96,14 @@ impl Meaning for LeakyQueue {
         self.capacity = places_behind_the_first(policy);
     }
 
+    fn level(&self, t: i128) -> i128 {
+        self.wait(t)
+    }
+
+    fn set_level(&mut self, t: i128, parts: i128) {
+        self.next_free = if parts > 0 { t * self.rate.n + parts } else { 0 };
+    }
+
     fn boxed(&self) -> Box<dyn Meaning> {
         Box::new(self.clone())
     }

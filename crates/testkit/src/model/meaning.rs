@@ -35,6 +35,12 @@ pub(super) trait Meaning: Debug {
     fn move_back(&mut self, last: i128, t: i128);
     /// Takes over another limit, capacity or `initial`; what is used at `t` stays used.
     fn amend(&mut self, t: i128, policy: &Policy);
+    /// The level at `t` in parts of a unit; 0 if units leave in another way.
+    fn level(&self, _t: i128) -> i128 {
+        0
+    }
+    /// Sets the level at `t`.
+    fn set_level(&mut self, _t: i128, _parts: i128) {}
     /// The token of the permit that was taken last.
     fn token(&self) -> Option<u64> {
         None

@@ -7,6 +7,7 @@
 mod amend;
 mod closed;
 mod concurrency;
+mod eased;
 mod expected;
 mod fixed_window;
 mod history;
@@ -53,12 +54,14 @@ pub struct Model {
     lost: i128,
     /// Since when units drain at the present rate.
     rated: i128,
+    /// What a change has left of a level.
+    eased: Option<eased::Eased>,
 }
 
 impl Model {
     /// A limiter that does not exist yet: its first [`step`](Self::step) creates it.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, state: None, last: None, lost: 0, rated: 0 }
+        Self { policy, state: None, last: None, lost: 0, rated: 0, eased: None }
     }
 
     /// The rule in force.
@@ -107,8 +110,10 @@ impl Model {
     /// Gives `units` back, at most as many as are used.
     pub fn refund(&mut self, at_us: u64, units: u64) {
         let t = self.now(at_us);
-        if let Some(state) = &mut self.state {
-            state.refund(t, i128::from(units));
+        let Some(state) = &mut self.state else { return };
+        match &mut self.eased {
+            Some(eased) => eased.refund(t, i128::from(units), state.as_mut()),
+            None => state.refund(t, i128::from(units)),
         }
     }
 
@@ -183,6 +188,7 @@ impl Model {
     pub fn forget(&mut self) {
         self.state = None;
         self.last = None;
+        self.eased = None;
     }
 
     /// The limiter's own time for a reading of the clock: never before the last unit taken,
@@ -195,6 +201,9 @@ impl Model {
         }
         if let Some(state) = &mut self.state {
             state.move_back(last, t);
+        }
+        if let Some(eased) = &mut self.eased {
+            eased.move_back(last, t);
         }
         self.lost = self.lost.max(last + 1);
         self.last = Some(t);
@@ -226,6 +235,9 @@ impl Model {
     /// Takes units, admitted or not.
     fn charge(&mut self, t: i128, units: i128) {
         self.born(t).charge(t, units);
+        if let Some(eased) = &mut self.eased {
+            eased.whole().charge(t, units);
+        }
         self.last = Some(t);
     }
 }

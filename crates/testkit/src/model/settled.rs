@@ -22,6 +22,9 @@ impl Model {
             && let (Some(state), Some(last)) = (&mut self.state, self.last)
         {
             state.reserve(last);
+            if let Some(eased) = &mut self.eased {
+                eased.whole().reserve(last);
+            }
         }
         answer
     }
@@ -50,6 +53,9 @@ impl Model {
         if let Some(state) = &mut self.state {
             state.close(i128::from(since_us));
         }
+        if let Some(eased) = &mut self.eased {
+            eased.whole().close(i128::from(since_us));
+        }
         let cut = missing - taken;
         // A permit that has ended is free already.
         let late = if self.policy.holds_permits() { 0 } else { surplus - returned };
@@ -68,10 +74,13 @@ impl Model {
         let stepped_back = since - t > self.policy.clock_window();
         let counts = self.policy.holds_permits() || since >= self.lost && !stepped_back;
         let comes_back = counts && units > 0;
-        let state = self.state.as_mut().filter(|_| comes_back);
-        super::expected::value(
-            state.map_or(0, |state| state.give_back(t, units, since, self.rated)),
-        )
+        let Some(state) = self.state.as_mut().filter(|_| comes_back) else { return 0 };
+        super::expected::value(match &mut self.eased {
+            Some(eased) => {
+                eased.give_back(state.as_mut(), t, (units, since, self.rated), &self.policy)
+            }
+            None => state.give_back(t, units, since, self.rated),
+        })
     }
 
     /// How many units more a settlement may take.

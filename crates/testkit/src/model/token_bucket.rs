@@ -32,13 +32,13 @@ impl TokenBucket {
         self.capacity * self.rate.w
     }
 
-    fn level(&self, t: i128) -> i128 {
+    fn tokens(&self, t: i128) -> i128 {
         self.full().min(self.level + (t - self.at) * self.rate.n)
     }
 
     /// The tokens that are missing to a full bucket.
     fn missing(&self, t: i128) -> i128 {
-        self.full() - self.level(t)
+        self.full() - self.tokens(t)
     }
 }
 
@@ -48,15 +48,15 @@ impl Meaning for TokenBucket {
     }
 
     fn admits(&self, t: i128, cost: i128) -> bool {
-        self.level(t) >= cost * self.rate.w
+        self.tokens(t) >= cost * self.rate.w
     }
 
     fn remaining(&self, t: i128) -> i128 {
-        self.level(t).div_euclid(self.rate.w)
+        self.tokens(t).div_euclid(self.rate.w)
     }
 
     fn retry_after(&self, t: i128, cost: i128) -> Option<i128> {
-        let lacking = cost * self.rate.w - self.level(t);
+        let lacking = cost * self.rate.w - self.tokens(t);
         (cost <= self.capacity).then(|| self.rate.wait(lacking))
     }
 
@@ -66,14 +66,14 @@ impl Meaning for TokenBucket {
 
     fn charge(&mut self, t: i128, units: i128) {
         self.mark.see(self.missing(t));
-        self.level = self.level(t) - units * self.rate.w;
+        self.level = self.tokens(t) - units * self.rate.w;
         self.at = t;
     }
 
     fn refund(&mut self, t: i128, units: i128) {
         self.mark.see((self.missing(t) - units * self.rate.w).max(0));
         if self.missing(t) > 0 {
-            self.level = self.full().min(self.level(t) + units * self.rate.w);
+            self.level = self.full().min(self.tokens(t) + units * self.rate.w);
             self.at = t;
         }
     }
@@ -116,6 +116,14 @@ impl Meaning for TokenBucket {
         self.capacity = i128::from(policy.decision_limit());
         self.level = self.full() - missing;
         self.at = if missing > 0 { t } else { 0 };
+    }
+
+    fn level(&self, t: i128) -> i128 {
+        self.missing(t)
+    }
+
+    fn set_level(&mut self, t: i128, parts: i128) {
+        (self.level, self.at) = (self.full() - parts, if parts > 0 { t } else { 0 });
     }
 
     fn boxed(&self) -> Box<dyn Meaning> {

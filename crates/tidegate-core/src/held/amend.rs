@@ -9,6 +9,14 @@ use crate::past::Past;
 use crate::time::Timestamp;
 
 impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+    /// Lets a change of the rule keep no caller waiting for more than one window of this rule because of it, if it
+    /// `eases`.
+    #[must_use]
+    pub const fn easing(mut self, eases: bool) -> Self {
+        self.eases = eases;
+        self
+    }
+
     /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
     /// also by way of a limit of 0.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
@@ -19,15 +27,17 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         if leaves_nothing(old, &state, at) {
             return self.begin_later(at, old, &mut state);
         }
+        let owed = old.owed(&state, at);
         if self.algorithm.same_shape(old) {
             self.algorithm.refit(old, &mut state, at);
             *self.slot.borrow_mut() = Some(state);
         } else {
-            self.charge_as_new(at, old, &mut state);
+            self.charge_as_new(at, past_of(old, &mut state), owed);
         }
         if !self.algorithm.gives_back_as(old) {
             self.note_change(at);
         }
+        self.ease(at, owed);
     }
 
     /// Carries over `state` of another algorithm: units in use there count as taken now.
@@ -36,8 +46,16 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         if leaves_nothing(old, &state, at) {
             return self.begin_later(at, old, &mut state);
         }
-        self.charge_as_new(at, old, &mut state);
+        let owed = old.owed(&state, at);
+        self.charge_as_new(at, past_of(old, &mut state), owed);
         self.note_change(at);
+        self.ease(at, owed);
+    }
+
+    fn ease(&mut self, at: Timestamp, [_, debt]: [u64; 2]) {
+        if let (true, Some(state)) = (self.eases, self.slot.borrow_mut()) {
+            self.algorithm.ease(state, at, debt);
+        }
     }
 
     /// Leaves no state, because nothing is used; but what must not come back is remembered.
@@ -61,13 +79,12 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
     }
 
-    /// Leaves a fresh state that owes what `old` counts as used, and remembers what must not come back.
-    fn charge_as_new<Old: Algorithm>(&mut self, at: Timestamp, old: &Old, before: &mut Old::State) {
+    /// Leaves a fresh state that owes what was used, and remembers what must not come back.
+    fn charge_as_new(&mut self, at: Timestamp, before: Past, [used, _]: [u64; 2]) {
         let mut state = self.algorithm.fresh(at);
         if let Some(past) = self.algorithm.past_mut(&mut state) {
-            *past = past_of(old, before);
+            *past = before;
         }
-        let used = old.used(before, at);
         if used > 0 {
             self.algorithm.take(&mut state, at, used);
         }
@@ -81,9 +98,9 @@ fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> boo
     old.limit() == 0 && old.is_unused(state, at)
 }
 
-/// What a state remembers, without its open reservations.
+/// What a state remembers, without its open reservations and what was eased.
 fn past_of<R: Algorithm>(algorithm: &R, state: &mut R::State) -> Past {
     let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
-    past.see(0);
+    past.run_empty();
     past
 }

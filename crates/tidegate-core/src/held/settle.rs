@@ -145,7 +145,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         let (state, at) = self.advanced(now);
         let in_use = algorithm.reset_after(state, at);
         let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
-        past.see(0);
+        past.run_empty();
         if known && remembers && !in_use.is_zero() {
             past.lose(at, at.plus(algorithm.counts_for(algorithm.limit())));
         }

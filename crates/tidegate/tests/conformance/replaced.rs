@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use testkit::threads::together;
-use tidegate::{Limit, Mode, OverrideSpec, RuleSpec};
+use tidegate::{AlgorithmKind, Limit, Mode, OverrideSpec, RuleSpec};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
 use crate::subjects::gates::{AnyGate, Ending, Entries, admitted, ask, seen};
@@ -13,6 +13,7 @@ use crate::subjects::{Case, DAY, Store};
 every_gate! {
     rules_are_matched_by_name_wherever_they_stand,
     what_was_used_stays_used_under_other_values,
+    a_lower_limit_keeps_no_caller_waiting_longer_than_one_new_window,
     a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit,
     overrides_that_come_and_go_take_what_was_used_with_them,
     changed_fields_apply_immediately,
@@ -71,6 +72,20 @@ fn what_was_used_stays_used_under_other_values(case: &Case<'_, dyn Store>) {
     gate.replace(vec![each(case, "a", 15)]);
     assert_eq!((seen(&*gate, ADA), seen(&*gate, BOB)), (vec![5], vec![10]));
     assert_eq!((admitted(&*gate, ADA), admitted(&*gate, BOB)), (5, 10));
+}
+
+fn a_lower_limit_keeps_no_caller_waiting_longer_than_one_new_window(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([each(case, "a", 100)]);
+    assert!(admits(&*gate, ADA, 90));
+    gate.replace(vec![each(case, "a", 5)]);
+    let wait = ask(&[(ADA, 1)], |request| {
+        gate.check(request).reported().and_then(|one| one.decision().retry_after())
+    });
+    // In a counter a unit weighs until the end of the window after its own.
+    let windows = if case.algorithm == AlgorithmKind::SlidingCounter { 2 } else { 1 };
+    assert!(wait.is_some_and(|wait| wait <= windows * DAY), "{wait:?}");
+    gate.replace(vec![each(case, "a", 100)]);
+    assert!(seen(&*gate, ADA)[0] <= 11, "nothing comes back but what has drained");
 }
 
 fn a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit(case: &Case<'_, dyn Store>) {

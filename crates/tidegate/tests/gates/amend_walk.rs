@@ -60,7 +60,7 @@ impl Known {
         for (user, mut limiter) in std::mem::take(&mut self.limiters) {
             if let Some(values) = self.values(user).cloned() {
                 if limiter.policy() != &values {
-                    limiter.amend(at_us, values);
+                    limiter.replace(at_us, values);
                 }
                 self.limiters.insert(user, limiter);
             }

@@ -9,6 +9,7 @@ mod counts;
 mod facades;
 mod holding;
 mod ids;
+mod lowered;
 mod observe;
 mod ordered;
 #[path = "../common/packed/mod.rs"]

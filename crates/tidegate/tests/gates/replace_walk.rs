@@ -44,7 +44,10 @@ impl Known {
         let values = self.values(user);
         let limiter = self.limiters.entry(user).or_insert_with(|| Model::new(values.clone()));
         if limiter.policy() != &values {
-            limiter.amend(at_us, values);
+            match self.follows_late {
+                true => limiter.amend(at_us, values),
+                false => limiter.replace(at_us, values),
+            }
         }
         limiter
     }
@@ -71,7 +74,7 @@ impl Known {
     /// Forgets a removed rule whose limiters are all idle, as if it had never existed.
     fn forget_if_idle(&mut self, at_us: u64) {
         let mut limiters = self.limiters.values_mut();
-        if limiters.all(|limiter| limiter.peek(at_us, 0).reset_after_us == 0) {
+        if limiters.all(|limiter| limiter.gone_us(at_us) == 0) {
             self.limiters.clear();
             (self.follows_late, self.is_forgotten) = (false, true);
         }

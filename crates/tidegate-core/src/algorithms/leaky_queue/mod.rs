@@ -73,7 +73,8 @@ impl Decide for LeakyQueue {
     /// The last slots of the queue, as long as none was promised after them.
     fn give_back_since(&self, state: &mut Level, at: Timestamp, units: u64, since: Since) -> u64 {
         let are_last = state.last() == since.at && state.past().admits(since);
-        if are_last { state.lower(self.rate, at, self.rate.grains(units)) } else { 0 }
+        let grains = self.rate.grains(units);
+        if are_last { state.lower(self.rate, at, since.at, [grains, grains]) } else { 0 }
     }
 
     /// The mark is not read, but a state with one is not packed: words lose when the last slot was promised.
@@ -161,7 +162,18 @@ impl Amend for LeakyQueue {
     }
 
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
-        state.convert(self.rate, old.rate, at);
+        let rises = self.per_window > old.per_window || self.most_held > old.most_held;
+        // A closed limiter keeps all that was used.
+        state.convert(self.rate, old.rate, at, rises || self.per_window == 0);
+    }
+
+    fn owed(&self, state: &Level, at: Timestamp) -> [u64; 2] {
+        let whole = self.rate.units_ceil(state.whole(self.rate, at));
+        [whole, state.debt(self.rate, at, self.most_held)]
+    }
+
+    fn ease(&self, state: &mut Level, at: Timestamp, debt: u64) {
+        state.ease(self.rate, at, [self.most_held, self.per_window, debt]);
     }
 }
 

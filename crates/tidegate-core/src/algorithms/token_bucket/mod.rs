@@ -176,7 +176,18 @@ impl Amend for TokenBucket {
     }
 
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
-        state.convert(self.rate, old.rate, at);
+        let rises = self.per_window > old.per_window || self.capacity > old.capacity;
+        // A closed limiter keeps all that was used.
+        state.convert(self.rate, old.rate, at, rises || self.per_window == 0);
+    }
+
+    fn owed(&self, state: &Level, at: Timestamp) -> [u64; 2] {
+        let whole = self.rate.units_ceil(state.whole(self.rate, at));
+        [whole, state.debt(self.rate, at, self.capacity)]
+    }
+
+    fn ease(&self, state: &mut Level, at: Timestamp, debt: u64) {
+        state.ease(self.rate, at, [self.capacity, self.per_window, debt]);
     }
 }
 
@@ -204,7 +215,7 @@ impl Lease for TokenBucket {
         since: Timestamp,
     ) -> bool {
         let owed = state.undrained(self.rate, at, units, Since::at(since));
-        state.lower(self.rate, at, owed);
+        state.lower(self.rate, at, since, [owed, owed]);
         owed > 0
     }
 }

@@ -1,6 +1,6 @@
 //! One limiter, stored with the parameters under which it was last asked.
 
-use tidegate_core::{Algorithm, Micros, Rule, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Micros, Past, Rule, Timestamp, Visitor};
 
 use super::held::{AnyOwn, Own, RuledEntry};
 use super::recent::Recent;
@@ -80,7 +80,9 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         let Some(mut state) = self.entry.0.clone() else { return Micros::ZERO };
         let algorithm = &self.parameters.algorithm;
         let at = algorithm.advance(&mut state, now);
-        at.plus(algorithm.reset_after(&state, at)).since(now)
+        // Under other values all that was used may count.
+        let eased_until = algorithm.past(&state).map_or(at, Past::eased_until);
+        at.plus(algorithm.reset_after(&state, at)).max(eased_until).since(now)
     }
 
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
@@ -113,8 +115,8 @@ impl<Old: Algorithm> Visitor for Carrying<'_, Old> {
     fn visit<New: Algorithm>(self, algorithm: &New) -> RuledEntry {
         let Self { old, recent, now } = self;
         let state = old.entry.0.take();
-        let slot =
-            state.and_then(|state| carried(&old.parameters.algorithm, state, algorithm, now));
+        let known = &old.parameters.algorithm;
+        let slot = state.and_then(|state| carried(known, state, algorithm, now, false));
         RuledEntry::of(Own { parameters: recent.parameters(algorithm), entry: FixedEntry(slot) })
     }
 }

@@ -1,0 +1,149 @@
+//! A limit that falls in memory: nobody waits for more than one new window because of it, and nothing is forgotten.
+//!
+//! Beside the level by which requests are decided the model keeps two more, which drain at the same rate. *Whole* is
+//! the level that was never lowered: it counts when more is allowed again. *Caused* is the part of the level that is
+//! there without a debt: of a level that is above it and above the capacity, the rest was owed whatever changed.
+
+use super::{Model, Policy, meaning::Meaning, rate::Rate};
+
+/// The two other levels of a limiter.
+#[derive(Clone, Debug)]
+pub(super) struct Eased {
+    whole: Box<dyn Meaning>,
+    caused: Box<dyn Meaning>,
+    /// When the level was last lowered.
+    cut: Option<i128>,
+}
+
+impl Eased {
+    /// The level with all that was used.
+    pub(super) fn whole(&mut self) -> &mut dyn Meaning {
+        self.whole.as_mut()
+    }
+
+    /// Gives units back, first those that make nobody wait.
+    pub(super) fn refund(&mut self, t: i128, units: i128, state: &mut dyn Meaning) {
+        let is_lower = state.level(t) < self.whole.level(t);
+        self.whole.refund(t, units);
+        if !is_lower || self.whole.level(t) == 0 {
+            state.refund(t, units);
+        } else if state.level(t) >= self.whole.level(t) {
+            state.set_level(t, self.whole.level(t));
+            self.whole = state.boxed();
+        }
+        self.see(t, state.level(t));
+    }
+
+    /// What is there because of a change is no more than the level.
+    fn see(&mut self, t: i128, level: i128) {
+        if self.caused.level(t) > level {
+            self.caused.set_level(t, level);
+        }
+    }
+
+    /// Gives back units that were taken at `since`, also of the level by which requests are decided: of that only what
+    /// cannot have drained, and nothing that was taken before it was lowered.
+    pub(super) fn give_back(
+        &mut self,
+        state: &mut dyn Meaning,
+        t: i128,
+        (units, since, rated): (i128, i128, i128),
+        policy: &Policy,
+    ) -> i128 {
+        let (left, all) = (state.level(t), self.whole.level(t));
+        if left == all {
+            self.whole.give_back(t, units, since, rated);
+            let returned = state.give_back(t, units, since, rated);
+            self.see(t, state.level(t));
+            return returned;
+        }
+        let returned = self.whole.give_back(t, units, since, rated);
+        let (rest, rate) = (self.whole.level(t), Rate::of(policy));
+        let most = units.min(i128::from(policy.decision_limit()));
+        let undrained = match policy.algorithm {
+            super::AlgorithmKind::LeakyQueue => all - rest,
+            _ if since < rated => 0,
+            _ => (most * rate.w - (t - since).max(0) * rate.n).max(0),
+        };
+        let of_level = if self.cut.is_some_and(|cut| since <= cut) { 0 } else { undrained };
+        let lowered = (left - of_level.min(all - rest)).max(0).min(rest);
+        if lowered < left {
+            state.set_level(t, lowered);
+        }
+        self.see(t, lowered);
+        returned
+    }
+
+    pub(super) fn move_back(&mut self, last: i128, t: i128) {
+        self.whole.move_back(last, t);
+        self.caused.move_back(last, t);
+        self.cut = self.cut.map(|cut| cut.min(t));
+    }
+}
+
+impl Model {
+    /// Puts another rule in force at `at_us` as a gate in memory does: like [`Model::amend`], but a level above the new
+    /// capacity and one limit, less a unit, counts as that until more is allowed again. A debt counts as before, unless
+    /// the limit was 0.
+    pub fn replace(&mut self, at_us: u64, policy: Policy) {
+        let t = self.now(at_us);
+        let debt = self.debt(t);
+        self.amend(at_us, policy);
+        let eased = self.eased.take();
+        let is_level = self.policy.algorithm.has_capacity() && self.policy.limit > 0;
+        if let (Some(state), true) = (&mut self.state, is_level) {
+            let (mut whole, mut cut) = (state.clone(), None);
+            if let Some(before) = eased {
+                (whole, cut) = (before.whole, before.cut);
+            }
+            let part = Rate::of(&self.policy).w;
+            let most = self.policy.decision_limit() + self.policy.limit - 1 + debt;
+            if state.level(t) > i128::from(most) * part {
+                state.set_level(t, i128::from(most) * part);
+                cut = Some(t);
+            }
+            let (mut caused, above) = (state.clone(), state.level(t) - i128::from(debt) * part);
+            let capacity = i128::from(self.policy.decision_limit()) * part;
+            caused.set_level(t, if above > capacity { above } else { 0 });
+            self.eased = Some(Eased { whole, caused, cut });
+        }
+    }
+
+    /// What stays of an eased level under another rule. Where more is allowed, or what is used is taken again, all that
+    /// was used counts.
+    pub(super) fn still_eased(&mut self, t: i128, policy: &Policy) -> Option<Eased> {
+        let old = &self.policy;
+        let rises = policy.limit == 0
+            || policy.limit > old.limit
+            || policy.decision_limit() > old.decision_limit();
+        let stays = old.algorithm == policy.algorithm && old.window_us == policy.window_us;
+        let mut eased = self.eased.take()?;
+        if rises || !stays {
+            self.state = self.state.is_some().then_some(eased.whole);
+            return None;
+        }
+        eased.whole.amend(t, policy);
+        eased.caused.set_level(t, 0);
+        Some(eased)
+    }
+
+    /// How long until nothing is used, with what makes nobody wait.
+    pub fn gone_us(&mut self, at_us: u64) -> u64 {
+        let t = self.now(at_us);
+        let whole = self.eased.as_ref().map_or(0, |eased| match eased.whole.level(t) {
+            0 => 0,
+            _ => eased.whole.reset_after(t) + t - i128::from(at_us),
+        });
+        self.peek(at_us, 0).reset_after_us.max(super::expected::value(whole))
+    }
+
+    /// Units above the limit that no change has caused.
+    fn debt(&self, t: i128) -> u64 {
+        if !self.policy.algorithm.has_capacity() || self.policy.limit == 0 {
+            return 0;
+        }
+        let caused = self.eased.as_ref().map_or(0, |eased| eased.caused.used(t));
+        let without = i128::from(self.policy.decision_limit()).max(caused);
+        super::expected::value(self.seen(t).used(t) - without)
+    }
+}
