@@ -34,7 +34,7 @@ impl Revised {
     /// Values that are not newer than those in force do not decide. Newer ones do, about the used
     /// units as they stand; or, if that refuses, as though they had been in force since the last
     /// unit: everything then counts as taken at that time. Of a bucket or queue at most its capacity
-    /// and one limit count, plus an existing debt. They come in force with the units they admit.
+    /// and one limit, less a unit, count, plus an existing debt. They come in force with the units they admit.
     pub fn step(&mut self, at_us: u64, revision: u64, policy: &Policy, cost: u64) -> Expected {
         let in_force = self.revision.is_some_and(|known| known >= revision);
         if self.revision.is_none() {
@@ -78,7 +78,7 @@ impl Revised {
             let at_us = u64::try_from(last).unwrap_or_default();
             let used = self.model.clone().used(at_us);
             let debt = used.saturating_sub(self.policy().decision_limit());
-            let most = policy.decision_limit() + policy.limit + debt;
+            let most = policy.decision_limit() + policy.limit.saturating_sub(1) + debt;
             let used = if policy.algorithm.has_capacity() { used.min(most) } else { used };
             model.start_fresh(last, i128::from(used));
         }

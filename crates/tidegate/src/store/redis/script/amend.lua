@@ -138,8 +138,9 @@ local function admitted(key, v, how, arg, now)
 end
 
 -- Returns a stored state as though the values in `arg` had been in force since its last unit was taken: all usage
--- counts as of then. A level counts up to its capacity and one limit plus the former debt, so nobody waits more than
--- one window because of values that a refusal does not put in force. Less would be a credit when the limit rises again.
+-- counts as of then. A level counts up to its capacity and one limit, less a unit, plus the former debt, so nobody waits
+-- more than one window for a unit because of values that a refusal does not put in force. Less would be a credit when the
+-- limit rises again.
 local function dated(key, v, arg)
   local kind, N, W, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2, a2 = unpack('<BI4I6I6', arg, 2)
@@ -149,7 +150,7 @@ local function dated(key, v, arg)
   local at, used = used_of(key, v, false, last)
   if N == 0 and used == 0 then return false end
   if most_of then
-    local most, debt = most_of(N2, a2) + N2, used - (its.most and its.most(N, a) or N)
+    local most, debt = most_of(N2, a2) + math.max(N2 - 1, 0), used - (its.most and its.most(N, a) or N)
     if debt > 0 then most = most + debt end
     if used > most then used = most end
   end
