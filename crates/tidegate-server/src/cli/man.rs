@@ -43,5 +43,16 @@ pub(crate) fn run(args: &Args, command: Command) -> Result<ExitCode, Failure> {
 
 fn write_all(command: Command, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    clap_mangen::generate_to(command, dir)
+    let made = tempfile::tempdir_in(dir)?;
+    clap_mangen::generate_to(command, made.path())?;
+    let pages = fs::read_dir(made.path())?.collect::<io::Result<Vec<_>>>()?;
+    // Another user may have put a link there, so that this user writes a file of its own choice.
+    for page in &pages {
+        let name = page.file_name();
+        if fs::symlink_metadata(dir.join(&name)).is_ok_and(|there| !there.is_file()) {
+            let why = format!("{} is there and is no file, such as a link", name.display());
+            return Err(io::Error::other(why));
+        }
+    }
+    pages.iter().try_for_each(|page| fs::rename(page.path(), dir.join(page.file_name())))
 }

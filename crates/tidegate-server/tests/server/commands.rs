@@ -172,4 +172,21 @@ fn completions_and_pages_name_every_command() {
         assert!(page.starts_with(".ie") && page.contains(text), "{page}");
     }
     assert!(said(&run(&["man"]).stdout).contains(".SH SUBCOMMANDS"));
+    // They are written again over their own files.
+    assert_eq!(run(&["man", pages.to_str().unwrap()]).status.code(), Some(0));
+    assert!(pages.read_dir().unwrap().all(|page| page.unwrap().path().is_file()));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_manual_is_not_written_through_a_link() {
+    let folder = TempDir::new().unwrap();
+    let mine = folder.path().join("mine");
+    std::fs::write(&mine, "as it was").unwrap();
+    std::os::unix::fs::symlink(&mine, folder.path().join("tidegate-serve.1")).unwrap();
+    let output = run(&["man", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("tidegate-serve.1 is there and is no file"));
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "as it was");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 2, "nothing is written");
 }
