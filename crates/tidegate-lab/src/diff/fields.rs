@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use tidegate::{
-    Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec, Spec, StoreSettings,
+    Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec, Secret, Spec,
+    StoreSettings,
 };
 
 use super::{FieldDiff, Setting};
@@ -112,11 +113,11 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
         [
             ("[store] url", of(|store| Some(store.url.to_string()))),
             ("[store] username", of(|store| store.username.clone())),
-            ("[store] password", of(|store| store.password.as_ref().map(|it| format!("{it:?}")))),
+            ("[store] password", of(|store| store.password.as_ref().map(Secret::to_string))),
             ("[store] sentinel_username", of(|store| store.sentinel_username.clone())),
             (
                 "[store] sentinel_password",
-                of(|store| store.sentinel_password.as_ref().map(|it| format!("{it:?}"))),
+                of(|store| store.sentinel_password.as_ref().map(Secret::to_string)),
             ),
             ("[store] tls_roots", file(|store| store.tls_roots.as_ref())),
             ("[store] tls_cert", file(|store| store.tls_cert.as_ref())),

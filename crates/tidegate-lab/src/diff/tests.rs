@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnStoreError,
-    OverrideSpec, Policy, RuleSpec, Spec, Split, StoreSettings, Usage,
+    OverrideSpec, Policy, RuleSpec, Secret, Spec, Split, StoreSettings, Usage,
 };
 
 use super::{Change, PolicyDiff};
@@ -153,6 +153,28 @@ fn settings_beside_the_rules_are_named_and_no_password_is_shown() {
     }
     let gone = PolicyDiff::between(&old, &policy());
     assert!(gone.needing_restart().contains(&"[store] url"), "{gone}");
+}
+
+#[test]
+fn the_place_of_a_password_is_named_as_an_operator_reads_it() {
+    let over = |password: Secret| {
+        let mut store = StoreSettings::new("redis://127.0.0.1".parse().unwrap());
+        store.password = Some(password.clone());
+        store.sentinel_password = Some(password);
+        Policy::new(vec![rule("a", 1)]).unwrap().with_store(store)
+    };
+    let old = over(Secret::Env("REDIS_PASSWORD".to_owned()));
+    let text = PolicyDiff::between(&old, &over(Secret::File("/etc/shadow".into()))).to_string();
+    for name in ["password", "sentinel_password"] {
+        let line = format!(
+            "~ [store] {name}: the environment variable REDIS_PASSWORD -> the file /etc/shadow; \
+             needs a restart\n"
+        );
+        assert!(text.contains(&line), "{text}");
+    }
+    let given = over(Secret::Text("sesame".to_owned()));
+    let text = PolicyDiff::between(&old, &given).to_string();
+    assert!(text.contains("-> a text that is not shown;") && !text.contains("sesame"), "{text}");
 }
 
 /// A rule for whom many words are needed, with many overrides: each line of the difference says for whom it is.

@@ -74,6 +74,17 @@ fn one_line(text: String) -> Result<String, &'static str> {
     }
 }
 
+/// Where the text is kept, as an operator reads it.
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("a text that is not shown"),
+            Self::Env(name) => write!(f, "the environment variable {name}"),
+            Self::File(path) => write!(f, "the file {}", path.display()),
+        }
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
