@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
 use tidegate::config::{ConfigError, ConfigErrors};
+use tidegate::printable;
 
 use super::message::Response;
 
@@ -223,7 +224,8 @@ impl Problem {
         let (detail, mistakes) = (&*self.detail, self.mistakes.as_deref());
         let document =
             Document { r#type, title, status, detail, position: self.position, mistakes };
-        serde_json::to_vec(&document).unwrap_or_default()
+        let text = serde_json::to_string(&document).unwrap_or_default();
+        printable::json(&text).into_owned().into_bytes()
     }
 }
 

@@ -17,11 +17,11 @@ pub(super) fn parse<'q>(
     let mut found = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         if !names.contains(&&*name) {
-            let detail = format!("the query has {name:?}: expected {expected}");
+            let detail = format!("the query has \"{name}\": expected {expected}");
             return Err(Problem::new(Kind::InvalidQuery, detail));
         }
         if let Some((name, _)) = found.get_key_value(&name) {
-            let detail = format!("the query has {name:?} twice: expected it once");
+            let detail = format!("the query has \"{name}\" twice: expected it once");
             return Err(Problem::new(Kind::InvalidQuery, detail));
         }
         found.insert(name, value);
@@ -31,7 +31,7 @@ pub(super) fn parse<'q>(
 
 /// The problem of a value.
 pub(super) fn wrong(name: &str, value: &str, expected: &str) -> Problem {
-    let detail = format!("`{name}` of the query is {value:?}: expected {expected}");
+    let detail = format!("`{name}` of the query is \"{value}\": expected {expected}");
     Problem::new(Kind::InvalidQuery, detail)
 }
 
@@ -49,5 +49,13 @@ mod tests {
             let is_wrong = read(Some(wrong)).is_err();
             assert_eq!(is_wrong, wrong != "n", "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_a_caller_sent_is_escaped_once_in_an_error() {
+        let problem = wrong("by", "a\"b\\c\n\u{202e}", "refused or requests");
+        let document = String::from_utf8(problem.document()).unwrap();
+        let expected = r#""detail":"`by` of the query is \"a\"b\\c\n\u202e\": expected"#;
+        assert!(document.contains(expected), "{document}");
     }
 }

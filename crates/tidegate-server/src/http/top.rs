@@ -43,7 +43,7 @@ pub(super) fn top(app: &App, query: Option<&str>) -> Result<Response, Problem> {
     if let Some(name) =
         rule.as_ref().filter(|name| !policy.rules().iter().any(|rule| rule.name() == **name))
     {
-        let detail = format!("no rule in force is named {name:?}: GET /v1/rules lists them");
+        let detail = format!("no rule in force is named \"{name}\": GET /v1/rules lists them");
         return Err(Problem::new(Kind::InvalidQuery, detail));
     }
     let (since, keys) =
