@@ -111,7 +111,8 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
                 limiter = limiter.amend(at_us, &policy);
                 model.replace(at_us, policy.clone());
                 changed_us = changed_us.max(at_us).max(model.last_us().unwrap_or(0));
-                if !limiter.exists() || policy.window_us == 0 || is_moved {
+                let is_gone = !limiter.exists() || model.last_us().is_none();
+                if is_gone || policy.window_us == 0 || is_moved {
                     // A limiter that does not exist remembers nothing; its table knows when the rule changed. And where
                     // nothing ever leaves, what was taken before it existed would seem to be there. Nor need a limiter that
                     // was moved back know of it under another rule.

@@ -21,6 +21,11 @@ impl Eased {
         self.whole.as_mut()
     }
 
+    /// Returns whether nothing counts any more of what the change left.
+    pub(super) fn is_over(&self, t: i128) -> bool {
+        self.whole.level(t) == 0
+    }
+
     /// Gives units back, first those that make nobody wait.
     pub(super) fn refund(&mut self, t: i128, units: i128, state: &mut dyn Meaning) {
         let is_lower = state.level(t) < self.whole.level(t);

@@ -75,12 +75,14 @@ impl Model {
         let counts = self.policy.holds_permits() || since >= self.lost && !stepped_back;
         let comes_back = counts && units > 0;
         let Some(state) = self.state.as_mut().filter(|_| comes_back) else { return 0 };
-        super::expected::value(match &mut self.eased {
+        let returned = match &mut self.eased {
             Some(eased) => {
                 eased.give_back(state.as_mut(), t, (units, since, self.rated), &self.policy)
             }
             None => state.give_back(t, units, since, self.rated),
-        })
+        };
+        self.eased.take_if(|eased| eased.is_over(t));
+        super::expected::value(returned)
     }
 
     /// How many units more a settlement may take.
