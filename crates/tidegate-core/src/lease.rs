@@ -123,6 +123,10 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     pub fn give_back_lease(&mut self, now: Timestamp, since: Timestamp) -> bool {
         let Some(mut state) = self.state().cloned() else { return false };
         let at = self.algorithm().advance(&mut state, now);
+        // The clock stepped back by more than W, and the state that knew the units was lost.
+        if since.since(at) > self.algorithm().window() {
+            return false;
+        }
         let returned = self.algorithm().give_back_lease(&mut state, at, self.cost(), since);
         if returned {
             self.replace(state);

@@ -49,6 +49,25 @@ fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today() {
     }
 }
 
+/// A successor that lost the state may have a clock that is behind: then the time of what it never took lies ahead.
+#[test]
+fn what_a_lost_state_took_is_not_given_back_under_a_clock_that_stepped_back() {
+    let server = Server::start();
+    let client = &server.client();
+    for (key, rule) in all_rules() {
+        let limiter = |cost| Limiter::new(key.as_bytes(), &rule, cost).unwrap();
+        assert!(step(client, limiter(8), Step::Ask, TODAY_US).allowed, "{key}");
+        let lost_us = TODAY_US + 3_600 * S;
+        let settles = limiter(6).taken_at(Some(Timestamp::from_micros(lost_us)));
+        let settles = settles.of_permit(Token::from_micros(lost_us));
+        for settles in [settles.clone(), settles.clone().reserving(), settles.leased()] {
+            let settled = step(client, settles, Step::Settle, TODAY_US + 1);
+            assert_eq!(settled.settled().next().unwrap().returned, 0, "{key}");
+            assert!(!step(client, limiter(4), Step::Ask, TODAY_US + 1).allowed, "{key}");
+        }
+    }
+}
+
 /// A bar stands beside the state, in the same slot, and is gone when it is.
 #[test]
 fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {

@@ -168,6 +168,36 @@ fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {
     }
 }
 
+/// The record may be there although the state of the limiter is lost.
+#[test]
+fn a_lease_of_a_lost_state_does_not_come_back_under_a_clock_that_stepped_back() {
+    let server = Server::start();
+    let client = server.client();
+    let [before, now] = [1_763_703_600_000_000, 1_763_700_000_000_000].map(Timestamp::from_micros);
+    for algorithm in [AlgorithmKind::SlidingLog, AlgorithmKind::TokenBucket] {
+        let mut spec = tidegate::Spec::per_second(100);
+        spec.algorithm = algorithm;
+        spec.resolution =
+            (algorithm == AlgorithmKind::SlidingLog).then_some(Duration::from_millis(500));
+        let rule = Rule::new(spec).unwrap();
+        let (key, life) = (format!("stepped:{}", algorithm.name()), Micros::from_millis(100));
+        let record = LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, 1);
+        let limiter = |units| Limiter::new(key.as_bytes(), &rule, units).unwrap();
+        let mut core = held::limiter(&rule);
+        let lease = Call::lease(&limiter(20), life, (&record, 1), Some(before));
+        assert!(decided(&client, &lease, &limiter(20)).allowed, "{algorithm}");
+        assert_eq!(client.int(&["DEL", &key]), 1);
+        assert!(client.step(&[limiter(90)], Step::Ask, Some(now)).allowed, "{algorithm}");
+        assert!(core.step(Step::Ask, now, 90, 0).0);
+        let back = Call::give_back_lease(&limiter(20), &record, (0, Micros::ZERO), Some(now));
+        let done = decided(&client, &back, &limiter(20)).lease_given_back();
+        assert_eq!(done, GivenBack::TooLate, "{algorithm}");
+        assert!(!core.give_back_lease(now, 20, before), "{algorithm}");
+        let more = client.step(&[limiter(11)], Step::Ask, Some(now));
+        assert!(!more.allowed, "{algorithm}");
+    }
+}
+
 macro_rules! walks {
     ($($name:ident $algorithm:ident $layout:ident;)+) => { $(
         #[test]

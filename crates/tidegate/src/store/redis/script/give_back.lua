@@ -14,7 +14,9 @@ function settles.taken(key, v, arg, now, amending)
   if v then
     local W, its = struct.unpack('<d', arg, 42), algorithms[string.byte(arg, 2)]
     local _, _, last = its.step(key, v, arg, 9007199254740992, 'used', true, amending and amending.how)
-    if last - now > (W > 0 and W or 31622400000000) then lost = math.max(lost, last + 1) end
+    if W == 0 then W = 31622400000000 end
+    -- The state may be another one than that which knew the units.
+    if last - now > W or since - math.max(now, last) > W then lost = 9007199254740992 end
   end
   local opened = of == 1 and since
   if since < lost or of == 3 then since = -9007199254740992 end

@@ -58,8 +58,9 @@ function step(key, v, arg, now, verb, full, amended)
     local taken_at, is_back = consume(-cost)
     local lost, rated = bar(key)
     if v then
-      local last = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended))
-      if last - now > struct.unpack('<d', arg, 42) then lost = math.max(lost, last + 1) end
+      local last, W = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended)), struct.unpack('<d', arg, 42)
+      -- The state may be another one than that which knew the units.
+      if last - now > W or taken_at and taken_at - math.max(now, last) > W then lost = 9007199254740992 end
     end
     -- Nothing comes back that was taken so long ago.
     local since = -9007199254740992
