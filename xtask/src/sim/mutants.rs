@@ -42,6 +42,10 @@ const STORE: &str = "crates/tidegate/src/lease/sim/store.rs";
 const BACK: &str = "crates/tidegate/src/lease/sim/node/back.rs";
 const TERMS: &str = "crates/tidegate/src/lease/terms.rs";
 const NODE: &str = "crates/tidegate/src/lease/sim/node.rs";
+const DECIDED: &str = "crates/tidegate/src/lease/sim/node/decided.rs";
+const WORKS: &str = "crates/tidegate/src/lease/sim/node/works.rs";
+const BOOK: &str = "crates/tidegate/src/lease/book.rs";
+const ALGORITHM: &str = "crates/tidegate-core/src/algorithm.rs";
 const BUCKET: &str = "crates/tidegate-core/src/algorithms/token_bucket/mod.rs";
 const LEVEL: &str = "crates/tidegate-core/src/level.rs";
 const WINDOW: &str = "crates/tidegate-core/src/algorithms/fixed_window/mod.rs";
@@ -183,12 +187,12 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "units of a refused request are not released",
-        file: NODE,
+        file: DECIDED,
         replacements: &[("self.book.release(&asks, &held)", "Vec::new()")],
     },
     Mutant {
         name: "units of a refused request are released though it was admitted",
-        file: NODE,
+        file: DECIDED,
         replacements: &[(
             "let closed = self.book.commit(&asks, &held);",
             "let closed = self.book.release(&asks, &held);",
@@ -322,7 +326,7 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "an undo goes to the server that is primary by now",
-        file: NODE,
+        file: DECIDED,
         replacements: &[(
             "Question::Undo { by: request, server, key,",
             "Question::Undo { by: request, server: server.max(usize::MAX), key,",
@@ -332,5 +336,45 @@ const LEASES: &[Mutant] = &[
         name: "a lease of another node's rule is held",
         file: NODE,
         replacements: &[("revision != self.revisions[key];", "revision > self.plan.keys.len();")],
+    },
+    Mutant {
+        name: "a settlement gives back as of now, not as of when the units were taken",
+        file: STORE,
+        replacements: &[(
+            "let is_back = limiter.give_back_lease(now, units, since);\n        let since",
+            "let is_back = limiter.give_back_lease(now, units, now);\n        let since",
+        )],
+    },
+    Mutant {
+        name: "a settlement gives back as though there were no leases",
+        file: WORKS,
+        replacements: &[("|terms| terms.exact_from(*since)", "|_| *since")],
+    },
+    Mutant {
+        name: "what several leases gave comes back as though the youngest had given it",
+        file: BOOK,
+        replacements: &[("part.since).min()", "part.since).max()")],
+    },
+    Mutant {
+        name: "a settlement is applied twice",
+        file: STORE,
+        replacements: &[(
+            "Question::Settle { key, back, more, since } => {",
+            "Question::Settle { key, back, more, since } => {
+                self.settle(time, *key, (back, *more), *since, history);",
+        )],
+    },
+    Mutant {
+        name: "what was taken before a step back of the clock comes back",
+        file: ALGORITHM,
+        replacements: &[("past.lose(last, until);", "let _ = (past, until);")],
+    },
+    Mutant {
+        name: "a lease comes back though only a state that is lost knew it and the clock stepped back",
+        file: CORE,
+        replacements: &[(
+            "if since.since(at) > self.algorithm().window() {",
+            "if since == Timestamp::MAX {",
+        )],
     },
 ];

@@ -37,6 +37,11 @@ pub(crate) struct Leased {
 }
 
 impl Leased {
+    /// Returns when the store took the oldest of the units of one limiter; `None` if they are none.
+    pub(crate) fn oldest(all: &[Self], place: usize) -> Option<Timestamp> {
+        all.iter().filter(|part| part.place == place).map(|part| part.since).min()
+    }
+
     /// Returns the ticket of the lease, and how many of its units are spent or held.
     #[cfg(test)]
     pub(crate) const fn units_of(&self) -> (u64, u64) {

@@ -92,6 +92,10 @@ fn the_seeds_meet_what_they_are_to_check() {
         sum.renewed,
         sum.excess,
         sum.local,
+        sum.settled,
+        sum.more,
+        sum.cut,
+        sum.steps,
     ];
     assert!(sum.admitted * 10 > sum.reference * 9, "leases admit too little: {sum:?}");
     assert!(sum.even * 10 > sum.possible * 9, "even nodes admit too little: {sum:?}");

@@ -164,10 +164,8 @@ impl SharedGate {
         let wanted: Vec<(&KeyAsk, Wanted)> = with_leases
             .filter_map(|ask| Some((ask.key, book.wants(now, ask.key, nodes)?)))
             .collect();
-        let oldest =
-            |place| leased.iter().filter(|part| part.place == place).map(|part| part.since).min();
         let standing = met.iter().enumerate().map(|(place, met)| {
-            let since = oldest(place)?;
+            let since = Leased::oldest(&leased, place)?;
             let report = book.standing(now, met).unwrap_or_default();
             Some(Here { report, since: Some(since) })
         });

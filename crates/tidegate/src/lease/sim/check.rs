@@ -1,7 +1,8 @@
 //! The judge of a history. It knows the bound of each algorithm, and what leases may cost.
 //!
 //! - No interval of length W admits more than the bound of the rule, plus one limit for each loss of data, or after a
-//!   change the bounds of both rules.
+//!   change the bounds of both rules. A step of the store's clock that moves what counts begins a new bound. What a
+//!   reservation turned out not to need was never admitted.
 //! - The store never counts less than the spent units alone would, and what can still be spent; nor more than they and
 //!   what was leased and neither spent nor returned. So nobody is admitted for whom the algorithm has no room, and
 //!   nobody is refused for more than the leased units.
@@ -10,8 +11,10 @@
 //! - Units are conserved: each unit that the store took was told to a caller, or came back, or was lost for one cause.
 
 mod below;
+mod clock;
 mod even;
 mod ledger;
+mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -22,6 +25,8 @@ use tidegate_core::{Anchor, Limit, Rule, Timestamp};
 use super::history::{Account, Event, History, RequestId, Source, What, Why};
 use super::plan::{Key, Kind, Plan};
 use super::stored::limiter;
+use clock::Clock;
+use reserved::Surplus;
 
 /// The totals of all runs that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +45,12 @@ pub(super) struct Summary {
     pub(super) renewed: u64,
     pub(super) excess: u64,
     pub(super) local: u64,
+    /// Units of reservations that were given back to the store, taken on top of what was reserved, and cut.
+    pub(super) settled: u64,
+    pub(super) more: u64,
+    pub(super) cut: u64,
+    /// Steps of the store's clock.
+    pub(super) steps: u64,
     /// Units of runs that lose no node, no data and no rule: what the exact mode admits, and what was admitted.
     pub(super) reference: u64,
     pub(super) admitted: u64,
@@ -67,6 +78,10 @@ impl AddAssign for Summary {
         self.renewed += other.renewed;
         self.excess += other.excess;
         self.local += other.local;
+        self.settled += other.settled;
+        self.more += other.more;
+        self.cut += other.cut;
+        self.steps += other.steps;
         self.reference += other.reference;
         self.admitted += other.admitted;
         self.told += other.told;
@@ -92,7 +107,8 @@ pub(super) fn all(
         let of_key = |error| format!("key {number}: {error}");
         within_bound(plan, key, &events).map_err(of_key)?;
         each_lease_once(&events).map_err(of_key)?;
-        ledger::adds_up(&events, &history.gone, &mut summary).map_err(of_key)?;
+        let clock = Clock::new(window(key), key.life.as_micros());
+        ledger::adds_up(&events, &history.gone, clock, &mut summary).map_err(of_key)?;
         as_counted(plan, key, &events, history.ended, &mut summary).map_err(of_key)?;
     }
     for account in &history.accounts {
@@ -111,6 +127,10 @@ pub(super) fn all(
         even::as_stated(plan, history, &mut summary)?;
     }
     Ok(summary)
+}
+
+fn window(key: &Key) -> u64 {
+    key.rules[0].spec().window.map_or(0, |window| window.as_micros() as u64)
 }
 
 fn limit(rule: &Rule) -> u64 {
@@ -141,14 +161,20 @@ fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String>
     let count = |what: &What| events.iter().filter(|event| event.what == *what).count() as u64;
     let rules = if count(&What::Changed) > 0 { &key.rules[..] } else { &key.rules[..1] };
     let most_limit = rules.iter().map(limit).max().unwrap_or_default();
+    let window = window(key);
+    // What takes units while the clock is behind takes them at the last instant that counted.
+    let moves = |by: i64| by > 0 || by.unsigned_abs() > window;
+    let steps =
+        events.iter().filter(|event| matches!(event.what, What::Stepped { by } if moves(by)));
     let most = rules.iter().map(|rule| bound(rule, plan.largest_cost)).sum::<u64>()
+        * (1 + steps.count() as u64)
         + count(&What::Lost) * most_limit;
-    let window = key.rules[0].spec().window.unwrap_or_default().as_micros() as u64;
     let undone = undone(events);
+    let mut surplus = Surplus::of(events);
     let admitted = events.iter().filter_map(|event| match event.what {
         What::Taken { by: Some(by), .. } if undone.contains(&by) => None,
         What::Taken { units, .. } | What::Spent { units, .. } => {
-            Some(Admission::at(event.time, units))
+            Some(Admission::at(event.time, units - surplus.take(event)))
         }
         _ => None,
     });
@@ -238,27 +264,38 @@ fn as_counted(
     let is_level = spec.algorithm.fields().contains(&tidegate_core::Field::Capacity);
     // A window that begins with its first unit begins earlier in the store than where units are spent.
     let mut comparable = spec.anchor != Some(Anchor::FirstRequest);
-    let window = spec.window.unwrap_or_default().as_micros() as u64;
+    let window = window(key);
     let Some(mut exact) = limiter(&key.rules[0]) else { return Ok(()) };
     let mut ledger: BTreeMap<Source, Idle> = BTreeMap::new();
-    let undone = undone(events);
+    let mut reserved: BTreeMap<Source, Idle> = BTreeMap::new();
+    let (undone, mut surplus) = (undone(events), Surplus::of(events));
     let raised = match spec.limit {
         Limit::Units(limit) if is_level => (limit * key.life.as_micros()).div_ceil(window) + 1,
         _ => 0,
     };
     for event in events {
         let now = Timestamp::from_micros(plan.origin + event.time);
+        let unused = surplus.take(event);
+        if unused > 0 {
+            let of = match event.what {
+                What::Taken { by: Some(by), .. } => Source::Request(by),
+                What::Spent { id, .. } => Source::Lease(id),
+                _ => continue,
+            };
+            let all = reserved.entry(of).or_insert(Idle { units: 0, end: 0 });
+            (all.units, all.end) = (all.units + unused, event.time);
+        }
         match event.what {
             What::Taken { units, by: Some(by) } if undone.contains(&by) => {
                 ledger.insert(Source::Request(by), Idle { units, end: event.time });
             }
             What::Taken { units, .. } => {
                 summary.exact += if event.time < ended { units } else { 0 };
-                exact.take(now, units);
+                exact.take(now, units - unused);
             }
             What::Spent { id, units, .. } => {
                 summary.leased += units;
-                exact.take(now, units);
+                exact.take(now, units - unused);
                 ledger
                     .entry(Source::Lease(id))
                     .and_modify(|lease| lease.units = lease.units.saturating_sub(units));
@@ -279,7 +316,23 @@ fn as_counted(
                     lease.units = lease.units.saturating_sub(units.saturating_sub(drained));
                 }
             }
-            What::Dropped { .. } | What::Told { .. } | What::Missed { .. } => {}
+            What::Settled { of, units, since } => {
+                summary.settled += units;
+                if let Some(all) = reserved.get_mut(&of).filter(|_| is_level) {
+                    let drained =
+                        (limit(&key.rules[0]) * (event.time - since)).div_ceil(window) + 1;
+                    all.units = all.units.saturating_sub(units.saturating_sub(drained));
+                }
+            }
+            What::More { units, cut } => {
+                exact.take(now, units);
+                (summary.more, summary.cut) = (summary.more + units, summary.cut + cut);
+            }
+            What::Stepped { .. } => (summary.steps, comparable) = (summary.steps + 1, false),
+            What::Dropped { .. }
+            | What::Told { .. }
+            | What::Missed { .. }
+            | What::Unused { .. } => {}
             What::Local { held } => {
                 summary.local += 1;
                 if held > 0 {
@@ -292,7 +345,8 @@ fn as_counted(
                 summary.refused += u64::from(refused);
                 let spent = exact.used(now);
                 let counts = |end: u64| is_level || end + 2 * window > event.time;
-                let leases = ledger.values().filter(|lease| counts(lease.end));
+                let all = ledger.values().chain(reserved.values());
+                let leases = all.filter(|lease| counts(lease.end));
                 let unspent: u64 = leases.map(|lease| lease.units).sum();
                 let most = spent + unspent + raised;
                 if comparable && (used < spent + held || used > most) {

@@ -36,6 +36,15 @@ pub(super) enum What {
     /// What the store counts as used, and what all nodes hold of their leases, after a request that was admitted
     /// there or refused.
     Stands { used: u64, held: u64, refused: bool },
+    /// A reservation turned out to need so many units less of those that a request took, or that were spent of a lease
+    /// at that time.
+    Unused { of: Source, at: u64, units: u64 },
+    /// The store got units back of a reservation that was settled for less, as taken at `since`.
+    Settled { of: Source, units: u64, since: u64 },
+    /// A reservation was settled for more: the store took so many units more, and cut the others.
+    More { units: u64, cut: u64 },
+    /// The clock of the store was set by so many microseconds.
+    Stepped { by: i64 },
     /// The store lost data of all limiters.
     Lost,
     /// A node dropped its leases.
@@ -58,12 +67,14 @@ pub(super) enum Why {
     Crashed,
     /// They were leased, and the store lost the record of that.
     NotTaken,
-    /// They were given back when their window had ended, or the rule had changed.
+    /// They were given back when their window had ended, or the rule or the clock had changed.
     TooLate,
+    /// They were reserved, and the settlement was lost on its way.
+    Unsettled,
 }
 
 impl Why {
-    pub(super) const COUNT: usize = Self::TooLate as usize + 1;
+    pub(super) const COUNT: usize = Self::Unsettled as usize + 1;
 }
 
 /// An event: when, of which limiter, and what.

@@ -1,17 +1,20 @@
 //! A node: a book of leases, and what a gate does around it.
 
 mod back;
+mod decided;
 mod ends;
+mod works;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::Micros;
 
 use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Leased, Report, Unspent, Wanted};
 use super::clock::Clock;
-use super::history::{Account, GrantId, History, RequestId, What};
-use super::plan::Plan;
-use super::store::{Leased as Taken, Question, Reply, Stands};
+use super::history::{Account, GrantId, History, What};
+use super::plan::{Plan, Work};
+use super::store::{Leased as Taken, Question, Reply};
+pub(super) use works::Working;
 
 /// What gives up waiting when the deadline has passed.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +51,7 @@ struct Waiting {
     held: Vec<Leased>,
     since: u64,
     revisions: Vec<usize>,
+    work: Option<Work>,
 }
 
 /// The limiters of a request that hold no leased units, with their costs.
@@ -78,6 +82,8 @@ pub(super) struct Node<'a> {
     waiting: HashMap<u64, Waiting>,
     /// Leases that were granted, until the world has noted when they are due.
     pub(super) due: Vec<Due>,
+    /// Works that have begun, until the world has noted when they end.
+    pub(super) works: Vec<Working>,
     /// The leases that were asked for and not answered.
     questions: HashMap<u64, Wanted>,
     /// Units that are given back until the store replies, by the number of the question, and whether their lease ends
@@ -107,6 +113,7 @@ impl<'a> Node<'a> {
             book: Book::new(plan.keys.len()),
             waiting: HashMap::new(),
             due: Vec::new(),
+            works: Vec::new(),
             questions: HashMap::new(),
             backs: BTreeMap::new(),
             next_back: 0,
@@ -138,7 +145,7 @@ impl<'a> Node<'a> {
     pub(super) fn request(
         &mut self,
         time: u64,
-        parts: Vec<(usize, u64)>,
+        (parts, work): (Vec<(usize, u64)>, Option<Work>),
         is_away: bool,
         history: &mut History,
     ) -> Vec<Sent> {
@@ -148,6 +155,7 @@ impl<'a> Node<'a> {
             Choice::Here(spent) => {
                 let revisions = self.revisions.clone();
                 self.admitted(time, &parts, &spent, &revisions, history);
+                self.begin_work(work, time, (&parts, &spent), (self.id(0), &[]));
             }
             Choice::Store(held) => {
                 let rest = of_store(&parts, &held).collect();
@@ -155,10 +163,11 @@ impl<'a> Node<'a> {
                 let request = self.requests;
                 let wait = Some(Wait::Request(request));
                 let revisions = self.revisions.clone();
-                let waiting = Waiting { asked: parts.clone(), held, since: time, revisions };
+                let asked = parts.clone();
+                let waiting = Waiting { asked, held, since: time, revisions, work };
                 self.waiting.insert(request, waiting);
                 if is_away {
-                    sent.extend(self.decided(time, request, false, history));
+                    sent.extend(self.decided(time, request, None, history));
                 } else {
                     let question = Question::Step { request: Some(self.id(request)), parts: rest };
                     sent.push((question, wait));
@@ -240,12 +249,15 @@ impl<'a> Node<'a> {
         history: &mut History,
     ) -> Vec<Sent> {
         match reply {
-            Reply::Step { request, at, admitted, limiters } => {
+            Reply::Step { request, admitted, limiters } => {
                 let now = self.now(time);
                 limiters.iter().for_each(|one| self.book.reported(now, &one.key, one.report));
                 match self.waiting.contains_key(&request.2) {
-                    true => self.decided(time, request.2, admitted, history),
-                    false => self.late(request, (server, at), admitted, &limiters, history),
+                    true => {
+                        let limiters = admitted.then_some(&limiters[..]);
+                        self.decided(time, request.2, limiters, history)
+                    }
+                    false => self.late(request, server, admitted, &limiters, history),
                 }
             }
             Reply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
@@ -300,73 +312,10 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Undoes a request that nobody waits for, once.
-    fn late(
-        &mut self,
-        request: RequestId,
-        (server, at): (usize, Timestamp),
-        admitted: bool,
-        limiters: &[Stands],
-        history: &mut History,
-    ) -> Vec<Sent> {
-        history.late += 1;
-        if !admitted || !self.answered.insert(request.2) {
-            return Vec::new();
-        }
-        let undo = |one: &Stands| {
-            let Stands { key, cost: units, revision, .. } = *one;
-            let terms = self.plan.keys[key].terms(self.number, revision);
-            let since = terms.map_or(at, |terms| terms.exact_from(at));
-            (Question::Undo { by: request, server, key, units, since, revision }, None)
-        };
-        limiters.iter().map(undo).collect()
-    }
-
-    fn decided(
-        &mut self,
-        time: u64,
-        request: u64,
-        admitted: bool,
-        history: &mut History,
-    ) -> Vec<Sent> {
-        let Some(waiting) = self.waiting.remove(&request) else { return Vec::new() };
-        let Waiting { asked, held, since, revisions } = waiting;
-        let asks = self.asks(&asked);
-        let closed = if admitted {
-            self.answered.insert(request);
-            for (key, units) in of_store(&asked, &held) {
-                history.add(time, key, What::Told { by: self.id(request), units });
-            }
-            let closed = self.book.commit(&asks, &held);
-            self.admitted(since, &asked, &held, &revisions, history);
-            closed
-        } else {
-            self.decide_here(time, &asked, &held, history);
-            history.put_back += held.iter().map(|part| part.units_of().1).sum::<u64>();
-            self.book.release(&asks, &held)
-        };
-        closed.into_iter().flat_map(|rest| self.end(time, rest, history)).collect()
-    }
-
-    /// Admits a request in place of the store, if no message comes through and the limiters allow that.
-    fn decide_here(
-        &self,
-        time: u64,
-        asked: &[(usize, u64)],
-        held: &[Leased],
-        history: &mut History,
-    ) {
-        for (key, _) in of_store(asked, held).filter(|_| time < self.cut_until) {
-            if self.book.lasts(self.now(time), &key).is_none() {
-                history.add(time, key, What::Local { held: self.held(time, key) });
-            }
-        }
-    }
-
     /// The deadline of a question has passed. A reply that came before leaves nothing to do.
     pub(super) fn give_up(&mut self, time: u64, wait: Wait, history: &mut History) -> Vec<Sent> {
         match wait {
-            Wait::Request(request) => self.decided(time, request, false, history),
+            Wait::Request(request) => self.decided(time, request, None, history),
             Wait::Lease { key, ticket } => {
                 self.book.not_granted(self.now(time), &key, ticket);
                 Vec::new()

@@ -7,6 +7,11 @@ use tidegate_core::{AlgorithmKind, Anchor, Limit, Micros, Rule, Spec};
 
 use super::super::Terms;
 use super::network::Network;
+use works::Works;
+
+mod works;
+
+pub(super) use works::Work;
 
 /// So many lives a run of [`Kind::Lasting`] lasts, and so many requests it has, about.
 const LASTING: u64 = 12;
@@ -38,6 +43,8 @@ pub(super) enum Fault {
     /// The store stands still, and after this time a replica that has all of its data is in its place. Later it goes on
     /// by itself with what was sent to it before.
     Failover { time: u64 },
+    /// The clock of the store steps by this many microseconds.
+    StoreStep { by: i64 },
     /// The rule of a limiter gets its second limit. Nodes hear of it within this time.
     Change { key: usize, known_within: u64 },
 }
@@ -92,6 +99,8 @@ pub(super) struct Plan {
     pub(super) quiet_percent: u64,
     pub(super) length: u64,
     pub(super) largest_cost: u64,
+    /// Which requests reserve what they take.
+    pub(super) works: Works,
     pub(super) faults: Vec<(u64, Fault)>,
     pub(super) network: Network,
     pub(super) deadline: u64,
@@ -138,7 +147,7 @@ impl Plan {
         let calm = rng.chance(40) || is_even;
         let late = |rng: &mut Rng| if calm || rng.chance(70) { 0 } else { rng.below(length / 2) };
         let joins = (0..nodes).map(|_| first + late(rng)).collect();
-        Self {
+        let plan = Self {
             seed,
             origin: origin(rng, kind, &keys),
             drifts,
@@ -150,11 +159,13 @@ impl Plan {
             quiet_percent: if is_even { 0 } else { rng.pick([2, 2, 20]) },
             length,
             largest_cost: if is_even { 1 } else { rng.pick([1, 1, 3]) },
+            works: Works::default(),
             faults: faults(rng, length, [nodes, keys.len()], calm, kind),
             keys,
             network: Network::new(rng, calm, is_even),
             deadline: rng.pick([30_000, 100_000, 3_000_000]),
-        }
+        };
+        plan.with_works()
     }
 
     /// Returns whether the store or a node cannot be reached for a while.
@@ -172,12 +183,14 @@ impl Plan {
         self.faults.iter().any(|(_, fault)| is_outage(fault))
     }
 
-    /// Returns whether no node crashes, no data is lost and no rule changes.
+    /// Returns whether no node crashes, no data is lost, no rule changes and no step of the store's clock moves what counts.
     pub(super) fn keeps_all(&self) -> bool {
         let loses = |fault: &Fault| {
             matches!(fault, Fault::Crash { .. } | Fault::Loss { .. } | Fault::Change { .. })
         };
-        !self.faults.iter().any(|(_, fault)| loses(fault))
+        let steps = |fault: &Fault| matches!(fault, Fault::StoreStep { .. });
+        let is_any = self.kind != Kind::Lasting;
+        !self.faults.iter().any(|(_, fault)| loses(fault) || is_any && steps(fault))
     }
 }
 
@@ -209,6 +222,7 @@ fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     let shortest = if is_even { 50 } else { 10 };
     let life = Micros::from_millis(rng.pick([shortest, 50, 200, 1_000]).min(window_ms));
     let mut spec = Spec::new(algorithm, limit, Duration::from_millis(window_ms));
+    spec.max_debt = limit.is_multiple_of(3).then_some(limit / 4);
     match algorithm {
         AlgorithmKind::FixedWindow => spec.anchor = rng.chance(30).then_some(Anchor::FirstRequest),
         AlgorithmKind::SlidingWindow => {
@@ -304,6 +318,10 @@ fn faults(
         let outages = [Fault::Freeze { time }, Fault::Restart { time }, Fault::Failover { time }];
         let outage = rng.pick(outages);
         if rng.chance(70) {
+            // A node that sleeps may wait for a store that was replaced, and take a write that is lost for an answer.
+            let waits = |fault: &Fault| matches!(fault, Fault::Sleep { .. });
+            let is_replaced = matches!(outage, Fault::Failover { .. });
+            all.retain(|(_, fault)| !(is_replaced && waits(fault)));
             all.push((rng.below(length), outage));
         }
         return all;

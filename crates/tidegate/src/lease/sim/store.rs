@@ -34,6 +34,8 @@ pub(super) enum Question {
         since: Timestamp,
         revision: usize,
     },
+    /// Settles units of a reservation: gives these back, or takes more.
+    Settle { key: usize, back: Vec<(Source, u64)>, more: u64, since: Timestamp },
 }
 
 /// A reply of the store.
@@ -41,7 +43,6 @@ pub(super) enum Question {
 pub(super) enum Reply {
     Step {
         request: RequestId,
-        at: Timestamp,
         admitted: bool,
         limiters: Vec<Stands>,
     },
@@ -81,6 +82,8 @@ impl Reply {
 pub(super) struct Stands {
     pub(super) key: usize,
     pub(super) cost: u64,
+    /// The instant that counted.
+    pub(super) at: Timestamp,
     pub(super) report: Report,
     pub(super) revision: usize,
 }
@@ -110,17 +113,25 @@ pub(super) struct Store<'a> {
     replica: Vec<(usize, Box<dyn Stored>)>,
     records: Records,
     copied_records: Records,
+    /// By how much its clock was set.
+    stepped: i64,
 }
 
 impl<'a> Store<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
         let (limiters, replica) = (fresh(plan), fresh(plan));
         let (records, copied_records) = (Records::new(), Records::new());
-        Self { plan, limiters, replica, records, copied_records }
+        Self { plan, limiters, replica, records, copied_records, stepped: 0 }
     }
 
     fn clock(&self, time: u64) -> Timestamp {
-        Timestamp::from_micros(self.plan.origin + time)
+        Timestamp::from_micros((self.plan.origin + time).saturating_add_signed(self.stepped))
+    }
+
+    /// Sets the clock.
+    pub(super) fn step(&mut self, time: u64, by: i64, history: &mut History) {
+        self.stepped += by;
+        (0..self.limiters.len()).for_each(|key| history.add(time, key, What::Stepped { by }));
     }
 
     /// Runs one step; `held` returns the units of a key that all nodes hold.
@@ -149,33 +160,36 @@ impl<'a> Store<'a> {
                 }
                 let stands = |&(key, cost): &(usize, u64)| {
                     let (revision, limiter) = &self.limiters[key];
-                    Stands { key, cost, report: report(limiter.as_ref(), now), revision: *revision }
+                    let (at, revision) = (limiter.at(now), *revision);
+                    Stands { key, cost, at, report: report(limiter.as_ref(), now), revision }
                 };
                 let limiters = parts.iter().map(stands).collect();
-                Some(Reply::Step { request: (*request)?, at: now, admitted, limiters })
+                Some(Reply::Step { request: (*request)?, admitted, limiters })
             }
             Question::Lease { id, key, units, life, oldest } => {
                 let (revision, limiter) = &mut self.limiters[*key];
                 let end = limiter.lease(now, *units, *life);
+                let at = limiter.at(now);
                 if let Some(end) = end {
-                    let end = end.as_micros() - self.plan.origin;
+                    let end = time + end.since(at).as_micros();
                     let what = What::Granted { id: *id, units: *units, end, revision: *revision };
                     history.add(time, *key, what);
                     let is_done = |(of, other): &(usize, GrantId)| {
                         of == key && (other.0, other.1) == (id.0, id.1) && other.2 < *oldest
                     };
                     self.records.retain(|lease, _| !is_done(lease));
-                    self.records.insert((*key, *id), Recorded { units: *units, at: now });
+                    self.records.insert((*key, *id), Recorded { units: *units, at });
                 }
-                let lease = end.map(|end| Leased { at: now, end, units: *units });
+                let lease = end.map(|end| Leased { at, end, units: *units });
                 let report = report(limiter.as_ref(), now);
                 Some(Reply::Lease { id: *id, key: *key, lease, report, revision: *revision })
             }
             &Question::GiveBack { id, number, key, units, kept, earlier } => {
                 if let Some(at) = self.consume(key, id, units, kept) {
                     let since = at.minus(earlier);
-                    let is_back = self.limiters[key].1.give_back_lease(now, units, since);
-                    let since = since.as_micros().saturating_sub(self.plan.origin);
+                    let limiter = &mut self.limiters[key].1;
+                    let is_back = limiter.give_back_lease(now, units, since);
+                    let since = before(time, limiter.at(now).since(since));
                     if is_back {
                         history.add(time, key, What::Returned { id, units, since });
                     } else {
@@ -188,12 +202,44 @@ impl<'a> Store<'a> {
             &Question::Undo { by, key, units, since, revision, .. } => {
                 let (own, limiter) = &mut self.limiters[key];
                 if *own == revision && limiter.give_back_lease(now, units, since) {
-                    let since = since.as_micros().saturating_sub(self.plan.origin);
+                    let since = before(time, limiter.at(now).since(since));
                     history.add(time, key, What::Undone { by, units, since });
                 } else {
                     history.miss(time, key, Source::Request(by), units, Why::TooLate);
                 }
                 None
+            }
+            Question::Settle { key, back, more, since } => {
+                self.settle(time, *key, (back, *more), *since, history);
+                None
+            }
+        }
+    }
+
+    fn settle(
+        &mut self,
+        time: u64,
+        key: usize,
+        (back, more): (&[(Source, u64)], u64),
+        since: Timestamp,
+        history: &mut History,
+    ) {
+        let (now, limiter) = (self.clock(time), &mut self.limiters[key].1);
+        if more > 0 {
+            let cut = limiter.take(now, more);
+            history.add(time, key, What::More { units: more - cut, cut });
+        }
+        let units = back.iter().map(|(_, units)| units).sum::<u64>();
+        if units == 0 {
+            return;
+        }
+        let is_back = limiter.give_back_lease(now, units, since);
+        let since = before(time, limiter.at(now).since(since));
+        for &(of, units) in back {
+            if is_back {
+                history.add(time, key, What::Settled { of, units, since });
+            } else {
+                history.miss(time, key, of, units, Why::TooLate);
             }
         }
     }
@@ -214,6 +260,7 @@ impl<'a> Store<'a> {
         self.copy();
         new.limiters = std::mem::replace(&mut self.replica, fresh(self.plan));
         new.records.clone_from(&self.records);
+        new.stepped = self.stepped;
         new
     }
 
@@ -252,7 +299,13 @@ impl<'a> Store<'a> {
 }
 
 fn report(limiter: &dyn Stored, now: Timestamp) -> Report {
-    Report { remaining: limiter.remaining(now), at: now, idle_at: now }
+    let at = limiter.at(now);
+    Report { remaining: limiter.remaining(now), at, idle_at: at }
+}
+
+/// The time of a run that was so long before another one.
+const fn before(time: u64, by: Micros) -> u64 {
+    time.saturating_sub(by.as_micros())
 }
 
 fn fresh(plan: &Plan) -> Vec<(usize, Box<dyn Stored>)> {

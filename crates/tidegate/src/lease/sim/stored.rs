@@ -13,8 +13,8 @@ use super::super::Terms;
 pub(super) trait Stored: fmt::Debug {
     /// Returns whether the cost fits.
     fn fits(&mut self, now: Timestamp, cost: u64) -> bool;
-    /// Takes units, also beyond the limit.
-    fn take(&mut self, now: Timestamp, units: u64);
+    /// Takes units, also beyond the limit. Returns those above `max_debt`, which are not taken.
+    fn take(&mut self, now: Timestamp, units: u64) -> u64;
     /// Takes a lease, and returns its end.
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
     fn give_back_lease(&mut self, now: Timestamp, units: u64, since: Timestamp) -> bool;
@@ -28,6 +28,8 @@ pub(super) trait Stored: fmt::Debug {
     /// Units in use, rounded up.
     fn used(&self, now: Timestamp) -> u64;
     fn remaining(&self, now: Timestamp) -> u64;
+    /// The instant that counts.
+    fn at(&self, now: Timestamp) -> Timestamp;
     /// The same limiter under another rule of the same algorithm.
     fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn Stored>>;
     fn copy(&self) -> Box<dyn Stored>;
@@ -72,8 +74,10 @@ impl<R: Algorithm> Stored for Of<R> {
         self.algorithm.decide(&state, at, cost) == Verdict::Allow
     }
 
-    fn take(&mut self, now: Timestamp, units: u64) {
-        let _ = self.held(0).settle(now, Settlement { actual: units, ..Settlement::default() });
+    fn take(&mut self, now: Timestamp, units: u64) -> u64 {
+        let settled =
+            self.held(0).settle(now, Settlement { actual: units, ..Settlement::default() });
+        settled.cut_units()
     }
 
     fn lease(&mut self, now: Timestamp, units: u64, life: Micros) -> Option<Timestamp> {
@@ -117,6 +121,10 @@ impl<R: Algorithm> Stored for Of<R> {
     fn remaining(&self, now: Timestamp) -> u64 {
         let (state, at) = self.state(now);
         self.algorithm.remaining(&state, at)
+    }
+
+    fn at(&self, now: Timestamp) -> Timestamp {
+        self.state(now).1
     }
 
     fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn Stored>> {

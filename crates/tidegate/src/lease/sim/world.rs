@@ -1,5 +1,6 @@
 //! A run: events in the order of their time, the messages on their way, and the faults of the plan.
 
+mod faults;
 mod former;
 mod traffic;
 
@@ -10,7 +11,7 @@ use testkit::traffic::Rng;
 use super::clock::Clock;
 use super::history::{History, Source, Why};
 use super::network::Network;
-use super::node::{Due, Node, Sent, Wait};
+use super::node::{Due, Node, Sent, Wait, Working};
 use super::plan::{Fault, Plan};
 use super::queue::Queue;
 use super::store::{Question, Reply, Store};
@@ -25,6 +26,12 @@ enum Next {
         node: usize,
         begun: u64,
         due: Due,
+    },
+    /// A work ends.
+    Settle {
+        node: usize,
+        begun: u64,
+        working: Working,
     },
     ToStore {
         node: usize,
@@ -152,6 +159,12 @@ impl<'a> World<'a> {
                     self.send(node, sent);
                 }
             }
+            Next::Settle { node, begun, working } => {
+                if self.is_running(node, begun) {
+                    let sent = self.nodes[node].settle(self.time, &working, &mut self.history);
+                    self.send(node, sent);
+                }
+            }
             Next::ToStore { node, begun, server, question } if server < self.server => {
                 self.reach_former(node, begun, server, question);
             }
@@ -259,8 +272,14 @@ impl<'a> World<'a> {
 
     /// A question did not reach the store. Units of a request that it gives back are lost.
     fn not_heard(&mut self, question: &Question) {
-        if let Question::Undo { by, key, units, .. } = *question {
-            self.not_undone(by, key, units);
+        match question {
+            Question::Undo { by, key, units, .. } => self.not_undone(*by, *key, *units),
+            Question::Settle { key, back, .. } => {
+                for (of, units) in back {
+                    self.history.miss(self.time, *key, *of, *units, Why::Unsettled);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -274,8 +293,13 @@ impl<'a> World<'a> {
         2 * Network::LONGEST + frozen.sum::<u64>()
     }
 
+    /// Notes when leases of a node are due, and when works end.
     fn note_due(&mut self, node: usize) {
         let begun = self.nodes[node].begun;
+        for working in std::mem::take(&mut self.nodes[node].works) {
+            let until = working.work.until.max(self.time);
+            self.at(until, Next::Settle { node, begun, working });
+        }
         for due in std::mem::take(&mut self.nodes[node].due) {
             let delayed = self.rng.below(self.plan.delayed[node]);
             self.at(self.time + due.after + delayed, Next::Due { node, begun, due });
@@ -301,55 +325,6 @@ impl<'a> World<'a> {
             Some((of, parts)) if copies == 0 => self.miss(of, &parts, Why::Unanswered),
             Some((of, _)) => drop(self.replies.insert(of, copies)),
             None => {}
-        }
-    }
-
-    fn fault(&mut self, fault: Fault) {
-        match fault {
-            Fault::Crash { node, again_after } if self.nodes[node].up => {
-                self.nodes[node].crash(&mut self.history);
-                self.history.crashes += 1;
-                self.at(self.time + again_after, Next::Begin { node });
-                self.beat();
-            }
-            Fault::Leave { node, again_after } if self.nodes[node].up => {
-                let sent = self.nodes[node].leave();
-                self.send(node, sent);
-                self.at(self.time + again_after, Next::Begin { node });
-                self.beat();
-            }
-            Fault::Crash { .. } | Fault::Leave { .. } => {}
-            Fault::Cut { node, time } => {
-                let (until, begun) = (self.time + time, self.nodes[node].begun);
-                self.nodes[node].cut_until = until;
-                self.at(until, Next::Beat { node, begun });
-            }
-            Fault::Sleep { node, time } => {
-                self.nodes[node].sleeps_until = self.time + time;
-                self.nodes[node].clock.sleep(time);
-            }
-            Fault::Step { node, by } => self.nodes[node].clock.step(by),
-            Fault::Drop { node, key } => {
-                if self.nodes[node].up {
-                    let sent = self.nodes[node].drop_leases(self.time, key, &mut self.history);
-                    self.send(node, sent);
-                }
-            }
-            Fault::Freeze { time } => self.frozen = [self.time, self.time + time],
-            Fault::Failover { time } => {
-                self.frozen = [self.time, self.time + time];
-                self.at(self.time + time, Next::Promote);
-            }
-            Fault::Restart { time } => self.away_until = self.time + time,
-            Fault::Loss { to_copy } => self.store.lose(self.time, to_copy, &mut self.history),
-            Fault::Copy => self.store.copy(),
-            Fault::Change { key, known_within } => {
-                self.store.change(self.time, key, &mut self.history);
-                for node in 0..self.nodes.len() {
-                    let time = self.time + self.rng.below(known_within);
-                    self.at(time, Next::Hear { node, key });
-                }
-            }
         }
     }
 
@@ -380,6 +355,7 @@ impl Next {
         match self {
             Self::Request { node }
             | Self::Due { node, .. }
+            | Self::Settle { node, .. }
             | Self::ToNode { node, .. }
             | Self::GiveUp { node, .. }
             | Self::Hear { node, .. }

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::history::{Event, Source, What, Why};
 use super::Summary;
+use super::clock::{Clock, Instant};
 
-/// The units that were taken for one lease or request, and what became of them.
+/// The units that were taken for one lease or request, when they were taken, and what became of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     taken: u64,
+    since: Instant,
     told: u64,
     back: u64,
     lost: u64,
@@ -20,11 +22,13 @@ struct Account {
 pub(super) fn adds_up(
     events: &[&Event],
     gone: &BTreeSet<(usize, u64)>,
+    mut clock: Clock,
     summary: &mut Summary,
 ) -> Result<(), String> {
     let loses_data = events.iter().any(|event| event.what == What::Lost);
     let mut accounts = BTreeMap::<Source, Account>::new();
     for event in events {
+        clock.note(event);
         let source = match event.what {
             What::Taken { by: Some(by), .. } | What::Told { by, .. } | What::Undone { by, .. } => {
                 Source::Request(by)
@@ -32,7 +36,7 @@ pub(super) fn adds_up(
             What::Granted { id, .. } | What::Spent { id, .. } | What::Returned { id, .. } => {
                 Source::Lease(id)
             }
-            What::Missed { of, .. } => of,
+            What::Missed { of, .. } | What::Unused { of, .. } | What::Settled { of, .. } => of,
             What::Lost => {
                 // What was given back may be taken again then, with the record of that.
                 let leases = accounts.iter_mut().filter(|(of, _)| matches!(of, Source::Lease(_)));
@@ -42,10 +46,20 @@ pub(super) fn adds_up(
             _ => continue,
         };
         let account = accounts.entry(source).or_default();
+        let is_lost = account.taken > 0 && !clock.admits(account.since, event.time);
         match event.what {
-            What::Taken { units, .. } | What::Granted { units, .. } => account.taken += units,
+            What::Taken { units, .. } | What::Granted { units, .. } => {
+                (account.taken, account.since) = (account.taken + units, clock.instant());
+            }
             What::Told { units, .. } | What::Spent { units, .. } => account.told += units,
-            What::Undone { units, .. } | What::Returned { units, .. } => account.back += units,
+            // More than a work has is an error below.
+            What::Unused { units, .. } => account.told = account.told.saturating_sub(units),
+            What::Undone { .. } | What::Returned { .. } | What::Settled { .. } if is_lost => {
+                return Err(format!("units of {source:?} come back over a step of the clock"));
+            }
+            What::Undone { units, .. }
+            | What::Returned { units, .. }
+            | What::Settled { units, .. } => account.back += units,
             What::Missed { units, why, .. } => {
                 account.lost += units;
                 summary.lost[why as usize] += units;
@@ -54,7 +68,7 @@ pub(super) fn adds_up(
         }
     }
     for (source, account) in accounts {
-        let Account { taken, told, back, mut lost } = account;
+        let Account { taken, told, back, mut lost, .. } = account;
         summary.told += told;
         if let Source::Lease((node, begun, _)) = source {
             let why = match (gone.contains(&(node, begun)), loses_data) {

@@ -50,9 +50,9 @@ impl World<'_> {
             let until = *until;
             return self.at(until, Next::ToStore { node, begun, server, question });
         }
-        if let Question::Undo { by, key, units, .. } = question {
+        if let Question::Undo { .. } | Question::Settle { .. } = question {
             // Its successor counts what it took before.
-            return self.not_undone(by, key, units);
+            return self.not_heard(&question);
         }
         // What it has back is not back at its successor.
         let Some(reply) = store.ask(time, &question, history, |_| 0) else { return };

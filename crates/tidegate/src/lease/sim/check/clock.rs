@@ -1,0 +1,76 @@
+//! What the steps of the store's clock do to one limiter: what it took before a step back of more than W comes back no
+//! more.
+
+use super::super::history::{Event, What};
+
+/// Long before each run.
+const NEVER: i64 = i64::MIN / 2;
+
+/// The clock of the store as one limiter meets it, in microseconds since the beginning of the run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    window: i64,
+    /// How much earlier than they were taken units may count that are given back, at most.
+    earlier: i64,
+    stepped: i64,
+    /// The instant of the last unit that was taken.
+    last: i64,
+    /// How often it has found the clock behind by more than W, and how often when the store last lost data: a state that
+    /// took its place then knows nothing of those.
+    times: u64,
+    unknown: u64,
+}
+
+/// When units were taken, as the limiter counts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Instant {
+    at: i64,
+    times: u64,
+}
+
+impl Clock {
+    pub(super) const fn new(window: u64, earlier: u64) -> Self {
+        let [window, earlier] = [window.cast_signed(), earlier.cast_signed()];
+        Self { window, earlier, stepped: 0, last: NEVER, times: 0, unknown: 0 }
+    }
+
+    /// Notes an event of the limiter.
+    pub(super) fn note(&mut self, event: &Event) {
+        match event.what {
+            What::Stepped { by } => self.stepped += by,
+            What::Lost => (self.last, self.unknown) = (NEVER, self.times),
+            What::Taken { .. } | What::Granted { .. } => {
+                (self.last, self.times) = self.meets(event.time);
+            }
+            What::More { units: 1.., .. } => (self.last, self.times) = self.meets(event.time),
+            What::Changed if self.last > NEVER => {
+                let (at, times) = self.meets(event.time);
+                if times > self.times {
+                    (self.last, self.times) = (at, times);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// When units count that are taken by the last event that was noted.
+    pub(super) const fn instant(&self) -> Instant {
+        Instant { at: self.last, times: self.times }
+    }
+
+    /// Returns whether units may come back at a time.
+    pub(super) fn admits(&self, taken: Instant, time: u64) -> bool {
+        let (at, times) = self.meets(time);
+        times == taken.times.max(self.unknown) && taken.at - at <= self.window + self.earlier
+    }
+
+    /// The instant that counts at a time, and how often the clock was behind until then.
+    fn meets(&self, time: u64) -> (i64, u64) {
+        let now = time.cast_signed() + self.stepped;
+        if self.last - now > self.window {
+            (now, self.times + 1)
+        } else {
+            (self.last.max(now), self.times)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The end of a request at a node: it is admitted, refused, or undone because nobody waits for it.
+
+use super::super::super::Leased;
+use super::super::history::{History, RequestId, What};
+use super::super::store::{Question, Stands};
+use super::{Node, Sent, Waiting, of_store};
+
+impl Node<'_> {
+    /// Undoes a request that nobody waits for, once.
+    pub(super) fn late(
+        &mut self,
+        request: RequestId,
+        server: usize,
+        admitted: bool,
+        limiters: &[Stands],
+        history: &mut History,
+    ) -> Vec<Sent> {
+        history.late += 1;
+        if !admitted || !self.answered.insert(request.2) {
+            return Vec::new();
+        }
+        let undo = |one: &Stands| {
+            let Stands { key, cost: units, at, revision, .. } = *one;
+            let terms = self.plan.keys[key].terms(self.number, revision);
+            let since = terms.map_or(at, |terms| terms.exact_from(at));
+            (Question::Undo { by: request, server, key, units, since, revision }, None)
+        };
+        limiters.iter().map(undo).collect()
+    }
+
+    /// Ends a request: the limiters of the store admitted it, or it is refused.
+    pub(super) fn decided(
+        &mut self,
+        time: u64,
+        request: u64,
+        admitted: Option<&[Stands]>,
+        history: &mut History,
+    ) -> Vec<Sent> {
+        let Some(waiting) = self.waiting.remove(&request) else { return Vec::new() };
+        let Waiting { asked, held, since, revisions, work } = waiting;
+        let asks = self.asks(&asked);
+        let closed = if let Some(limiters) = admitted {
+            self.answered.insert(request);
+            for (key, units) in of_store(&asked, &held) {
+                history.add(time, key, What::Told { by: self.id(request), units });
+            }
+            let closed = self.book.commit(&asks, &held);
+            self.admitted(since, &asked, &held, &revisions, history);
+            self.begin_work(work, since, (&asked, &held), (self.id(request), limiters));
+            closed
+        } else {
+            self.decide_here(time, &asked, &held, history);
+            history.put_back += held.iter().map(|part| part.units_of().1).sum::<u64>();
+            self.book.release(&asks, &held)
+        };
+        closed.into_iter().flat_map(|rest| self.end(time, rest, history)).collect()
+    }
+
+    /// Admits a request in place of the store, if no message comes through and the limiters allow that.
+    fn decide_here(
+        &self,
+        time: u64,
+        asked: &[(usize, u64)],
+        held: &[Leased],
+        history: &mut History,
+    ) {
+        for (key, _) in of_store(asked, held).filter(|_| time < self.cut_until) {
+            if self.book.lasts(self.now(time), &key).is_none() {
+                history.add(time, key, What::Local { held: self.held(time, key) });
+            }
+        }
+    }
+}
