@@ -222,7 +222,7 @@ fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     let shortest = if is_even { 50 } else { 10 };
     let life = Micros::from_millis(rng.pick([shortest, 50, 200, 1_000]).min(window_ms));
     let mut spec = Spec::new(algorithm, limit, Duration::from_millis(window_ms));
-    spec.max_debt = limit.is_multiple_of(3).then_some(limit / 4);
+    spec.max_debt = limit.is_multiple_of(2).then_some(limit / 10);
     match algorithm {
         AlgorithmKind::FixedWindow => spec.anchor = rng.chance(30).then_some(Anchor::FirstRequest),
         AlgorithmKind::SlidingWindow => {
