@@ -18,7 +18,9 @@ use super::store::Store;
 use super::take_leases::report;
 use crate::lease::Unspent;
 use crate::step::Lineage;
-use crate::store::redis::script::{Answer, Call, GivenBack, LeaseRecord, NewerValues, Reply};
+use crate::store::redis::script::{
+    Answer, Call, GivenBack, LeaseRecord, NewerValues, Reply, Values,
+};
 use crate::store::redis::{heard, lease_key};
 
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
@@ -119,7 +121,7 @@ impl Store {
                 }
                 // A changed limit alone changes nothing of what was taken.
                 Ok(Answer::Superseded(found))
-                    if found.rule().is_some_and(|new| counts_alike(rule.spec(), new.spec())) =>
+                    if found.rule().is_some_and(|new| counts_alike(rule, new)) =>
                 {
                     newer = newer.and(found);
                 }
@@ -175,8 +177,6 @@ fn counts_for(spec: &Spec) -> Duration {
 }
 
 /// Returns whether both count in the same way, up to the limit.
-fn counts_alike(one: &Spec, other: &Spec) -> bool {
-    let mut with_limit = *one;
-    (with_limit.limit, with_limit.capacity) = (other.limit, other.capacity);
-    with_limit == *other
+fn counts_alike(one: &Rule, other: &Rule) -> bool {
+    Values::of(one).zip(Values::of(other)).is_some_and(|(one, other)| other.counts_as(&one))
 }

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, OnStoreError, Rule, RuleSpec, SharedGate, Spec, Split};
+use tidegate::{
+    AlgorithmKind, Descriptor, OnStoreError, Policy, Request, Rule, RuleSpec, SharedGate, Spec,
+    Split,
+};
 use tokio::time::{Instant, sleep};
 
 use super::{ALGORITHMS, hammer, held, is_level, leased, most_in_a_window, until_leased};
@@ -146,6 +149,26 @@ async fn what_a_node_that_leaves_did_not_spend_is_had_by_the_others() {
         admitted += take_all(&gates[1..], LIMIT - admitted).await;
         assert_eq!(admitted, LIMIT, "{algorithm}");
         until(|| gates[1].nodes() == 2).await;
+    }
+}
+
+/// Nodes get a changed limit one after the other; what those with the old limit hold comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_changes_at_one_node_first_costs_the_others_nothing() {
+    use AlgorithmKind::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
+    for algorithm in [FixedWindow, SlidingWindow, SlidingCounter, SlidingLog] {
+        let server = Server::start(&[]);
+        let gates = nodes(&server, 2, &split(rule(algorithm, LIMIT))).await;
+        let before = until_leased(&gates[0], "ada").await.1;
+        let newer = Policy::new(vec![split(rule(algorithm, LIMIT - 1))]).unwrap();
+        gates[1].replace(newer).unwrap();
+        assert!(check(&gates[1], "ada", 1).await.is_allowed());
+        gates[0].leave().await.unwrap();
+        assert_eq!((held(&gates[0]), gates[0].counts().leased_changed), (0, 0), "{algorithm}");
+        let user = [("user", "ada")];
+        gates[1].leave().await.unwrap();
+        let left = gates[1].available(&Request::new("default", &[Descriptor::new(&user)])).await;
+        assert_eq!(left, LIMIT - 1 - before - 1, "{algorithm}");
     }
 }
 

@@ -28,7 +28,7 @@ impl Values {
     }
 
     /// Returns whether units that were taken under the other values count in the same way.
-    pub(super) fn counts_as(&self, other: &Self) -> bool {
+    pub(crate) fn counts_as(&self, other: &Self) -> bool {
         let window_of = |one: &Self| if one.kind == PERMITS { 0 } else { one.window };
         (self.kind, window_of(self), self.others) == (other.kind, window_of(other), other.others)
     }
