@@ -46,7 +46,7 @@ pub(crate) use patience::{Patience, Seen};
 pub(crate) use peer::Peer;
 pub(crate) use reload::{Again, on_hangup};
 pub(crate) use remainder::{Arrives, Remainder};
-pub(crate) use secret::{Secret, bearer};
+pub(crate) use secret::{Given, Secret, bearer};
 pub(crate) use shell::Shell;
 pub(crate) use stream::Stream;
 pub(crate) use threads::Threads;

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use arc_swap::ArcSwap;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
@@ -21,7 +24,15 @@ const ADVISED: usize = 32;
 #[derive(Clone)]
 pub(crate) struct Secret {
     tokens: Arc<ArcSwap<Vec<Token>>>,
+    /// How often they have changed.
+    changes: Arc<AtomicU64>,
     refused: Arc<AtomicU64>,
+}
+
+/// The token of a connection, as it was when it was last looked up.
+pub(crate) struct Given {
+    token: Box<[u8]>,
+    changes: u64,
 }
 
 /// A token, and the verbs that it grants.
@@ -82,12 +93,27 @@ impl Secret {
                         prints"
                 .to_owned());
         }
-        Ok(Self { tokens: Arc::new(ArcSwap::from_pointee(tokens)), refused: Arc::default() })
+        let tokens = Arc::new(ArcSwap::from_pointee(tokens));
+        Ok(Self { tokens, changes: Arc::default(), refused: Arc::default() })
     }
 
     /// Takes the tokens of another secret, for every copy and from now on.
     pub(crate) fn follow(&self, other: &Self) {
         self.tokens.store(other.tokens.load_full());
+        self.changes.fetch_add(1, Release);
+    }
+
+    /// The token that a client gives for its connection.
+    pub(crate) fn given(&self, token: &[u8]) -> Given {
+        Given { token: token.into(), changes: self.changes.load(Acquire) }
+    }
+
+    /// The verbs that the token of a connection grants, if the tokens have changed since it was last looked up; `None` in
+    /// place of verbs if it is none of them any more.
+    pub(crate) fn granted_since(&self, given: &mut Given) -> Option<Option<PublicVerbs>> {
+        let changes = self.changes.load(Acquire);
+        (std::mem::replace(&mut given.changes, changes) != changes)
+            .then(|| self.granted(&given.token))
     }
 
     /// Returns whether the client's token is one of these. The time that this takes reveals at most the
@@ -149,7 +175,8 @@ impl Secret {
 
     /// A copy that changes with this one and counts refusals by itself.
     pub(crate) fn counted_apart(&self) -> Self {
-        Self { tokens: Arc::clone(&self.tokens), refused: Arc::default() }
+        let (tokens, changes) = (Arc::clone(&self.tokens), Arc::clone(&self.changes));
+        Self { tokens, changes, refused: Arc::default() }
     }
 
     /// The number of tokens that are short enough to be guessed, and the advised length.
@@ -178,6 +205,12 @@ fn no_token(line: usize) -> String {
         "line {line} is no token: expected visible ASCII without space, such as `openssl rand -hex \
          32` prints; `verbs=` with the verbs that it grants may follow in a file of clients"
     )
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Given")
+    }
 }
 
 impl fmt::Debug for Secret {

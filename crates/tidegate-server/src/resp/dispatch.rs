@@ -13,6 +13,7 @@ impl Session {
     pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> Outcome {
         let mut reply = Reply::new(out, self.proto);
         let Some(name) = args.get(0) else { return Outcome::Answered };
+        self.follow_tokens();
         let Some(command) = self.allowed(name, args, &mut reply) else {
             if let Some(transaction) = &mut self.transaction {
                 transaction.abort();

@@ -5,6 +5,7 @@ use super::bounds::WRONG_TOKENS;
 use super::reply::{Proto, Reply};
 use super::session::{Outcome, Session};
 use super::usage::{help, unknown_subcommand, wrong_number};
+use crate::listener::Given;
 use crate::verbs::PublicVerbs;
 
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -19,8 +20,8 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
         Err(error) => return refuse(session, &error, reply),
         Ok(greeting) => {
             session.proto = greeting.proto;
-            if let Some(verbs) = greeting.verbs {
-                session.authenticated(verbs);
+            if let Some((verbs, token)) = greeting.admitted {
+                session.authenticated(verbs, token);
             }
             if let Some(name) = greeting.name {
                 session.name = name.to_vec();
@@ -35,8 +36,8 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
 /// A parsed HELLO.
 struct Greeting<'a> {
     proto: Proto,
-    /// The verbs of the token, if a right one was given.
-    verbs: Option<PublicVerbs>,
+    /// What a right token grants, if one was given.
+    admitted: Option<Admitted>,
     name: Option<&'a [u8]>,
 }
 
@@ -46,12 +47,12 @@ impl<'a> Greeting<'a> {
             None => session.proto,
             Some(word) => proto(word)?,
         };
-        let mut greeting = Self { proto, verbs: None, name: None };
+        let mut greeting = Self { proto, admitted: None, name: None };
         let mut rest = args.skip(2);
         while let Some(option) = rest.get(0) {
             rest = greeting.option(session, option, rest)?;
         }
-        match greeting.verbs.is_some() || session.is_authenticated {
+        match greeting.admitted.is_some() || session.is_authenticated {
             true => Ok(greeting),
             false => Err("NOAUTH HELLO must be called with the client already authenticated, \
                           otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
@@ -69,7 +70,7 @@ impl<'a> Greeting<'a> {
         rest: Args<'a>,
     ) -> Result<Args<'a>, String> {
         if option.eq_ignore_ascii_case(b"auth") && rest.len() > 2 {
-            self.verbs = Some(admit(session, rest.word(1), rest.word(2))?);
+            self.admitted = Some(admit(session, rest.word(1), rest.word(2))?);
             Ok(rest.skip(3))
         } else if option.eq_ignore_ascii_case(b"setname") && rest.len() > 1 {
             self.name = Some(name(rest.word(1))?);
@@ -119,8 +120,8 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
         return refuse(session, NONE_NEEDED, reply);
     }
     match admit(session, user, token) {
-        Ok(verbs) => {
-            session.authenticated(verbs);
+        Ok((verbs, token)) => {
+            session.authenticated(verbs, token);
             reply.ok();
             Outcome::Answered
         }
@@ -136,15 +137,22 @@ fn refuse(session: &mut Session, error: &str, reply: &mut Reply<'_>) -> Outcome 
 }
 
 /// The verbs of a token. Without a secret any token is right, as in Redis, and grants nothing.
-fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<PublicVerbs, String> {
+fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<Admitted, String> {
     // Any other user is refused like a wrong token, and counts as one.
-    let token = (user == USER).then_some(token);
-    let verbs = match &session.state.clients.secret {
-        Some(secret) => secret.admits(token),
-        None => token.map(|_| PublicVerbs::default()),
+    let said = (user == USER).then_some(token);
+    let admitted = match &session.state.clients.secret {
+        Some(secret) => {
+            // Before the token is looked up, so that no change is missed.
+            let given = secret.given(token);
+            secret.admits(said).map(|verbs| (verbs, Some(given)))
+        }
+        None => said.map(|_| (PublicVerbs::default(), None)),
     };
-    verbs.ok_or_else(|| WRONG.to_owned())
+    admitted.ok_or_else(|| WRONG.to_owned())
 }
+
+/// The verbs of a right token, and the token if one was needed.
+type Admitted = (PublicVerbs, Option<Given>);
 
 /// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value|HELP`.
 pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {

@@ -7,6 +7,7 @@ use super::plans::Plans;
 use super::reply::Proto;
 use super::state::ListenerState;
 use super::transaction::Transaction;
+use crate::listener::Given;
 use crate::verbs::PublicVerbs;
 
 /// The outcome of a command.
@@ -31,6 +32,8 @@ pub(super) struct Session {
     pub(super) verbs: PublicVerbs,
     /// The verbs of the connection, whatever token was given.
     of_connection: PublicVerbs,
+    /// The token of the client, if one was needed.
+    token: Option<Given>,
     /// Wrong tokens since the last right one.
     pub(super) wrong_tokens: u32,
     /// Decisions that were made at once.
@@ -57,6 +60,7 @@ impl Session {
             is_authenticated,
             verbs: of_connection,
             of_connection,
+            token: None,
             wrong_tokens,
             decided,
             number,
@@ -68,14 +72,27 @@ impl Session {
     }
 
     /// Lets in a client whose token grants these verbs.
-    pub(super) const fn authenticated(&mut self, granted: PublicVerbs) {
+    pub(super) fn authenticated(&mut self, granted: PublicVerbs, token: Option<Given>) {
         self.verbs = self.of_connection.and(granted);
+        self.token = token;
         self.is_authenticated = true;
         self.wrong_tokens = 0;
     }
 
+    /// Follows the tokens, which an operator may have changed: the client keeps what its token grants now.
+    pub(super) fn follow_tokens(&mut self) {
+        let Some(secret) = &self.state.clients.secret else { return };
+        let Some(given) = &mut self.token else { return };
+        match secret.granted_since(given) {
+            None => {}
+            Some(Some(verbs)) => self.verbs = self.of_connection.and(verbs),
+            Some(None) => self.forget_token(),
+        }
+    }
+
     /// Forgets the token of the client.
     pub(super) fn forget_token(&mut self) {
+        self.token = None;
         self.is_authenticated = self.state.clients.secret.is_none();
         self.verbs = self.of_connection;
     }

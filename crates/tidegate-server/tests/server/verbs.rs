@@ -215,6 +215,31 @@ async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
     assert_eq!(give_back("trusted").await, None);
 }
 
+/// SIGHUP reads the tokens for requests from then on, also those of a connection that is open.
+#[test]
+fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
+    let files = Certificates::new();
+    let tokens = files.with("tokens", "other\ntrusted verbs=refund\n");
+    let mut server = Server::with_rules_and(&rules(), &["--token-file", &tokens]);
+    let mut redis = resp(&server);
+    cmd("AUTH").arg("trusted").exec(&mut redis).unwrap();
+    let mut code = |command: &str| {
+        let told = cmd(command).arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
+        told.err().and_then(|error| error.code().map(str::to_owned))
+    };
+    assert_eq!(code("TG.REFUND"), None);
+    for (text, [refund, check]) in [
+        ("other\ntrusted\n", [Some("NOPERM"), None]),
+        ("other\n", [Some("NOAUTH"), Some("NOAUTH")]),
+    ] {
+        std::fs::write(&tokens, text).unwrap();
+        server.signal("HUP");
+        server.logs("tokens are read again");
+        assert_eq!(code("TG.REFUND").as_deref(), refund);
+        assert_eq!(code("TG.CHECK").as_deref(), check);
+    }
+}
+
 #[test]
 fn a_certificate_grants_the_verbs_of_its_name() {
     let files = Certificates::new();
