@@ -326,7 +326,12 @@ impl Limiters {
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
         match &self.store {
             Store::Memory(gate) => Ok(gate.refund(request)),
-            Store::Shared(gate, _) => Box::pin(gate.refund(request)).await,
+            Store::Shared(gate, _) => {
+                let answer = Box::pin(gate.refund(request)).await?;
+                // A rule with leases gives nothing back without the time when units were taken.
+                self.lost.note(&answer);
+                Ok(answer)
+            }
         }
     }
 

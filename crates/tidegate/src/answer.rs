@@ -2,6 +2,7 @@
 
 mod no_rule;
 mod standing;
+mod unsettled;
 mod values;
 
 use std::cmp::Reverse;
@@ -16,6 +17,7 @@ use crate::rules::{Policy, PolicyRule, Usage};
 use crate::step::{Descriptors, Lineage};
 use crate::store::memory::{Generation, Kept};
 pub(crate) use standing::{Lack, Standing};
+pub use unsettled::Unsettled;
 
 /// One limiter's reply, with the ask that it belongs to.
 #[derive(Clone, Debug)]
@@ -246,6 +248,8 @@ pub struct Answer<'g> {
     pub(crate) standing: Standing,
     pub(crate) repeated: bool,
     pub(crate) replies: InlineList<Reply>,
+    /// Limiters that a settlement did not find.
+    pub(crate) unsettled: Option<Box<[Unsettled]>>,
 }
 
 impl Answer<'_> {

@@ -140,7 +140,7 @@ mod wait;
 
 #[cfg(feature = "address")]
 pub use address::{ClientAddress, NetworkError};
-pub use answer::{Answer, Matched};
+pub use answer::{Answer, Matched, Unsettled};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
@@ -179,7 +179,8 @@ pub use store::memory::KeptOfRule;
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
-    MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Spec, Timestamp, Token, Verdict, guides,
+    MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Settled, Spec, Timestamp, Token, Verdict,
+    guides,
 };
 /// The engine's own types, for the other crates of the workspace.
 #[doc(hidden)]

@@ -114,7 +114,10 @@ impl Limiters {
                     Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
                         Err(Unsettled::Undone(error))
                     }
-                    Err(error) => Ok(Err(error.to_string().into())),
+                    Err(error) => {
+                        self.lost.note_unknown(request, actual);
+                        Ok(Err(error.to_string().into()))
+                    }
                 }
             }
         };
@@ -148,8 +151,8 @@ impl Limiters {
         self.reservations.list(&self.policy(), most)
     }
 
-    /// Units of settled reservations that came back too late, or were not taken.
-    pub(crate) fn lost_units(&self) -> [(&'static str, u64); 2] {
+    /// Units of settled reservations that came back too late, were not taken, or of which no reply says what became of them.
+    pub(crate) fn lost_units(&self) -> [(&'static str, u64); 3] {
         self.lost.counts()
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate::{Answer, Matched, SystemClock};
+use tidegate::{Answer, Matched, Request, SystemClock};
 
 use crate::once_a_minute::OnceAMinute;
 
@@ -12,18 +12,24 @@ use crate::once_a_minute::OnceAMinute;
 pub(super) struct SettlementLosses {
     too_late: AtomicU64,
     debt_cut: AtomicU64,
+    unknown: AtomicU64,
     often: OnceAMinute,
 }
 
 impl Default for SettlementLosses {
     fn default() -> Self {
-        Self { too_late: AtomicU64::new(0), debt_cut: AtomicU64::new(0), often: OnceAMinute::new() }
+        let [too_late, debt_cut, unknown] = [(); 3].map(|()| AtomicU64::new(0));
+        Self { too_late, debt_cut, unknown, often: OnceAMinute::new() }
     }
 }
 
 impl SettlementLosses {
     /// Counts what a settlement lost.
     pub(super) fn note(&self, answer: &Answer<'_>) {
+        for one in answer.unsettled() {
+            self.too_late.fetch_add(one.settled().late_units(), Relaxed);
+            self.debt_cut.fetch_add(one.settled().cut_units(), Relaxed);
+        }
         for one in answer.enforced() {
             self.too_late.fetch_add(one.settled().late_units(), Relaxed);
             let cut = one.settled().cut_units();
@@ -32,6 +38,16 @@ impl SettlementLosses {
                 self.warn(&one, cut);
             }
         }
+    }
+
+    /// Counts the units of a settlement that the store was asked for and did not reply to: for each descriptor those that
+    /// had to come back, or to be taken.
+    pub(super) fn note_unknown(&self, request: &Request<'_>, actual: &[u64]) {
+        let last = actual.last().copied().unwrap_or_default();
+        let each = actual.iter().copied().chain(std::iter::repeat(last));
+        let units = request.descriptors().iter().zip(each);
+        let units: u64 = units.map(|(one, actual)| one.units().abs_diff(actual)).sum();
+        self.unknown.fetch_add(units, Relaxed);
     }
 
     /// Counts what a reservation of cost 0 was settled for: it holds nothing, so that nothing is taken. No memory tells
@@ -63,7 +79,12 @@ impl SettlementLosses {
     }
 
     /// The units that were lost, by cause.
-    pub(super) fn counts(&self) -> [(&'static str, u64); 2] {
-        [("too_late", self.too_late.load(Relaxed)), ("debt_cut", self.debt_cut.load(Relaxed))]
+    pub(super) fn counts(&self) -> [(&'static str, u64); 3] {
+        let counts = [
+            ("too_late", &self.too_late),
+            ("debt_cut", &self.debt_cut),
+            ("unknown", &self.unknown),
+        ];
+        counts.map(|(cause, units)| (cause, units.load(Relaxed)))
     }
 }

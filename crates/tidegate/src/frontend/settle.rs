@@ -1,10 +1,10 @@
 //! The limiters that a request is settled with, and the final cost of each.
 
-use tidegate_core::{Timestamp, Token};
+use tidegate_core::{Settled, Timestamp, Token};
 
 #[cfg(feature = "redis")]
 use crate::answer::Lack;
-use crate::answer::{Answer, Matched};
+use crate::answer::{Answer, Matched, Unsettled};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, Descriptors, Lineage};
@@ -99,6 +99,39 @@ impl Taken {
         both.into_iter().filter(can_settle).map(with_token).collect()
     }
 
+    /// The limiters that took units and are not among `all` limiters of the request any more. A permit ends by itself.
+    pub(crate) fn unsettled<K>(
+        &self,
+        request: &Request<'_>,
+        actual: &[u64],
+        all: &[(Ask<K>, u64)],
+    ) -> Option<Box<[Unsettled]>> {
+        let is_gone = |one: &&FromLimiter| {
+            let is_found = all.iter().any(|(met, _)| (met.lineage, met.by) == one.known_by);
+            !is_found && !one.is_elsewhere && one.is_enforced && one.token.is_none()
+        };
+        let unsettled = self.limiters.iter().filter(is_gone).map(|one| {
+            let by = one.known_by.1;
+            let (mut reserved, mut cost) = (0_u64, 0_u64);
+            for (place, (descriptor, actual)) in
+                request.descriptors().iter().zip(of_each(actual)).enumerate()
+            {
+                if by.has(place) {
+                    reserved = reserved.saturating_add(descriptor.units());
+                    cost = cost.saturating_add(actual);
+                }
+            }
+            let settled = match cost.checked_sub(reserved) {
+                Some(0) => Settled::Whole,
+                Some(cut) => Settled::Cut(cut),
+                None => Settled::Late(reserved - cost),
+            };
+            Unsettled { by, settled }
+        });
+        let unsettled: Vec<_> = unsettled.filter(|one| one.settled != Settled::Whole).collect();
+        (!unsettled.is_empty()).then(|| unsettled.into_boxed_slice())
+    }
+
     /// Of `all` limiters of the request, keeps those of which it holds permits; `None` if an enforced one is not among
     /// them any more, or shares its permits with other keys, or if the permits are those of another request.
     pub(crate) fn permits_of<K>(
@@ -171,10 +204,8 @@ pub(crate) fn with_actual<K: PartialEq>(
     actual: &[u64],
     resolve: impl Fn(&Request<'_>) -> InlineList<Ask<K>>,
 ) -> Vec<(Ask<K>, u64)> {
-    let last = actual.last().copied().unwrap_or_default();
-    let each = actual.iter().copied().chain(std::iter::repeat(last));
-    let costing_actual: Vec<_> =
-        request.descriptors().iter().zip(each).map(|(one, actual)| one.cost(actual)).collect();
+    let both = request.descriptors().iter().zip(of_each(actual));
+    let costing_actual: Vec<_> = both.map(|(one, actual)| one.cost(actual)).collect();
     let costing = resolve(&Request::new(request.domain(), &costing_actual));
     let with_actual = |met: Ask<K>| {
         let same = |other: &&Ask<K>| other.is_of(&met);
@@ -182,6 +213,12 @@ pub(crate) fn with_actual<K: PartialEq>(
         Some((met, actual))
     };
     resolve(request).into_iter().filter_map(with_actual).collect()
+}
+
+/// The actual cost of each descriptor: the last also holds for the rest.
+fn of_each(actual: &[u64]) -> impl Iterator<Item = u64> {
+    let last = actual.last().copied().unwrap_or_default();
+    actual.iter().copied().chain(std::iter::repeat(last))
 }
 
 /// Pairs the limiters that a request matches now with those of its earlier answer, and drops limiters without a

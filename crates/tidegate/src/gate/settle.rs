@@ -1,5 +1,7 @@
 //! Verbs after a decision: units come back or are taken later, permits last longer, limiters are reset.
 
+use std::cell::Cell;
+
 use super::{Gate, Stepped};
 use crate::answer::Answer;
 use crate::clock::Clock;
@@ -44,7 +46,12 @@ impl<C: Clock> Gate<C> {
         taken: &Taken,
         actual: &[u64],
     ) -> Answer<'_> {
-        self.settle_those(&request.into(), actual, |all| taken.of(all)).answer()
+        let (request, unsettled) = (&request.into(), Cell::default());
+        let stepped = self.settle_those(request, actual, |all| {
+            unsettled.set(taken.unsettled(request, actual, &all));
+            taken.of(all)
+        });
+        Answer { unsettled: unsettled.take(), ..stepped.answer() }
     }
 
     /// Makes each permit that a request took, of a rule of `concurrency`, last its life from now, in one atomic step.

@@ -155,13 +155,20 @@ impl SharedGate {
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
         let store = self.newest();
-        let all = taken.of(self.met_to_settle(&store, request, actual));
-        if let Some(lack) = taken.lack {
-            let (met, done) = self.fallback.settle(&store.generation.policy, all);
-            return Ok(store.answer_with(&met, done, Standing::Degraded(lack)));
-        }
-        let all = ToSettle::of(all, |met| taken.under(met));
-        self.settle_all(&store, &all, true, self.client.deadline()).await
+        let all = self.met_to_settle(&store, request, actual);
+        let unsettled = taken.unsettled(request, actual, &all);
+        let all = taken.of(all);
+        let answer = match taken.lack {
+            Some(lack) => {
+                let (met, done) = self.fallback.settle(&store.generation.policy, all);
+                store.answer_with(&met, done, Standing::Degraded(lack))
+            }
+            None => {
+                let all = ToSettle::of(all, |met| taken.under(met));
+                self.settle_all(&store, &all, true, self.client.deadline()).await?
+            }
+        };
+        Ok(Answer { unsettled, ..answer })
     }
 
     /// Settles, and also gives `reserved` units back to limiters that are unlimited now.

@@ -5,7 +5,8 @@ use crate::server::moved_clock::Stepped;
 use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Spec, Taken,
+    AlgorithmKind, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Settled, Spec,
+    Taken,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -75,6 +76,24 @@ async fn what_is_settled_without_the_store_for_too_much_is_said_to_be_cut() {
     assert!(settled.is_degraded());
     let cut: Vec<_> = settled.enforced().map(|one| one.settled().cut_units()).collect();
     assert_eq!(cut, [98 - 6]);
+}
+
+/// A rule that is gone keeps what it took and takes no more, and the answer says so.
+#[tokio::test]
+async fn what_is_settled_with_a_rule_that_is_gone_is_said_to_be_late_or_cut() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 500)]).await;
+    let (ada, bob) = ([("user", "ada")], [("user", "bob")]);
+    let descriptors = [Descriptor::new(&ada).cost(100), Descriptor::new(&bob).cost(7)];
+    let request = Request::new("default", &descriptors);
+    let taken = Taken::from(&gate.check(&request).await);
+    gate.replace(Policy::new(vec![log("other", 9)]).unwrap()).unwrap();
+    for (actual, wanted) in [([0, 7], [Settled::Late(100)]), ([300, 7], [Settled::Cut(200)])] {
+        let settled = gate.settle_taken(&request, &taken, &actual).await.unwrap();
+        let lost: Vec<_> = settled.unsettled().iter().map(|one| one.settled()).collect();
+        assert_eq!(lost, wanted);
+        assert!(settled.unsettled()[0].is_met_by(0) && !settled.unsettled()[0].is_met_by(1));
+    }
 }
 
 #[tokio::test]

@@ -73,16 +73,21 @@ impl Settled {
         };
         let rule = least.map(|one| one.rule().name().into());
         let mut cut: Box<[u64]> = actual.iter().map(|_| 0).collect();
-        for one in answer.enforced() {
-            // What a limiter did not take is cut off the last costs that met it.
-            let mut left = one.settled().cut_units();
+        // What a limiter did not take is cut off the last costs that met it.
+        let mut cut_off = |mut left: u64, is_met_by: &dyn Fn(usize) -> bool| {
             for (descriptor, (of_it, units)) in cut.iter_mut().zip(actual).enumerate().rev() {
-                if actual.len() == 1 || one.is_met_by(descriptor) {
+                if actual.len() == 1 || is_met_by(descriptor) {
                     let here = left.min(*units);
                     left -= here;
                     *of_it = here.max(*of_it);
                 }
             }
+        };
+        for one in answer.enforced() {
+            cut_off(one.settled().cut_units(), &|descriptor| one.is_met_by(descriptor));
+        }
+        for one in answer.unsettled() {
+            cut_off(one.settled().cut_units(), &|descriptor| one.is_met_by(descriptor));
         }
         let cut = if cut.iter().any(|units| *units > 0) { cut } else { Box::default() };
         Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut }
