@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::step::When;
-use crate::{bench, sim, steps};
+use crate::{bench, count, sim, steps};
 
 /// The project's own checks, tests and benchmarks, behind one command.
 #[derive(Debug, Parser)]
@@ -28,8 +28,10 @@ pub(crate) enum Command {
     ///
     /// The benchmarks are a workspace of their own, in `bench/`: its README.md says how they measure.
     Bench(bench::Args),
-    /// Count measures of the code's structure: lines, types, circles of imports, public methods
-    Count,
+    /// Count the code, its names, its style and its English, and compare each figure with its ceiling
+    ///
+    /// The ceilings are in `xtask/ledger.toml`. A figure fails if it is more than half a percent above its ceiling.
+    Count(count::Args),
     /// Draw every picture of the documents, each from a run of this build
     Pictures,
     /// Simulate nodes that lease from one store or hold its permits, and check every bound

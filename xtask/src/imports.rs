@@ -1,7 +1,7 @@
 //! The imports among the modules of a crate, without tests.
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -58,6 +58,15 @@ fn module(folder: &Path, file: &Path) -> Option<Module> {
     let mut names: Module = names.collect();
     names.pop_if(|name| ["mod", "lib", "main"].contains(&name.as_str()));
     Some(names)
+}
+
+/// The path, without `.rs`, of a module that a file declares; also the folder of its own modules.
+pub(crate) fn home(path: &Path, module: &str) -> PathBuf {
+    let folder = path.parent().unwrap_or(path);
+    match path.file_stem().unwrap_or_default().to_str() {
+        Some("lib" | "mod" | "main") | None => folder.join(module),
+        Some(stem) => folder.join(stem).join(module),
+    }
 }
 
 fn of_file<'a>(
@@ -279,5 +288,12 @@ mod tests {
     fn what_is_not_rust_is_a_complaint() {
         let (_, complaints) = of_crate(Path::new("src"), &[file("src/a.rs", "fn {")]);
         assert!(complaints[0].starts_with("src/a.rs: not Rust"), "{complaints:?}");
+    }
+
+    #[test]
+    fn modules_are_looked_for_where_rust_looks() {
+        assert_eq!(home(Path::new("src/lib.rs"), "walk"), Path::new("src/walk"));
+        assert_eq!(home(Path::new("src/a/mod.rs"), "walk"), Path::new("src/a/walk"));
+        assert_eq!(home(Path::new("src/time.rs"), "walk"), Path::new("src/time/walk"));
     }
 }

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Test(which) => runner::test(&which),
         Command::Bench(which) => bench::run(&which),
-        Command::Count => count::run(),
+        Command::Count(which) => count::run(&which),
         Command::Pictures => pictures::run(),
         Command::Sim(which) => sim::run(&which),
     };

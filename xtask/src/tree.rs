@@ -18,7 +18,7 @@ impl SourceFile {
     }
 }
 
-/// Every Rust and Markdown file below a folder, in the order of their paths.
+/// Every Rust, Lua and Markdown file below a folder, in the order of their paths.
 ///
 /// Hidden folders and generated ones (`target`, a fuzzer's `corpus` and `artifacts`) are left out.
 ///
@@ -57,7 +57,7 @@ fn is_ours(folder: &Path) -> bool {
 }
 
 fn is_written(file: &Path) -> bool {
-    file.extension().is_some_and(|own| own == "rs" || own == "md")
+    file.extension().is_some_and(|own| ["rs", "lua", "md"].iter().any(|written| own == *written))
 }
 
 /// A file that was not read from disk, for tests of the rules.
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn written_files_are_found_and_built_ones_are_not() {
         let root = tempfile::tempdir().unwrap();
-        for path in ["b.rs", "a/guide.md", "a/cases.txt", "target/x.rs", ".git/y.md"] {
+        for path in ["b.rs", "a/guide.md", "a/cases.txt", "c.lua", "target/x.rs", ".git/y.md"] {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "text").unwrap();
@@ -81,6 +81,9 @@ mod tests {
         let found: Vec<_> =
             read(root.path()).unwrap().into_iter().map(|file| (file.path, file.text)).collect();
         let text = || "text".to_owned();
-        assert_eq!(found, [("a/guide.md".into(), text()), ("b.rs".into(), text())]);
+        assert_eq!(
+            found,
+            [("a/guide.md".into(), text()), ("b.rs".into(), text()), ("c.lua".into(), text())]
+        );
     }
 }

@@ -12,6 +12,7 @@ mod format;
 mod fuzz;
 mod house;
 mod installed;
+mod ledger;
 mod loom;
 mod packaging;
 mod programs;
@@ -51,6 +52,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "the house rules: arrows, purity, file openings and lengths, documents",
         when: When::Always,
         run: house::run,
+    },
+    Step {
+        name: "ledger",
+        what: "no count of `cargo xtask count` is above its ceiling",
+        when: When::Always,
+        run: ledger::run,
     },
     Step {
         name: "tests",

@@ -1,9 +1,10 @@
 //! The rule of purity: the core has no standard library, no unsafe code and no floats.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::rust::{self, Code};
 use super::{Findings, House};
+use crate::imports::home;
 use crate::tree::SourceFile;
 
 /// The folder of the core.
@@ -35,15 +36,6 @@ fn judge(files: &[&SourceFile]) -> Vec<String> {
     complaints.extend(promises(&read));
     complaints.extend(read.iter().flat_map(|(path, code)| impurities(path, code)));
     complaints
-}
-
-/// The path, without `.rs`, of a module that a file declares; also the folder of its own modules.
-fn home(path: &Path, module: &str) -> PathBuf {
-    let folder = path.parent().unwrap_or(path);
-    match path.file_stem().unwrap_or_default().to_str() {
-        Some("lib" | "mod" | "main") | None => folder.join(module),
-        Some(stem) => folder.join(stem).join(module),
-    }
 }
 
 fn promises(read: &[(&Path, Code)]) -> Vec<String> {
@@ -120,12 +112,5 @@ mod tests {
     fn floats_are_told_from_integers() {
         assert!(["1.5", "1.", "2e3", "1_0f64", "3f32"].into_iter().all(is_float));
         assert!(!["1", "1usize", "0x1f32", "0b1", "\"1.5\"", "'1'"].into_iter().any(is_float));
-    }
-
-    #[test]
-    fn modules_are_looked_for_where_rust_looks() {
-        assert_eq!(home(Path::new("src/lib.rs"), "walk"), Path::new("src/walk"));
-        assert_eq!(home(Path::new("src/a/mod.rs"), "walk"), Path::new("src/a/walk"));
-        assert_eq!(home(Path::new("src/time.rs"), "walk"), Path::new("src/time/walk"));
     }
 }
