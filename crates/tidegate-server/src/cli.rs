@@ -17,7 +17,6 @@ mod listeners;
 mod man;
 mod operator;
 mod passed;
-mod private_file;
 mod replay;
 mod script;
 mod serve;

@@ -19,6 +19,7 @@ mod once_a_minute;
 mod ordered_map;
 mod otlp;
 mod policy;
+mod private_file;
 mod probe;
 mod reports;
 mod resp;

@@ -12,9 +12,10 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use tidegate::read_secret_file;
 
-use super::{private_file, sources};
+use super::sources;
 use crate::failure::Failure;
 use crate::listener::{Access, Bounds, CertificateVerb, Clients, Options, Secret, Tls, TlsFiles};
+use crate::private_file;
 use crate::verbs::{self, PublicVerbs};
 
 const TOKEN_FILE: &str = "--token-file";
@@ -287,9 +288,7 @@ impl Args {
         match (self.tls_cert.clone(), self.tls_key.clone()) {
             (Some(cert), Some(key)) => {
                 let files = TlsFiles { cert, key, client_ca };
-                let tls = Tls::load(&files).map_err(mistake)?;
-                private_file::check(&files.key, "--tls-key")?;
-                Ok(Some(tls))
+                Tls::load(&files).map(Some).map_err(mistake)
             }
             (Some(_), None) => missing("--tls-key", "--tls-cert"),
             (None, Some(_)) => missing("--tls-cert", "--tls-key"),
@@ -335,7 +334,7 @@ impl Kind {
     /// The tokens of a file.
     fn parsed(self, file: &Path) -> Result<Secret, Failure> {
         let flag = self.flag;
-        private_file::check(file, flag)?;
+        private_file::check(file, flag).map_err(mistake)?;
         self.tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
     }
 
@@ -359,7 +358,7 @@ fn read(file: &Path, flag: &str) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8: expected tokens".to_owned()))
 }
 
-fn mistake(said: String) -> Failure {
+pub(super) fn mistake(said: String) -> Failure {
     Failure::configuration(format!("tidegate: {said}"))
 }
 

@@ -23,7 +23,6 @@ use super::environment::Surroundings;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
 use super::passed::Passed;
-use super::private_file;
 use crate::banner::Banner;
 use crate::configuration::{self, Cause, Configuration, Origin};
 use crate::failure::Failure;
@@ -35,7 +34,7 @@ use crate::otlp::Exporter;
 use crate::reports::Reports;
 use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
-use crate::{grpc, http, policy, resp, service_manager, stdout};
+use crate::{grpc, http, policy, private_file, resp, service_manager, stdout};
 
 /// The longest time that is spent on the last snapshot and the last spans, when a disk or a collector hangs.
 const LAST_WRITES: Duration = Duration::from_secs(4);
@@ -242,7 +241,7 @@ fn limiters(args: &Args, policy: Policy) -> Result<(Limiters, Option<SnapshotFil
         tracing::warn!("{warning}");
         return Ok((Limiters::of(policy)?, None));
     }
-    private_file::check(path, "--snapshot")?;
+    private_file::check(path, "--snapshot").map_err(guard::mistake)?;
     let file = SnapshotFile::lock(path)?;
     Ok((Limiters::here(file.load(policy)?), Some(file)))
 }

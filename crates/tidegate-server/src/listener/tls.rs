@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use super::Stream;
 use super::socket::Socket;
 use super::stream::Transport;
+use crate::private_file;
 
 /// The files of certificates and keys, all in PEM.
 #[derive(Clone, Debug)]
@@ -45,7 +46,8 @@ impl Tls {
     ///
     /// # Errors
     /// Returns the file that cannot be used, the reason, and what was expected: a file cannot be
-    /// read, is not PEM, is empty, has expired, or a key belongs to another certificate.
+    /// read, is not PEM, is empty, has expired, or a key belongs to another certificate or may be
+    /// written by every user.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
         let said = Arc::new(RwLock::new(Arc::new(config(files)?)));
         Ok(Self { said, files: files.clone(), speaks: Vec::new() })
@@ -145,12 +147,14 @@ fn admission(
 }
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(&read(file)?).map_err(|error| match error {
+    let key = PrivateKeyDer::from_pem_slice(&read(file)?).map_err(|error| match error {
         pem::Error::NoItemsFound => {
             wrong(file, "there is no private key in it, or only one that is encrypted", KEY)
         }
         error => wrong(file, error, KEY),
-    })
+    })?;
+    private_file::check(file, "--tls-key")?;
+    Ok(key)
 }
 
 const KEY: &str = "a private key in PEM, without a passphrase, which begins with `-----BEGIN PRIVATE \

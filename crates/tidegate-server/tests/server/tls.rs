@@ -298,6 +298,28 @@ async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_b
     assert_eq!(answer, OK.as_bytes(), "a connection that was there stays");
 }
 
+#[tokio::test]
+async fn a_key_that_others_may_write_is_not_taken_on_sighup_and_one_they_read_is_told() {
+    let files = Certificates::new();
+    let mut server = server(&files, &[]);
+    let first = shown(&files, server.http).await;
+    files.renew_server();
+    for (mode, expected) in [
+        (0o666, "server.key (--tls-key): every user of this machine may write it (mode 0666)"),
+        (0o644, "--tls-key: every user of this machine may read it"),
+    ] {
+        files.allow("server.key", mode);
+        server.signal("HUP");
+        let said = server.logs("every user of this machine may");
+        assert!(said.contains(expected), "{said}");
+        let is_taken = mode == 0o644;
+        if is_taken {
+            server.logs("certificates are read again");
+        }
+        assert_eq!(shown(&files, server.http).await != first, is_taken, "{mode:o}");
+    }
+}
+
 /// The server's certificate becomes a pipe that nobody writes to for a while.
 #[tokio::test]
 async fn a_certificate_that_hangs_holds_up_neither_decisions_nor_the_end() {

@@ -3,8 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use crate::failure::Failure;
-
 /// Permissions of others that make a file worthless: each user could put a secret of its own there.
 const OTHERS_WRITE: u32 = 0o002;
 /// Permissions of others and of the group that are seldom meant.
@@ -16,14 +14,14 @@ const GROUP_WRITES: u32 = 0o020;
 /// # Errors
 /// Returns what is expected if every user of the machine may write it. A file that is not there, or is none, such as a
 /// pipe, is not judged.
-pub(super) fn check(file: &Path, flag: &str) -> Result<(), Failure> {
+pub(crate) fn check(file: &Path, flag: &str) -> Result<(), String> {
     let Some(mode) = mode(file).ok().flatten() else { return Ok(()) };
     let shown = file.display();
     if mode & OTHERS_WRITE != 0 {
-        return Err(Failure::configuration(format!(
-            "tidegate: {shown} ({flag}): every user of this machine may write it (mode {mode:04o}): expected a file that its \
-             owner alone writes, as after `chmod 600 {shown}`"
-        )));
+        return Err(format!(
+            "{shown} ({flag}): every user of this machine may write it (mode {mode:04o}): expected a file that its owner \
+             alone writes, as after `chmod 600 {shown}`"
+        ));
     }
     let who = match (mode & OTHERS_READ != 0, mode & GROUP_WRITES != 0) {
         (true, _) => "every user of this machine may read it",
@@ -68,8 +66,7 @@ mod tests {
             set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
             let checked = check(file.path(), "--token-file");
             assert_eq!(checked.is_err(), is_refused, "{mode:o}");
-            let said =
-                checked.err().map(|failure| failure.message().to_owned()).unwrap_or_default();
+            let said = checked.err().unwrap_or_default();
             assert!(
                 !is_refused || said.contains("--token-file") && said.contains("chmod 600"),
                 "{said}"
