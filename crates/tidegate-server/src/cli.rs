@@ -26,6 +26,7 @@ mod trace_flags;
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
@@ -80,7 +81,7 @@ enum Command {
     Man(man::Args),
 }
 
-/// Runs the command line. Wrong usage ends the process here, with exit code 2.
+/// Runs the command line. Wrong usage is exit code 2.
 pub(crate) fn run() -> ExitCode {
     let given: Vec<_> = env::args_os().collect();
     let of_command = given.get(1..).unwrap_or_default();
@@ -88,7 +89,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(command) => command,
         Err(error) => match of_variable(of_command, &error) {
             Some(failure) => return failure.report(),
-            None => sources::without_secrets(error).exit(),
+            None => return shown(&sources::without_secrets(error)),
         },
     };
     let done = match &command {
@@ -113,6 +114,16 @@ pub(crate) fn run() -> ExitCode {
         Command::Man(args) => man::run(args, Cli::command()),
     };
     done.unwrap_or_else(|failure| failure.report())
+}
+
+/// Prints wrong usage, or the help or version that was asked for, which somebody may want to keep.
+fn shown(error: &Error) -> ExitCode {
+    let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    if error.use_stderr() {
+        return code;
+    }
+    crate::stdout::had_reader(printed).map_or_else(|failure| failure.report(), |_| code)
 }
 
 fn parse(given: &[OsString]) -> Result<Command, Error> {

@@ -1,6 +1,6 @@
 //! Standard output, whose reader may go away.
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 
 use comfy_table::Table;
 use tidegate::printable;
@@ -50,7 +50,14 @@ pub(crate) fn goes_on(text: &str) -> Result<bool, Failure> {
 
 fn is_read(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    had_reader(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
+/// Returns whether standard output still has a reader, by the result of writing to it.
+///
+/// # Errors
+/// Returns any error of writing but that the reader went away.
+pub(crate) fn had_reader(written: io::Result<()>) -> Result<bool, Failure> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("can not write to standard output: {error}")))

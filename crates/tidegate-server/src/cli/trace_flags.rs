@@ -13,7 +13,8 @@ use crate::failure::Failure;
 pub(super) struct TraceFlags {
     /// The trace; - reads standard input
     ///
-    /// May be repeated, or be several files: all are merged by time, each in its own format
+    /// May be repeated, or be several files: all are merged by time, each in its own format. A pipe is read until its
+    /// writer closes it, however long that takes
     #[arg(long = "trace", value_name = "FILE", num_args = 1..)]
     pub(super) traces: Vec<PathBuf>,
     /// The format of a log that is not recognised, in nginx's or Apache's notation

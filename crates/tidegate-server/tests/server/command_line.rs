@@ -255,6 +255,41 @@ fn a_reader_that_goes_away_is_no_panic() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_help_that_can_not_be_written_is_exit_code_1() {
+    for args in ["--help", "-h", "--version", "help serve", "serve --help"] {
+        let line = format!("exec {BINARY} {args} >/dev/full");
+        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), Some(1), "{args}: {said}");
+        assert!(said.contains("tidegate: can not write to standard output"), "{args}: {said}");
+    }
+}
+
+/// Nobody ever writes to the pipe. A reader without patience is ended, with another exit code.
+#[test]
+fn a_configuration_that_hangs_is_given_up_by_every_command() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let pipe = folder.path().join("pipe.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (pipe, sound) = (pipe.to_str().unwrap(), config(RULE));
+    let sound = sound.path().to_str().unwrap();
+    let begun =
+        [&["check", pipe][..], &["diff", sound, pipe], &["replay", "-c", pipe, "--trace", sound]]
+            .map(|args| {
+                let mut command = Command::new("timeout");
+                command.args(["100", BINARY]).args(args).stderr(Stdio::piped());
+                command.spawn().unwrap()
+            });
+    for child in begun {
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), Some(2), "{said}");
+        assert!(said.contains("was not read to its end within 10s"), "{said}");
+    }
+}
+
 #[test]
 fn threads_that_need_more_file_handles_than_there_were_at_first_are_begun() {
     let serve = format!("ulimit -Sn 64 && exec {BINARY} serve --http 127.0.0.1:0 \"$@\"");

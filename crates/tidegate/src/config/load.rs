@@ -1,7 +1,6 @@
 //! A file from the disk, which may be missing, very large, or not text.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use super::diagnostic::{ConfigError, ConfigErrors};
@@ -16,8 +15,8 @@ const MOST_BYTES: u64 = 16 << 20;
 /// Reads the rules of a file; see [`parse`](super::parse()).
 ///
 /// # Errors
-/// Every error of its text; or that the file cannot be read, is larger than 16 MiB, or is not
-/// UTF-8.
+/// Every error of its text; or that the file cannot be read within ten seconds, is larger than 16 MiB, or is
+/// not UTF-8.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -40,28 +39,15 @@ pub fn load_with(
     parsed(path, |name, text| super::parse_with(name, text, section))
 }
 
-/// Reads the text of a file of rules within ten seconds, for a program that reads it again while it
-/// runs; see [`read_secret_file`](crate::read_secret_file), which treats a path that hangs alike.
+/// Reads the text of a file of rules within ten seconds; see [`read_secret_file`](crate::read_secret_file), which treats a path that hangs alike.
 ///
 /// This blocks: call it on a thread that may wait.
 ///
 /// # Errors
 /// The file cannot be read in time, is larger than 16 MiB, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, ConfigErrors> {
-    text_of(path, read_in_time(path, MOST_BYTES))
-}
-
-/// Parses the text of a file.
-fn parsed<T>(
-    path: &Path,
-    parse: impl FnOnce(&str, &str) -> Result<T, ConfigErrors>,
-) -> Result<T, ConfigErrors> {
-    parse(&path.display().to_string(), &text_of(path, read(path))?)
-}
-
-/// The text of a file that was read.
-fn text_of(path: &Path, read: io::Result<Vec<u8>>) -> Result<String, ConfigErrors> {
     let name = path.display().to_string();
+    let read = read_in_time(path, MOST_BYTES);
     let bytes = read.map_err(|error| ConfigError::of_file(&name, unreadable(&error)))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -69,12 +55,12 @@ fn text_of(path: &Path, read: io::Result<Vec<u8>>) -> Result<String, ConfigError
     })
 }
 
-/// The bytes of the file, which are at most [`MOST_BYTES`].
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    let fits = bytes.len() as u64 <= MOST_BYTES;
-    if fits { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
+/// Parses the text of a file.
+fn parsed<T>(
+    path: &Path,
+    parse: impl FnOnce(&str, &str) -> Result<T, ConfigErrors>,
+) -> Result<T, ConfigErrors> {
+    parse(&path.display().to_string(), &read_text(path)?)
 }
 
 fn unreadable(error: &io::Error) -> String {
