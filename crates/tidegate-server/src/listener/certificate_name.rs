@@ -5,9 +5,12 @@ use std::fmt;
 use rustls::pki_types::CertificateDer;
 use tidegate::printable;
 use webpki::EndEntityCert;
+use x509_cert::Certificate;
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Reader, SliceReader, Tag, Tagged};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::RelativeDistinguishedName;
 
 /// `id-at-commonName` of RFC 5280.
@@ -29,7 +32,7 @@ impl CertificateName {
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Self {
         let Ok(parsed) = EndEntityCert::try_from(certificate) else { return Self::None };
         let name = match common_names(parsed.subject()).as_deref() {
-            Some([]) => only(parsed.valid_dns_names()).map(|name| format!("{DNS}{name}")),
+            Some([]) => dns_name(certificate, &parsed).map(|name| format!("{DNS}{name}")),
             Some([value]) => text(value).filter(|name| !name.starts_with(DNS)),
             Some(_) | None => None,
         };
@@ -55,6 +58,14 @@ impl fmt::Display for CertificateName {
             Self::None => f.write_str("certificate without a name"),
         }
     }
+}
+
+/// The only DNS name of a certificate; none if it has others, valid or not.
+fn dns_name(certificate: &CertificateDer<'_>, parsed: &EndEntityCert<'_>) -> Option<String> {
+    let whole = Certificate::from_der(certificate).ok()?;
+    let (_, SubjectAltName(names)) = whole.tbs_certificate().get_extension().ok()??;
+    only(names.iter().filter(|name| matches!(name, GeneralName::DnsName(_))))?;
+    only(parsed.valid_dns_names()).map(str::to_owned)
 }
 
 /// The only item.

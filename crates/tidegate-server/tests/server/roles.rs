@@ -163,7 +163,7 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
         "--tls-client-ca",
         &paths[2],
         "--admin-changers",
-        "server,ann",
+        "server,ann,dns:eve",
         "--admin-readers",
         "client",
     ];
@@ -173,6 +173,8 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
     for (number, subject) in forged.into_iter().enumerate() {
         files.client_named(&format!("forged-{number}"), subject, "DNS:ann", "default");
     }
+    files.client_named("one-dns", b"/O=none", "DNS:eve", "default");
+    files.client_named("two-dns", b"/O=none", "DNS:eve,DNS:no!name", "default");
     files.client_named("wide", b"/CN=eve", "DNS:ann", "MASK:0x800");
     files.client_named("wide-ann", b"/CN=ann", "DNS:eve", "MASK:0x800");
     let mut server = Server::with_rules_and(RULES, &more);
@@ -189,12 +191,12 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
     assert!(curl("/v1/rules", "client", &[]).ends_with("200"));
     let refused = curl("/v1/reset", "client", &reset);
     assert!(refused.ends_with("403") && refused.contains("--admin-readers"), "{refused}");
-    for name in ["forged-0", "forged-1", "forged-2", "wide"] {
+    for name in ["forged-0", "forged-1", "forged-2", "wide", "two-dns"] {
         assert!(curl("/v1/rules", name, &[]).ends_with("200"));
         let refused = curl("/v1/reset", name, &reset);
         assert!(refused.ends_with("403") && refused.contains("--admin-changers"), "{refused}");
     }
-    for (file, name) in [("server", "server"), ("wide-ann", "ann")] {
+    for (file, name) in [("server", "server"), ("wide-ann", "ann"), ("one-dns", "dns:eve")] {
         let reset = curl("/v1/reset", file, &reset);
         assert!(reset.ends_with("200"), "{reset}");
         let line = server.logs("limiters were changed by an operator");
