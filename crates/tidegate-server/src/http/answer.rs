@@ -6,7 +6,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
 use smallvec::SmallVec;
 use tidegate::json::{DecisionLine, JsonObject};
-use tidegate::{Answer, Matched, Micros, headers};
+use tidegate::{Answer, Matched, Micros, headers, printable};
 use tokio::task::spawn_blocking;
 
 use super::message::Response;
@@ -34,7 +34,8 @@ impl<'a> From<Matched<'a>> for Shadow<'a> {
             limit: decision.limit,
             remaining: decision.remaining,
             retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
-            reset_after_us: decision.reset_after.as_micros(),
+            // A limit of 0 has no reset.
+            reset_after_us: if decision.limit > 0 { decision.reset_after.as_micros() } else { 0 },
         }
     }
 }
@@ -174,10 +175,11 @@ pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
     Ok(of_json(body))
 }
 
-/// A value as JSON, with status 200. It must not be cached, because it is valid only for an
-/// instant.
+/// A value as JSON, with status 200, without what a terminal obeys, because it may repeat texts of callers. It must not
+/// be cached, because it is valid only for an instant.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
-    serde_json::to_vec(value).map(of_json).map_err(|error| unwritable(&error))
+    let text = serde_json::to_string(value).map_err(|error| unwritable(&error))?;
+    Ok(of_json(printable::json(&text).into_owned().into_bytes()))
 }
 
 /// An answer that takes long to make, made on a thread where nothing waits for it: that of the connection decides.

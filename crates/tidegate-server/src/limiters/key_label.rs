@@ -69,11 +69,21 @@ impl KeyLabel {
         let key = spec.key.iter().zip(rule.key(descriptor));
         for ((name, value), (of_key, given)) in entries.iter_mut().zip(key) {
             of_key.clone_into(name);
-            let cut = given.char_indices().nth(VALUE_CHARS).map(|(end, _)| end);
+            let end = given.char_indices().nth(VALUE_CHARS);
+            let cut = end.map(|(end, _)| before_escape(given, end));
             cut.and_then(|end| given.get(..end)).unwrap_or(given).clone_into(value);
             value.extend(cut.map(|_| '…'));
         }
     }
+}
+
+/// Returns `end`, or where the escape of a byte, such as `\xff`, begins that would be cut there.
+fn before_escape(text: &str, end: usize) -> usize {
+    let begins = |at: &usize| match text.as_bytes().get(*at..) {
+        Some([b'\\', b'x', high, low, ..]) => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
+        _ => false,
+    };
+    (end.saturating_sub(3)..end).find(begins).unwrap_or(end)
 }
 
 impl Default for Key {
@@ -87,6 +97,33 @@ impl Serialize for Key {
         match self {
             Self::Entries(entries) => OrderedMap(entries).serialize(to),
             Self::Hidden(fingerprint) => to.collect_str(&format_args!("{fingerprint:016x}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::{Gate, Policy, RuleSpec};
+
+    #[test]
+    fn a_value_is_not_cut_within_the_escape_of_a_byte() {
+        let policy = Policy::new(vec![RuleSpec::new("user", "9/d").key(["user"])]).unwrap();
+        let gate = Gate::new(policy);
+        for before in 114..=121 {
+            let value = "a".repeat(before) + r"\xff" + &"b".repeat(9);
+            let entries = [("user", value.as_str())];
+            let answer = gate.check(&entries);
+            let matched = answer.enforced().next().unwrap();
+            let mut label = KeyLabel::default();
+            label.write(0, matched.rule(), &Descriptor::new(&entries));
+            let Key::Entries(entries) = label.key else { panic!("the key is not hidden") };
+            let kept = match before {
+                114..=116 => 120,
+                117..=119 => before,
+                _ => 120,
+            };
+            assert_eq!(entries[0].1, format!("{}…", &value[..kept]), "{before}");
         }
     }
 }

@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use tidegate::{
     Answer, Clock, Limiter, Matched, Micros, Observer, Request, RuleErrors, RuleOutcome, Spec,
-    SystemClock,
+    SystemClock, printable,
 };
 use tokio::sync::mpsc;
 
@@ -182,8 +182,8 @@ impl Reader {
             degraded,
             skipped: self.skipped.swap(0, Relaxed),
         };
-        if let Ok(line) = serde_json::to_vec(&line) {
-            place.send(line.into());
+        if let Ok(line) = serde_json::to_string(&line) {
+            place.send(printable::json(&line).into_owned().into());
         }
     }
 }
@@ -244,6 +244,17 @@ mod tests {
         let left_out = watch.reader.skipped.load(Relaxed);
         let told: u64 = lines.iter().map(|line| 1 + line["skipped"].as_u64().unwrap()).sum();
         assert!(!lines.is_empty() && told + left_out == 100, "{lines:?}");
+    }
+
+    #[test]
+    fn a_line_has_nothing_that_a_terminal_obeys() {
+        let tail = Arc::new(Tail::new());
+        let (gate, mut watch) = (gate(&tail), tail.watch(Filter::default(), 1_000).unwrap());
+        let _ = gate.check(&[("user", "\u{9b}2J\u{202e}")]);
+        let line = watch.lines.try_recv().unwrap();
+        assert!(line.is_ascii(), "{line:?}");
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(line["key"]["user"], "\u{9b}2J\u{202e}");
     }
 
     #[test]

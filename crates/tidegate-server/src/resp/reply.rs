@@ -1,5 +1,7 @@
 //! Writes replies, in RESP2 or RESP3.
 
+use tidegate::printable;
+
 /// The protocol version that a client chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proto {
@@ -48,19 +50,17 @@ impl<'a> Reply<'a> {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, with its code first. Line ends in texts of clients become spaces.
+    /// An error, with its code first. Line ends in texts of clients become spaces, and what else a terminal obeys is
+    /// escaped.
     pub(super) fn error(&mut self, text: &str) {
-        let start = self.out.len();
-        self.line(b'-', text.as_bytes());
-        let end = self.out.len().saturating_sub(2);
-        let text = self.out.get_mut(start..end).unwrap_or_default();
-        text.iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
+        let text = text.replace(|c: char| c.is_ascii_control(), " ");
+        self.line(b'-', printable::line(&text).as_bytes());
     }
 
-    /// A whole number from `-u64::MAX` to `u64::MAX`.
+    /// A whole number; one beyond the 64 bits and the sign that the protocol has is the nearest within.
     #[inline]
     pub(super) fn integer(&mut self, number: impl Into<i128>) {
-        let number = number.into();
+        let number = number.into().clamp(i64::MIN.into(), i64::MAX.into());
         let units = number.unsigned_abs() as u64;
         if number < 0 {
             self.out.push(b':');
@@ -74,7 +74,7 @@ impl<'a> Reply<'a> {
     #[inline]
     pub(super) fn known(&mut self, number: Option<u64>) {
         match number {
-            Some(number) => self.number(b':', number),
+            Some(number) => self.integer(number),
             None => self.null(),
         }
     }
@@ -208,14 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn an_error_stays_on_its_line() {
-        let written_text = written(Proto::Resp2, |reply| reply.error("ERR `a\r\n+OK`"));
-        assert_eq!(written_text, "-ERR `a  +OK`\r\n");
+    fn an_error_stays_on_its_line_and_nothing_in_it_is_obeyed() {
+        let written_text =
+            written(Proto::Resp2, |reply| reply.error("ERR `a\r\n+OK\u{9b}2J\u{202e}`"));
+        assert_eq!(written_text, "-ERR `a  +OK\\u{9b}2J\\u{202e}`\r\n");
     }
 
     #[test]
-    fn integers_are_written_whole() {
+    fn integers_are_written_whole_up_to_the_largest_of_the_protocol() {
         let written_text = written(Proto::Resp3, |reply| {
+            reply.known(Some(u64::MAX));
+            reply.known(Some(1 << 63));
+            reply.integer(i64::MAX);
             reply.integer(-1_i64);
             reply.integer(i64::MIN);
             reply.integer(0_u8);
@@ -224,7 +228,8 @@ mod tests {
         });
         assert_eq!(
             written_text,
-            ":-1\r\n:-9223372036854775808\r\n:0\r\n:10\r\n:18446744073709551615\r\n"
+            ":9223372036854775807\r\n".repeat(3)
+                + ":-1\r\n:-9223372036854775808\r\n:0\r\n:10\r\n:9223372036854775807\r\n"
         );
     }
 

@@ -79,6 +79,10 @@ async fn an_invalid_question_is_an_error_with_what_was_expected() {
             "-ERR the request's id has 257 bytes: expected 1 to 256\r\n",
         ),
         (&["GET", "a", "b"], "-ERR unknown command 'GET', with args beginning with: 'a' 'b' \r\n"),
+        (
+            &["G\u{9b}2J\u{202e}"],
+            "-ERR unknown command 'G\\u{9b}2J\\u{202e}', with args beginning with: \r\n",
+        ),
         (&["ECHO"], "-ERR wrong number of arguments for 'echo' command\r\n"),
         (&["PING", "a", "b"], "-ERR wrong number of arguments for 'ping' command\r\n"),
         (&["SELECT", "1"], "-ERR DB index is out of range\r\n"),

@@ -73,6 +73,15 @@ async fn keys_are_told_by_refusals_and_by_requests_and_hidden_where_a_rule_says_
 }
 
 #[tokio::test]
+async fn a_key_with_what_a_terminal_obeys_is_escaped_and_the_same_text_to_a_parser() {
+    let server = Server::with_rules(RULES);
+    ask(&Client::new(server.http), 1, r#"{"user": "\u009b2J\u202e", "path": "/a"}"#).await;
+    let answer = Client::new(server.admin).get("/v1/top").await;
+    assert!(answer.text.contains(r"\u009b2J\u202e") && answer.text.is_ascii(), "{}", answer.text);
+    assert_eq!(answer.json()["keys"][0]["key"]["user"], "\u{9b}2J\u{202e}");
+}
+
+#[tokio::test]
 async fn redis_clients_are_counted_too() {
     let server = Server::with_rules(RULES);
     let commands = "TG.CHECK default user eve path /c\r\n".repeat(2_000) + "QUIT\r\n";

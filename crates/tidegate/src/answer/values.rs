@@ -88,7 +88,8 @@ impl Answer<'_> {
         Err(Rejected::new(decision, refusing.map(|one| one.rule().name().to_owned())))
     }
 
-    /// The wait until the limiters of all enforced rules are idle: the longest of their waits.
+    /// The wait until the limiters of all enforced rules are idle: the longest of their waits. A limit of 0 has no
+    /// reset, and counts as idle.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.reset_after_micros().into()
@@ -96,6 +97,8 @@ impl Answer<'_> {
 
     /// Returns [`Answer::reset_after`] in the engine's own unit.
     pub(crate) fn reset_after_micros(&self) -> Micros {
-        self.enforced().map(|matched| matched.decision().reset_after).max().unwrap_or_default()
+        let decisions = self.enforced().map(|matched| *matched.decision());
+        let resets = decisions.filter(|decision| decision.limit > 0);
+        resets.map(|decision| decision.reset_after).max().unwrap_or_default()
     }
 }
