@@ -226,12 +226,18 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         } else if last.since(now) <= self.window() {
             last
         } else {
-            self.rewind(state, now);
-            let until = last.plus(self.counts_for(self.limit()));
-            if let Some(past) = self.past_mut(state) {
-                past.lose(last, until);
-            }
+            self.move_back(state, now, last);
             now
+        }
+    }
+
+    /// Moves a state back with a clock that stepped back by more than the window.
+    #[cold]
+    fn move_back(&self, state: &mut Self::State, now: Timestamp, last: Timestamp) {
+        self.rewind(state, now);
+        let until = last.plus(self.counts_for(self.limit()));
+        if let Some(past) = self.past_mut(state) {
+            past.lose(last, until);
         }
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! At a limit of 0 nothing drains: a grain is then a unit, and an instant counts as 0 grains.
 
+mod eased;
+
 use alloc::vec::Vec;
 
 use crate::algorithm::{HORIZON, Packing, WORD_BITS};
@@ -188,8 +190,7 @@ impl Level {
     #[inline]
     pub(crate) fn add(&mut self, rate: Rate, at: Timestamp, units: u64) {
         if !self.past.is_none() {
-            self.past.see(self.whole(rate, at));
-            self.change_whole(rate, at, |whole| whole.saturating_add(rate.grains(units)));
+            self.note_added(rate, at, units);
         }
         let from = self.empty_at.max(rate.instant(at));
         self.empty_at = from.saturating_add(rate.grains(units));
@@ -200,59 +201,6 @@ impl Level {
     pub(crate) fn whole(&self, rate: Rate, at: Timestamp) -> u128 {
         let whole = self.past.eased().map_or(0, |eased| eased.whole);
         self.empty_at.max(whole).saturating_sub(rate.instant(at))
-    }
-
-    /// Units above the capacity that are there whatever changed. While nothing drains, none is known to be a debt.
-    pub(crate) fn debt(&self, rate: Rate, at: Timestamp, capacity: u64) -> u64 {
-        if rate.n == 0 {
-            return 0;
-        }
-        let caused = self.past.eased().map_or(0, |eased| eased.caused);
-        let caused = rate.units_ceil(caused.saturating_sub(rate.instant(at)));
-        rate.units_ceil(self.left(rate, at)).saturating_sub(capacity.max(caused))
-    }
-
-    /// Lowers a level that is above the capacity of its new rule, except by a debt, so far that a unit fits after one
-    /// window. All that was used counts again when more is allowed.
-    pub(crate) fn ease(
-        &mut self,
-        rate: Rate,
-        at: Timestamp,
-        [capacity, per_window, debt]: [u64; 3],
-    ) {
-        // Where nothing drains, a lower level would keep a caller waiting as long.
-        if rate.n == 0 {
-            return self.past.ease(None);
-        }
-        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
-        let most = rate.grains(capacity.saturating_add(per_window - 1).saturating_add(debt));
-        let kept = left.min(most);
-        let above = kept.saturating_sub(rate.grains(debt));
-        let before = self.past.eased().map_or(Timestamp::EPOCH, |eased| eased.cut);
-        let cut = if kept < left { at } else { before };
-        let is_above = above > rate.grains(capacity);
-        let caused = if is_above { rate.instant(at).saturating_add(above) } else { 0 };
-        let eased = Self::eased(rate, at, whole, Eased { whole, cut, caused, until: at });
-        self.past.ease((whole > kept || caused > 0).then_some(eased));
-        if kept < left {
-            self.empty_at = rate.instant(at).saturating_add(kept);
-        }
-    }
-
-    /// The same with so many grains of all that was used.
-    fn eased(rate: Rate, at: Timestamp, whole: u128, eased: Eased) -> Eased {
-        let until = at.plus(rate.wait_from(at, whole));
-        Eased { whole: rate.instant(at).saturating_add(whole), until, ..eased }
-    }
-
-    /// Changes the grains of all that was used, if a change of the rule has eased the level.
-    fn change_whole(&mut self, rate: Rate, at: Timestamp, change: impl FnOnce(u128) -> u128) {
-        if let Some(eased) = self.past.eased() {
-            // Of units that came back none was there because of a change.
-            let eased = Eased { caused: eased.caused.min(self.empty_at), ..*eased };
-            let eased = Self::eased(rate, at, change(self.whole(rate, at)), eased);
-            self.past.ease((eased.until > at).then_some(eased));
-        }
     }
 
     /// Raises the level so that it does not drain before `until`. A level that drains later stays as it is.

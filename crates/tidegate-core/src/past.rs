@@ -112,6 +112,14 @@ impl Past {
     /// Drops what says nothing any more.
     #[inline]
     pub(crate) fn pass(&mut self, at: Timestamp) {
+        if self.0.is_some() {
+            self.drop_over(at);
+        }
+    }
+
+    /// Away from the path of states that remember nothing, which is inlined.
+    #[cold]
+    fn drop_over(&mut self, at: Timestamp) {
         if let Some(past) = &mut self.0 {
             past.eased.take_if(|eased| eased.until <= at);
             self.0.take_if(|past| past.is_over(at) && past.mark.is_none());

@@ -1,0 +1,72 @@
+//! A level that a change has eased: what of it keeps no caller waiting, and what counts again.
+
+use super::{Level, Rate};
+use crate::past::Eased;
+use crate::time::Timestamp;
+
+impl Level {
+    /// Units above the capacity that are there whatever changed. While nothing drains, none is known to be a debt.
+    pub(crate) fn debt(&self, rate: Rate, at: Timestamp, capacity: u64) -> u64 {
+        if rate.n == 0 {
+            return 0;
+        }
+        let caused = self.past.eased().map_or(0, |eased| eased.caused);
+        let caused = rate.units_ceil(caused.saturating_sub(rate.instant(at)));
+        rate.units_ceil(self.left(rate, at)).saturating_sub(capacity.max(caused))
+    }
+
+    /// Lowers a level that is above the capacity of its new rule, except by a debt, so far that a unit fits after one
+    /// window. All that was used counts again when more is allowed.
+    pub(crate) fn ease(
+        &mut self,
+        rate: Rate,
+        at: Timestamp,
+        [capacity, per_window, debt]: [u64; 3],
+    ) {
+        // Where nothing drains, a lower level would keep a caller waiting as long.
+        if rate.n == 0 {
+            return self.past.ease(None);
+        }
+        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
+        let most = rate.grains(capacity.saturating_add(per_window - 1).saturating_add(debt));
+        let kept = left.min(most);
+        let above = kept.saturating_sub(rate.grains(debt));
+        let before = self.past.eased().map_or(Timestamp::EPOCH, |eased| eased.cut);
+        let cut = if kept < left { at } else { before };
+        let is_above = above > rate.grains(capacity);
+        let caused = if is_above { rate.instant(at).saturating_add(above) } else { 0 };
+        let eased = Self::eased(rate, at, whole, Eased { whole, cut, caused, until: at });
+        self.past.ease((whole > kept || caused > 0).then_some(eased));
+        if kept < left {
+            self.empty_at = rate.instant(at).saturating_add(kept);
+        }
+    }
+
+    /// The same with so many grains of all that was used.
+    pub(super) fn eased(rate: Rate, at: Timestamp, whole: u128, eased: Eased) -> Eased {
+        let until = at.plus(rate.wait_from(at, whole));
+        Eased { whole: rate.instant(at).saturating_add(whole), until, ..eased }
+    }
+
+    /// Changes the grains of all that was used, if a change of the rule has eased the level.
+    pub(super) fn change_whole(
+        &mut self,
+        rate: Rate,
+        at: Timestamp,
+        change: impl FnOnce(u128) -> u128,
+    ) {
+        if let Some(eased) = self.past.eased() {
+            // Of units that came back none was there because of a change.
+            let eased = Eased { caused: eased.caused.min(self.empty_at), ..*eased };
+            let eased = Self::eased(rate, at, change(self.whole(rate, at)), eased);
+            self.past.ease((eased.until > at).then_some(eased));
+        }
+    }
+
+    /// Away from the path of levels that remember nothing, which is inlined.
+    #[cold]
+    pub(super) fn note_added(&mut self, rate: Rate, at: Timestamp, units: u64) {
+        self.past.see(self.whole(rate, at));
+        self.change_whole(rate, at, |whole| whole.saturating_add(rate.grains(units)));
+    }
+}
