@@ -194,8 +194,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         false
     }
 
-    /// Advances, decides, and takes what is admitted: the verdict of one limiter alone, without the
-    /// other values of a decision.
+    /// Advances, decides, and takes what is admitted; returns the verdict alone.
     #[inline]
     fn ask(&self, state: &mut Self::State, now: Timestamp, cost: u64) -> Verdict {
         let at = self.advance(state, now);
@@ -211,10 +210,9 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
 
     /// Moves time forward; returns the instant that counts for a clock that reads `now`.
     ///
-    /// This is the only place that handles a clock that stepped backward. A reading before the last
-    /// unit counts as the time of that unit. If it is earlier by more than the window, the state's
-    /// times are first moved back to end at the reading. So no step makes anybody wait longer, and
-    /// no step grants more than one fill.
+    /// This is the only place that handles a clock that stepped backward. A reading before the last unit counts as the
+    /// time of that unit. If it is earlier by more than the window, the state's times are first moved back to end at the
+    /// reading. So no step makes a caller wait longer, and no step grants more than one fill.
     #[inline]
     fn advance(&self, state: &mut Self::State, now: Timestamp) -> Timestamp {
         let last = self.last(state);
@@ -231,7 +229,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         }
     }
 
-    /// Moves a state back with a clock that stepped back by more than the window.
+    /// Moves a state back with its clock.
     #[cold]
     fn move_back(&self, state: &mut Self::State, now: Timestamp, last: Timestamp) {
         self.rewind(state, now);
@@ -261,8 +259,7 @@ pub trait Pack: Decide {
     /// state, by at most [`HORIZON`]. A debt too large for the words is cut off: see
     /// [`Pack::packing`].
     ///
-    /// There are as many words as [`Pack::packing`] says, or more; those that are not needed are
-    /// zero.
+    /// There are as many words as [`Pack::packing`] says, or more; the rest are zero.
     fn pack<const WORDS: usize>(&self, _base: Timestamp, _state: &Self::State) -> [u64; WORDS] {
         [0; WORDS]
     }

@@ -116,7 +116,7 @@ pub(crate) fn run() -> ExitCode {
     done.unwrap_or_else(|failure| failure.report())
 }
 
-/// Prints wrong usage, or the help or version that was asked for, which somebody may want to keep.
+/// Prints wrong usage, or the help or version that was asked for, which a person may want to keep.
 fn shown(error: &Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     let printed = error.print().and_then(|()| io::stdout().flush());

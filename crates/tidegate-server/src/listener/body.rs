@@ -42,11 +42,12 @@ pub(crate) async fn read_body(
         }
         let to_come = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         let whole = to_come.map_or(most, |bytes| most.min(came.saturating_add(bytes)));
-        let (claimed, room) = (first.len().max(all.capacity()), room(all.capacity(), came, whole));
-        if room > claimed && !keep(room - claimed) {
+        let claimed = first.len().max(all.capacity());
+        let capacity = capacity(all.capacity(), came, whole);
+        if capacity > claimed && !keep(capacity - claimed) {
             return Err(BadBody::TooMuch);
         }
-        all.reserve_exact(room - all.len());
+        all.reserve_exact(capacity - all.len());
         // The first piece is not kept: it may be a part of a larger buffer.
         all.extend_from_slice(&std::mem::take(&mut first));
         all.extend_from_slice(&data);
@@ -57,9 +58,9 @@ pub(crate) async fn read_body(
     }
 }
 
-/// The bytes to allocate for `needed` ones where `has` are: an eighth more, so that few pieces have all before them
+/// The bytes to allocate for `needed` bytes where there are `has`: an eighth more, so that few pieces have all before them
 /// copied, but no more than `whole`, to which the body may grow.
-fn room(has: usize, needed: usize, whole: usize) -> usize {
+fn capacity(has: usize, needed: usize, whole: usize) -> usize {
     if needed <= has { has } else { needed.max(whole.min(has + has / 8)) }
 }
 
@@ -106,8 +107,11 @@ mod tests {
             let length = bytes * pieces;
             assert_eq!(body, vec![b'x'; length]);
             // A single piece is not copied.
-            let room = body.try_into_mut().map_or(length, |body| body.capacity());
-            assert!((room..=length + length / 8).contains(&claimed), "{claimed} for {room}");
+            let allocated = body.try_into_mut().map_or(length, |body| body.capacity());
+            assert!(
+                (allocated..=length + length / 8).contains(&claimed),
+                "{claimed} for {allocated}"
+            );
         }
     }
 }

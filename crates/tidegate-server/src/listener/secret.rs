@@ -175,7 +175,8 @@ impl Secret {
 
     /// A copy that changes with this one and counts refusals by itself.
     pub(crate) fn counted_apart(&self) -> Self {
-        let (tokens, changes) = (Arc::clone(&self.tokens), Arc::clone(&self.changes));
+        let tokens = Arc::clone(&self.tokens);
+        let changes = Arc::clone(&self.changes);
         Self { tokens, changes, refused: Arc::default() }
     }
 

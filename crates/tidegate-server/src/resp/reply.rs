@@ -57,7 +57,7 @@ impl<'a> Reply<'a> {
         self.line(b'-', printable::line(&text).as_bytes());
     }
 
-    /// A whole number; one beyond the 64 bits and the sign that the protocol has is the nearest within.
+    /// A whole number, at most the largest and at least the smallest that 64 bits with a sign hold.
     #[inline]
     pub(super) fn integer(&mut self, number: impl Into<i128>) {
         let number = number.into().clamp(i64::MIN.into(), i64::MAX.into());

@@ -224,8 +224,8 @@ fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
     let mut redis = resp(&server);
     cmd("AUTH").arg("trusted").exec(&mut redis).unwrap();
     let mut code = |command: &str| {
-        let told = cmd(command).arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
-        told.err().and_then(|error| error.code().map(str::to_owned))
+        let answer = cmd(command).arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
+        answer.err().and_then(|error| error.code().map(str::to_owned))
     };
     assert_eq!(code("TG.REFUND"), None);
     for (text, [refund, check]) in [

@@ -60,6 +60,23 @@ const fn allowed(at: Timestamp) -> DecisionLine<'static> {
     }
 }
 
+/// Cuts the units that a limiter did not take off the last costs that have it.
+fn cut_off(
+    cut: &mut [u64],
+    actual: &[u64],
+    settled: tidegate::Settled,
+    is_met_by: impl Fn(usize) -> bool,
+) {
+    let mut left = settled.cut_units();
+    for (descriptor, (of_it, units)) in cut.iter_mut().zip(actual).enumerate().rev() {
+        if actual.len() == 1 || is_met_by(descriptor) {
+            let here = left.min(*units);
+            left -= here;
+            *of_it = here.max(*of_it);
+        }
+    }
+}
+
 impl Settled {
     /// The end of a reservation that was settled for the `actual` costs. A settle is always done, so its answer is that of
     /// an allowed request that has nothing to wait for, about the rule with the fewest remaining units.
@@ -73,21 +90,11 @@ impl Settled {
         };
         let rule = least.map(|one| one.rule().name().into());
         let mut cut: Box<[u64]> = actual.iter().map(|_| 0).collect();
-        // What a limiter did not take is cut off the last costs that met it.
-        let mut cut_off = |mut left: u64, is_met_by: &dyn Fn(usize) -> bool| {
-            for (descriptor, (of_it, units)) in cut.iter_mut().zip(actual).enumerate().rev() {
-                if actual.len() == 1 || is_met_by(descriptor) {
-                    let here = left.min(*units);
-                    left -= here;
-                    *of_it = here.max(*of_it);
-                }
-            }
-        };
         for one in answer.enforced() {
-            cut_off(one.settled().cut_units(), &|descriptor| one.is_met_by(descriptor));
+            cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_met_by(descriptor));
         }
         for one in answer.unsettled() {
-            cut_off(one.settled().cut_units(), &|descriptor| one.is_met_by(descriptor));
+            cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_met_by(descriptor));
         }
         let cut = if cut.iter().any(|units| *units > 0) { cut } else { Box::default() };
         Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut }
