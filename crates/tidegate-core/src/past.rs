@@ -38,7 +38,7 @@ struct Memory {
     /// When nothing that was taken before either counts any more.
     until: Timestamp,
     mark: Option<Mark>,
-    eased: Option<Eased>,
+    eased: Option<Box<Eased>>,
 }
 
 /// What a change of the rule left of a level that was above the new capacity, as ends like that of the level itself.
@@ -127,7 +127,7 @@ impl Past {
     }
 
     pub(crate) fn eased(&self) -> Option<&Eased> {
-        self.0.as_deref()?.eased.as_ref()
+        self.0.as_deref()?.eased.as_deref()
     }
 
     /// When nothing counts any more of what a change has eased; the epoch if it has eased nothing.
@@ -139,7 +139,7 @@ impl Past {
     /// Notes what a change left of the level, or that nothing is left to note.
     pub(crate) fn ease(&mut self, eased: Option<Eased>) {
         if eased.is_some() || self.eased().is_some() {
-            self.0.get_or_insert_default().eased = eased;
+            self.0.get_or_insert_default().eased = eased.map(Box::new);
             self.change(|_| true);
         }
     }
