@@ -12,9 +12,10 @@ use crate::step::Descriptors;
 /// use tidegate::{Gate, Policy, RuleSpec, Taken};
 ///
 /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", "100/h")])?);
-/// let taken = Taken::from(&gate.check("default"));
+/// let request = ("default", &[("user", "ada")]);
+/// let taken = Taken::from(&gate.check(request));
 /// gate.replace(Policy::new(vec![RuleSpec::new("other", "100/h")])?)?;
-/// let settled = gate.settle_taken("default", &taken, &[0]);
+/// let settled = gate.settle_taken(request, &taken, &[0]);
 /// let late: Vec<_> = settled.unsettled().iter().map(|one| one.settled().late_units()).collect();
 /// assert_eq!(late, [1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
