@@ -5,14 +5,17 @@ use crate::past::Eased;
 use crate::time::Timestamp;
 
 impl Level {
-    /// Units above the capacity that are there whatever changed. While nothing drains, none is known to be a debt.
-    pub(crate) fn debt(&self, rate: Rate, at: Timestamp, capacity: u64) -> u64 {
+    /// All units in use, and how many of them are a debt: above the capacity, and there whatever changed. While nothing
+    /// drains, none is known to be a debt.
+    pub(crate) fn owed(&self, rate: Rate, at: Timestamp, capacity: u64) -> [u64; 2] {
+        let whole = rate.units_ceil(self.whole(rate, at));
         if rate.n == 0 {
-            return 0;
+            return [whole, 0];
         }
         let caused = self.past.eased().map_or(0, |eased| eased.caused);
         let caused = rate.units_ceil(caused.saturating_sub(rate.instant(at)));
-        rate.units_ceil(self.left(rate, at)).saturating_sub(capacity.max(caused))
+        let debt = rate.units_ceil(self.left(rate, at)).saturating_sub(capacity.max(caused));
+        [whole, debt]
     }
 
     /// Lowers a level that is above the capacity of its new rule, except by a debt, so far that a unit fits after one

@@ -168,8 +168,7 @@ impl Amend for LeakyQueue {
     }
 
     fn owed(&self, state: &Level, at: Timestamp) -> [u64; 2] {
-        let whole = self.rate.units_ceil(state.whole(self.rate, at));
-        [whole, state.debt(self.rate, at, self.most_held)]
+        state.owed(self.rate, at, self.most_held)
     }
 
     fn ease(&self, state: &mut Level, at: Timestamp, debt: u64) {

@@ -182,8 +182,7 @@ impl Amend for TokenBucket {
     }
 
     fn owed(&self, state: &Level, at: Timestamp) -> [u64; 2] {
-        let whole = self.rate.units_ceil(state.whole(self.rate, at));
-        [whole, state.debt(self.rate, at, self.capacity)]
+        state.owed(self.rate, at, self.capacity)
     }
 
     fn ease(&self, state: &mut Level, at: Timestamp, debt: u64) {
