@@ -2,7 +2,7 @@
 
 mod no_rule;
 mod standing;
-mod unsettled;
+mod unreached;
 mod values;
 
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ use crate::rules::{Policy, PolicyRule, Usage};
 use crate::step::{Descriptors, Lineage};
 use crate::store::memory::{Generation, Kept};
 pub(crate) use standing::{Lack, Standing};
-pub use unsettled::Unsettled;
+pub use unreached::Unreached;
 
 /// One limiter's reply, with the ask that it belongs to.
 #[derive(Clone, Debug)]
@@ -249,7 +249,7 @@ pub struct Answer<'g> {
     pub(crate) repeated: bool,
     pub(crate) replies: InlineList<Reply>,
     /// Limiters that a settlement did not find.
-    pub(crate) unsettled: Option<Box<[Unsettled]>>,
+    pub(crate) unreached: Option<Box<[Unreached]>>,
 }
 
 impl Answer<'_> {

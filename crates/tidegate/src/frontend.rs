@@ -47,7 +47,7 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     let mut replies = with_room_for(met.len());
     let all = met.iter().zip(decisions);
     replies.extend(all.filter_map(|(met, decided)| reply(met, decided.into()?)));
-    Answer { rules, allowed, at, standing, repeated, replies, unsettled: None }
+    Answer { rules, allowed, at, standing, repeated, replies, unreached: None }
 }
 
 fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {

@@ -140,7 +140,7 @@ mod wait;
 
 #[cfg(feature = "address")]
 pub use address::{ClientAddress, NetworkError};
-pub use answer::{Answer, Matched, Unsettled};
+pub use answer::{Answer, Matched, Unreached};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};

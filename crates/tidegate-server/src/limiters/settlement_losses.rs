@@ -26,7 +26,7 @@ impl Default for SettlementLosses {
 impl SettlementLosses {
     /// Counts what a settlement lost.
     pub(super) fn note(&self, answer: &Answer<'_>) {
-        for one in answer.unsettled() {
+        for one in answer.unreached() {
             self.too_late.fetch_add(one.settled().late_units(), Relaxed);
             self.debt_cut.fetch_add(one.settled().cut_units(), Relaxed);
         }

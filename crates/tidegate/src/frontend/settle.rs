@@ -4,7 +4,7 @@ use tidegate_core::{Settled, Timestamp, Token};
 
 #[cfg(feature = "redis")]
 use crate::answer::Lack;
-use crate::answer::{Answer, Matched, Unsettled};
+use crate::answer::{Answer, Matched, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, Descriptors, Lineage};
@@ -100,17 +100,17 @@ impl Taken {
     }
 
     /// The limiters that took units and are not among `all` limiters of the request any more. A permit ends by itself.
-    pub(crate) fn unsettled<K>(
+    pub(crate) fn unreached<K>(
         &self,
         request: &Request<'_>,
         actual: &[u64],
         all: &[(Ask<K>, u64)],
-    ) -> Option<Box<[Unsettled]>> {
+    ) -> Option<Box<[Unreached]>> {
         let is_gone = |one: &&FromLimiter| {
             let is_found = all.iter().any(|(met, _)| (met.lineage, met.by) == one.known_by);
             !is_found && !one.is_elsewhere && one.is_enforced && one.token.is_none()
         };
-        let unsettled = self.limiters.iter().filter(is_gone).map(|one| {
+        let unreached = self.limiters.iter().filter(is_gone).map(|one| {
             let by = one.known_by.1;
             let (mut reserved, mut cost) = (0_u64, 0_u64);
             for (place, (descriptor, actual)) in
@@ -126,10 +126,10 @@ impl Taken {
                 Some(cut) => Settled::Cut(cut),
                 None => Settled::Late(reserved - cost),
             };
-            Unsettled { by, settled }
+            Unreached { by, settled }
         });
-        let unsettled: Vec<_> = unsettled.filter(|one| one.settled != Settled::Whole).collect();
-        (!unsettled.is_empty()).then(|| unsettled.into_boxed_slice())
+        let unreached: Vec<_> = unreached.filter(|one| one.settled != Settled::Whole).collect();
+        (!unreached.is_empty()).then(|| unreached.into_boxed_slice())
     }
 
     /// Of `all` limiters of the request, keeps those of which it holds permits; `None` if an enforced one is not among

@@ -46,12 +46,12 @@ impl<C: Clock> Gate<C> {
         taken: &Taken,
         actual: &[u64],
     ) -> Answer<'_> {
-        let (request, unsettled) = (&request.into(), Cell::default());
+        let (request, unreached) = (&request.into(), Cell::default());
         let stepped = self.settle_those(request, actual, |all| {
-            unsettled.set(taken.unsettled(request, actual, &all));
+            unreached.set(taken.unreached(request, actual, &all));
             taken.of(all)
         });
-        Answer { unsettled: unsettled.take(), ..stepped.answer() }
+        Answer { unreached: unreached.take(), ..stepped.answer() }
     }
 
     /// Makes each permit that a request took, of a rule of `concurrency`, last its life from now, in one atomic step.

@@ -156,7 +156,7 @@ impl SharedGate {
     ) -> Result<Answer<'_>, StoreError> {
         let store = self.newest();
         let all = self.met_to_settle(&store, request, actual);
-        let unsettled = taken.unsettled(request, actual, &all);
+        let unreached = taken.unreached(request, actual, &all);
         let all = taken.of(all);
         let answer = match taken.lack {
             Some(lack) => {
@@ -168,7 +168,7 @@ impl SharedGate {
                 self.settle_all(&store, &all, true, self.client.deadline()).await?
             }
         };
-        Ok(Answer { unsettled, ..answer })
+        Ok(Answer { unreached, ..answer })
     }
 
     /// Settles, and also gives `reserved` units back to limiters that are unlimited now.

@@ -91,7 +91,7 @@ impl<C: Clock> Keyed<C> {
             standing: Standing::Exact,
             repeated: false,
             replies,
-            unsettled: None,
+            unreached: None,
         };
         read(&answer, own.is_none().then_some(&self.constant))
     }
@@ -176,7 +176,7 @@ impl<C: Timer + 'static> Keyed<C> {
 /// The answer to a request without a caller: it matches no limiter.
 fn nothing(at: Timestamp) -> Answer<'static> {
     let (rules, standing, replies) = (Rules::Borrowed(&[]), Standing::Exact, Default::default());
-    Answer { rules, allowed: true, at, standing, repeated: false, replies, unsettled: None }
+    Answer { rules, allowed: true, at, standing, repeated: false, replies, unreached: None }
 }
 
 impl<C: Timer + 'static> Decider for Keyed<C> {

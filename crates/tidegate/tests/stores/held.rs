@@ -90,9 +90,9 @@ async fn what_is_settled_with_a_rule_that_is_gone_is_said_to_be_late_or_cut() {
     gate.replace(Policy::new(vec![log("other", 9)]).unwrap()).unwrap();
     for (actual, wanted) in [([0, 7], [Settled::Late(100)]), ([300, 7], [Settled::Cut(200)])] {
         let settled = gate.settle_taken(&request, &taken, &actual).await.unwrap();
-        let lost: Vec<_> = settled.unsettled().iter().map(|one| one.settled()).collect();
+        let lost: Vec<_> = settled.unreached().iter().map(|one| one.settled()).collect();
         assert_eq!(lost, wanted);
-        assert!(settled.unsettled()[0].is_met_by(0) && !settled.unsettled()[0].is_met_by(1));
+        assert!(settled.unreached()[0].is_met_by(0) && !settled.unreached()[0].is_met_by(1));
     }
 }
 

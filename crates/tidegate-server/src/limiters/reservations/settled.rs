@@ -93,7 +93,7 @@ impl Settled {
         for one in answer.enforced() {
             cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_met_by(descriptor));
         }
-        for one in answer.unsettled() {
+        for one in answer.unreached() {
             cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_met_by(descriptor));
         }
         let cut = if cut.iter().any(|units| *units > 0) { cut } else { Box::default() };

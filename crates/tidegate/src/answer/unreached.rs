@@ -16,17 +16,17 @@ use crate::step::Descriptors;
 /// let taken = Taken::from(&gate.check(request));
 /// gate.replace(Policy::new(vec![RuleSpec::new("other", "100/h")])?)?;
 /// let settled = gate.settle_taken(request, &taken, &[0]);
-/// let late: Vec<_> = settled.unsettled().iter().map(|one| one.settled().late_units()).collect();
+/// let late: Vec<_> = settled.unreached().iter().map(|one| one.settled().late_units()).collect();
 /// assert_eq!(late, [1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Unsettled {
+pub struct Unreached {
     pub(crate) by: Descriptors,
     pub(crate) settled: Settled,
 }
 
-impl Unsettled {
+impl Unreached {
     /// The units that had to come back, or the units of the actual cost that were not taken.
     #[must_use]
     pub const fn settled(&self) -> Settled {
@@ -44,7 +44,7 @@ impl Unsettled {
 impl Answer<'_> {
     /// The limiters that a settlement did not find, of rules that could refuse the request; empty for all other answers.
     #[must_use]
-    pub fn unsettled(&self) -> &[Unsettled] {
-        self.unsettled.as_deref().unwrap_or_default()
+    pub fn unreached(&self) -> &[Unreached] {
+        self.unreached.as_deref().unwrap_or_default()
     }
 }
