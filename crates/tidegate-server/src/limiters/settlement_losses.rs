@@ -1,5 +1,5 @@
 //! Units of reservations that were settled and did not come back, or were not taken: counted by cause, and a line of the
-//! log a minute for a debt that is cut off.
+//! log a minute for what is cut off.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,12 +14,14 @@ pub(super) struct SettlementLosses {
     debt_cut: AtomicU64,
     unknown: AtomicU64,
     often: OnceAMinute,
+    often_gone: OnceAMinute,
 }
 
 impl Default for SettlementLosses {
     fn default() -> Self {
         let [too_late, debt_cut, unknown] = [(); 3].map(|()| AtomicU64::new(0));
-        Self { too_late, debt_cut, unknown, often: OnceAMinute::new() }
+        let [often, often_gone] = [(); 2].map(|()| OnceAMinute::new());
+        Self { too_late, debt_cut, unknown, often, often_gone }
     }
 }
 
@@ -28,7 +30,11 @@ impl SettlementLosses {
     pub(super) fn note(&self, answer: &Answer<'_>) {
         for one in answer.unreached() {
             self.too_late.fetch_add(one.settled().late_units(), Relaxed);
-            self.debt_cut.fetch_add(one.settled().cut_units(), Relaxed);
+            let cut = one.settled().cut_units();
+            if cut > 0 {
+                self.debt_cut.fetch_add(cut, Relaxed);
+                self.warn_of_gone(cut);
+            }
         }
         for one in answer.enforced() {
             self.too_late.fetch_add(one.settled().late_units(), Relaxed);
@@ -64,6 +70,16 @@ impl SettlementLosses {
             withheld,
             "a reservation of cost 0 was settled for more: none of it is taken, because such a reservation holds \
              nothing; reserve at least one unit"
+        );
+    }
+
+    #[cold]
+    fn warn_of_gone(&self, cut: u64) {
+        let Some(withheld) = self.often_gone.passes(&SystemClock::new()) else { return };
+        tracing::warn!(
+            cut,
+            withheld,
+            "a reservation was settled for more than it took of a rule that is gone: the units above are not taken"
         );
     }
 

@@ -90,6 +90,33 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
 }
 
 #[tokio::test]
+async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted_and_logged() {
+    let server = granting(RULES);
+    let client = Client::new(server.http);
+    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 100}).to_string();
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let reserved = client.post("/v1/reserve", &reserve).await.json();
+        ids.push(reserved["reservation"].as_str().unwrap().to_owned());
+    }
+    let admin = Client::new(server.admin);
+    let others = "[[rule]]\nname = \"other\"\nrate = \"9/d\"\n";
+    assert_eq!(admin.put_rules("", "*", others).await.status, 200);
+    for (id, actual, cut) in [(&ids[0], 0, 0), (&ids[1], 300, 200)] {
+        let settled = client.post("/v1/settle", &settle(id, actual)).await.json();
+        assert_eq!((&settled["settled"], &settled["cut"]), (&json!(actual - cut), &json!(cut)));
+    }
+    let metrics = admin.get("/metrics").await.text;
+    for (cause, units) in [("too_late", 100), ("debt_cut", 200)] {
+        let count = format!("tidegate_reserved_units_lost_total{{cause=\"{cause}\"}} {units}\n");
+        assert!(metrics.contains(&count), "{metrics}");
+    }
+    server.signal("TERM");
+    let (_, log) = server.end();
+    assert!(log.contains("of a rule that is gone"), "{log}");
+}
+
+#[tokio::test]
 async fn a_reservation_in_a_store_is_settled_at_its_server_and_only_there() {
     let store = Store::start();
     let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
