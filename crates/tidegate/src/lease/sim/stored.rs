@@ -169,3 +169,21 @@ fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() 
     without.give_back_lease(at(30), 160, at(0));
     assert!(without.used(at(200)) < 20, "it would not hold if lives were all alike");
 }
+
+/// What holds up the level under a lease may be units of a reservation that is settled for nothing.
+#[test]
+fn a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on() {
+    let rule = Rule::new(tidegate_core::Spec::per_second(1_000)).expect("a rule");
+    let ms = Micros::from_millis;
+    let terms = Terms::of(&rule, 200, ms(200), ms(1_000)).expect("it has leases");
+    let at = |time: u64| Timestamp::EPOCH.plus(ms(5_000 + time));
+    let used_after = |since: Timestamp| {
+        let mut stored = limiter(&rule).expect("a limit");
+        stored.take(at(0), 250);
+        assert_eq!(stored.lease(at(1), 20, terms.life()), Some(at(201)));
+        stored.give_back_lease(at(10), 250, since);
+        stored.used(at(200))
+    };
+    assert!(used_after(terms.exact_from(at(0))) >= 20, "20 can be spent");
+    assert!(used_after(at(0)) < 20, "it would not hold as of when they were taken");
+}
