@@ -159,7 +159,8 @@ impl Copy {
         command
     }
 
-    /// Returns whether a seed fails with the mutant. One that does not build is an error, not a find.
+    /// Returns whether the test fails with the mutant, of a seed or of a case by itself. One that does not build is an error,
+    /// not a find.
     fn finds(&self, context: &Context, args: &Args, test: &str, mutant: &Mutant) -> Result<bool> {
         let words = ["test", "--release", "--quiet", "--no-run"];
         let built = self.cargo(context, &words).output().context("building a mutant")?;
@@ -171,7 +172,8 @@ impl Copy {
         let error = String::from_utf8_lossy(&ran.stderr);
         let seed = error.lines().find(|line| line.starts_with("seed "));
         seed.inspect(|line| println!("        {}", line.get(..120).unwrap_or(line)));
-        Ok(!ran.status.success() && seed.is_some())
+        let is_found = seed.is_some() || error.contains("panicked at");
+        Ok(!ran.status.success() && is_found)
     }
 }
 
