@@ -68,7 +68,7 @@ pub(crate) const LIST: &[Step] = &[
     Step {
         name: "valkey",
         what: "the scripts over Valkey, that of the system or one from PyPI",
-        when: When::Always,
+        when: When::All,
         run: valkey::scripts,
     },
     Step {
