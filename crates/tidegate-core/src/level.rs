@@ -235,7 +235,7 @@ impl Level {
         let held = self.past.least_since(since.at).min(whole);
         let owed = undrained.max(rate.grains(units).min(held));
         self.past.see(whole);
-        self.lower(rate, at, since.at, [owed, undrained])
+        self.lower(rate, at, since.at, owed, undrained)
     }
 
     /// The grains of `units` that were added at `since` and that can not have drained, if the level drained them first.
@@ -247,7 +247,7 @@ impl Level {
         rate.grains(units).saturating_sub(drained)
     }
 
-    /// Removes grains that were added at `since` as though they had never been added, at most until the level is empty;
+    /// Removes `owed` grains that were added at `since` as though they had never been added, at most until the level is empty;
     /// of an eased level only those that are `undrained`, and none that were added before it was lowered: what was
     /// taken off then comes back first. Returns the units, rounded up: the rest of a unit has drained by itself, and
     /// nothing of it is lost.
@@ -256,10 +256,11 @@ impl Level {
         rate: Rate,
         at: Timestamp,
         since: Timestamp,
-        [grains, undrained]: [u128; 2],
+        owed: u128,
+        undrained: u128,
     ) -> u64 {
         let (left, whole) = (self.left(rate, at), self.whole(rate, at));
-        let given = grains.min(whole);
+        let given = owed.min(whole);
         let of_level = match self.past.eased() {
             Some(eased) if whole > left && since <= eased.cut => 0,
             Some(_) if whole > left => given.min(undrained),

@@ -24,7 +24,9 @@ impl Level {
         &mut self,
         rate: Rate,
         at: Timestamp,
-        [capacity, per_window, debt]: [u64; 3],
+        capacity: u64,
+        per_window: u64,
+        debt: u64,
     ) {
         // Where nothing drains, a lower level would keep a caller waiting as long.
         if rate.n == 0 {

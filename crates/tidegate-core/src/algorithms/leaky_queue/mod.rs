@@ -74,7 +74,7 @@ impl Decide for LeakyQueue {
     fn give_back_since(&self, state: &mut Level, at: Timestamp, units: u64, since: Since) -> u64 {
         let are_last = state.last() == since.at && state.past().admits(since);
         let grains = self.rate.grains(units);
-        if are_last { state.lower(self.rate, at, since.at, [grains, grains]) } else { 0 }
+        if are_last { state.lower(self.rate, at, since.at, grains, grains) } else { 0 }
     }
 
     /// The mark is not read, but a state with one is not packed: words lose when the last slot was promised.
@@ -172,7 +172,7 @@ impl Amend for LeakyQueue {
     }
 
     fn ease(&self, state: &mut Level, at: Timestamp, debt: u64) {
-        state.ease(self.rate, at, [self.most_held, self.per_window, debt]);
+        state.ease(self.rate, at, self.most_held, self.per_window, debt);
     }
 }
 

@@ -186,7 +186,7 @@ impl Amend for TokenBucket {
     }
 
     fn ease(&self, state: &mut Level, at: Timestamp, debt: u64) {
-        state.ease(self.rate, at, [self.capacity, self.per_window, debt]);
+        state.ease(self.rate, at, self.capacity, self.per_window, debt);
     }
 }
 
@@ -214,7 +214,7 @@ impl Lease for TokenBucket {
         since: Timestamp,
     ) -> bool {
         let owed = state.undrained(self.rate, at, units, Since::at(since));
-        state.lower(self.rate, at, since, [owed, owed]);
+        state.lower(self.rate, at, since, owed, owed);
         owed > 0
     }
 }
