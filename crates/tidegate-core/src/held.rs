@@ -32,8 +32,6 @@ pub struct Held<'a, R: Algorithm, S = &'a mut Option<<R as Decide>::State>> {
     is_usage: bool,
     /// Whether the state must not grow, because there is no memory for it.
     in_place: bool,
-    /// Whether a change of the rule keeps no caller waiting for more than one window.
-    eases: bool,
     /// The time that the clock shows.
     now: Timestamp,
     /// The instant that counts: `now`, or the time of the last unit if the clock is slightly behind
@@ -86,7 +84,6 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
             enforced: true,
             is_usage: false,
             in_place: false,
-            eases: false,
             now: Timestamp::EPOCH,
             at: Timestamp::EPOCH,
             verdict: Verdict::Allow,

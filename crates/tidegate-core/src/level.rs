@@ -183,7 +183,7 @@ impl Level {
 
     /// Notes that a reservation has just added its units.
     pub(crate) fn open(&mut self, rate: Rate, at: Timestamp) {
-        self.past.open(at, self.left(rate, at));
+        self.past.open(at, self.whole(rate, at));
     }
 
     /// Adds the grains of `units`.

@@ -9,16 +9,8 @@ use crate::past::Past;
 use crate::time::Timestamp;
 
 impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
-    /// Lets a change of the rule keep no caller waiting for more than one window of this rule because of it, if it
-    /// `eases`.
-    #[must_use]
-    pub const fn easing(mut self, eases: bool) -> Self {
-        self.eases = eases;
-        self
-    }
-
     /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
-    /// also by way of a limit of 0.
+    /// also by way of a limit of 0, but keep no caller waiting for more than one window because of the change.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
         let Some(mut state) = self.slot.borrow_mut().take() else {
             return;
@@ -53,7 +45,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     }
 
     fn ease(&mut self, at: Timestamp, [_, debt]: [u64; 2]) {
-        if let (true, Some(state)) = (self.eases, self.slot.borrow_mut()) {
+        if let Some(state) = self.slot.borrow_mut() {
             self.algorithm.ease(state, at, debt);
         }
     }

@@ -153,13 +153,11 @@ impl<Old: Algorithm> Visitor for CarryOver<Old> {
         match (old.downcast_ref::<R>(), state.downcast_ref::<R::State>()) {
             (Some(old), Some(state)) => {
                 next.slot = Some(state.clone());
-                Held::new(&next.algorithm, &mut next.slot, 0).easing(true).amend(self.at, old);
+                Held::new(&next.algorithm, &mut next.slot, 0).amend(self.at, old);
             }
             _ => {
                 let state = state.downcast_ref::<Old::State>().expect("its own type").clone();
-                Held::new(&next.algorithm, &mut next.slot, 0)
-                    .easing(true)
-                    .carry_over(self.at, &self.old, state);
+                Held::new(&next.algorithm, &mut next.slot, 0).carry_over(self.at, &self.old, state);
             }
         }
         Box::new(next)

@@ -16,6 +16,7 @@ every_gate! {
     a_lower_limit_keeps_no_caller_waiting_longer_than_one_new_window,
     a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit,
     overrides_that_come_and_go_take_what_was_used_with_them,
+    an_override_that_comes_or_goes_keeps_no_caller_waiting_longer_than_one_new_window,
     changed_fields_apply_immediately,
     an_answer_keeps_the_policy_that_decided,
     a_charge_is_settled_with_the_rules_that_took_it,
@@ -123,6 +124,32 @@ fn overrides_that_come_and_go_take_what_was_used_with_them(case: &Case<'_, dyn S
     assert!(!admits(&*gate, ADA, 1) && admits(&*gate, BOB, 4));
     gate.replace(vec![with(&[("ada", 50)])]);
     assert_eq!((seen(&*gate, ADA), seen(&*gate, BOB)), (vec![24], vec![0]));
+}
+
+fn an_override_that_comes_or_goes_keeps_no_caller_waiting_longer_than_one_new_window(
+    case: &Case<'_, dyn Store>,
+) {
+    let with = |limit, own| {
+        let mut ada = OverrideSpec::new("user", "ada");
+        ada.limit = Some(Limit::Units(own));
+        ada.capacity = case.rule("a", limit).spec.capacity.map(|_| own - 1);
+        each(case, "a", limit).with_override(ada)
+    };
+    for (before, after) in
+        [(each(case, "a", 100), with(100, 5)), (with(5, 100), each(case, "a", 5))]
+    {
+        let gate = case.gate([before.clone()]);
+        assert!(admits(&*gate, ADA, 90));
+        gate.replace(vec![after]);
+        let wait = ask(&[(ADA, 1)], |request| {
+            gate.check(request).reported().and_then(|one| one.decision().retry_after())
+        });
+        // In a counter a unit weighs until the end of the window after its own.
+        let windows = if case.algorithm == AlgorithmKind::SlidingCounter { 2 } else { 1 };
+        assert!(wait.is_some_and(|wait| wait <= windows * DAY), "{wait:?}");
+        gate.replace(vec![before]);
+        assert!(seen(&*gate, ADA)[0] <= 11, "nothing comes back but what has drained");
+    }
 }
 
 fn changed_fields_apply_immediately(case: &Case<'_, dyn Store>) {

@@ -10,6 +10,7 @@ mod facades;
 mod holding;
 mod ids;
 mod lowered;
+mod lowered_values;
 mod observe;
 mod ordered;
 #[path = "../common/packed/mod.rs"]

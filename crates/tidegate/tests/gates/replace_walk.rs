@@ -44,10 +44,7 @@ impl Known {
         let values = self.values(user);
         let limiter = self.limiters.entry(user).or_insert_with(|| Model::new(values.clone()));
         if limiter.policy() != &values {
-            match self.follows_late {
-                true => limiter.amend(at_us, values),
-                false => limiter.replace(at_us, values),
-            }
+            limiter.replace(at_us, values);
         }
         limiter
     }

@@ -187,7 +187,7 @@ impl Walk {
         let at_us = self.at_us();
         let model = self.models.entry(id.clone()).or_insert_with(|| Model::new(values.clone()));
         if model.policy() != values {
-            model.amend(at_us, values.clone());
+            model.replace(at_us, values.clone());
         }
         model
     }
@@ -196,7 +196,7 @@ impl Walk {
     fn seen(&self, id: &Id, values: &model::Policy) -> Model {
         let mut model = self.models.get(id).cloned().unwrap_or_else(|| Model::new(values.clone()));
         if model.policy() != values {
-            model.amend(self.at_us(), values.clone());
+            model.replace(self.at_us(), values.clone());
         }
         model
     }
@@ -214,10 +214,10 @@ impl Walk {
         let Some(old) = old.filter(|_| !seen.allowed && seen.retry_after_us.is_some()) else {
             return (seen, false);
         };
-        let gone_us = old.clone().peek(at_us, 0).reset_after_us;
+        let gone_us = old.clone().gone_us(at_us);
         let admitted = |wait_us: u64| {
             let mut old = old.clone();
-            old.amend(at_us.saturating_add(wait_us), values.clone());
+            old.replace(at_us.saturating_add(wait_us), values.clone());
             old.peek(at_us.saturating_add(wait_us), cost).allowed
         };
         let (mut low, mut wait_us) = (0, gone_us);

@@ -105,10 +105,10 @@ impl Walk {
         if seen.allowed || seen.retry_after_us.is_none() {
             return Some(seen);
         }
-        let gone_us = old.clone().peek(at_us, 0).reset_after_us;
+        let gone_us = old.clone().gone_us(at_us);
         let admitted = |wait_us: u64| {
             let mut old = old.clone();
-            old.amend(at_us + wait_us, plan.clone());
+            old.replace(at_us + wait_us, plan.clone());
             old.peek(at_us + wait_us, cost).allowed
         };
         let wait_us = first(gone_us, admitted)?;
@@ -121,7 +121,7 @@ impl Walk {
         let at_us = self.clock.now_us();
         let model = self.models.entry(key).or_insert_with(|| Model::new(plan.clone()));
         if model.policy() != plan {
-            model.amend(at_us, plan.clone());
+            model.replace(at_us, plan.clone());
         }
         model
     }
@@ -131,7 +131,7 @@ impl Walk {
         let at_us = self.clock.now_us();
         let mut model = self.models.get(key).cloned().unwrap_or_else(|| Model::new(plan.clone()));
         if model.policy() != plan {
-            model.amend(at_us, plan.clone());
+            model.replace(at_us, plan.clone());
         }
         model
     }

@@ -129,7 +129,7 @@ impl Walk<'_> {
                 taken.changed_us = Some(taken.changed_us.map_or(at_us, |us| us.min(at_us)));
             }
             self.steps.push(format!("{at_us}: {:?}", Values::of(&next)));
-            self.model.amend(at_us, policy);
+            self.model.replace(at_us, policy);
             self.rule = next;
             self.step(self.limiter(0), Step::Ask, at_us);
             self.model.step(at_us, 0);

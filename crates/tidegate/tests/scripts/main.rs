@@ -7,6 +7,7 @@ mod figures;
 mod given_back;
 mod giving_back;
 mod leases;
+mod lowered;
 mod permits;
 mod revisions;
 mod script;

@@ -7,15 +7,25 @@
 -- how many are open, since when the lowest level is known, and that level less what came back, in microseconds and
 -- parts. It goes with the last reservation, or when the level is empty. An argument that opens a reservation has a byte
 -- more than others.
+--
+-- Behind that, from byte 98, is what a level remembers that a change has eased (level/eased.rs): all that was used, and
+-- the part of the level that is above the capacity because of changes, both in microseconds and parts as of the last
+-- unit; and when the level was lowered. Its mark is about all that was used, and is nothing but zeros without one.
 
 local function level(key, v, arg, now, verb, full, amended, taken)
   -- decode
   local cost, W, n, w, cost_us, cost_part, most_us, most_part, start_us, start_part =
     struct.unpack('<dddddddddd', arg, 34)
   local level_us, level_part, last, verdict, takes, back, mark = start_us, start_part, 0, 0, false, 0, nil
+  -- Of an eased level, when it was lowered. All that was used is the level itself if it is not eased.
+  local eased, all_us, all_part, caused_us, caused_part
   if v then
     level_us, level_part, last = struct.unpack('<ddd', v, 34)
-    if #v > 57 then mark = string.sub(v, 58) end
+    if #v > 57 then mark = string.sub(v, 58, 97) end
+    if #v > 97 then
+      all_us, all_part, caused_us, caused_part, eased = struct.unpack('<ddddd', v, 98)
+      if mark == string.rep('\0', 40) then mark = nil end
+    end
   elseif start_us > 0 or start_part > 0 then
     last, amended = now, amended or 'begun'
   end
@@ -28,13 +38,25 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     else
       last, amended = now, amended or last
       if mark then mark = '' end
+      if eased and eased > now then eased = now end
     end
   end
   local drained = at - last
   if n == 0 then drained = 0 end
   local left_us, left_part = level_us - drained, level_part
   if left_us < 0 then left_us, left_part = 0, 0 end
-  if verb == 'used' then return at, left_us, last, left_part end
+  if eased then
+    all_us, caused_us = all_us - drained, caused_us - drained
+    if caused_us < 0 then caused_us, caused_part = 0, 0 end
+    -- The level may have been raised for a lease.
+    if all_us < left_us or all_us == left_us and all_part < left_part then all_us, all_part = left_us, left_part end
+    if all_us == 0 and all_part == 0 then eased = nil end
+  else
+    all_us, all_part = left_us, left_part
+  end
+  if verb == 'used' then
+    return at, left_us, last, left_part, eased and {all_us, all_part, caused_us, caused_part, eased}
+  end
 
   -- decide
   if cost > 0 and (verb == 'ask' or verb == 'look') then
@@ -48,10 +70,10 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   -- The mark as it is now: the level may be lower than ever since it began.
   local first, open, began, least_us, least_part
   if mark and verdict == 0 and verb ~= 'look' then
-    if mark ~= '' and (left_us > 0 or left_part > 0) then
+    if mark ~= '' and (all_us > 0 or all_part > 0) then
       first, open, began, least_us, least_part = struct.unpack('<ddddd', mark)
-      if left_us < least_us or left_us == least_us and left_part < least_part then
-        least_us, least_part = left_us, left_part
+      if all_us < least_us or all_us == least_us and all_part < least_part then
+        least_us, least_part = all_us, all_part
       end
     end
     mark = ''
@@ -62,13 +84,21 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     level_us, level_part, last, takes = left_us + cost_us, left_part + cost_part, at, true
     if level_part >= n and n > 0 then level_us, level_part = level_us + 1, level_part - n end
     if level_us > 9007199254740991 then level_us, level_part = 9007199254740991, 0 end
+    if eased then
+      all_us, all_part = all_us + cost_us, all_part + cost_part
+      if all_part >= n then all_us, all_part = all_us + 1, all_part - n end
+      if all_us > 9007199254740991 then all_us, all_part = 9007199254740991, 0 end
+    else
+      all_us, all_part = level_us, level_part
+    end
     if #arg == 114 then
       if not first then first, open, least_us, least_part = at, 0, 0, 0 end
-      if least_us == 0 and least_part == 0 then began, least_us, least_part = at, level_us, level_part end
+      if least_us == 0 and least_part == 0 then began, least_us, least_part = at, all_us, all_part end
       open, mark = open + 1, ''
     end
   elseif cost < 0 and v then
     -- give_back
+    local undrained_us, undrained_part = cost_us, cost_part
     if taken then
       local since = taken.since
       -- What has drained since the units were taken may have found nothing else to drain, so it does not come back,
@@ -77,6 +107,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       local taken_us, taken_part = cost_us, cost_part
       if string.byte(arg, 2) == 2 then
         if since ~= last then cost_us, cost_part = 0, 0 end
+        undrained_us, undrained_part = cost_us, cost_part
       else
         if since < taken.rated then
           cost_us, cost_part = 0, 0
@@ -84,6 +115,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
           cost_us = cost_us - (at - since)
           if cost_us < 0 then cost_us, cost_part = 0, 0 end
         end
+        undrained_us, undrained_part = cost_us, cost_part
         if first and began <= since and not taken.leased then
           if taken_us > least_us or taken_us == least_us and taken_part > least_part then
             taken_us, taken_part = least_us, least_part
@@ -95,10 +127,30 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       end
     end
     takes = not taken or mark ~= nil and not taken.leased or cost_us > 0 or cost_part > 0
-    if cost_us > left_us or cost_us == left_us and cost_part > left_part then cost_us, cost_part = left_us, left_part end
+    if cost_us > all_us or cost_us == all_us and cost_part > all_part then cost_us, cost_part = all_us, all_part end
     if cost_us > 0 or cost_part > 0 then
-      left_us, left_part = left_us - cost_us, left_part - cost_part
+      local off_us, off_part = cost_us, cost_part
+      if eased and (all_us > left_us or all_part > left_part) then
+        -- What makes no caller wait comes back first. Of the level comes back what can not have drained, if it was
+        -- taken after the level was lowered.
+        if not taken or taken.since <= eased then
+          off_us, off_part = 0, 0
+        elseif undrained_us < off_us or undrained_us == off_us and undrained_part < off_part then
+          off_us, off_part = undrained_us, undrained_part
+        end
+      end
+      all_us, all_part = all_us - cost_us, all_part - cost_part
+      if all_part < 0 then all_us, all_part = all_us - 1, all_part + n end
+      left_us, left_part = left_us - off_us, left_part - off_part
       if left_part < 0 then left_us, left_part = left_us - 1, left_part + n end
+      if left_us < 0 then left_us, left_part = 0, 0 end
+      if left_us > all_us or left_us == all_us and left_part > all_part then left_us, left_part = all_us, all_part end
+      if eased then
+        if caused_us > left_us or caused_us == left_us and caused_part > left_part then
+          caused_us, caused_part = left_us, left_part
+        end
+        if all_us == 0 and all_part == 0 then eased = nil end
+      end
       level_us, level_part = left_us + drained, left_part
       if taken then
         -- Its units, rounded up: the rest of a unit has drained by itself.
@@ -112,9 +164,9 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       least_us, least_part = least_us - cost_us, least_part - cost_part
       if least_part < 0 then least_us, least_part = least_us - 1, least_part + n end
       if least_us < 0 then least_us, least_part = 0, 0 end
-    elseif first and (left_us < least_us or left_us == least_us and left_part < least_part) then
-      least_us, least_part = left_us, left_part
-      if left_us == 0 and left_part == 0 then first = nil end
+    elseif first and (all_us < least_us or all_us == least_us and all_part < least_part) then
+      least_us, least_part = all_us, all_part
+      if all_us == 0 and all_part == 0 then first = nil end
     end
   end
 
@@ -128,11 +180,17 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   if v and not (takes or amended) then return verdict, at end
   local gone, value, whole = last + level_us, struct.pack('<ddd', level_us, level_part, last), nil
   if level_part > 0 then gone = gone + 1 end
-  if start_us > 0 or start_part > 0 or (n == 0 and level_us > 0) then gone = 9007199254740992 end
-  if mark then
-    value = value .. mark
-    if v and #v ~= 33 + #value then whole = 'whole' end
+  if eased then
+    local since = at - last
+    if caused_us > 0 or caused_part > 0 then caused_us = caused_us + since end
+    gone = last + all_us + since
+    if all_part > 0 then gone = gone + 1 end
+    if not mark or mark == '' then mark = string.rep('\0', 40) end
+    mark = mark .. struct.pack('<ddddd', all_us + since, all_part, caused_us, caused_part, eased)
   end
+  if start_us > 0 or start_part > 0 or (n == 0 and level_us > 0) then gone = 9007199254740992 end
+  if mark then value = value .. mark end
+  if v and #v ~= 33 + #value then whole = 'whole' end
   return verdict, at, takes, amended or takes, value, gone, nil, whole, nil, back
 end
 
@@ -143,7 +201,7 @@ if algorithms then
 end
 
 if changes or settles then
-  local its = algorithms[1]
+  local its, NO_MARK = algorithms[1], string.rep('\0', 40)
 
   -- What a level needs when a rule changes or a debt is bounded: its argument and its state are in other units than limit and window.
 
@@ -187,46 +245,92 @@ if changes or settles then
     return part > 0 and units + 1 or units
   end
 
-  -- The mark of a level that has come under another rate, rounded down; empty if the level is empty.
-  function its.mark_at(mark, left_us, left_part, n, w, n2, w2)
-    if left_us == 0 and left_part == 0 then return '' end
+  -- The same units at another rate, rounded up or down.
+  local function at_rate(us, part, n, w, n2, w2, up)
+    local units, units_part = in_units(us, part, n, w)
+    local parts, rest = muldiv(units_part, w2, w)
+    if up and rest > 0 then parts = parts + 1 end
+    if n2 == 0 then return units + parts, 0 end
+    us, part = muldiv(units, w2, n2)
+    part = part + parts
+    rest = part % n2
+    return us + (part - rest) / n2, rest
+  end
+
+  -- All units in use, also those that make no caller wait, and how many are a debt: above the capacity, and there
+  -- whatever changed.
+  function its.owed(left_us, left_part, eased, N, W, capacity)
+    local units = its.units(left_us, left_part, N, W)
+    local without, all = capacity, units
+    if N == 0 then return units, 0 end
+    if eased then
+      all = its.units(eased[1], eased[2], N, W)
+      without = math.max(capacity, its.units(eased[3], eased[4], N, W))
+    end
+    return all, math.max(units - without, 0)
+  end
+
+  -- The mark of a level that has come under another rate, rounded down; empty if nothing is used.
+  function its.mark_at(mark, all_us, all_part, n, w, n2, w2)
+    if all_us == 0 and all_part == 0 or mark == NO_MARK then return '' end
     local first, open, began, least_us, least_part = struct.unpack('<ddddd', mark)
-    if left_us < least_us or left_us == least_us and left_part < least_part then
-      least_us, least_part = left_us, left_part
+    if all_us < least_us or all_us == least_us and all_part < least_part then
+      least_us, least_part = all_us, all_part
     end
-    local units, part = in_units(least_us, least_part, n, w)
-    local parts = muldiv(part, w2, w)
-    if n2 == 0 then
-      least_us, least_part = units, 0
-    else
-      least_us, least_part = muldiv(units, w2, n2)
-      least_part = least_part + parts
-      least_us, least_part = least_us + (least_part - least_part % n2) / n2, least_part % n2
-    end
+    least_us, least_part = at_rate(least_us, least_part, n, w, n2, w2, false)
     return struct.pack('<ddddd', first, open, began, least_us, least_part)
   end
 
-  -- The state under another limit and capacity; nil under another window. The level is kept as of the last unit;
-  -- an empty one stays empty at any reading of the clock.
-  function its.refit(at, left_us, last, left_part, N, W, N2, W2, mark)
+  -- The state of a level under another rule: one above the capacity, except by a debt, is lowered so far that a unit fits
+  -- after one window. All that was used counts again when more is allowed.
+  function its.ease(at, last, left_us, left_part, all_us, all_part, eased, N, W, capacity, debt, mark)
+    local n, w = lowest(N, W)
+    local since, tail = at - last, ''
+    if n == 0 then
+      since = 0
+    else
+      local function is_less(us, part, other_us, other_part)
+        return us < other_us or us == other_us and part < other_part
+      end
+      local most_us, most_part = split(capacity + N - 1 + debt, n, w)
+      if is_less(most_us, most_part, left_us, left_part) then
+        left_us, left_part, eased = most_us, most_part, at
+      end
+      local debt_us, debt_part = split(debt, n, w)
+      local caused_us, caused_part = left_us - debt_us, left_part - debt_part
+      if caused_part < 0 then caused_us, caused_part = caused_us - 1, caused_part + n end
+      local full_us, full_part = split(capacity, n, w)
+      local is_caused = is_less(full_us, full_part, caused_us, caused_part)
+      if is_caused then caused_us = caused_us + since else caused_us, caused_part = 0, 0 end
+      if is_caused or is_less(left_us, left_part, all_us, all_part) then
+        if mark == '' then mark = NO_MARK end
+        if all_us > 9007199254740991 - since then all_us, all_part = 9007199254740991 - since, 0 end
+        tail = struct.pack('<ddddd', all_us + since, all_part, caused_us, caused_part, eased)
+      end
+    end
+    -- An empty level stays empty at any reading of the clock.
+    if left_us > 0 or left_part > 0 then left_us = left_us + since end
+    if left_us > 9007199254740991 then left_us, left_part = 9007199254740991, 0 end
+    return struct.pack('<ddd', left_us, left_part, last) .. mark .. tail
+  end
+
+  -- The state under another limit and capacity; nil under another window. The level is kept as of the last unit. If more
+  -- is allowed than before, or nothing drains any more, all counts that was used.
+  function its.refit(at, left_us, last, left_part, eased, N, W, capacity, N2, W2, capacity2, mark)
     if W ~= W2 then return nil end
     local n, w = lowest(N, W)
     local n2, w2 = lowest(N2, W2)
-    if mark ~= '' then mark = its.mark_at(mark, left_us, left_part, n, w, n2, w2) end
-    local units, part = in_units(left_us, left_part, n, w)
-    local q, rest = muldiv(part, w2, w)
-    if rest > 0 then q = q + 1 end
-    if n2 == 0 then
-      left_us, left_part = units + q, 0
+    local _, debt = its.owed(left_us, left_part, eased, N, W, capacity)
+    local all_us, all_part = left_us, left_part
+    if eased then all_us, all_part = eased[1], eased[2] end
+    if mark ~= '' then mark = its.mark_at(mark, all_us, all_part, n, w, n2, w2) end
+    all_us, all_part = at_rate(all_us, all_part, n, w, n2, w2, true)
+    if N2 > N or capacity2 > capacity or N2 == 0 then
+      left_us, left_part = all_us, all_part
     else
-      left_us, left_part = muldiv(units, w2, n2)
-      left_part = left_part + q
-      rest = left_part % n2
-      left_us, left_part = left_us + (left_part - rest) / n2, rest
+      left_us, left_part = at_rate(left_us, left_part, n, w, n2, w2, true)
     end
-    if n2 > 0 and (left_us > 0 or left_part > 0) then left_us = left_us + at - last end
-    if left_us > 9007199254740991 then left_us, left_part = 9007199254740991, 0 end
-    return struct.pack('<ddd', left_us, left_part, last) .. mark
+    return its.ease(at, last, left_us, left_part, all_us, all_part, eased and eased[5] or 0, N2, W2, capacity2, debt, mark)
   end
 
   -- The most units that can be in use without a debt.

@@ -119,8 +119,7 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
     type Out = Box<dyn Cell>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
-        let state =
-            self.state.and_then(|state| carried(self.old, state, algorithm, self.now, true));
+        let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
         Box::new(Locked::new(algorithm.clone(), state, self.now, Replacement::none_yet()))
     }
 }

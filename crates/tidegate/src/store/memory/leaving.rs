@@ -7,23 +7,21 @@ use tidegate_core::{Algorithm, Held, Rule, Timestamp, Visitor};
 
 use super::parameters::{bytes_beside_heap, heap_bytes};
 
-/// Carries a limiter of the rule `old` over to the rule `new`; `None` if it is idle there. A change of the rule `eases`,
-/// and a plan or a limit that a request brings does not, as in a store.
+/// Carries a limiter of the rule `old` over to the rule `new`; `None` if it is idle there.
 pub(super) fn carried<Old: Algorithm, New: Algorithm>(
     old: &Old,
     state: Old::State,
     new: &New,
     now: Timestamp,
-    eases: bool,
 ) -> Option<New::State> {
     let (mut left, mut slot) = (Some(state), None);
     let states = (&mut left as &mut dyn Any).downcast_mut::<Option<New::State>>();
     match same_algorithm(old).zip(states) {
         Some((old, left)) => {
             slot = left.take();
-            Held::new(new, &mut slot, 0).easing(eases).amend(now, old);
+            Held::new(new, &mut slot, 0).amend(now, old);
         }
-        None => Held::new(new, &mut slot, 0).easing(eases).carry_over(now, old, left?),
+        None => Held::new(new, &mut slot, 0).carry_over(now, old, left?),
     }
     new.worth_keeping(slot?, now)
 }
@@ -103,7 +101,7 @@ impl<Old: Algorithm> Visitor for Carrying<Old> {
 
     fn visit<New: Algorithm>(self, algorithm: &New) -> Self::Out {
         let Left { algorithm: old, state, .. } = self.left;
-        Some(Box::new(carried(&old, state, algorithm, self.at, true)?))
+        Some(Box::new(carried(&old, state, algorithm, self.at)?))
     }
 }
 

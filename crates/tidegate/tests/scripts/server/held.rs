@@ -16,6 +16,8 @@ pub trait Limiter {
     fn look(&mut self, at: Timestamp) -> (bool, Decision);
     /// How long until nothing is used, if nothing more comes; the limiter is left as it is.
     fn reset_after(&self, at: Timestamp) -> Duration;
+    /// How long until nothing counts any more of what a change of the rule has eased.
+    fn eased_for(&self, at: Timestamp) -> Duration;
     /// The same limiter under another rule from `at` on.
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter>;
     fn reset(&mut self);
@@ -113,7 +115,11 @@ impl<R: Algorithm> Of<R> {
         {
             *past = bar;
         }
-        if wrote && self.slot.as_ref().is_some_and(|state| self.algorithm.is_unused(state, at)) {
+        let is_gone = |state: &R::State| {
+            let eased = self.algorithm.past(state).map_or(Timestamp::EPOCH, Past::eased_until);
+            self.algorithm.is_unused(state, at) && eased <= at
+        };
+        if wrote && self.slot.as_ref().is_some_and(is_gone) {
             let past = self.slot.as_ref().and_then(|state| self.algorithm.past(state));
             self.bar = past.cloned();
             self.slot = None;
@@ -180,6 +186,11 @@ impl<R: Algorithm> Limiter for Of<R> {
 
     fn reset_after(&self, at: Timestamp) -> Duration {
         Held::new(&self.algorithm, &mut self.slot.clone(), 0).peek(at).reset_after()
+    }
+
+    fn eased_for(&self, at: Timestamp) -> Duration {
+        let past = self.slot.as_ref().and_then(|state| self.algorithm.past(state));
+        past.map_or(Duration::ZERO, |past| past.eased_until().since(at).into())
     }
 
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter> {

@@ -116,7 +116,7 @@ impl<Old: Algorithm> Visitor for Carrying<'_, Old> {
         let Self { old, recent, now } = self;
         let state = old.entry.0.take();
         let known = &old.parameters.algorithm;
-        let slot = state.and_then(|state| carried(known, state, algorithm, now, false));
+        let slot = state.and_then(|state| carried(known, state, algorithm, now));
         RuledEntry::of(Own { parameters: recent.parameters(algorithm), entry: FixedEntry(slot) })
     }
 }

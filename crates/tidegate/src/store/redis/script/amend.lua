@@ -6,8 +6,11 @@
 --   numbers(cost, N, W, a, b)  the doubles of an argument, from the numbers that a state begins with
 --   with_cost(arg, cost)       an argument with another cost
 --   units(left, part, N, W)    the units in use, from what `used` returned
---   refit(at, left, last, part, N, W, N2, W2, mark)  the state under another limit, from that and what stands behind
---              it; nil if it has another meaning there
+--   owed(left, part, eased, N, W, a)  all units in use, also those that make no caller wait, and how many are a debt
+--   refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)  the state under another limit, from that and what
+--              stands behind it; nil if it has another meaning there
+--   ease(at, last, left, part, all, part, eased, N, W, a, debt, mark)  the state under another rule, in which no caller
+--              waits for more than one window because of the change
 --   most(N, a)                 the most units that can be in use without a debt
 -- and `keeps` says that a state has the same meaning under any other limit and window.
 
@@ -46,8 +49,8 @@ end
 local function used_of(key, v, amended, now)
   local kind, N, W = unpack('<BI4I6', v, 2)
   local its = algorithms[kind]
-  local at, left, last, part = its.step(key, v, rule_of(v, 0), now, 'used', true, amended)
-  return at, its.units and its.units(left, part, N, W) or left, last, left, part
+  local at, left, last, part, eased = its.step(key, v, rule_of(v, 0), now, 'used', true, amended)
+  return at, its.units and its.units(left, part, N, W) or left, last, left, part, eased
 end
 
 -- The state of a limiter that begins with units in use.
@@ -111,12 +114,14 @@ local function amended(key, v, arg, now)
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
   local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
   local its = algorithms[kind]
-  local at, used, last, left, part = used_of(key, v, false, now)
+  local at, used, last, left, part, eased = used_of(key, v, false, now)
+  local debt = 0
+  if its.owed then used, debt = its.owed(left, part, eased, N, W, a) end
   if kind == kind2 then
     local value
     if its.refit then
-      local mark = rewound_from(key, v) > 0 and '' or sub(v, 58)
-      value = its.refit(at, left, last, part, N, W, N2, W2, mark)
+      local mark = rewound_from(key, v) > 0 and '' or sub(v, 58, 97)
+      value = its.refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)
     elseif its.keeps or W == W2 and a == a2 and b == b2 then
       local _
       _, _, _, _, value = its.step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
@@ -129,7 +134,12 @@ local function amended(key, v, arg, now)
     end
   end
   if N == 0 and used == 0 then return false, 'in place', at, 0 end
-  return charged(key, arg, at, used), 'replaced', at, 0
+  local state, ease = charged(key, arg, at, used), algorithms[kind2].ease
+  if ease then
+    local left, part, last = unpack('<ddd', state, 34)
+    state = sub(arg, 1, 33) .. ease(at, last, left, part, left, part, 0, N2, W2, a2, debt, '')
+  end
+  return state, 'replaced', at, 0
 end
 
 -- Whether the cost is admitted from a state that is not stored yet.
@@ -147,10 +157,11 @@ local function dated(key, v, arg)
   local its, most_of = algorithms[kind], algorithms[kind2].most
   if kind == kind2 and its.keeps then return false end
   local _, _, last = used_of(key, v, false, 9007199254740992)
-  local at, used = used_of(key, v, false, last)
+  local at, used, _, left, part, eased = used_of(key, v, false, last)
   if N == 0 and used == 0 then return false end
   if most_of then
     local most, debt = most_of(N2, a2) + math.max(N2 - 1, 0), used - (its.most and its.most(N, a) or N)
+    if eased then used, debt = its.owed(left, part, eased, N, W, a) end
     if debt > 0 then most = most + debt end
     if used > most then used = most end
   end

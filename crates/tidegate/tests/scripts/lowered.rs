@@ -1,0 +1,121 @@
+//! Plans that fall and rise again, by examples: no caller waits longer than one new window, and the store forgets nothing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use tidegate::script::{Decided, Limiter, Step};
+use tidegate::{AlgorithmKind, Decision, Micros, Rule, Spec, Timestamp};
+
+use crate::server::{Client, Server};
+
+const NOW_US: u64 = 1_763_700_000_000_000;
+const MINUTE_US: u64 = 60_000_000;
+const LEVELS: [AlgorithmKind; 3] =
+    [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue];
+
+/// A limiter whose plan a caller looks up.
+struct Planned<'c> {
+    client: &'c Client,
+    key: Vec<u8>,
+    at_us: u64,
+}
+
+impl<'c> Planned<'c> {
+    fn new(client: &'c Client, key: &str) -> Self {
+        Self { client, key: key.as_bytes().to_vec(), at_us: NOW_US }
+    }
+
+    fn step(&self, one: Limiter<'_>, step: Step) -> Decided {
+        self.client.step(&[one.looked_up()], step, Some(Timestamp::from_micros(self.at_us)))
+    }
+
+    fn ask(&self, rule: &Rule, cost: u64) -> Decision {
+        self.step(Limiter::new(&self.key, rule, cost).unwrap(), Step::Ask).decisions[0]
+    }
+}
+
+fn rule(algorithm: AlgorithmKind, limit: u64, capacity: u64) -> Rule {
+    let mut spec = Spec::new(algorithm, limit, Duration::from_secs(60));
+    spec.capacity = Some(capacity);
+    Rule::new(spec).unwrap()
+}
+
+fn wait_us(decision: &Decision) -> u64 {
+    decision.retry_after_micros().map_or(u64::MAX, Micros::as_micros)
+}
+
+#[test]
+fn a_lower_plan_makes_nobody_wait_43_minutes_and_gives_no_free_units() {
+    let (server, mut number) = (Server::start(), 0);
+    let client = server.client();
+    for before in AlgorithmKind::ALL {
+        // What a permit holds does not end sooner because of a change.
+        for after in LEVELS.iter().filter(|_| *before != AlgorithmKind::Concurrency) {
+            number += 1;
+            let mut one = Planned::new(&client, &format!("plan:{number}"));
+            let spec = Spec::new(*before, 10_000, Duration::from_secs(60));
+            let (high, low) = (Rule::new(spec).unwrap(), rule(*after, 60, 60));
+            assert!(one.ask(&high, 2_600).is_allowed());
+            let wait = wait_us(&one.ask(&low, 1));
+            assert!((1..=MINUTE_US).contains(&wait), "{before} to {after}: {wait} us");
+            one.at_us += wait - 1;
+            assert!(!one.ask(&low, 1).is_allowed(), "{before} to {after}: not sooner");
+            one.at_us += 1;
+            assert!(one.ask(&low, 1).is_allowed(), "{before} to {after}: the wait was true");
+            // A minute at 60 let 60 drain, and one was taken.
+            let rises = rule(*after, 10_000, 10_000);
+            let left = one.ask(&rises, 0).remaining;
+            assert!(left <= 10_002 - 2_541, "{before} to {after}: {left}");
+        }
+    }
+}
+
+/// Units that were taken before the level was lowered come off what makes no caller wait.
+#[test]
+fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
+        let mut one = Planned::new(&client, &format!("before:{algorithm:?}"));
+        let (high, low) = (rule(algorithm, 60, 1_000), rule(algorithm, 60, 10));
+        let of = |one: &Planned<'_>, rule, units, since_us, step| {
+            let limiter = Limiter::new(&one.key, rule, units).unwrap();
+            let since = Timestamp::from_micros(since_us);
+            let told = one.step(limiter.turned_out(0).taken_at(Some(since)), step);
+            told.settled().next().unwrap().returned
+        };
+        let taken_us = one.at_us;
+        assert!(one.ask(&high, 500).is_allowed());
+        one.at_us += 1_000_000;
+        let wait = wait_us(&one.ask(&low, 1));
+        assert_eq!(wait, MINUTE_US, "{algorithm}");
+        assert_eq!(of(&one, &low, 100, taken_us, Step::Undo), 99, "one has drained");
+        assert_eq!(wait_us(&one.ask(&low, 1)), MINUTE_US, "{algorithm}: as before");
+        one.at_us += MINUTE_US;
+        let taken_us = one.at_us;
+        assert!(one.ask(&low, 1).is_allowed() && !one.ask(&low, 1).is_allowed());
+        assert_eq!(of(&one, &low, 1, taken_us, Step::Undo), 1);
+        assert!(one.ask(&low, 1).is_allowed(), "{algorithm}: what was taken since comes back");
+        // Of 499 units 99 came back, 60 drained, and one was taken.
+        assert_eq!(one.ask(&high, 0).remaining, 1_000 - (499 - 99 - 60 + 1), "{algorithm}");
+    }
+}
+
+/// A limiter expires when all that was used has drained, also if no unit is used any more by its level.
+#[test]
+fn a_lowered_level_expires_when_nothing_would_count_under_a_higher_plan() {
+    let server = Server::start();
+    let client = server.client();
+    let now_us = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
+    for algorithm in LEVELS {
+        let key = format!("expires:{algorithm:?}");
+        let (high, low) = (rule(algorithm, 10_000, 10_000), rule(algorithm, 60, 60));
+        for (rule, cost) in [(&high, 2_600), (&low, 1)] {
+            let one = Limiter::new(key.as_bytes(), rule, cost).unwrap().looked_up();
+            let _ = client.step(&[one], Step::Ask, None);
+        }
+        let expires_ms = client.int(&["PEXPIRETIME", &key]) as u64;
+        let drained_ms = now_us / 1_000 + 2_599 * 1_000;
+        assert!(expires_ms.abs_diff(drained_ms) < 60_000, "{algorithm}: {expires_ms}");
+    }
+}
