@@ -12,6 +12,7 @@ mod picture_file;
 pub mod plot;
 pub mod replay;
 pub mod report;
+pub mod space_saving;
 pub mod trace;
 
 pub use picture_file::{PictureError, PictureFile};

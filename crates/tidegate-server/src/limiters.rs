@@ -10,7 +10,6 @@ mod reports;
 mod reservations;
 mod reserve;
 mod settlement_losses;
-mod space_saving;
 mod tail;
 #[cfg(test)]
 mod tests;

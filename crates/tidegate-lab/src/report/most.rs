@@ -1,35 +1,15 @@
-//! The keys refused most, in bounded memory: the Space-Saving summary of Metwally, Agrawal and El
-//! Abbadi ("Efficient computation of frequent and top-k elements in data streams", 2005).
-//!
-//! If all counters are in use, a new name takes over the counter of the least-counted name, with
-//! its count, because the new name may have been counted before. So a count is never too low, and
-//! it is too high by at most the count it took over, which is never more than the average over all
-//! counters.
-
-use std::collections::{BTreeSet, HashMap};
+//! The keys refused most, in bounded memory.
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;
+use crate::space_saving::{Counter, SpaceSaving};
 
 /// Counts by name, for as many names at a time as there are counters.
 ///
-/// With n counters every name counted more often than one time in n is among them.
+/// With n counters every name that had more than an n-th of all counts is among them.
 #[derive(Clone, Debug)]
 pub struct Most {
-    most_names: usize,
-    counters: Vec<Counter>,
-    indices: HashMap<Fingerprint, u32>,
-    /// Counts and the indices of their counters, the least first.
-    by_count: BTreeSet<(u64, u32)>,
-    replaced: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Counter {
-    key: Fingerprint,
-    name: String,
-    count: u64,
-    taken_over: u64,
+    names: SpaceSaving<Fingerprint, String>,
 }
 
 /// How many times a name was counted.
@@ -47,81 +27,46 @@ impl Most {
     /// At most `most_names` counters, of about 200 bytes each, at most about 700 for long names.
     /// Without counters nothing is counted.
     pub(super) fn new(most_names: u32) -> Self {
-        Self {
-            most_names: most_names as usize,
-            counters: Vec::new(),
-            indices: HashMap::new(),
-            by_count: BTreeSet::new(),
-            replaced: false,
-        }
+        Self { names: SpaceSaving::new(most_names as usize) }
     }
 
-    /// Counts one for a name; `name` is called only if it gets a counter.
+    /// Counts a name once; `name` is called only if it gets a counter.
     pub(super) fn add(&mut self, key: Fingerprint, name: impl FnOnce() -> String) {
-        if let Some(&index) = self.indices.get(&key) {
-            self.count(index);
-        } else if self.counters.len() < self.most_names {
-            let index = self.counters.len() as u32;
-            self.counters.push(Counter { key, name: shortened(name()), count: 1, taken_over: 0 });
-            self.indices.insert(key, index);
-            self.by_count.insert((1, index));
-        } else if let Some(&(_, index)) = self.by_count.first() {
-            self.replace(index, key, shortened(name()));
-            self.count(index);
-        }
+        self.names.add(key, |label| *label = shortened(name()));
     }
 
     /// How many names were counted; `None` if there were more than there are counters.
     #[must_use]
     pub fn names(&self) -> Option<usize> {
-        (!self.replaced).then_some(self.counters.len())
+        let is_exact = self.names.counters().all(|counter| counter.error == 0);
+        is_exact.then(|| self.names.counters().count())
     }
 
     /// How many names are counted at a time.
     #[must_use]
     pub const fn capacity(&self) -> usize {
-        self.most_names
+        self.names.capacity()
     }
 
     /// The `n` names known to be counted most, the largest count first, equal ones by name.
     #[must_use]
     pub fn top(&self, n: usize) -> Vec<Counted<'_>> {
-        let mut all: Vec<_> = self.counters.iter().map(Counter::counted).collect();
+        let mut all: Vec<_> = self.names.counters().map(counted).collect();
         let order = |c: &Counted<'_>| (u64::MAX - c.at_least, u64::MAX - c.at_most);
         all.sort_unstable_by(|a, b| order(a).cmp(&order(b)).then(a.name.cmp(b.name)));
         all.truncate(n);
         all
     }
-
-    fn count(&mut self, index: u32) {
-        if let Some(counter) = self.counters.get_mut(index as usize) {
-            self.by_count.remove(&(counter.count, index));
-            counter.count += 1;
-            self.by_count.insert((counter.count, index));
-        }
-    }
-
-    fn replace(&mut self, index: u32, key: Fingerprint, name: String) {
-        if let Some(counter) = self.counters.get_mut(index as usize) {
-            self.indices.remove(&counter.key);
-            self.indices.insert(key, index);
-            *counter = Counter { key, name, taken_over: counter.count, ..*counter };
-            self.replaced = true;
-        }
-    }
 }
 
-impl Counter {
-    fn counted(&self) -> Counted<'_> {
-        let at_least = self.count - self.taken_over;
-        Counted { name: &self.name, at_least, at_most: self.count }
-    }
+fn counted(counter: &Counter<Fingerprint, String>) -> Counted<'_> {
+    let at_least = counter.count - counter.error;
+    Counted { name: &counter.label, at_least, at_most: counter.count }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn add(most: &mut Most, name: &str) {
         let word = name.bytes().fold(7_u32, |word, byte| word.wrapping_mul(257) ^ u32::from(byte));
@@ -163,37 +108,5 @@ mod tests {
         let mut most = Most::new(0);
         add(&mut most, "a");
         assert_eq!((most.top(5), most.names()), (Vec::new(), Some(0)));
-    }
-
-    proptest! {
-        #[test]
-        fn every_frequent_name_is_there_and_every_count_is_between_its_bounds(
-            numbers in prop::collection::vec((0_u32..40, 0_u32..40), 0..600),
-            most_names in 1_u32..50,
-        ) {
-            let mut most = Most::new(most_names);
-            let mut exact: HashMap<String, u64> = HashMap::new();
-            // The lesser of two random numbers is skewed: low numbers are frequent.
-            for name in numbers.iter().map(|(a, b)| a.min(b).to_string()) {
-                add(&mut most, &name);
-                *exact.entry(name).or_default() += 1;
-            }
-            let total: u64 = exact.values().sum();
-            let found: HashMap<&str, Counted<'_>> =
-                most.top(usize::MAX).into_iter().map(|counted| (counted.name, counted)).collect();
-            prop_assert!(found.len() <= most_names as usize);
-            for (name, count) in &exact {
-                match found.get(name.as_str()) {
-                    Some(c) => {
-                        prop_assert!(c.at_least <= *count && *count <= c.at_most);
-                        prop_assert!(c.at_most - c.at_least <= total / u64::from(most_names));
-                    }
-                    None => prop_assert!(*count <= total / u64::from(most_names)),
-                }
-            }
-            prop_assert_eq!(found.values().map(|c| c.at_most).sum::<u64>(), total);
-            let names = (exact.len() <= most_names as usize).then_some(exact.len());
-            prop_assert_eq!(most.names(), names);
-        }
     }
 }

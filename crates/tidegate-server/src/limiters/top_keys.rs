@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use tidegate::{Answer, Clock, Observer, Request, SystemClock, Timestamp};
+use tidegate_lab::space_saving::{Counter, SpaceSaving};
 
 use super::key_label::{KeyLabel, descriptor, fingerprint};
-use super::space_saving::{Counter, SpaceSaving};
 
 /// One in so many decisions is looked at, on average.
 pub(crate) const ONE_IN: u32 = 16;
@@ -44,8 +44,8 @@ struct Periods {
 
 #[derive(Debug)]
 struct Counts {
-    refused: SpaceSaving<KeyLabel>,
-    requests: SpaceSaving<KeyLabel>,
+    refused: SpaceSaving<u64, KeyLabel>,
+    requests: SpaceSaving<u64, KeyLabel>,
 }
 
 /// A key with its count in the sample.
@@ -84,8 +84,8 @@ impl TopKeys {
         let only_before = before.counters().filter(|counter| current.get(counter.key).is_none());
         let mut all: Vec<_> = current.counters().chain(only_before).collect();
         all.retain(|counter| is_wanted(&counter.label));
-        let sums = |counter: &Counter<KeyLabel>| {
-            let of = |one: &SpaceSaving<KeyLabel>| {
+        let sums = |counter: &Counter<u64, KeyLabel>| {
+            let of = |one: &SpaceSaving<u64, KeyLabel>| {
                 let missing = (one.least(), one.least());
                 one.get(counter.key).map_or(missing, |counter| (counter.count, counter.error))
             };
@@ -95,7 +95,7 @@ impl TopKeys {
         let mut all: Vec<_> = all.into_iter().map(|counter| (sums(counter), counter)).collect();
         all.sort_by_key(|((count, error), _)| (Reverse(count - error), Reverse(*count)));
         all.truncate(n);
-        let top = |((count, error), counter): ((u64, u64), &Counter<KeyLabel>)| Top {
+        let top = |((count, error), counter): ((u64, u64), &Counter<u64, KeyLabel>)| Top {
             label: counter.label.clone(),
             count,
             error,
@@ -176,7 +176,7 @@ impl Periods {
 }
 
 impl Counts {
-    const fn by(&self, by: By) -> &SpaceSaving<KeyLabel> {
+    const fn by(&self, by: By) -> &SpaceSaving<u64, KeyLabel> {
         match by {
             By::Refused => &self.refused,
             By::Requests => &self.requests,

@@ -1,67 +1,69 @@
 //! The most frequent keys of a stream in bounded memory: the Space-Saving summary of Metwally, Agrawal and El Abbadi
 //! ("Efficient computation of frequent and top-k elements in data streams", 2005).
 //!
-//! A key without a counter takes over the least one with its count, because it may have been counted before. So a
-//! count is never too low, and too high by at most what was taken over. A label and its memory are taken over too, so
+//! A key without a counter takes over the least counter with its count, because the key may have been counted before. So
+//! a count is never too low, and too high by at most the count that was taken over. A label and its memory are taken over too, so
 //! nothing is allocated once all counters are in use and their labels have grown.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
-/// Counts by fingerprint; every key above `total / capacity` is among them.
-#[derive(Debug)]
-pub(super) struct SpaceSaving<L> {
+/// Counts by key; a key that came in more than an n-th of all calls, of n counters, is among them.
+#[derive(Clone, Debug)]
+pub struct SpaceSaving<K, L> {
     capacity: usize,
-    total: u64,
-    /// Those from `order.len()` on are kept for the memory of their labels.
-    counters: Vec<Counter<L>>,
+    /// The counters from `order.len()` on are kept for the memory of their labels.
+    counters: Vec<Counter<K, L>>,
     /// The counters in use as a heap by count, the least first.
     order: Vec<usize>,
-    of_key: HashMap<u64, usize>,
+    of_key: HashMap<K, usize>,
 }
 
-/// One key's count.
-#[derive(Debug)]
-pub(super) struct Counter<L> {
-    pub(super) key: u64,
-    pub(super) label: L,
-    /// At least as often as the key came.
-    pub(super) count: u64,
+/// The count of a key.
+#[derive(Clone, Debug)]
+pub struct Counter<K, L> {
+    /// The key that is counted.
+    pub key: K,
+    /// What was written for the key.
+    pub label: L,
+    /// How often the key came, or more.
+    pub count: u64,
     /// Too much by at most this.
-    pub(super) error: u64,
+    pub error: u64,
     /// Its place in the heap.
     place: usize,
 }
 
-impl<L: Default> SpaceSaving<L> {
-    pub(super) fn new(capacity: usize) -> Self {
-        let (counters, order, of_key) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { capacity, total: 0, counters, order, of_key }
+impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
+    /// Returns a summary of at most `capacity` counters; without counters nothing is counted.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, counters: Vec::new(), order: Vec::new(), of_key: HashMap::new() }
     }
 
     /// Counts a key once; `write` makes the label of another key its own.
-    pub(super) fn add(&mut self, key: u64, write: impl FnOnce(&mut L)) {
-        self.total += 1;
+    pub fn add(&mut self, key: K, write: impl FnOnce(&mut L)) {
         if let Some(&index) = self.of_key.get(&key) {
             self.increment(index);
         } else if self.order.len() < self.capacity {
-            let (index, place) = (self.order.len(), self.order.len());
+            let index = self.order.len();
             if index == self.counters.len() {
                 let label = L::default();
-                self.counters.push(Counter { key, label, count: 0, error: 0, place });
+                self.counters.push(Counter { key, label, count: 0, error: 0, place: index });
             }
             self.order.push(index);
             if let Some(counter) = self.counters.get_mut(index) {
-                (counter.key, counter.count, counter.error, counter.place) = (key, 1, 0, place);
+                (counter.key, counter.count, counter.error, counter.place) = (key, 1, 0, index);
                 write(&mut counter.label);
             }
             self.of_key.insert(key, index);
-            self.rise(place);
+            self.rise(index);
         } else if let Some(&index) = self.order.first() {
             self.take_over(index, key, write);
         }
     }
 
-    fn take_over(&mut self, index: usize, key: u64, write: impl FnOnce(&mut L)) {
+    fn take_over(&mut self, index: usize, key: K, write: impl FnOnce(&mut L)) {
         if let Some(counter) = self.counters.get_mut(index) {
             self.of_key.remove(&counter.key);
             self.of_key.insert(key, index);
@@ -71,31 +73,32 @@ impl<L: Default> SpaceSaving<L> {
         }
     }
 
+    /// Returns how many keys are counted at a time.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Forgets all counts, and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.total = 0;
+    pub fn clear(&mut self) {
         self.order.clear();
         self.of_key.clear();
     }
 
-    /// How often all keys together came.
-    #[cfg(test)]
-    const fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// All counters in use.
-    pub(super) fn counters(&self) -> impl Iterator<Item = &Counter<L>> {
+    /// Returns all counters in use.
+    pub fn counters(&self) -> impl Iterator<Item = &Counter<K, L>> {
         self.order.iter().filter_map(|&index| self.counters.get(index))
     }
 
-    /// The counter of a key.
-    pub(super) fn get(&self, key: u64) -> Option<&Counter<L>> {
+    /// Returns the counter of a key.
+    #[must_use]
+    pub fn get(&self, key: K) -> Option<&Counter<K, L>> {
         self.counters.get(*self.of_key.get(&key)?)
     }
 
-    /// The most that a key without a counter can have come.
-    pub(super) fn least(&self) -> u64 {
+    /// Returns the largest number of times that a key without a counter can have come.
+    #[must_use]
+    pub fn least(&self) -> u64 {
         let is_full = self.order.len() == self.capacity;
         self.order.first().filter(|_| is_full).map_or(0, |&index| self.count(index))
     }
@@ -112,7 +115,7 @@ impl<L: Default> SpaceSaving<L> {
         }
     }
 
-    /// The count at a place of the heap; the largest where there is none.
+    /// The count at a place of the heap; the largest number where the heap has none.
     fn at(&self, place: usize) -> u64 {
         self.order.get(place).map_or(u64::MAX, |&index| self.count(index))
     }
@@ -130,7 +133,8 @@ impl<L: Default> SpaceSaving<L> {
 
     fn sink(&mut self, mut place: usize) {
         loop {
-            let (left, right) = (2 * place + 1, 2 * place + 2);
+            let left = 2 * place + 1;
+            let right = left + 1;
             let below = if self.at(right) < self.at(left) { right } else { left };
             if self.at(place) <= self.at(below) {
                 break;
@@ -140,9 +144,9 @@ impl<L: Default> SpaceSaving<L> {
         }
     }
 
-    fn swap(&mut self, one: usize, other: usize) {
-        self.order.swap(one, other);
-        for place in [one, other] {
+    fn swap(&mut self, above: usize, below: usize) {
+        self.order.swap(above, below);
+        for place in [above, below] {
             let counter = self.order.get(place).and_then(|&index| self.counters.get_mut(index));
             if let Some(counter) = counter {
                 counter.place = place;
@@ -156,7 +160,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn add(summary: &mut SpaceSaving<u64>, key: u64) {
+    fn add(summary: &mut SpaceSaving<u64, u64>, key: u64) {
         summary.add(key, |label| *label = key);
     }
 
@@ -177,7 +181,6 @@ mod tests {
                 *exact.entry(key).or_default() += 1;
             }
             let total: u64 = exact.values().sum();
-            prop_assert_eq!(summary.total(), total);
             prop_assert_eq!(summary.counters().map(|counter| counter.count).sum::<u64>(), total);
             prop_assert!(summary.counters().count() <= capacity);
             for (key, count) in exact {
@@ -195,7 +198,7 @@ mod tests {
 
     #[test]
     fn without_counters_nothing_is_counted() {
-        let mut summary = SpaceSaving::new(0);
+        let mut summary = SpaceSaving::<u64, u64>::new(0);
         add(&mut summary, 1);
         assert_eq!((summary.counters().count(), summary.least()), (0, 0));
     }
