@@ -26,7 +26,6 @@ pub(crate) struct Banner<'a> {
     /// The file of the token, if there is one.
     pub(crate) token_file: Option<&'a Path>,
     pub(crate) certificate: Option<&'a Path>,
-    pub(crate) throttles: bool,
     pub(crate) config: Option<&'a Path>,
     pub(crate) policy: &'a Policy,
     /// The columns of the terminal, if it is printed on one.
@@ -44,11 +43,9 @@ impl fmt::Display for Banner<'_> {
         writeln!(f)?;
         let scheme = self.scheme();
         let resp = if self.options.tls.is_some() { "rediss" } else { "redis" };
-        let throttle = if self.throttles { " CL.THROTTLE" } else { "" };
-        let commands = format!("TG.CHECK TG.PEEK{throttle}");
         for (name, scheme, at, remark) in [
             ("http ", scheme, self.public, "POST /v1/check /v1/peek, GET /healthz"),
-            ("resp ", resp, self.resp, commands.as_str()),
+            ("resp ", resp, self.resp, "TG.CHECK TG.PEEK CL.THROTTLE"),
             ("grpc ", scheme, self.grpc, "Envoy's rate limit service, health, reflection"),
             ("admin", scheme, self.admin, "/v1/rules /v1/stats /v1/top /v1/reset /metrics"),
         ] {

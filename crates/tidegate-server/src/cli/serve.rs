@@ -277,7 +277,6 @@ fn announce(
         options: &options.public,
         token_file: args.guard.token_file(),
         certificate: args.guard.certificate(),
-        throttles: !args.no_cl_throttle,
         config: args.config.as_deref(),
         policy,
         width: stdout::width(),
@@ -310,8 +309,7 @@ async fn answer(
     let ListenerOptions { public, admin: operators, clients, access, .. } = options;
     let bounds = public.bounds;
     let service = http::Service::new(Arc::clone(&limiters), bounds, operators.bounds.connections);
-    let throttles = !args.no_cl_throttle;
-    let resp_service = resp::Service::new(Arc::clone(&limiters), clients.clone(), throttles)
+    let resp_service = resp::Service::new(Arc::clone(&limiters), clients.clone())
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
     let counts = limiters.counts();
     let options = |on: &Listener, of: &Options, counts: &Arc<_>| Options {

@@ -6,7 +6,7 @@ use super::args::Args;
 use super::reply::Reply;
 use super::session::Session;
 use super::state::ListenerState;
-use super::table::{Argument, COMMANDS, Command, Verb};
+use super::table::{Argument, COMMANDS, Command};
 use super::usage::{help, unknown_subcommand, wrong_number};
 
 /// The version of Redis whose replies these are; clients choose their commands by it.
@@ -41,12 +41,8 @@ const HELP: [&str; 6] = [
 
 /// The commands that are available.
 fn listed(session: &Session) -> impl Iterator<Item = &'static Command> {
-    let throttles = session.state.throttle.is_some();
     let verbs = session.verbs;
-    COMMANDS.iter().filter(move |command| {
-        (command.verb != Verb::Throttle || throttles)
-            && command.verb.public().is_none_or(|verb| verbs.has(verb))
-    })
+    COMMANDS.iter().filter(move |command| command.verb.public().is_none_or(|verb| verbs.has(verb)))
 }
 
 fn list(session: &Session, reply: &mut Reply<'_>) {

@@ -58,16 +58,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Serves `limiters`, which other listeners may share; `throttles` enables CL.THROTTLE.
+    /// Serves `limiters`, which other listeners may share.
     ///
     /// # Errors
     /// No error is known; see [`plans::Throttle::beside`].
-    pub(crate) fn new(
-        limiters: Arc<Limiters>,
-        clients: Clients,
-        throttles: bool,
-    ) -> Result<Self, RuleErrors> {
-        let state = ListenerState::new(limiters, clients, throttles)?;
+    pub(crate) fn new(limiters: Arc<Limiters>, clients: Clients) -> Result<Self, RuleErrors> {
+        let state = ListenerState::new(limiters, clients)?;
         Ok(Self { state: Arc::new(state) })
     }
 }

@@ -15,8 +15,7 @@ use crate::listener::Clients;
 #[derive(Debug)]
 pub(super) struct ListenerState {
     pub(super) limiters: Arc<Limiters>,
-    /// `None` if it is disabled.
-    pub(super) throttle: Option<Throttle>,
+    pub(super) throttle: Throttle,
     pub(super) clients: Clients,
     /// When the listener started.
     pub(super) since: Instant,
@@ -27,13 +26,9 @@ pub(super) struct ListenerState {
 }
 
 impl ListenerState {
-    pub(super) fn new(
-        limiters: Arc<Limiters>,
-        clients: Clients,
-        throttles: bool,
-    ) -> Result<Self, RuleErrors> {
+    pub(super) fn new(limiters: Arc<Limiters>, clients: Clients) -> Result<Self, RuleErrors> {
         Ok(Self {
-            throttle: throttles.then(|| Throttle::beside(&limiters)).transpose()?,
+            throttle: Throttle::beside(&limiters)?,
             limiters,
             clients,
             since: Instant::now(),

@@ -65,15 +65,15 @@ on_excess = { wait = "365d", max_waiters = 100 }
 
 /// The shared state of connections, without a secret.
 pub(super) fn open() -> Arc<ListenerState> {
-    state(None, true)
+    state(None)
 }
 
 /// The shared state of connections. A request of the domain `panics` panics.
-pub(super) fn state(secret: Option<Secret>, throttles: bool) -> Arc<ListenerState> {
+pub(super) fn state(secret: Option<Secret>) -> Arc<ListenerState> {
     let limiters = Limiters::that_panic(config::parse("test", RULES).unwrap());
     let limiters = Arc::new(limiters.with_top_keys(TOP_KEYS));
     let clients = Clients { secret, verbs: PublicVerbs::usual(), ..Clients::default() };
-    Arc::new(ListenerState::new(limiters, clients, throttles).unwrap())
+    Arc::new(ListenerState::new(limiters, clients).unwrap())
 }
 
 /// A session of a client without a certificate.

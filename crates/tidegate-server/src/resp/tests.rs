@@ -121,7 +121,7 @@ async fn resp_3_has_maps_booleans_and_nulls() {
 async fn a_secret_is_needed_before_any_answer() {
     let ask = async |sent: &str| {
         let secret = Secret::parse("right").unwrap();
-        let state = state(Some(secret), true);
+        let state = state(Some(secret));
         String::from_utf8(exchange(state, sent.as_bytes()).await).unwrap()
     };
     let refused = "-NOAUTH Authentication required.\r\n";
@@ -144,7 +144,7 @@ async fn a_secret_is_needed_before_any_answer() {
 async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
     let ask = async |sent: String| {
         let secret = Secret::parse("right").unwrap();
-        let came = exchange(state(Some(secret), true), sent.as_bytes()).await;
+        let came = exchange(state(Some(secret)), sent.as_bytes()).await;
         let came = String::from_utf8(came).unwrap();
         (came.matches("-WRONGPASS").count(), came.ends_with("+PONG\r\n"))
     };
@@ -159,7 +159,7 @@ async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
 async fn a_stranger_may_say_little_until_it_has_said_who_it_is() {
     let ask = async |sent: String| {
         let secret = Secret::parse("right").unwrap();
-        let came = exchange(state(Some(secret), true), sent.as_bytes()).await;
+        let came = exchange(state(Some(secret)), sent.as_bytes()).await;
         String::from_utf8(came).unwrap()
     };
     let long = command(&["ECHO", &"x".repeat(20_000)]);
@@ -211,22 +211,6 @@ async fn errors_of_a_call_have_the_wording_of_redis_cell() {
     // An input that overflowed another server, which decides in one task, and killed it.
     let came = replies_to("CL.THROTTLE x 999999999 1 31622400\r\nPING\r\n").await;
     assert!(came.starts_with("-Cell error: ") && came.ends_with("+PONG\r\n"), "{came}");
-}
-
-#[tokio::test]
-async fn calls_that_carry_their_limit_can_be_switched_off() {
-    let off = state(None, false);
-    let listed = exchange(off.clone(), b"COMMAND LIST\r\nCOMMAND INFO cl.throttle\r\n").await;
-    let listed = String::from_utf8(listed).unwrap();
-    assert!(listed.starts_with("*15\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");
-    assert!(
-        !listed.contains("throttle")
-            && !listed.contains("tg.refund")
-            && !listed.contains("tg.settle"),
-        "{listed}"
-    );
-    let came = exchange(off, b"CL.THROTTLE k 1 1 1\r\n").await;
-    assert!(came.starts_with(b"-Cell error: Store error: CL.THROTTLE is switched off here"));
 }
 
 /// Limiters of rules and limiters of calls are separate.

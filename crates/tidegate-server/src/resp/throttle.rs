@@ -20,9 +20,8 @@ const MICROS: u64 = 1_000_000;
 /// Answers immediately, unless the store has to decide.
 pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let decided = match &session.state.throttle {
-        None => Err(SWITCHED_OFF.to_owned()),
-        Some(Throttle::InStore) => return Outcome::Later,
-        Some(Throttle::Here(limiter)) => Call::read(args).and_then(|call| {
+        Throttle::InStore => return Outcome::Later,
+        Throttle::Here(limiter) => Call::read(args).and_then(|call| {
             let rule = session.plans.rule(call.limit)?;
             Ok(limiter.check(Under(rule, call.key), call.cost))
         }),
@@ -41,15 +40,12 @@ pub(super) async fn later(state: &ListenerState, args: &Args<'_>, reply: &mut Re
 }
 
 async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, String> {
-    let Some(gate) = state.limiters.shared() else { return Err(SWITCHED_OFF.to_owned()) };
+    let Some(gate) = state.limiters.shared() else { return Err("there is no store".to_owned()) };
     let call = Call::read(args)?;
     let rule = call.limit.rule()?;
     let decided = gate.check_under(NAMESPACE, call.key, &rule, call.cost).await;
     decided.map_err(|error| error.to_string())
 }
-
-const SWITCHED_OFF: &str =
-    "CL.THROTTLE is switched off here: ask TG.CHECK, which goes by the rules";
 
 /// Five integers: whether the call is limited, the limit, the remaining units, the seconds until
 /// the same quantity fits (-1 if it fits now, or never will), and the seconds until the limiter is

@@ -120,13 +120,6 @@ async fn a_rule_is_shared_by_the_doors() {
 }
 
 #[test]
-fn calls_that_carry_their_limit_can_be_switched_off() {
-    let server = Server::with_rules_and(RULES, &["--no-cl-throttle"]);
-    let told = redis_cli(server.resp, &["CL.THROTTLE", "a", "1", "1", "1"]);
-    assert!(told.contains("switched off here: ask TG.CHECK"), "{told}");
-}
-
-#[test]
 fn tokens_are_asked_for_by_auth() {
     let token = crate::process::config("secret-of-the-test\n");
     let file = token.path().to_str().unwrap();

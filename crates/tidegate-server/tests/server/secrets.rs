@@ -63,7 +63,7 @@ fn a_url_in_the_place_of_something_else_is_not_repeated() {
     ] {
         failed(&Command::new(BINARY).args(args).output().unwrap(), "");
     }
-    for variable in ["HTTP", "THREADS", "LOG_LEVEL", "GRPC_HEADERS", "NO_CL_THROTTLE", "DRAIN"] {
+    for variable in ["HTTP", "THREADS", "LOG_LEVEL", "GRPC_HEADERS", "NO_WATCH", "DRAIN"] {
         let variable = format!("TIDEGATE_{variable}");
         for given in [url, "user:hunter2@127.0.0.1:80"] {
             let output = Command::new(BINARY).arg("serve").env(&variable, given).output().unwrap();

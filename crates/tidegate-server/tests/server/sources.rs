@@ -42,17 +42,14 @@ async fn what_the_file_says_holds_and_is_printed() {
     let files = Certificates::new();
     let tokens = files.with("tokens", &"a".repeat(32));
     let rules = format!(
-        "{RULE}[server]\ntoken_file = \"{tokens}\"\nno_cl_throttle = true\nlog_level = \"debug\"\n\
+        "{RULE}[server]\ntoken_file = \"{tokens}\"\nno_watch = true\nlog_level = \"debug\"\n\
          threads = 1\nhttp = \"{BY_FILE}\"\ngrpc_headers = [\"ratelimit\", \"retry-after\"]\n"
     );
     let mut server = Server::with_rules(&rules);
-    assert!(server.printed.contains("TG.CHECK TG.PEEK\n"), "{}", server.printed);
     assert!(server.curl().contains(&tokens), "{}", server.printed);
     assert!(server.logs("started").contains("threads=1 "));
     let body = r#"{"descriptor": {"key": "a"}}"#;
     assert_eq!(Client::new(server.http).check(body).await.status, 401);
-    let again = Server::with_rules_and(&rules, &["--no-cl-throttle=false"]);
-    assert!(again.printed.contains("CL.THROTTLE"), "{}", again.printed);
 }
 
 #[test]
@@ -71,7 +68,7 @@ fn a_token_in_a_variable_goes_before_the_tokens_that_the_file_names() {
 #[test]
 fn each_mistake_of_the_section_is_reported_at_its_place() {
     let file = config(&format!(
-        "{RULE}[server]\nhttp = \"localhost:80\"\nthread = 4\nthreads = \"4\"\nno_cl_throttle = \"yes\"\n\
+        "{RULE}[server]\nhttp = \"localhost:80\"\nthread = 4\nthreads = \"4\"\nno_watch = \"yes\"\n\
          grpc_headers = [\"ratelimit\", \"retryafter\"]\nlog_level = \"wan\"\nmax_connections = 0\n\
          drain = \"8\"\nresp = 6380\ntoken = \"sesame\"\ntoken_file = \"\"\n\
          public_verbs = [\"check\", \"refunds\"]\nreservation_memory = \"1KiB\"\nadmin_readers = \"ann\"\n\
@@ -84,7 +81,7 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
         ":6:8: `http`: \"localhost\" is no IP address, and names are not looked up: expected",
         ":7:1: unknown field `thread`: did you mean `threads`?",
         ":8:11: `threads` is the text \"4\": expected a whole number; write 4 without quotes",
-        ":9:18: `no_cl_throttle` is the text \"yes\": expected true or false",
+        ":9:12: `no_watch` is the text \"yes\": expected true or false",
         ":10:30: `grpc_headers` is the text \"retryafter\": expected one of x-ratelimit, ratelimit, retry-after; \
          did you mean \"retry-after\"?",
         ":11:13: `log_level` is the text \"wan\": expected one of off, error, warn, info, debug, trace; did you \
@@ -124,7 +121,7 @@ fn a_variable_that_can_not_be_read_is_named() {
         ("TIDEGATE_THREADS", "many", "expected a whole number from 1 to 1024"),
         ("TIDEGATE_LOG_LEVEL", "wan", "did you mean \"warn\"?"),
         ("TIDEGATE_LOG_LEVEL", "", "unset TIDEGATE_LOG_LEVEL if none is meant"),
-        ("TIDEGATE_NO_CL_THROTTLE", "maybe", "expected true or false"),
+        ("TIDEGATE_NO_WATCH", "maybe", "expected true or false"),
         ("TIDEGATE_STORE", "http://127.0.0.1", "not the URL of a store"),
         ("TIDEGATE_CONFIG", "", "expected the path of a file; unset TIDEGATE_CONFIG"),
     ] {

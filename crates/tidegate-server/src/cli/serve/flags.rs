@@ -126,10 +126,6 @@ pub(crate) struct Args {
     )]
     public_verbs: Vec<PublicVerb>,
 
-    /// Refuse CL.THROTTLE, whose limits come with the calls, so that only the rules decide
-    #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_CL_THROTTLE", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
-    pub(super) no_cl_throttle: bool,
-
     /// Read the configuration again only on SIGHUP, and not when its file changes
     #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_WATCH", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
     pub(super) no_watch: bool,
