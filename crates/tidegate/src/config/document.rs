@@ -42,11 +42,11 @@ fn sections<'t>(own: Option<&Section<'_>>) -> Level<'t, Document<'t>> {
             name => format!("`[{name}]`"),
         },
         fields: [
-            (("rule", &["ruleset", "limit", "limits"][..]), Document::rule as Read<'t, _>),
-            (("revision", &["version", "generation"]), Document::revision),
-            (("reset", &["resetfield", "resetheader"]), Document::reset),
-            (("on_no_rule", &["onunmatched", "nomatch", "unmatched"]), Document::on_no_rule),
-            (("memory", &["cache"]), Document::memory),
+            (("rule", &["limit", "limits"][..]), Document::rule as Read<'t, _>),
+            (("revision", &["version"]), Document::revision),
+            (("reset", &[]), Document::reset),
+            (("on_no_rule", &[]), Document::on_no_rule),
+            (("memory", &[]), Document::memory),
             (("store", &["redis", "valkey", "backend"]), Document::store),
         ]
         .into_iter()

@@ -26,11 +26,8 @@ struct ExcessDraft {
 fn fields<'t>() -> Level<'t, ExcessDraft> {
     Level::of_fields(
         [
-            (("wait", &["maxwait", "timeout", "deadline", "for"]), ExcessDraft::wait),
-            (
-                ("max_waiters", &["waiters", "maxqueue", "queue", "queuesize", "max"]),
-                ExcessDraft::max_waiters,
-            ),
+            (("wait", &["timeout", "deadline", "for"]), ExcessDraft::wait),
+            (("max_waiters", &["waiters", "queue", "max"]), ExcessDraft::max_waiters),
         ],
         |_| None,
     )

@@ -32,8 +32,8 @@ pub(super) struct StoreDraft {
 pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
     Level::of_fields(
         [
-            (("url", &["uri", "address", "addr", "host", "endpoint"]), StoreDraft::url),
-            (("username", &["user", "login"]), StoreDraft::username),
+            (("url", &["uri", "address", "host", "endpoint"]), StoreDraft::url),
+            (("username", &["user"]), StoreDraft::username),
             (("password_env", &["password", "passwordvariable"]), StoreDraft::password_env),
             (("password_file", &["passwordpath", "secretfile"]), StoreDraft::password_file),
             (("sentinel_username", &["sentineluser"]), StoreDraft::sentinel_username),
@@ -42,17 +42,14 @@ pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
                 ("sentinel_password_file", &["sentinelpasswordpath"]),
                 StoreDraft::sentinel_password_file,
             ),
-            (("tls_roots", &["ca", "cafile", "cacert", "tlsca"]), StoreDraft::tls_roots),
-            (
-                ("tls_cert", &["cert", "certfile", "clientcert", "tlsclientcert"]),
-                StoreDraft::tls_cert,
-            ),
-            (("tls_key", &["key", "keyfile", "clientkey", "tlsclientkey"]), StoreDraft::tls_key),
-            (("timeout", &["deadline", "requesttimeout"]), StoreDraft::timeout),
+            (("tls_roots", &["ca", "cafile", "cacert"]), StoreDraft::tls_roots),
+            (("tls_cert", &["cert", "clientcert"]), StoreDraft::tls_cert),
+            (("tls_key", &["key", "clientkey"]), StoreDraft::tls_key),
+            (("timeout", &["deadline"]), StoreDraft::timeout),
             (("key_prefix", &["prefix", "namespace"]), StoreDraft::key_prefix),
-            (("max_in_flight", &["inflight", "poolsize", "pool"]), StoreDraft::max_in_flight),
-            (("nodes", &["replicas", "instances"]), StoreDraft::nodes),
-            (("denial_memory", &["denialcache", "denycache"]), StoreDraft::denial_memory),
+            (("max_in_flight", &["inflight"]), StoreDraft::max_in_flight),
+            (("nodes", &["replicas"]), StoreDraft::nodes),
+            (("denial_memory", &[]), StoreDraft::denial_memory),
         ],
         |_| None,
     )
