@@ -7,7 +7,7 @@ use crate::redis_server::{Did, RedisServer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate::{
-    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, SharedGate, Spec, Split,
+    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, SharedGate, Spec,
     StoreSettings,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -65,7 +65,7 @@ impl Ask {
         spec.capacity = self.capacity;
         let mut rule = RuleSpec::new("scale", spec).key(["user"]);
         rule.lease = self.lease;
-        rule.split = self.split.then_some(Split::Live);
+        rule.split = self.split;
         rule
     }
 }

@@ -5,10 +5,7 @@ mod mistakes;
 use std::fmt;
 
 use tidegate::config::ConfigErrors;
-use tidegate::{
-    Limit, OnStoreError, Policy, PolicyErrors, PolicyRule, Spec, Split, StoreSettings, StoreUrl,
-    config,
-};
+use tidegate::{OnStoreError, Policy, PolicyErrors, PolicyRule, StoreSettings, StoreUrl, config};
 
 use crate::failure::Failure;
 use tidegate_lab::labels;
@@ -108,43 +105,18 @@ fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
             rule.name,
         )
     });
-    without_effect.chain(alone(of)).chain(warnings_of_split(of))
+    without_effect.chain(alone(of))
 }
 
 /// What is missing for a rule that is split among the nodes of a store, if there is no store.
 fn alone(rule: &PolicyRule) -> Option<String> {
-    (rule.spec().split == Some(Split::Live)).then(|| {
+    rule.spec().split.then(|| {
         format!(
             "`split = true` of the rule `{}` divides its limit among the nodes of a store, and there is none: expected \
-             `[store]` or --store, or `split = {{ nodes = 20 }}` with the number of nodes",
+             `[store]` or --store, or no `split` and this node's part of the limit",
             rule.name()
         )
     })
-}
-
-/// What is to be known of a rule that is split among a fixed number of nodes.
-fn warnings_of_split(rule: &PolicyRule) -> Vec<String> {
-    let Some(nodes) = rule.spec().split.and_then(Split::nodes) else { return Vec::new() };
-    let name = rule.name();
-    let fixed = format!(
-        "this node decides the rule `{name}` by 1/{nodes} of its limit, and nothing watches how many nodes there are: \
-         expected {nodes} of them, or `[store]` and `split = true`"
-    );
-    let mut all = (0..rule.variants()).map(|number| rule.variant(number).spec());
-    let is_small = |spec: &Spec| {
-        let limit = match spec.limit {
-            Limit::Units(units) => Some(units),
-            Limit::Unlimited => None,
-        };
-        limit.into_iter().chain(spec.capacity).any(|units| (1..nodes).contains(&units))
-    };
-    let small = all.any(is_small).then(|| {
-        format!(
-            "a limit or capacity of the rule `{name}` is smaller than its {nodes} nodes, so each of them refuses what it \
-             limits: expected {nodes} units or more, or `[store]`"
-        )
-    });
-    std::iter::once(fixed).chain(small).collect()
 }
 
 /// Checks that rules which are split among the nodes of a store have one.
@@ -217,25 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_split_needs_a_store_or_a_number_of_nodes() {
-        let rule =
-            "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"50/1s\"\nsplit = ";
+    fn a_rule_that_is_split_needs_a_store() {
+        let rule = "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"50/1s\"\nsplit = true\n";
         let read = |text: &str| config::parse("test", text).unwrap();
-        let alone = read(&format!("{rule}true\n"));
-        let failure = format!("{:?}", check_splits(&alone).unwrap_err());
-        assert!(
-            failure.contains("expected `[store]` or --store, or `split = { nodes"),
-            "{failure}"
-        );
+        let failure = format!("{:?}", check_splits(&read(rule)).unwrap_err());
+        assert!(failure.contains("expected `[store]` or --store, or no `split`"), "{failure}");
         let store = "[store]\nurl = \"redis://127.0.0.1\"\n";
-        check_splits(&read(&format!("{rule}true\n{store}"))).unwrap();
-        for (nodes, warned) in [(50, 1), (51, 2)] {
-            let fixed = read(&format!("{rule}{{ nodes = {nodes} }}\n"));
-            check_splits(&fixed).unwrap();
-            let found = warnings(&fixed);
-            assert_eq!(found.len(), warned, "{found:?}");
-            assert!(found[0].contains(&format!("by 1/{nodes} of its limit")), "{found:?}");
-            assert!(found.iter().skip(1).all(|text| text.contains("is smaller than its 51 nodes")));
-        }
+        check_splits(&read(&format!("{rule}{store}"))).unwrap();
     }
 }

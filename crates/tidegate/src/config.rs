@@ -100,7 +100,6 @@ mod secret_fields;
 mod section;
 mod size;
 mod source;
-mod split;
 mod store;
 mod syntax;
 mod table;

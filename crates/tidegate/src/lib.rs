@@ -160,7 +160,7 @@ pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, Req
 pub use rules::{
     AmendError, Amendment, LeaseSpec, Mode, Near, NoSuchRule, OnExcess, OnFull, OnNoRule,
     OnStoreError, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem,
-    ResetField, RuleSpec, Split, Usage,
+    ResetField, RuleSpec, Usage,
 };
 pub use secret_file::read_secret_file;
 pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};

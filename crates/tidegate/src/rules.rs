@@ -15,9 +15,7 @@ mod override_spec;
 mod own_limit;
 mod policy;
 mod rule;
-pub(crate) mod share;
 mod spec;
-mod split;
 mod stored;
 
 pub(crate) use amend::refused;
@@ -39,6 +37,3 @@ pub(crate) use spec::{
     MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, UP_TO_A_DAY_EXPECTED, WAIT_EXPECTED,
 };
 pub use spec::{Mode, OnExcess, RuleSpec, Usage};
-#[cfg(feature = "config")]
-pub(crate) use split::SPLIT_NODES_EXPECTED;
-pub use split::Split;

@@ -171,7 +171,7 @@ fn fields(rule: &RuleSpec) -> Vec<Field> {
         ("hash_tag", rule.hash_tag.clone()),
         ("across_slots", yes(rule.across_slots)),
         ("lease", text(rule.lease)),
-        ("split", text(rule.split)),
+        ("split", yes(rule.split)),
         ("limit_from_request", yes(rule.limit_from_request)),
         ("near", text(rule.near)),
         ("hide_keys", yes(rule.hide_keys)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnStoreError,
-    OverrideSpec, Policy, RuleSpec, Secret, Spec, Split, StoreSettings, Usage,
+    OverrideSpec, Policy, RuleSpec, Secret, Spec, StoreSettings, Usage,
 };
 
 use super::{Change, PolicyDiff};
@@ -99,7 +99,7 @@ fn each_field_of_a_rule_is_compared() {
         ("hash_tag", |rule| rule.hash_tag = Some("user".to_owned())),
         ("across_slots", |rule| rule.across_slots = true),
         ("lease", |rule| rule.lease = Some(LeaseSpec::default())),
-        ("split", |rule| rule.split = Some(Split::Among(3))),
+        ("split", |rule| rule.split = true),
         ("limit_from_request", |rule| rule.limit_from_request = true),
         ("near", |rule| rule.near = "0.8".parse().ok()),
         ("hide_keys", |rule| rule.hide_keys = true),

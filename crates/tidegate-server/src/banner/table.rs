@@ -101,10 +101,7 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
     let lease = rule.lease.map(|lease| format!("lease {lease}"));
-    let split = rule.split.map(|split| match split.nodes() {
-        Some(nodes) => format!("split among {nodes}"),
-        None => "split".to_owned(),
-    });
+    let split = rule.split.then(|| "split".to_owned());
     let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
     let near = rule.near.map(|near| format!("near {near}"));
     let hidden = rule.hide_keys.then(|| "hide_keys".to_owned());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::header::{ETAG, HeaderValue};
 use serde::Serialize;
-use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec, Split};
+use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::answer;
 use super::message::Response;
@@ -73,8 +73,8 @@ struct Rule<'a> {
     across_slots: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<Lease>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    split: Option<SplitAmong>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    split: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     limit_from_request: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,14 +107,6 @@ impl From<OnExcess> for Excess {
 struct Lease {
     max_percent: u8,
     life_us: u64,
-}
-
-/// A limit that is split: among the nodes of the store, or so many.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum SplitAmong {
-    Live(bool),
-    Among { nodes: u64 },
 }
 
 #[derive(Serialize)]
@@ -171,7 +163,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
             lease: spec.lease.map(Lease::from),
-            split: spec.split.map(SplitAmong::from),
+            split: spec.split,
             limit_from_request: spec.limit_from_request,
             near: spec.near.map(|near| f64::from(near.parts_per_million()) / 1e6),
             hide_keys: spec.hide_keys,
@@ -195,12 +187,6 @@ impl<'a> From<&'a OverrideSpec> for Override<'a> {
 impl From<LeaseSpec> for Lease {
     fn from(lease: LeaseSpec) -> Self {
         Self { max_percent: lease.max_percent, life_us: in_us(lease.life) }
-    }
-}
-
-impl From<Split> for SplitAmong {
-    fn from(split: Split) -> Self {
-        split.nodes().map_or(Self::Live(true), |nodes| Self::Among { nodes })
     }
 }
 

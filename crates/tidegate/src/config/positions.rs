@@ -53,7 +53,6 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::LeaseMax(_)
         | Problem::LeaseLife(_)
         | Problem::LeaseBeside(_)
-        | Problem::SplitNodes(_)
         | Problem::SplitBeside(_)
         | Problem::DedupeAcrossSlots
         | Problem::WaitAcrossSlots => false,
@@ -134,7 +133,6 @@ pub(super) fn of(
         Problem::LeaseMax(_) => position_inside("lease", "max", table),
         Problem::LeaseLife(_) => position_inside("lease", "life", table),
         Problem::NoLease | Problem::LeaseBeside(_) => table.position_of(&["lease"]),
-        Problem::SplitNodes(_) => position_inside("split", "nodes", table),
         Problem::NoSplit | Problem::SplitBeside(_) => table.position_of(&["split"]),
         Problem::AcrossSlots { .. } => table.position_of(&["across_slots", "hash_tag", "name"]),
         Problem::DedupeAcrossSlots => table.position_of(&["dedupe"]),

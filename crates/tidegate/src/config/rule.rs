@@ -15,7 +15,7 @@ use super::value::{
     choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
 };
 use super::vocabulary::MAX_KEYS_ALSO;
-use super::{excess, lease, limits, split, store, vocabulary};
+use super::{excess, lease, limits, store, vocabulary};
 use crate::rules::UP_TO_A_DAY_EXPECTED;
 use crate::rules::{Mode, OnFull, OnStoreError, Usage};
 
@@ -25,60 +25,39 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
             (("name", &["id"]), RuleDraft::name),
             (("domain", &["namespace"]), RuleDraft::domain),
             (("when", &["where", "if", "condition", "conditions", "descriptor"]), RuleDraft::when),
-            (("key", &["by", "groupby", "variables"]), RuleDraft::key),
+            (("key", &["by", "variables"]), RuleDraft::key),
             (("algorithm", &["algo", "type", "kind", "strategy"]), RuleDraft::algorithm),
             (("limit", &["max", "maxvalue", "quota", "requests", "count", "n"]), RuleDraft::limit),
             (
                 ("window", &["period", "per", "interval", "duration", "seconds", "unit"]),
                 RuleDraft::window,
             ),
-            (("rate", &["requestsperunit", "speed"]), RuleDraft::rate),
-            (("buckets", &["segments", "slots", "precision"]), RuleDraft::buckets),
+            (("rate", &["requestsperunit"]), RuleDraft::rate),
+            (("buckets", &["slots"]), RuleDraft::buckets),
             (("strict", &[]), RuleDraft::strict),
-            (("anchor", &["align", "alignment", "aligned", "start"]), RuleDraft::anchor),
+            (("anchor", &["aligned", "start"]), RuleDraft::anchor),
             (("capacity", &["burst", "maxburst", "size"]), RuleDraft::capacity),
             (("initial", &["initialtokens"]), RuleDraft::initial),
-            (("resolution", &["granularity", "tick"]), RuleDraft::resolution),
-            (("layout", &["storage", "format", "structure"]), RuleDraft::layout),
-            (("max_memory", &["memory", "maxbytes"]), RuleDraft::max_memory),
-            (("max_debt", &["debt", "overdraft"]), RuleDraft::max_debt),
+            (("resolution", &[]), RuleDraft::resolution),
+            (("layout", &[]), RuleDraft::layout),
+            (("max_memory", &["memory"]), RuleDraft::max_memory),
+            (("max_debt", &[]), RuleDraft::max_debt),
             (("max_keys", MAX_KEYS_ALSO), RuleDraft::max_keys),
-            (("on_full", &["onoverflow", "overflow", "whenfull"]), RuleDraft::on_full),
-            (
-                ("on_excess", &["excess", "onlimit", "onexceed", "queue", "wait", "maxwait"]),
-                RuleDraft::on_excess,
-            ),
-            (
-                ("on_store_error", &["failuremode", "failopen", "onerror", "failmode"]),
-                RuleDraft::on_store_error,
-            ),
-            (
-                ("usage", &["charge", "chargeafter", "settle", "accounting", "billing"]),
-                RuleDraft::usage,
-            ),
-            (
-                ("dedupe", &["dedup", "deduplicate", "deduplication", "idempotency", "remember"]),
-                RuleDraft::dedupe,
-            ),
-            (
-                ("max_life", &["life", "ttl", "maxttl", "expiry", "maxlifetime"]),
-                RuleDraft::max_life,
-            ),
-            (("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
-            (("across_slots", &["crossslot", "crossslots"]), RuleDraft::across_slots),
-            (("lease", &["leases", "prefetch", "batch", "local"]), RuleDraft::lease),
-            (("split", &["shares", "share", "divide", "partition"]), RuleDraft::split),
-            (
-                ("limit_from_request", &["requestlimit", "limitoverride", "ownlimit", "dynamic"]),
-                RuleDraft::limit_from_request,
-            ),
-            (("near", &["nearlimit", "nearlimitratio", "softlimit", "warn"]), RuleDraft::near),
-            (
-                ("hide_keys", &["hidekey", "hashkeys", "maskkeys", "redact", "anonymize"]),
-                RuleDraft::hide_keys,
-            ),
-            (("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
-            (("match", &["matching"]), RuleDraft::matching),
+            (("on_full", &["overflow"]), RuleDraft::on_full),
+            (("on_excess", &["excess", "queue", "wait"]), RuleDraft::on_excess),
+            (("on_store_error", &["failuremode", "failopen"]), RuleDraft::on_store_error),
+            (("usage", &["settle"]), RuleDraft::usage),
+            (("dedupe", &["dedup", "idempotency"]), RuleDraft::dedupe),
+            (("max_life", &["life", "ttl"]), RuleDraft::max_life),
+            (("hash_tag", &["tag", "hashtag"]), RuleDraft::hash_tag),
+            (("across_slots", &[]), RuleDraft::across_slots),
+            (("lease", &["leases", "batch", "local"]), RuleDraft::lease),
+            (("split", &["shares", "share"]), RuleDraft::split),
+            (("limit_from_request", &[]), RuleDraft::limit_from_request),
+            (("near", &["nearlimit"]), RuleDraft::near),
+            (("hide_keys", &["hidekey", "redact"]), RuleDraft::hide_keys),
+            (("mode", &["shadowmode", "dryrun", "enabled"]), RuleDraft::mode),
+            (("match", &[]), RuleDraft::matching),
             (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
         ],
         only_of_the_store,
@@ -88,8 +67,7 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
 /// The message for a field of `[store]` that stands in a rule.
 fn only_of_the_store(name: &str) -> Option<String> {
     if name == "nodes" {
-        let below = "expected `split = { nodes = 20 }`, or `nodes` below `[store]`";
-        return Some(format!("`nodes` is no field of a rule: {below}"));
+        return Some("`nodes` is no field of a rule: expected `nodes` below `[store]`".to_owned());
     }
     let message = || format!("`{name}` is not for one rule: expected it below `[store]`");
     store::fields().has(name).then(message)
@@ -307,7 +285,7 @@ impl<'t> RuleDraft<'t> {
     }
 
     fn split(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.split = split::read(entry, report)?;
+        self.spec.split = flag(entry, report)?;
         Some(())
     }
 

@@ -53,11 +53,10 @@ impl<C> Frontend<C> {
                         }
                     }
                     None => {
-                        let plan = || {
-                            let whole = self.plans.of(lineage(number), descriptor)?;
-                            Some(rule.part_of(whole))
+                        let plan = match brought {
+                            Some(_) => None,
+                            None => self.plans.of(lineage(number), descriptor),
                         };
-                        let plan = if brought.is_none() { plan() } else { None };
                         let by_plan = plan.is_some();
                         let figures: Figures = brought.cloned().or(plan);
                         if all.len() == all.inline_size() {

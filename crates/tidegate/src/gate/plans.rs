@@ -18,8 +18,7 @@ impl<C: Clock> Gate<C> {
     /// verb uses the plan. A key whose plan changes keeps what it has used: the request that finds the change settles
     /// time under the old values, and puts the new ones in force even if it is refused. A peek, or a cost of 0,
     /// reports the decision under the new values and puts nothing in force. Values that a request supplies
-    /// ([`RequestLimit`](crate::RequestLimit)) go before those of the plan. Of a rule that is split among a number of
-    /// nodes ([`Split::Among`](crate::Split)) a plan is divided as the rule's own values are.
+    /// ([`RequestLimit`](crate::RequestLimit)) go before those of the plan.
     ///
     /// `plans` is called for each request, once for each limiter of the rule; for a waiting request it is called
     /// again whenever its turn may have come. It should return the same plan for all descriptors with the same key.

@@ -119,7 +119,7 @@ impl Limiter {
         let needed = self.demand.of_one_life(now, life)?;
         let (needed, part) = match self.terms.size {
             Size::Needed => (needed, self.report.remaining / 2 / nodes.max(1)),
-            Size::Part { .. } => (self.of_need(now, needed)?, self.part(nodes)),
+            Size::Part => (self.of_need(now, needed)?, self.part(nodes)),
         };
         let units = needed.min(self.terms.most()).min(part);
         (units >= LEAST).then_some(units)
@@ -147,7 +147,7 @@ impl Limiter {
     fn parts(&self, nodes: u64) -> u64 {
         match self.terms.size {
             Size::Needed => 0,
-            Size::Part { among } => among.unwrap_or(nodes).max(1).saturating_add(1),
+            Size::Part => nodes.max(1).saturating_add(1),
         }
     }
 
@@ -321,7 +321,7 @@ impl Limiter {
         let life = self.terms.life().as_micros();
         let pause = match self.terms.size {
             Size::Needed => life,
-            Size::Part { .. } => life / PART_OF_PAUSE,
+            Size::Part => life / PART_OF_PAUSE,
         };
         self.not_before = now.plus(Micros::from_micros(pause));
     }

@@ -17,8 +17,8 @@ const SHORTEST_SHARE: Micros = Micros::from_millis(10);
 pub(super) enum Size {
     /// What one life needed lately.
     Needed,
-    /// A node's part of what is left: among the nodes that live, or among so many.
-    Part { among: Option<u64> },
+    /// A node's part of what is left, among the nodes that live.
+    Part,
 }
 
 /// The terms of the leases of one rule.
@@ -49,18 +49,13 @@ impl Terms {
         (most >= 2).then_some(terms)
     }
 
-    /// Returns the terms for a node's share of a limit, among the nodes that live or `among` so many; `None` if the
-    /// rule grants no lease of two units that is worth its round trips. What drains is shared for `longest` at most.
-    pub(crate) fn of_share(
-        rule: &Rule,
-        among: Option<u64>,
-        life: Micros,
-        longest: Micros,
-    ) -> Option<Self> {
+    /// Returns the terms for a node's share of a limit; `None` if the rule grants no lease of two units that is worth its
+    /// round trips. What drains is shared for `longest` at most.
+    pub(crate) fn of_share(rule: &Rule, life: Micros, longest: Micros) -> Option<Self> {
         let drains = rule.leasable(life)?.drains;
         let life = if drains { life.min(drained_in(rule)?).min(longest) } else { life };
         let terms = Self::of(rule, u64::MAX, life, longest)?;
-        (terms.life >= SHORTEST_SHARE).then_some(Self { size: Size::Part { among }, ..terms })
+        (terms.life >= SHORTEST_SHARE).then_some(Self { size: Size::Part, ..terms })
     }
 
     /// Returns these terms with a version. A limiter has the leases of its newest terms only.

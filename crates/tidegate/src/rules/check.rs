@@ -10,9 +10,7 @@ use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::lease::LEASE_LIVES;
 use super::override_spec::OverrideSpec;
 use super::rule::{Checked, Names, Override, Overrides, PolicyRule};
-use super::share::Share;
 use super::spec::{MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, RuleSpec, UP_TO_A_DAY, Usage};
-use super::split::SPLIT_NODES;
 use crate::key::canonical_text;
 
 const LONGEST_NAME: usize = 64;
@@ -67,7 +65,7 @@ fn checked(mut spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule
     check_split(&spec, base.as_ref(), mistakes);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     let names = Names::of(&spec);
-    Some(PolicyRule::new(Checked { base: base?, overrides, spec, share: None, names }))
+    Some(PolicyRule::new(Checked { base: base?, overrides, spec, names }))
 }
 
 /// Gives each name and value of an entry the text that a request has for the same bytes.
@@ -152,13 +150,8 @@ fn check_lease(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>
 }
 
 fn check_split(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>) {
-    let Some(split) = spec.split else { return };
-    if let Some(nodes) = split.nodes().filter(|nodes| !SPLIT_NODES.contains(nodes)) {
-        mistakes.add(Place::Rule, Problem::SplitNodes(nodes));
-    }
-    let share = Share::of(split.nodes());
-    if let Some(whole) = base.filter(|whole| split.nodes().is_some() && !share.has_none(whole)) {
-        mistakes.values(Place::Rule, Rule::new(share.spec(whole.spec())));
+    if !spec.split {
+        return;
     }
     let lease = spec.lease.map(|_| "lease");
     for field in lease.into_iter().chain(decided_by_the_store(spec)) {

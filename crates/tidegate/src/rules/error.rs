@@ -7,7 +7,6 @@ use tidegate_core::{RuleError, Shown};
 
 use super::lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
 use super::spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, UP_TO_A_DAY_EXPECTED, WAIT_EXPECTED};
-use super::split::SPLIT_NODES_EXPECTED;
 
 /// The place of a mistake in a rule.
 ///
@@ -106,8 +105,6 @@ pub enum Problem {
     NoLease,
     /// A `lease` beside this field, which goes against it.
     LeaseBeside(&'static str),
-    /// The `nodes` of `split` are not 1 to a million.
-    SplitNodes(u64),
     /// A `split` of a rule that grants no leases.
     NoSplit,
     /// A `split` beside this field, which goes against it.
@@ -255,9 +252,6 @@ impl fmt::Display for Problem {
                 "`lease` beside `{field}`: the store has to decide each request of such a rule, and leased units \
                  are spent without it: expected one of the two fields"
             ),
-            Self::SplitNodes(given) => {
-                write!(f, "`nodes` of `split` is {given}: expected {SPLIT_NODES_EXPECTED}")
-            }
             Self::NoSplit => f.write_str(
                 "a limit of this algorithm cannot be split: expected no `split`, or an algorithm other than \
                  \"leaky_queue\" and \"concurrency\"; for \"sliding_log\", a `resolution`",

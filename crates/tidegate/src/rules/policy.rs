@@ -11,9 +11,7 @@ use super::index::Index;
 use super::no_such_rule::NoSuchRule;
 use super::on_no_rule::{OnNoRule, OnNoRules};
 use super::rule::PolicyRule;
-use super::share::Share;
 use super::spec::RuleSpec;
-use super::split::Split;
 use crate::key::canonical_text;
 use crate::request::{Descriptor, Request};
 use crate::settings::StoreSettings;
@@ -231,17 +229,6 @@ impl Policy {
     ) -> Result<(usize, &PolicyRule), NoSuchRule> {
         let none = || NoSuchRule::new(domain, name, &self.rules);
         self.in_domain(domain).find(|(_, rule)| rule.name() == name).ok_or_else(none)
-    }
-
-    /// Returns this policy as a node decides it that knows no other: rules that are split among a number of nodes have a
-    /// part of their values each.
-    pub(crate) fn in_parts(mut self) -> Self {
-        for rule in &mut self.rules {
-            if let Some(Split::Among(nodes)) = rule.spec().split {
-                *rule = rule.in_part(Share::of(Some(nodes)));
-            }
-        }
-        self
     }
 
     /// Returns what `owner` keeps for the rules of this policy, which is made the first time; `None` if it is of another

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Rule, Spec};
+use tidegate_core::Rule;
 
 use super::index::{Index, Required};
-use super::override_spec::OverrideSpec;
-use super::share::Share;
 use super::spec::{Mode, RuleSpec};
 use crate::key::key_bytes;
 use crate::request::{Descriptor, place_of};
@@ -128,8 +126,6 @@ pub(super) struct Checked {
     pub(super) spec: RuleSpec,
     pub(super) base: Rule,
     pub(super) overrides: Overrides,
-    /// The share of the values that were written; `None` if it is the whole.
-    pub(super) share: Option<Share>,
     pub(super) names: Names,
 }
 
@@ -160,7 +156,7 @@ impl PolicyRule {
         let spec = RuleSpec::new(name, *values.spec());
         let (base, overrides) = (values.clone(), Overrides::default());
         let names = Names::default();
-        Self { checked: Arc::new(Checked { spec, base, overrides, share: None, names }) }
+        Self { checked: Arc::new(Checked { spec, base, overrides, names }) }
     }
 
     pub(super) fn new(mut checked: Checked) -> Self {
@@ -168,29 +164,6 @@ impl PolicyRule {
         checked.spec.when.shrink_to_fit();
         checked.spec.key.shrink_to_fit();
         Self { checked: Arc::new(checked) }
-    }
-
-    /// Returns the same rule with a share of the values that were written.
-    pub(super) fn in_part(&self, share: Share) -> Self {
-        let part = |spec: &Spec| Rule::new(*spec).ok().map(|whole| share.alone(&whole));
-        let (spec, all) = (&self.checked.spec, &self.checked.overrides.all);
-        let part_of = |(other, written): (&Override, &OverrideSpec)| {
-            let rule = part(&written.applied_to(&spec.spec)).unwrap_or_else(|| other.rule.clone());
-            Override { entries: other.entries.clone(), rule }
-        };
-        let overrides = Overrides::new(all.iter().zip(&spec.overrides).map(part_of).collect());
-        let base = part(&spec.spec).unwrap_or_else(|| self.checked.base.clone());
-        let (share, names) = (Some(share), self.checked.names);
-        let checked = Checked { spec: spec.clone(), base, overrides, share, names };
-        Self { checked: Arc::new(checked) }
-    }
-
-    /// Returns the rule's share of a plan, which replaces its values.
-    pub(crate) fn part_of(&self, plan: Arc<Rule>) -> Arc<Rule> {
-        match self.checked.share {
-            Some(share) => Arc::new(share.alone(&plan)),
-            None => plan,
-        }
     }
 
     /// Its name, unique in its domain.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tidegate_core::{RuleErrors, Spec};
 
 use crate::request::Request;
-use crate::rules::{LeaseSpec, Near, OnFull, OnStoreError, OverrideSpec, Split};
+use crate::rules::{LeaseSpec, Near, OnFull, OnStoreError, OverrideSpec};
 
 /// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -159,12 +159,12 @@ pub struct RuleSpec {
     /// In a cluster, rules that match one request in different slots are invalid unless all of them say so. Without a
     /// cluster it has no effect.
     pub across_slots: bool,
-    /// The leases that a node takes from a shared store, if any. What a request took is not given back then, by a refund
-    /// or otherwise.
+    /// The leases that a node takes from a shared store, if any.
     pub lease: Option<LeaseSpec>,
-    /// How the limit is split among nodes, if it is; in place of `lease`. Over a shared store what a request took is not
-    /// given back then either.
-    pub split: Option<Split>,
+    /// Whether the limit is split among the nodes of a shared store; in place of `lease`. Each node takes its share of what
+    /// is left and renews it every second or two, so that all nodes together never admit more than the limit. A gate in
+    /// memory is the only node, and has the whole limit.
+    pub split: bool,
     /// Whether values that a request supplies ([`RequestLimit`](crate::RequestLimit)) apply in place of the rule's own; by
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
     /// overflow limiter under the rule's own values, even keys with an override.
@@ -218,7 +218,7 @@ impl RuleSpec {
             hash_tag: None,
             across_slots: false,
             lease: None,
-            split: None,
+            split: false,
             limit_from_request: false,
             near: None,
             hide_keys: false,
@@ -355,10 +355,10 @@ impl RuleSpec {
         self
     }
 
-    /// Splits the limit among nodes.
+    /// Splits the limit among the nodes of a shared store ([`RuleSpec::split`](field@RuleSpec::split)).
     #[must_use]
-    pub const fn split(mut self, split: Split) -> Self {
-        self.split = Some(split);
+    pub const fn split(mut self) -> Self {
+        self.split = true;
         self
     }
 

@@ -284,14 +284,14 @@ impl Drop for UntilDropped {
 
 fn terms_of(rule: &PolicyRule, variant: usize, version: u64) -> Option<Terms> {
     let (spec, values) = (rule.spec(), rule.variant(variant));
-    let terms = match (spec.lease, spec.split) {
+    let terms = match spec.lease {
         _ if rule.mode() == Mode::Off => None,
-        (Some(lease), _) => {
+        Some(lease) => {
             let most = lease.most(limit_of(values)?);
             Terms::of(values, most, lease.life.into(), LONGEST_LIFE)
         }
-        (None, Some(split)) => Terms::of_share(values, split.nodes(), SHARE_LIFE, LONGEST_LIFE),
-        (None, None) => None,
+        None if spec.split => Terms::of_share(values, SHARE_LIFE, LONGEST_LIFE),
+        None => None,
     };
     Some(terms?.of_version(version))
 }

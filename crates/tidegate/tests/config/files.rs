@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnStoreError,
-    OverrideSpec, RuleSpec, Spec, Split, config,
+    OverrideSpec, RuleSpec, Spec, config,
 };
 
 /// Every `.toml` file of a folder beside this one, with its name and text.
@@ -97,8 +97,8 @@ fn full() -> Vec<RuleSpec> {
             })),
         RuleSpec::new("windows", windows)
             .lease(LeaseSpec { max_percent: 5, life: Duration::from_millis(100) }),
-        RuleSpec::new("first", first).mode(Mode::Off).split(Split::Among(4)),
-        RuleSpec::new("split", spec(AlgorithmKind::FixedWindow, 1, "1d")).split(Split::Live),
+        RuleSpec::new("first", first).mode(Mode::Off).split(),
+        RuleSpec::new("split", spec(AlgorithmKind::FixedWindow, 1, "1d")).split(),
         RuleSpec::new("bucket", bucket)
             .on_excess(OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 })
             .on_store_error(OnStoreError::Local),

@@ -26,7 +26,6 @@ mod reports;
 mod requests;
 mod snapshot;
 mod snapshot_walk;
-mod split;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod values;

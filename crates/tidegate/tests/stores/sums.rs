@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Descriptor, LeaseSpec, OnStoreError, Request, RuleSpec, SharedGate, Spec, Split,
+    AlgorithmKind, Descriptor, LeaseSpec, OnStoreError, Request, RuleSpec, SharedGate, Spec,
     StoreCounts, StoreError, StoreSettings,
 };
 use tokio::task::{JoinSet, block_in_place};
@@ -67,7 +67,7 @@ fn rules(mode: Mode) -> Vec<RuleSpec> {
         match mode {
             Mode::Exact => rule,
             Mode::Leased => rule.lease(LeaseSpec::default()),
-            Mode::Split => rule.split(Split::Live),
+            Mode::Split => rule.split(),
         }
     };
     ALGORITHMS.iter().map(|algorithm| rule(algorithm).in_domain(algorithm.name())).collect()

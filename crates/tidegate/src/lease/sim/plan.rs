@@ -244,7 +244,7 @@ fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     // What drains lives no longer than any lease.
     let shares = |own: Micros| {
         let twice = own.plus(own);
-        rules.each_ref().map(|rule| Terms::of_share(rule, None, twice, life))
+        rules.each_ref().map(|rule| Terms::of_share(rule, twice, life))
     };
     let terms = match rng.below(4) {
         _ if is_even => [shares(life), shares(life)],
@@ -273,7 +273,7 @@ fn lasting(rng: &mut Rng) -> Vec<Key> {
     let rule = Rule::new(spec).expect("a rule of the plan is valid");
     let Limit::Units(limit) = spec.limit else { return Vec::new() };
     let leases = Terms::of(&rule, limit / 10, life, life);
-    let shares = Terms::of_share(&rule, None, life.plus(life), life);
+    let shares = Terms::of_share(&rule, life.plus(life), life);
     let terms = match rng.below(3) {
         0 => [[leases; 2]; 2],
         1 => [[shares; 2], [leases; 2]],

@@ -10,14 +10,13 @@ use crate::lease::{Ask, Book, Choice, Grant, Granted, Report, Terms, Unspent, Wa
 const LIFE: Micros = Micros::from_millis(2_000);
 const LONGEST: Micros = Micros::from_millis(1_000);
 
-fn share_of(spec: Spec, among: Option<u64>) -> Option<Terms> {
-    Terms::of_share(&Rule::new(spec).unwrap(), among, LIFE, LONGEST)
+fn share_of(spec: Spec) -> Option<Terms> {
+    Terms::of_share(&Rule::new(spec).unwrap(), LIFE, LONGEST)
 }
 
 /// A window of 100,000 units, long enough that no share ends with it, among the nodes that live.
 fn terms() -> Terms {
-    share_of(Spec::new(AlgorithmKind::FixedWindow, 100_000, Duration::from_secs(3_600)), None)
-        .unwrap()
+    share_of(Spec::new(AlgorithmKind::FixedWindow, 100_000, Duration::from_secs(3_600))).unwrap()
 }
 
 fn ask_times(book: &mut Book<u32>, ms: u64, times: u64) {
@@ -56,18 +55,6 @@ fn a_share_is_a_part_for_each_node_and_the_store_and_then_what_is_needed_twice()
     assert_eq!([1, 2, 9].map(|nodes| size(0, 900, nodes)), [450, 300, 90].map(Some));
     assert_eq!([40, 400].map(|requests| size(requests, 900, 2)), [80, 300].map(Some));
     assert_eq!([6, 5].map(|remaining| size(0, remaining, 2)), [Some(2), None], "the store decides");
-}
-
-#[test]
-fn a_fixed_number_of_nodes_counts_whatever_is_known_of_others() {
-    let hour = Spec::new(AlgorithmKind::FixedWindow, 100_000, Duration::from_secs(3_600));
-    let terms = share_of(hour, Some(4));
-    let mut book = Book::new(2);
-    for _ in 0..3 {
-        let _ = book.decide(at(0), &[Ask { key: &7, terms, cost: 1 }]);
-    }
-    reported(&mut book, 0, 900);
-    assert_eq!(book.wants(at(0), &7, 1).map(|wanted| wanted.units), Some(180));
 }
 
 #[test]
@@ -136,7 +123,7 @@ fn nothing_is_admitted_on_top_of_what_can_still_be_spent() {
 
 #[test]
 fn a_share_lives_until_its_window_bucket_or_tick_ends_and_a_quarter_of_draining() {
-    let of = |spec| share_of(spec, None).map(|terms| terms.life());
+    let of = |spec| share_of(spec).map(|terms| terms.life());
     let ms = |ms| Some(Micros::from_millis(ms));
     let spec = |algorithm, s| Spec::new(algorithm, 1_000, Duration::from_secs(s));
     assert_eq!(of(spec(AlgorithmKind::FixedWindow, 60)), Some(LIFE));

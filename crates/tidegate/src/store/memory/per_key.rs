@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Algorithm, Micros, Rule, Timestamp, Visitor};
 
-use crate::rules::{Policy, PolicyRule, RuleSpec};
+use crate::rules::{PolicyRule, RuleSpec};
 use crate::step::Step;
 
 /// The rules whose limiters have a rule each.
@@ -20,14 +20,6 @@ pub(crate) enum PerKey {
 }
 
 impl PerKey {
-    /// Returns the policy of these limiters. Those of a shared store's node have shares of their own.
-    pub(super) fn whole_or_parts(&self, policy: Policy) -> Policy {
-        match self {
-            Self::FromRequests => policy.in_parts(),
-            Self::Shares { .. } => policy,
-        }
-    }
-
     pub(super) const fn has(&self, rule: &RuleSpec) -> bool {
         match self {
             Self::FromRequests => rule.limit_from_request,

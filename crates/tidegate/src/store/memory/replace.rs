@@ -38,7 +38,7 @@ impl MemoryStore {
     ) -> Result<(), E> {
         let mut lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.newest.read().share();
-        let policy = self.per_key.whole_or_parts(next(&before.policy)?);
+        let policy = next(&before.policy)?;
         lineages.have_room(self, &policy, at())?;
         let changed = lineages.changed_by(&policy);
         let mut migrations = Migrations::default();

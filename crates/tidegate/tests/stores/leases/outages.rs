@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, LeaseSpec, OnStoreError, RuleSpec, SharedGate, Spec, Split};
+use tidegate::{AlgorithmKind, LeaseSpec, OnStoreError, RuleSpec, SharedGate, Spec};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep};
 
@@ -26,7 +26,7 @@ fn modes() -> Vec<(&'static str, RuleSpec)> {
         ("exact", rule()),
         ("lease = \"auto\"", rule().lease(LeaseSpec::default())),
         ("lease with life", rule().lease(long)),
-        ("split", rule().split(Split::Live)),
+        ("split", rule().split()),
     ]
 }
 
@@ -72,7 +72,7 @@ async fn lose_nothing(name: &str, start: &[&str], mut fault: impl AsyncFnMut(&mu
         let mut server = Server::start(start);
         let gates = two_nodes(&server, &rule).await;
         let (began, mut admitted) = (Instant::now(), 0);
-        let has_leases = rule.lease.is_some() || rule.split.is_some();
+        let has_leases = rule.lease.is_some() || rule.split;
         while admitted < 1_000 || has_leases && gates.iter().any(|gate| held(gate) == 0) {
             admitted += ask_for(&gates, Duration::from_millis(5)).await;
             assert!(admitted < LIMIT && began.elapsed() < LONG, "{mode}: {admitted}, none held");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::traffic::Rng;
-use tidegate::{Descriptor, LeaseSpec, Request, Rule, RuleSpec, SharedGate, Spec, Split};
+use tidegate::{Descriptor, LeaseSpec, Request, Rule, RuleSpec, SharedGate, Spec};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -39,7 +39,7 @@ async fn what_a_reservation_did_not_use_comes_back_under_leases_and_shares() {
     for algorithm in ALGORITHMS {
         let leased = with_leases(rule(algorithm, LIMIT));
         let mut split = leased.clone();
-        (split.lease, split.split) = (None, Some(Split::Live));
+        (split.lease, split.split) = (None, true);
         for rule in [leased, split] {
             let server = Server::start(&[]);
             let gate = node(&server.url(), 1, vec![rule.clone()]).await;

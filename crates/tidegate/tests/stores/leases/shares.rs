@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Descriptor, OnStoreError, Policy, Request, Rule, RuleSpec, SharedGate, Spec,
-    Split,
 };
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +19,7 @@ fn split(mut rule: RuleSpec) -> RuleSpec {
     if rule.spec.algorithm == AlgorithmKind::SlidingLog {
         rule.spec.resolution = Some(rule.spec.window.unwrap() / 5);
     }
-    rule.split(Split::Live)
+    rule.split()
 }
 
 /// A node that counts the nodes by their list in the store.

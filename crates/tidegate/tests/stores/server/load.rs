@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Request, RuleSpec, SharedGate, Split};
+use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Request, RuleSpec, SharedGate};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -44,7 +44,7 @@ pub fn rules() -> Vec<RuleSpec> {
         let rule = rule(*algorithm, limit()).in_domain(algorithm.name());
         match mode().as_str() {
             "leased" if !without.contains(&algorithm.name()) => rule.lease(LeaseSpec::default()),
-            "split" if !without.contains(&algorithm.name()) => rule.split(Split::Live),
+            "split" if !without.contains(&algorithm.name()) => rule.split(),
             _ => rule,
         }
     };
