@@ -1,6 +1,7 @@
 //! The address that identifies a caller, normalised by one function for the layer and for replays.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 mod forwarded;
 mod networks;
@@ -144,7 +145,7 @@ impl ClientAddress {
     pub fn text(&self, ip: IpAddr) -> String {
         match self.network(ip) {
             IpAddr::V4(ip) => dotted(ip),
-            IpAddr::V6(network) => format!("{network}/{}", self.ipv6_bits),
+            IpAddr::V6(network) => colons(network, self.ipv6_bits),
         }
     }
 
@@ -169,7 +170,68 @@ fn dotted(ip: Ipv4Addr) -> String {
     text
 }
 
+/// Returns the text of `format!("{ip}/{bits}")`, in a fraction of its time.
+fn colons(ip: Ipv6Addr, bits: u8) -> String {
+    const LONGEST: usize = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128".len();
+    let groups = ip.segments();
+    let zeros = longest_zeros(groups);
+    let mut text = String::with_capacity(LONGEST);
+    for (place, group) in groups.into_iter().enumerate() {
+        if place == zeros.start && !zeros.is_empty() {
+            text.push_str("::");
+        }
+        if zeros.contains(&place) {
+            continue;
+        }
+        if place > 0 && place != zeros.end {
+            text.push(':');
+        }
+        for digit in (0..=group.checked_ilog2().unwrap_or(0) / 4).rev() {
+            text.extend(char::from_digit(u32::from(group) >> (4 * digit) & 0xf, 16));
+        }
+    }
+    text.push('/');
+    text.push_str(itoa::Buffer::new().format(bits));
+    text
+}
+
+/// The longest run of two or more groups that are zero, the first of equal ones; an empty range if none is.
+fn longest_zeros(groups: [u16; 8]) -> Range<usize> {
+    let mut longest = 0..0;
+    let mut start = 0;
+    for (place, group) in groups.into_iter().enumerate() {
+        if group != 0 {
+            start = place + 1;
+        } else if place + 1 - start > longest.len().max(1) {
+            longest = start..place + 1;
+        }
+    }
+    longest
+}
+
 fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
     let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
     Ipv6Addr::from_bits(ip.to_bits() & mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_address_is_written_as_the_standard_library_writes_it(
+            groups in proptest::array::uniform8(prop_oneof![3 => Just(0), 1 => 0_u16..32, 1 => any::<u16>()]),
+            octets: [u8; 4],
+            bits in 0_u8..=128,
+        ) {
+            let address = ClientAddress::peer().ipv6_bits(bits);
+            let v4 = Ipv4Addr::from(octets);
+            prop_assert_eq!(address.text(v4.into()), v4.to_string());
+            let v6 = Ipv6Addr::from(groups);
+            prop_assume!(v6.to_ipv4_mapped().is_none());
+            prop_assert_eq!(address.text(v6.into()), format!("{}/{bits}", masked(v6, bits)));
+        }
+    }
 }
