@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use tidegate::StoreUrl;
 use tidegate::json::{DecisionLine, JsonObject};
+use tidegate::{Answer, StoreUrl};
 use tidegate_lab::replay;
 use tidegate_lab::report::{self, Report};
 use tidegate_lab::trace::Event;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let decide = |event: &Event<'_>| decider.decide(event);
     let decided = lab::each(sorted, decide, |event, answer| {
         report.record(event, &answer);
-        lines.print(&DecisionLine::from(&answer))
+        lines.print(&answer)
     });
     // This also runs if the replay ended early; then that error is reported.
     let ended = decider.end();
@@ -157,10 +157,11 @@ impl Lines {
         Self { out, line: Vec::new() }
     }
 
-    fn print(&mut self, decision: &DecisionLine<'_>) -> Result<(), Failure> {
+    fn print(&mut self, answer: &Answer<'_>) -> Result<(), Failure> {
         let Self { out: Some(out), line } = self else { return Ok(()) };
         line.clear();
-        let written = decision.write(line).map(JsonObject::end).map_err(Into::into);
+        let written =
+            DecisionLine::from(answer).write(line).map(JsonObject::end).map_err(Into::into);
         line.push(b'\n');
         let written = written.and_then(|()| out.write_all(line));
         self.still_read(written)
