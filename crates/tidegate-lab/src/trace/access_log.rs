@@ -6,6 +6,8 @@
 //! site host ident user [time] ...                                        vhost_combined
 //! ```
 
+use std::borrow::Cow;
+
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use super::access_time::{AccessTime, TIME_BYTES};
@@ -19,18 +21,21 @@ pub(super) fn parse<'a>(line: &'a [u8], access: &mut AccessTime) -> Result<Logge
         Some((before, at, rest)) => (before, access.parse(at)?, rest),
         None => split_at_other_time(line, access)?,
     };
+    // To look at the whole line once takes less than to look at each part.
+    let whole = std::str::from_utf8(line).ok();
+    let text = |part: &'a [u8]| part_of(line, whole, part);
     let peer = client(before)?;
-    let (request, rest) = quoted(rest, "the request")?;
-    let (of_status, rest) = word(rest);
+    let request = quoted(rest, "the request")?;
+    let (of_status, rest) = word(request.rest);
     let (size, rest) = word(rest);
     let status = status(text(of_status))?;
     check_size(size)?;
-    let (method, path) = split_request(unquoted(text(request)));
+    let (method, path) = split_request(request.plain(text));
     let mut client = Written { peer: Some(text(peer)), ..Written::default() };
     let mut user_agent = None;
-    if let Some((agent, more)) = agent_and_more(rest)? {
-        user_agent = Some(unquoted(text(agent)));
-        proxies(more, &mut client);
+    if let Some(agent) = agent(rest)? {
+        user_agent = Some(agent.plain(text));
+        proxies(agent.rest, text, &mut client);
     }
     Ok(Logged {
         at_us,
@@ -40,6 +45,13 @@ pub(super) fn parse<'a>(line: &'a [u8], access: &mut AccessTime) -> Result<Logge
         status: Some(status),
         user_agent,
     })
+}
+
+/// A part of a line as text, which is cut from the text of the whole line if that is valid.
+fn part_of<'a>(line: &[u8], whole: Option<&'a str>, part: &'a [u8]) -> Cow<'a, str> {
+    let start = part.as_ptr().addr().wrapping_sub(line.as_ptr().addr());
+    let cut = whole.and_then(|whole| whole.get(start..start.wrapping_add(part.len())));
+    cut.map_or_else(|| text(part), Cow::Borrowed)
 }
 
 /// The text before the time, the time without its brackets, and the text after it.
@@ -74,6 +86,12 @@ fn split_at_other_time<'a>(
 
 /// The client in `host ident user`, or in `site host ident user`, as `vhost_combined` begins.
 fn client(before: &[u8]) -> Result<&[u8], Reason> {
+    if let Some(first) = before.strip_suffix(b" - -")
+        && !first.is_empty()
+        && memchr(b' ', first).is_none()
+    {
+        return Ok(first); // as nearly all lines begin
+    }
     let mut words = before.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let (Some(first), Some(second), Some(third)) = (words.next(), words.next(), words.next())
     else {
@@ -122,17 +140,36 @@ fn word(from: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The inside of a quoted field, with its escapes, and the rest after it.
-fn quoted<'a>(from: &'a [u8], what: &str) -> Result<(&'a [u8], &'a [u8]), Reason> {
+/// A quoted field.
+struct Quoted<'a> {
+    /// The text between the quotes, as written.
+    inside: &'a [u8],
+    has_escapes: bool,
+    /// The bytes after it.
+    rest: &'a [u8],
+}
+
+impl<'a> Quoted<'a> {
+    /// The text without escapes of quotes.
+    fn plain(&self, text: impl FnOnce(&'a [u8]) -> Cow<'a, str>) -> Cow<'a, str> {
+        let written = text(self.inside);
+        if self.has_escapes { unquoted(written) } else { written }
+    }
+}
+
+fn quoted<'a>(from: &'a [u8], what: &str) -> Result<Quoted<'a>, Reason> {
     let Some(inside) = from.strip_prefix(b" \"") else {
         return Err(format!("expected {what} in double quotes").into());
     };
     let mut end = 0;
+    let mut has_escapes = false;
     while let Some(found) = inside.get(end..).and_then(|tail| memchr2(b'"', b'\\', tail)) {
         end += found;
         if inside[end] == b'"' {
-            return Ok((&inside[..end], &inside[end + 1..]));
+            let rest = &inside[end + 1..];
+            return Ok(Quoted { inside: &inside[..end], has_escapes, rest });
         }
+        has_escapes = true;
         end += 2; // the backslash and what it escapes
     }
     Err(format!("{what} has no closing quote").into())
@@ -146,25 +183,26 @@ fn check_size(size: &[u8]) -> Result<(), Reason> {
     Err("expected the size of the answer, a number or -, after the status".into())
 }
 
-/// A quoted text, and the bytes after it.
-type QuotedAndRest<'a> = (&'a [u8], &'a [u8]);
-
-/// The user agent in combined format, and the rest after it; `None` if the line ends as in common format.
-fn agent_and_more(rest: &[u8]) -> Result<Option<QuotedAndRest<'_>>, Reason> {
+/// The user agent in combined format; `None` if the line ends as in common format.
+fn agent(rest: &[u8]) -> Result<Option<Quoted<'_>>, Reason> {
     if rest.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let (_referer, rest) = quoted(rest, "the referer")?;
-    quoted(rest, "the user agent").map(Some)
+    let referer = quoted(rest, "the referer")?;
+    quoted(referer.rest, "the user agent").map(Some)
 }
 
 /// The field that proxies write, which the format `main` of nginx has next to the user agent.
-fn proxies<'a>(more: &'a [u8], client: &mut Written<'a>) {
+fn proxies<'a>(
+    more: &'a [u8],
+    text: impl FnOnce(&'a [u8]) -> Cow<'a, str>,
+    client: &mut Written<'a>,
+) {
     if more.is_empty() {
         return;
     }
-    let Ok((field, _)) = quoted(more, "the field") else { return };
-    let field = Some(text(field)).filter(|field| !field.is_empty() && field != "-");
+    let Ok(field) = quoted(more, "the field") else { return };
+    let field = Some(text(field.inside)).filter(|field| !field.is_empty() && field != "-");
     match field.as_ref().is_some_and(|field| field.to_ascii_lowercase().contains("for=")) {
         true => client.forwarded = field.map(unquoted),
         false => client.x_forwarded_for = field,

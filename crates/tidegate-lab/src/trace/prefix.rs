@@ -164,10 +164,11 @@ fn is_program(word: &[u8]) -> bool {
 /// `web-1  | ` of docker compose and `web.1.x7f@node  | ` of a swarm.
 fn compose(line: &[u8]) -> Option<Found<'_>> {
     let of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.@/".contains(byte);
-    let name = line.iter().position(|byte| !of_name(byte)).filter(|end| *end > 0)?;
-    let rest = line[name..].trim_ascii_start();
-    let is_spaced = rest.len() < line.len() - name;
-    let message = rest.strip_prefix(b"|").filter(|_| is_spaced)?;
+    // Few lines have a bar, and to find that out takes less than to read a name.
+    let (before, message) = line.split_at(memchr(b'|', line)?);
+    let name = before.trim_ascii_end();
+    let is_name = !name.is_empty() && name.len() < before.len() && name.iter().all(of_name);
+    let message = message.strip_prefix(b"|").filter(|_| is_name)?;
     Some(("docker compose", message.strip_prefix(b" ").unwrap_or(message)))
 }
 
