@@ -42,12 +42,36 @@ impl<'a> Event<'a> {
 /// A name and its value, borrowed from the line if they have no escapes.
 pub(super) type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
+/// The names of the entries that logs give, in their order.
+pub(super) const LOGGED: [&str; 5] = ["ip", "method", "path", "status", "user_agent"];
+
+/// The entries of a line in its order.
+#[derive(Debug)]
+pub(super) enum LineEntries<'a> {
+    Listed(Vec<Entry<'a>>),
+    /// The values of [`LOGGED`] that the log has, which need no allocation.
+    Logged([Option<Cow<'a, str>>; LOGGED.len()]),
+}
+
+impl LineEntries<'_> {
+    /// Names and values.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (listed, logged): (&[_], &[_]) = match self {
+            Self::Listed(entries) => (entries, &[]),
+            Self::Logged(values) => (&[], values),
+        };
+        let logged = LOGGED.into_iter().zip(logged);
+        let logged = logged.filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        listed.iter().map(|(name, value)| (&**name, &**value)).chain(logged)
+    }
+}
+
 /// An event that borrows from its line, so that reading allocates little.
 #[derive(Debug)]
 pub(super) struct LineEvent<'a> {
     pub(super) at_us: u64,
     pub(super) domain: Cow<'a, str>,
-    pub(super) descriptor: Vec<Entry<'a>>,
+    pub(super) descriptor: LineEntries<'a>,
     pub(super) cost: u64,
     pub(super) request_id: Option<Cow<'a, str>>,
     /// The client is a trusted proxy, because its line names no other caller.

@@ -55,8 +55,8 @@ impl Explained {
     }
 
     pub(super) fn entries(&mut self, event: &LineEvent<'_>) {
-        for (name, value) in &event.descriptor {
-            self.field(name, &**value);
+        for (name, value) in event.descriptor.iter() {
+            self.field(name, value);
         }
     }
 }

@@ -100,25 +100,26 @@ impl LineParser {
         self.settled = Some(Format::Columns(columns));
     }
 
-    /// The event that a line describes; `None` for a directive. The line is neither blank nor ends in a
-    /// line end. A line within JSON is written to `inner`.
-    pub(super) fn parse<'a>(
+    /// Passes the event that a line describes to `then`; a directive describes none. The line is neither
+    /// blank nor ends in a line end. A line within JSON is written to `inner`.
+    pub(super) fn parse(
         &mut self,
-        line: &'a [u8],
-        inner: &'a mut String,
-    ) -> Result<Option<LineEvent<'a>>, Reason> {
+        line: &[u8],
+        inner: &mut String,
+        then: impl FnOnce(&LineEvent<'_>),
+    ) -> Result<(), Reason> {
         let (read, found) = self.read(line, inner)?;
-        let event = match read {
-            Read::Event(event) => event,
-            Read::Logged(logged) => logged.into_event(&self.clients)?,
-            Read::Directive => return Ok(None),
-        };
+        match read {
+            Read::Event(event) => then(&event),
+            Read::Logged(logged) => then(&logged.into_event(&self.clients)?),
+            Read::Directive => return Ok(()),
+        }
         if let Some((format, is_wrapped)) = found {
             self.settled = Some(format);
             self.is_wrapped = is_wrapped;
         }
         self.has_read = true;
-        Ok(Some(event))
+        Ok(())
     }
 
     /// Reads a line by the format that is settled, or by the format that it seems to have, which is
@@ -143,27 +144,27 @@ impl LineParser {
         if (self.is_given || self.is_wrapped) && is_object(text) {
             text = unwrapped(text, inner)?;
         }
-        let read = read_as(format, text, &mut self.access).map_err(|reason| {
-            let name = format.name();
-            match (format, is_object(text)) {
-                (Format::Json, false) => {
-                    format!("this line is no JSON, and the format of the log is {name}: {reason}")
-                        .into()
-                }
-                (Format::AccessLog | Format::Columns(_) | Format::Template(_), true) => {
-                    format!("this line is JSON, and the format of the log is {name}: {reason}")
-                        .into()
-                }
-                _ => reason,
-            }
-        });
-        if let (Err(_), Format::Template(template)) = (&read, format)
+        let reason = match read_as(format, text, &mut self.access) {
+            Ok(read) => return Ok((read, None)),
+            Err(reason) => reason,
+        };
+        if let Format::Template(template) = format
             && let Ok(logged) = template.parse(line, &mut self.access)
         {
             // A format may begin as a prefix does, such as with a time.
             return Ok((Read::Logged(logged), None));
         }
-        Ok((read?, None))
+        let name = format.name();
+        Err(match (format, is_object(text)) {
+            (Format::Json, false) => {
+                format!("this line is no JSON, and the format of the log is {name}: {reason}")
+                    .into()
+            }
+            (Format::AccessLog | Format::Columns(_) | Format::Template(_), true) => {
+                format!("this line is JSON, and the format of the log is {name}: {reason}").into()
+            }
+            _ => reason,
+        })
     }
 
     /// Reads a line as [`parse`](Self::parse) does, and says how.
@@ -332,10 +333,17 @@ mod tests {
         LineParser::new(Clients(ClientAddress::peer()), None)
     }
 
+    /// Returns whether a line describes an event.
+    fn is_event(parser: &mut LineParser, line: &[u8]) -> Result<bool, Reason> {
+        let mut is_event = false;
+        parser.parse(line, &mut String::new(), |_| is_event = true)?;
+        Ok(is_event)
+    }
+
     fn errors_after(first: &[u8], line: &'static [u8]) -> String {
         let mut parser = parser();
-        parser.parse(first, &mut String::new()).unwrap();
-        parser.parse(line, &mut String::new()).unwrap_err().into_owned()
+        is_event(&mut parser, first).unwrap();
+        is_event(&mut parser, line).unwrap_err().into_owned()
     }
 
     #[test]
@@ -356,14 +364,13 @@ mod tests {
     #[test]
     fn bad_lines_before_it_settle_nothing() {
         for good in [JSON, LOG] {
-            let (mut parser, mut inner) = (parser(), String::new());
-            assert!(parser.parse(b"# a comment", &mut inner).unwrap_err().starts_with("neither"));
-            parser.parse(b"{\"at_us\": -1}", &mut inner).unwrap_err();
-            parser
-                .parse(b"stdout - - [17/May/2015:10:05:03 +0000] \"GET /\" 200 5", &mut inner)
-                .unwrap_err();
+            let mut parser = parser();
+            assert!(is_event(&mut parser, b"# a comment").unwrap_err().starts_with("neither"));
+            is_event(&mut parser, b"{\"at_us\": -1}").unwrap_err();
+            let no_client = b"stdout - - [17/May/2015:10:05:03 +0000] \"GET /\" 200 5";
+            is_event(&mut parser, no_client).unwrap_err();
             assert!(!parser.knows_format());
-            assert!(parser.parse(good, &mut inner).unwrap().is_some());
+            assert!(is_event(&mut parser, good).unwrap());
             assert!(parser.knows_format());
         }
     }
@@ -372,7 +379,7 @@ mod tests {
     fn an_array_of_objects_is_told_what_makes_lines_of_it() {
         let array: &[u8] = br#"[{"ts": 1431857103, "remote_addr": "192.0.2.1", "path": "/"},"#;
         for line in [array, b"[", b" [ "] {
-            let reason = parser().parse(line, &mut String::new()).unwrap_err().into_owned();
+            let reason = is_event(&mut parser(), line).unwrap_err();
             assert!(reason.contains("jq -c '.[]'"), "{reason}");
         }
     }
@@ -380,13 +387,12 @@ mod tests {
     #[test]
     fn columns_are_those_of_the_last_directive() {
         let mut parser = parser();
-        let mut inner = String::new();
         assert!(parser.columns_after(b"#Fields: date time c-ip\n").is_none());
-        parser.parse(b"#Fields: date time c-ip", &mut inner).unwrap();
-        parser.parse(b"2015-05-17 10:05:03 192.0.2.1", &mut inner).unwrap();
+        assert!(!is_event(&mut parser, b"#Fields: date time c-ip").unwrap());
+        assert!(is_event(&mut parser, b"2015-05-17 10:05:03 192.0.2.1").unwrap());
         let later = b"x #Fields: a\n#Fields: a b\r\n1 2\n#Fields: c-ip date time\nx #Fields: b\n";
         parser.set_columns(parser.columns_after(later).unwrap());
-        assert!(parser.parse(b"192.0.2.1 2015-05-17 10:05:03", &mut inner).unwrap().is_some());
+        assert!(is_event(&mut parser, b"192.0.2.1 2015-05-17 10:05:03").unwrap());
         let same = parser.columns_after(b"192.0.2.1 2015-05-17 10:05:03\n").unwrap();
         assert_eq!(Some(Format::Columns(same)), parser.settled);
     }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memrchr};
 
 use super::access_time::AccessTime;
 use super::bad_lines::Reason;
 use super::clients::{Clients, Written};
-use super::event::{DEFAULT_DOMAIN, LineEvent};
+use super::event::{DEFAULT_DOMAIN, LineEntries, LineEvent};
 use super::times;
 
 /// A request as a line has it. What a log does not have is `None`.
@@ -26,21 +26,11 @@ impl<'a> Logged<'a> {
     /// The event of this request.
     pub(super) fn into_event(self, clients: &Clients) -> Result<LineEvent<'a>, Reason> {
         let client = clients.find(self.client)?;
-        let mut descriptor = Vec::with_capacity(5);
-        descriptor.push(("ip".into(), client.ip));
-        let others = [
-            ("method", self.method),
-            ("path", self.path),
-            ("status", self.status),
-            ("user_agent", self.user_agent),
-        ];
-        for (name, value) in others {
-            descriptor.extend(value.map(|value| (name.into(), value)));
-        }
+        let Self { at_us, method, path, status, user_agent, .. } = self;
         Ok(LineEvent {
-            at_us: self.at_us,
+            at_us,
             domain: Cow::Borrowed(DEFAULT_DOMAIN),
-            descriptor,
+            descriptor: LineEntries::Logged([Some(client.ip), method, path, status, user_agent]),
             cost: 1,
             request_id: None,
             of_proxy: client.is_proxy,
@@ -181,8 +171,8 @@ fn without_query(target: &str) -> &str {
 /// Removes the last word only if it is a protocol, because a target may contain spaces against all
 /// rules.
 fn without_protocol(target: &str) -> &str {
-    match memmem::rfind(target.as_bytes(), b" HTTP/") {
-        Some(end) if !target[end + 1..].contains(' ') => &target[..end],
+    match memrchr(b' ', target.as_bytes()) {
+        Some(end) if target[end + 1..].starts_with("HTTP/") => &target[..end],
         _ => target,
     }
 }

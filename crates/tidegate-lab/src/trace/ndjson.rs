@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use super::bad_lines::Reason;
 use super::descriptor::{Entries, Text};
-use super::event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, LineEvent};
+use super::event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, LineEntries, LineEvent};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +48,7 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
     Ok(LineEvent {
         at_us: fields.at_us.0,
         domain: fields.domain.0,
-        descriptor: fields.descriptor.0,
+        descriptor: LineEntries::Listed(fields.descriptor.0),
         cost: fields.cost.0,
         request_id: fields.request_id.map(|id| id.0),
         of_proxy: false,
@@ -101,7 +101,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Plain, String> {
         let e = parse(line.as_bytes()).map_err(Cow::into_owned)?;
-        let entries = e.descriptor.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned()));
+        let entries = e.descriptor.iter().map(|(k, v)| (k.to_owned(), v.to_owned()));
         Ok((e.at_us, e.domain.into_owned(), entries.collect(), e.cost))
     }
 

@@ -72,11 +72,10 @@ impl PieceParser {
     }
 
     fn event(&mut self, text: &[u8], summary: &mut Summary) -> Result<(), Reason> {
-        if let Some(event) = self.parser.parse(text, &mut self.inner)? {
+        self.parser.parse(text, &mut self.inner, |event| {
             summary.add(event.at_us, event.of_proxy);
-            self.events.push(&event, &self.names);
-        }
-        Ok(())
+            self.events.push(event, &self.names);
+        })
     }
 }
 

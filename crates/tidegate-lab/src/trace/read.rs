@@ -99,7 +99,7 @@ pub fn explain(
                 return Ok(Some(parser.explain(text)));
             }
             // Lines before it decide the format.
-            let _ = parser.parse(text, &mut inner);
+            let _ = parser.parse(text, &mut inner, |_| ());
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::event::{DEFAULT_DOMAIN, Event, LineEvent};
+use super::event::{DEFAULT_DOMAIN, Event, LOGGED, LineEvent};
 
 /// A record that was not written by [`Names::encode`]: the temporary file was damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Names {
 impl Default for Names {
     /// All entries are kept.
     fn default() -> Self {
-        Self { only: false, ..Self::only(["ip", "method", "path", "status", "user_agent"]) }
+        Self { only: false, ..Self::only(LOGGED) }
     }
 }
 
@@ -51,7 +51,7 @@ impl Names {
         put_number(event.cost, to);
         self.put_name(&event.domain, to);
         put_text(event.request_id.as_deref().unwrap_or_default(), to);
-        for (name, value) in &event.descriptor {
+        for (name, value) in event.descriptor.iter() {
             if !self.only || self.numbered.iter().any(|kept| kept == name) {
                 self.put_name(name, to);
                 put_text(value, to);
@@ -129,6 +129,7 @@ fn take_text<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Damaged> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::LineEntries;
     use super::*;
     use proptest::prelude::*;
 
@@ -147,7 +148,9 @@ mod tests {
             let event = LineEvent {
                 at_us: 5,
                 domain: (&domain).into(),
-                descriptor: entries.iter().map(|(k, v)| (k.into(), v.into())).collect(),
+                descriptor: LineEntries::Listed(
+                    entries.iter().map(|(k, v)| (k.into(), v.into())).collect(),
+                ),
                 cost,
                 request_id: request_id.as_deref().map(Into::into),
                 of_proxy: false,

@@ -96,14 +96,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    use crate::trace::event::LineEvent;
+    use crate::trace::event::{LineEntries, LineEvent};
     use crate::trace::record::Names;
 
     /// A piece of events at these times, each with its place in the input.
     fn piece(times: &[u64], first: usize) -> Buffer {
         let mut piece = Buffer::default();
         for (place, at_us) in (first..).zip(times) {
-            let descriptor = vec![("place".into(), place.to_string().into())];
+            let entry = ("place".into(), place.to_string().into());
+            let descriptor = LineEntries::Listed(vec![entry]);
             let (at_us, domain) = (*at_us, "d".into());
             let event =
                 LineEvent { at_us, domain, descriptor, cost: 1, request_id: None, of_proxy: false };

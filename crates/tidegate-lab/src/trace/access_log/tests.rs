@@ -15,10 +15,10 @@ fn read(line: &[u8]) -> Result<Vec<String>, String> {
     let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
     assert_eq!((event.at_us, event.cost), (1_431_857_103_000_000, 1));
     assert_eq!(event.domain, "default");
-    let names: Vec<&str> = event.descriptor.iter().map(|(name, _)| name.as_ref()).collect();
+    let names: Vec<&str> = event.descriptor.iter().map(|(name, _)| name).collect();
     let expected = ["ip", "method", "path", "status", "user_agent"];
     assert_eq!(names, expected[..names.len()]);
-    Ok(event.descriptor.into_iter().map(|(_, value)| value.into_owned()).collect())
+    Ok(event.descriptor.iter().map(|(_, value)| value.to_owned()).collect())
 }
 
 fn common(request: &str) -> Vec<String> {

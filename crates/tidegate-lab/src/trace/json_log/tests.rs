@@ -14,7 +14,7 @@ fn request(line: &str) -> Result<(u64, String), String> {
     let clients = Clients(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
     let logged = object.finish(&mut AccessTime::default());
     let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
-    let values: Vec<_> = event.descriptor.iter().map(|(_, value)| &**value).collect();
+    let values: Vec<_> = event.descriptor.iter().map(|(_, value)| value).collect();
     Ok((event.at_us - SECOND, values.join(" ")))
 }
 

@@ -16,7 +16,7 @@ fn read(format: &str, line: &str) -> Result<(u64, Vec<String>), String> {
     let logged = template.parse(line.as_bytes(), &mut AccessTime::default());
     let clients = Clients(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
     let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
-    let values = event.descriptor.into_iter().map(|(_, value)| value.into_owned());
+    let values = event.descriptor.iter().map(|(_, value)| value.to_owned());
     Ok((event.at_us - SECOND, values.collect()))
 }
 
