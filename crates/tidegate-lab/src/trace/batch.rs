@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::error::TraceError;
 use super::event::Event;
 use super::merge::Merge;
-use super::record::Names;
+use super::record::{Damaged, Names};
 
 /// The most events of a batch.
 const EVENTS_MAX: usize = 1_024;
@@ -19,25 +19,24 @@ const FULL_BYTES: usize = 1 << 20;
 pub struct Batch {
     names: Arc<Names>,
     dir: PathBuf,
-    records: Vec<u8>,
+    records: String,
     /// The time of each record, and where it ends.
     ends: Vec<(u64, usize)>,
 }
 
 impl Batch {
-    pub(super) fn new(names: Arc<Names>, dir: PathBuf) -> Self {
-        Self { names, dir, records: Vec::new(), ends: Vec::new() }
-    }
-
-    pub(super) fn fill(&mut self, from: &mut Merge) -> io::Result<()> {
-        while self.ends.len() < EVENTS_MAX
-            && self.records.len() < FULL_BYTES
+    pub(super) fn next(from: &mut Merge, names: Arc<Names>, dir: PathBuf) -> io::Result<Self> {
+        let mut records = Vec::new();
+        let mut ends = Vec::new();
+        while ends.len() < EVENTS_MAX
+            && records.len() < FULL_BYTES
             && let Some((at_us, record)) = from.next()?
         {
-            self.records.extend_from_slice(record);
-            self.ends.push((at_us, self.records.len()));
+            records.extend_from_slice(record);
+            ends.push((at_us, records.len()));
         }
-        Ok(())
+        let records = String::from_utf8(records).map_err(|_| io::Error::other(Damaged))?;
+        Ok(Self { names, dir, records, ends })
     }
 
     /// How many events there are.
@@ -56,9 +55,9 @@ impl Batch {
     pub fn events(&self) -> impl Iterator<Item = Result<Event<'_>, TraceError>> {
         let mut start = 0;
         self.ends.iter().map(move |&(at_us, end)| {
-            let record = &self.records[start..end];
+            let record = self.records.get(start..end).ok_or(Damaged);
             start = end;
-            self.names.decode(at_us, record).map_err(|damaged| {
+            record.and_then(|record| self.names.decode(at_us, record)).map_err(|damaged| {
                 let (dir, source) = (self.dir.clone(), io::Error::other(damaged));
                 TraceError::Spill { dir, source }
             })

@@ -129,7 +129,7 @@ mod tests {
         let mut in_order = sorter.finish().unwrap();
         let (names, mut found) = (Names::default(), Vec::new());
         while let Some((at_us, bytes)) = in_order.next().unwrap() {
-            let event = names.decode(at_us, bytes).unwrap();
+            let event = names.decode(at_us, std::str::from_utf8(bytes).unwrap()).unwrap();
             found.push((at_us, event.descriptor[0].1.parse().unwrap()));
         }
         (found, open_max)

@@ -116,11 +116,10 @@ impl Sorted {
         if self.failed {
             return Ok(None);
         }
-        let mut batch = Batch::new(Arc::clone(&self.names), self.dir.clone());
-        let filled = batch.fill(&mut self.in_order);
-        self.failed = filled.is_err();
-        match filled {
-            Ok(()) => Ok(Some(batch).filter(|batch| !batch.is_empty())),
+        let next = Batch::next(&mut self.in_order, Arc::clone(&self.names), self.dir.clone());
+        self.failed = next.is_err();
+        match next {
+            Ok(batch) => Ok(Some(batch).filter(|batch| !batch.is_empty())),
             Err(source) => Err(TraceError::Spill { dir: self.dir.clone(), source }),
         }
     }
