@@ -2,7 +2,8 @@
 //!
 //! Most states remember nothing. A level with a reservation has a *mark*: how low the level was since the reservation
 //! took its units. A state whose clock stepped back, that was reset, or whose rule got another meaning remembers since
-//! when: what was taken before comes back no more. A level that a change has *eased* remembers what it would be.
+//! when: what was taken before comes back no more. A level that a change has *eased* remembers what it would be, and a
+//! counter the units that make no caller wait.
 
 use alloc::boxed::Box;
 
@@ -39,6 +40,7 @@ struct Memory {
     until: Timestamp,
     mark: Option<Mark>,
     eased: Option<Box<Eased>>,
+    excess: Option<Box<Excess>>,
 }
 
 /// What a change of the rule left of a level that was above the new capacity, as ends like that of the level itself.
@@ -51,6 +53,20 @@ pub(crate) struct Eased {
     /// When the part that is above the capacity because of changes has drained; a debt is above it.
     pub(crate) caused: u128,
     /// The first instant after `whole`.
+    pub(crate) until: Timestamp,
+}
+
+/// Units of one window of a counter that make no caller wait, because a change of the rule lowered the limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Excess {
+    /// The number of the window.
+    pub(crate) window: u64,
+    pub(crate) units: u64,
+    /// When the count was lowered by them; the epoch if it was not.
+    pub(crate) cut: Timestamp,
+    /// The part of the other units that is above the limit because of changes; a debt is above it.
+    pub(crate) caused: u64,
+    /// The first instant at which the window counts no more.
     pub(crate) until: Timestamp,
 }
 
@@ -99,8 +115,7 @@ impl Past {
     pub fn forget_rule(&mut self) {
         if let Some(past) = &mut self.0 {
             past.ruled_since = Timestamp::EPOCH;
-            let is_bare = |past: &Memory| past.mark.is_none() && past.eased.is_none();
-            self.0.take_if(|past| past.lost_before == Timestamp::EPOCH && is_bare(past));
+            self.0.take_if(|past| past.lost_before == Timestamp::EPOCH && past.is_bare());
         }
     }
 
@@ -122,6 +137,7 @@ impl Past {
     fn drop_over(&mut self, at: Timestamp) {
         if let Some(past) = &mut self.0 {
             past.eased.take_if(|eased| eased.until <= at);
+            past.excess.take_if(|excess| excess.until <= at);
             self.0.take_if(|past| past.is_over(at) && past.mark.is_none());
         }
     }
@@ -133,7 +149,22 @@ impl Past {
     /// When nothing counts any more of what a change has eased; the epoch if it has eased nothing.
     #[must_use]
     pub fn eased_until(&self) -> Timestamp {
-        self.eased().map_or(Timestamp::EPOCH, |eased| eased.until)
+        let level = self.eased().map_or(Timestamp::EPOCH, |eased| eased.until);
+        self.excess().map_or(level, |excess| excess.until)
+    }
+
+    #[inline]
+    pub(crate) fn excess(&self) -> Option<&Excess> {
+        self.0.as_deref()?.excess.as_deref()
+    }
+
+    /// Notes the units of a counter that make no caller wait, or that all do.
+    pub(crate) fn exceed(&mut self, excess: Option<Excess>) {
+        if excess.is_some() || self.excess().is_some() {
+            let excess = excess.filter(|excess| excess.units > 0 || excess.caused > 0);
+            self.0.get_or_insert_default().excess = excess.map(Box::new);
+            self.change(|_| true);
+        }
     }
 
     /// Notes what a change left of the level, or that nothing is left to note.
@@ -147,6 +178,7 @@ impl Past {
     /// Nothing is used any more, whatever was reserved or eased.
     pub(crate) fn run_empty(&mut self) {
         self.ease(None);
+        self.exceed(None);
         self.see(0);
     }
 
@@ -211,13 +243,19 @@ impl Past {
     fn change(&mut self, stays: impl FnOnce(&mut Mark) -> bool) {
         let Some(past) = &mut self.0 else { return };
         past.mark.take_if(|mark| !stays(mark));
-        let is_bare = past.mark.is_none() && past.eased.is_none();
-        self.0.take_if(|past| is_bare && past.until == Timestamp::EPOCH);
+        self.0.take_if(|past| past.is_bare() && past.until == Timestamp::EPOCH);
     }
 }
 
 impl Memory {
+    /// Returns whether it remembers times alone.
+    const fn is_bare(&self) -> bool {
+        self.mark.is_none() && self.eased.is_none() && self.excess.is_none()
+    }
+
     fn is_over(&self, at: Timestamp) -> bool {
-        self.until <= at && self.eased.as_ref().is_none_or(|eased| eased.until <= at)
+        self.until <= at
+            && self.eased.as_ref().is_none_or(|eased| eased.until <= at)
+            && self.excess.as_ref().is_none_or(|excess| excess.until <= at)
     }
 }

@@ -95,6 +95,9 @@ impl Model {
         let debt = self.debt(t);
         self.amend(at_us, policy);
         let eased = self.eased.take();
+        if let Some(state) = &mut self.state {
+            state.ease(t, &self.policy, debt.into());
+        }
         let is_level = self.policy.algorithm.has_capacity() && self.policy.limit > 0;
         if let (Some(state), true) = (&mut self.state, is_level) {
             let (mut whole, mut cut) = (state.clone(), None);
@@ -122,6 +125,9 @@ impl Model {
             || policy.limit > old.limit
             || policy.decision_limit() > old.decision_limit();
         let stays = old.algorithm == policy.algorithm && old.window_us == policy.window_us;
+        if let (Some(state), true) = (&mut self.state, rises || !stays) {
+            state.count_all();
+        }
         let mut eased = self.eased.take()?;
         if rises || !stays {
             self.state = self.state.is_some().then_some(eased.whole);
@@ -143,9 +149,9 @@ impl Model {
     }
 
     /// Units above the limit that no change has caused.
-    fn debt(&self, t: i128) -> u64 {
+    pub(super) fn debt(&self, t: i128) -> u64 {
         if !self.policy.algorithm.has_capacity() || self.policy.limit == 0 {
-            return 0;
+            return super::expected::value(self.seen(t).debt(t));
         }
         let caused = self.eased.as_ref().map_or(0, |eased| eased.caused.used(t));
         let without = i128::from(self.policy.decision_limit()).max(caused);

@@ -41,6 +41,15 @@ pub(super) trait Meaning: Debug {
     }
     /// Sets the level at `t`.
     fn set_level(&mut self, _t: i128, _parts: i128) {}
+    /// Lets no caller wait longer than one window at `t` because the rule has become that of `policy`; a debt is waited for
+    /// as before. Levels are eased by their models ([`super::eased`]).
+    fn ease(&mut self, _t: i128, _policy: &Policy, _debt: i128) {}
+    /// All counts again that no caller waits for.
+    fn count_all(&mut self) {}
+    /// Units that are a debt at `t`, if no level is.
+    fn debt(&self, _t: i128) -> i128 {
+        0
+    }
     /// The token of the permit that was taken last.
     fn token(&self) -> Option<u64> {
         None

@@ -1,7 +1,7 @@
 //! One limiter under two sets of values: those of the newest revision that has taken a unit decide,
 //! for every node.
 
-use super::{Expected, Model, Policy};
+use super::{AlgorithmKind, Expected, Model, Policy};
 
 /// One limiter that nodes with different values use.
 #[derive(Clone, Debug)]
@@ -76,11 +76,21 @@ impl Revised {
         let mut model = Model::new(policy.clone());
         if let Some(last) = self.model.last {
             let at_us = u64::try_from(last).unwrap_or_default();
-            let used = self.model.clone().used(at_us);
-            let debt = used.saturating_sub(self.policy().decision_limit());
+            let mut all = self.model.clone();
+            if let Some(state) = &mut all.state {
+                state.count_all();
+            }
+            let used = all.used(at_us);
+            let debt = match self.policy().algorithm {
+                AlgorithmKind::SlidingCounter => self.model.debt(last),
+                _ => used.saturating_sub(self.policy().decision_limit()),
+            };
             let most = policy.decision_limit() + policy.limit.saturating_sub(1) + debt;
             let used = if policy.algorithm.has_capacity() { used.min(most) } else { used };
             model.start_fresh(last, i128::from(used));
+            if let Some(state) = &mut model.state {
+                state.ease(last, policy, debt.into());
+            }
         }
         model
     }

@@ -1,5 +1,8 @@
 //! `sliding_counter`: the previous window, weighted by the share of it still inside, plus the
 //! current one, stay at or under N. Compared as exact fractions over W.
+//!
+//! After a lower limit the count of the running window *shows* as what is above neither the limit nor what lets a unit pass
+//! after one window, and a debt. What it does not show counts again when more is allowed.
 
 use super::{Policy, history::History, meaning::Meaning, rate::ceil_div};
 
@@ -9,6 +12,18 @@ pub(super) struct SlidingCounter {
     limit: i128,
     window: i128,
     history: History,
+    hidden: Option<Hidden>,
+}
+
+/// What the count of a window does not show.
+#[derive(Clone, Debug)]
+struct Hidden {
+    number: i128,
+    units: i128,
+    /// When the count was last lowered.
+    cut: Option<i128>,
+    /// Units that show and are above the limit because of changes.
+    caused: i128,
 }
 
 impl SlidingCounter {
@@ -17,6 +32,7 @@ impl SlidingCounter {
             limit: policy.limit.into(),
             window: policy.window_us.into(),
             history: History::default(),
+            hidden: None,
         }
     }
 
@@ -28,10 +44,24 @@ impl SlidingCounter {
         self.history.sum(|place| place == number)
     }
 
+    fn shown(&self, number: i128) -> i128 {
+        let hidden = self.hidden.as_ref().filter(|hidden| hidden.number == number);
+        self.count(number) - hidden.map_or(0, |hidden| hidden.units)
+    }
+
+    /// Units of a window came back; so many of those that do not show.
+    fn came_back(&mut self, number: i128, units: i128) {
+        let count = self.count(number);
+        if let Some(hidden) = self.hidden.as_mut().filter(|hidden| hidden.number == number) {
+            hidden.units = (hidden.units - units).max(0).min(count);
+            hidden.caused = hidden.caused.min(count - hidden.units);
+        }
+    }
+
     /// The estimate at `t`, in W-ths of a unit.
     fn estimate(&self, t: i128) -> i128 {
         let (number, elapsed) = (self.number(t), t.rem_euclid(self.window));
-        self.count(number - 1) * (self.window - elapsed) + self.count(number) * self.window
+        self.shown(number - 1) * (self.window - elapsed) + self.shown(number) * self.window
     }
 }
 
@@ -76,22 +106,63 @@ impl Meaning for SlidingCounter {
     fn refund(&mut self, t: i128, units: i128) {
         let number = self.number(t);
         let left = self.history.give_back(units, |place| place == number);
-        self.history.give_back(left, |place| place == number - 1);
+        let rest = self.history.give_back(left, |place| place == number - 1);
+        self.came_back(number, units - left);
+        self.came_back(number - 1, left - rest);
     }
 
     /// Of the window in which they were taken, if that is this one or the one before.
     fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
         let (number, of_take) = (self.number(t), self.number(since));
         let counts = of_take == number || of_take == number - 1;
-        units - self.history.give_back(units, |place| counts && place == of_take)
+        let given = units - self.history.give_back(units, |place| counts && place == of_take);
+        let is_before = self.hidden.as_ref().is_some_and(|hidden| hidden.cut >= Some(since));
+        self.came_back(of_take, if is_before { given } else { 0 });
+        given
     }
 
     fn move_back(&mut self, last: i128, t: i128) {
-        self.history.move_back(self.number(last) - self.number(t));
+        let windows = self.number(last) - self.number(t);
+        self.history.move_back(windows);
+        if let Some(hidden) = &mut self.hidden {
+            hidden.number -= windows;
+            hidden.cut = hidden.cut.map(|cut| cut.min(t));
+        }
     }
 
     fn amend(&mut self, _t: i128, policy: &Policy) {
         self.limit = policy.limit.into();
+    }
+
+    fn ease(&mut self, t: i128, policy: &Policy, debt: i128) {
+        let number = self.number(t);
+        let rest = self.window - t.rem_euclid(self.window);
+        let limit = i128::from(policy.limit);
+        if limit == 0 {
+            return self.count_all();
+        }
+        // So many weigh a unit less than the limit after one window.
+        let passes = (limit - 1) * self.window / rest;
+        let shown = self.shown(number);
+        let kept = shown.min(limit.max(passes) + debt);
+        let caused = if kept - debt > limit { kept - debt } else { 0 };
+        let before = self.hidden.as_ref().filter(|hidden| hidden.number == number);
+        if kept < shown || caused > 0 || before.is_some() {
+            let cut = if kept < shown { Some(t) } else { before.and_then(|hidden| hidden.cut) };
+            let units = self.count(number) - kept;
+            self.hidden = Some(Hidden { number, units, cut, caused });
+        }
+    }
+
+    fn count_all(&mut self) {
+        self.hidden = None;
+    }
+
+    fn debt(&self, t: i128) -> i128 {
+        let number = self.number(t);
+        let hidden = self.hidden.as_ref().filter(|hidden| hidden.number == number);
+        let without = self.limit.max(hidden.map_or(0, |hidden| hidden.caused));
+        if self.limit == 0 { 0 } else { (self.shown(number) - without).max(0) }
     }
 
     fn boxed(&self) -> Box<dyn Meaning> {

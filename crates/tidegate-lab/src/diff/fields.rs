@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use tidegate::{
-    Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec, Secret, Spec,
-    StoreSettings,
+    AlgorithmKind, Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec,
+    Secret, Spec, StoreSettings,
 };
 
 use super::{FieldDiff, Setting};
@@ -25,7 +25,7 @@ pub(super) fn of_rules(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
     let mut found: Vec<_> = pairs
         .map(|((field, before), (_, after))| {
             let (effect, waits) = (effect(field, old, new), waits(field, old, new));
-            let longest_wait_us = waits.then(|| window_us(&new.spec)).flatten();
+            let longest_wait_us = waits.then(|| longest_wait_us(&new.spec)).flatten();
             let plain = FieldDiff::plain(field.to_owned(), before, after);
             FieldDiff { effect, longest_wait_us, ..plain }
         })
@@ -52,7 +52,7 @@ fn of_overrides(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
         }
         let spec = with_override(new, is);
         let waits = old.key == new.key && is_tighter(&with_override(old, was), &spec);
-        let longest_wait_us = waits.then(|| window_us(&spec)).flatten();
+        let longest_wait_us = waits.then(|| longest_wait_us(&spec)).flatten();
         Some(FieldDiff { longest_wait_us, ..FieldDiff::plain(field, old_values, new_values) })
     });
     let mut found: Vec<_> = differing.collect();
@@ -242,8 +242,12 @@ fn units(limit: Limit) -> Option<u64> {
     }
 }
 
-fn window_us(spec: &Spec) -> Option<u64> {
-    spec.window.map(|window| Micros::from(window).as_micros())
+/// The longest wait for a unit: a window, or in a counter as long as after a full limit.
+fn longest_wait_us(spec: &Spec) -> Option<u64> {
+    let window_us = Micros::from(spec.window?).as_micros();
+    let weighs_on = spec.algorithm == AlgorithmKind::SlidingCounter;
+    let limit = units(spec.limit).filter(|limit| weighs_on && *limit > 0);
+    Some(window_us.saturating_add(limit.map_or(0, |limit| window_us.div_ceil(limit))))
 }
 
 /// The beginning of a long text.

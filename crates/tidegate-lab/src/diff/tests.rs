@@ -18,9 +18,13 @@ fn rule(name: &str, limit: u64) -> RuleSpec {
 }
 
 fn vip(limit: u64) -> OverrideSpec {
-    let mut vip = OverrideSpec::new("user", "vip");
-    vip.limit = Some(Limit::Units(limit));
-    vip
+    named("vip", limit)
+}
+
+fn named(user: &str, limit: u64) -> OverrideSpec {
+    let mut one = OverrideSpec::new("user", user);
+    one.limit = Some(Limit::Units(limit));
+    one
 }
 
 fn diff(old: Vec<RuleSpec>, new: Vec<RuleSpec>) -> PolicyDiff {
@@ -222,8 +226,14 @@ fn the_longest_wait_that_a_change_causes_is_named_where_it_causes_one() {
     assert_eq!(wait(|rule| rule.spec.window = Some(2 * MINUTE)), [2 * minute]);
     assert_eq!(wait(|rule| rule.spec.capacity = Some(7)), [minute]);
     assert_eq!(wait(|rule| rule.spec.algorithm = AlgorithmKind::SlidingLog), [minute]);
+    // A unit of a counter weighs in the window after its own as well.
+    let counter = wait(|rule| rule.spec.algorithm = AlgorithmKind::SlidingCounter);
+    assert_eq!(counter, [minute + minute / 9 + 1]);
     assert_eq!(wait(|rule| rule.overrides[0].limit = Some(Limit::Units(4))), [minute]);
     assert_eq!(wait(|rule| rule.overrides[0].window = Some(3 * MINUTE)), [3 * minute]);
+    assert!(wait(|rule| rule.overrides[0].limit = Some(Limit::Units(400))).is_empty());
+    assert_eq!(wait(|rule| rule.overrides.push(named("bob", 8))), [minute]);
+    assert!(wait(|rule| rule.overrides.push(named("bob", 10))).is_empty());
     let changes: [fn(&mut RuleSpec); 6] = [
         |rule| rule.spec.limit = Limit::Units(10),
         |rule| rule.spec.limit = Limit::Units(0),

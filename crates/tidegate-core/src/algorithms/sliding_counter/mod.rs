@@ -1,15 +1,15 @@
 //! Sliding counter: this window's count, and the previous one weighted by the part of it that the
 //! window still covers.
 
+mod eased;
+
 use alloc::vec::Vec;
 
-use crate::algorithm::{
-    Amend, Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
-};
+use crate::algorithm::{Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
-use crate::past::{Past, Since};
+use crate::past::{Excess, Past, Since};
 use crate::script::Script;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
@@ -36,6 +36,7 @@ pub struct State {
 }
 
 /// The two counts as they stand at an instant, and how much of the previous window is inside.
+#[derive(Clone, Copy)]
 struct View {
     current: u64,
     previous: u64,
@@ -64,8 +65,9 @@ impl SlidingCounter {
         at.as_micros() / self.window.as_micros()
     }
 
+    /// The counts of all units that were taken.
     #[inline]
-    fn view(&self, state: &State, at: Timestamp) -> View {
+    fn whole(&self, state: &State, at: Timestamp) -> View {
         let at = self.not_before(state, at);
         let (current, previous) = match self.number(at).saturating_sub(state.window) {
             0 => (state.current, state.previous),
@@ -74,6 +76,20 @@ impl SlidingCounter {
         };
         let elapsed = at.as_micros() % self.window.as_micros();
         View { current, previous, overlap_us: self.window.as_micros() - elapsed }
+    }
+
+    /// The counts that decide: without units that make no caller wait.
+    #[inline]
+    fn view(&self, state: &State, at: Timestamp) -> View {
+        let mut view = self.whole(state, at);
+        if let Some(excess) = state.past.excess() {
+            match self.number(self.not_before(state, at)).checked_sub(excess.window) {
+                Some(0) => view.current = view.current.saturating_sub(excess.units),
+                Some(1) => view.previous = view.previous.saturating_sub(excess.units),
+                _ => {}
+            }
+        }
+        view
     }
 
     /// The previous window's units that are still inside, rounded up.
@@ -125,7 +141,7 @@ impl Decide for SlidingCounter {
     #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let at = self.not_before(state, at);
-        let View { current, previous, .. } = self.view(state, at);
+        let View { current, previous, .. } = self.whole(state, at);
         (state.window, state.last) = (self.number(at), at);
         (state.current, state.previous) = (current.saturating_add(cost), previous);
     }
@@ -137,10 +153,14 @@ impl Decide for SlidingCounter {
                 let earlier = units.saturating_sub(state.current);
                 state.current = state.current.saturating_sub(units);
                 state.previous = state.previous.saturating_sub(earlier);
+                if let Some(before) = state.window.checked_sub(1) {
+                    Self::lower_excess(state, before, earlier);
+                }
             }
             1 => state.current = state.current.saturating_sub(units),
-            _ => {}
+            _ => return,
         }
+        Self::lower_excess(state, state.window, units);
     }
 
     /// Lowers the count of the window of `since`, if that is the running one or the one before.
@@ -157,6 +177,8 @@ impl Decide for SlidingCounter {
         };
         let given = units.min(*count);
         *count -= given;
+        let is_before = state.past.excess().is_some_and(|excess| since.at <= excess.cut);
+        Self::lower_excess(state, of_take, if is_before { given } else { 0 });
         given
     }
 
@@ -182,8 +204,15 @@ impl Decide for SlidingCounter {
     }
 
     fn rewind(&self, state: &mut State, to: Timestamp) {
-        state.window = state.window.saturating_sub(self.number(state.last) - self.number(to));
+        let windows = self.number(state.last) - self.number(to);
+        state.window = state.window.saturating_sub(windows);
         state.last = to;
+        if let Some(excess) = state.past.excess().cloned() {
+            let window = excess.window.saturating_sub(windows);
+            let cut = excess.cut.min(to);
+            let until = self.counts_until(window);
+            state.past.exceed(Some(Excess { window, cut, until, ..excess }));
+        }
     }
 
     fn limit(&self) -> u64 {
@@ -231,12 +260,6 @@ impl Decide for SlidingCounter {
     fn used(&self, state: &State, at: Timestamp) -> u64 {
         let view = self.view(state, at);
         view.current.saturating_add(self.inside(&view))
-    }
-}
-
-impl Amend for SlidingCounter {
-    fn same_shape(&self, old: &Self) -> bool {
-        self.window == old.window
     }
 }
 
@@ -302,7 +325,7 @@ impl Scripted for SlidingCounter {
     }
 
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
-        let [window, current, previous, last] = *numbers else { return None };
+        let [window, current, previous, last, ..] = *numbers else { return None };
         let last = Timestamp::from_micros(last);
         Some(State { window, current, previous, last, past: Past::NONE })
     }
@@ -310,7 +333,23 @@ impl Scripted for SlidingCounter {
 
 impl Persist for SlidingCounter {
     fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
-        let State { window, current, previous, .. } = state.clone();
-        numbers.extend([window, current, previous, last.as_micros()]);
+        numbers.extend([state.window, state.current, state.previous, last.as_micros()]);
+        if let Some(excess) = state.past.excess() {
+            numbers.extend([excess.window, excess.units, excess.caused]);
+        }
+    }
+
+    fn restore(&self, numbers: &[u64]) -> Option<State> {
+        let (counts, excess) = numbers.split_at_checked(4)?;
+        let mut state = self.decode_state(counts)?;
+        match *excess {
+            [] => {}
+            [window, units, caused] => {
+                let until = self.counts_until(window);
+                state.past.exceed(Some(Excess { window, units, cut: state.last, caused, until }));
+            }
+            _ => return None,
+        }
+        Some(state)
     }
 }

@@ -259,7 +259,7 @@ if changes or settles then
 
   -- All units in use, also those that make no caller wait, and how many are a debt: above the capacity, and there
   -- whatever changed.
-  function its.owed(left_us, left_part, eased, N, W, capacity)
+  function its.owed(_, left_us, left_part, eased, N, W, capacity)
     local units = its.units(left_us, left_part, N, W)
     local without, all = capacity, units
     if N == 0 then return units, 0 end
@@ -283,7 +283,7 @@ if changes or settles then
 
   -- The state of a level under another rule: one above the capacity, except by a debt, is lowered so far that a unit fits
   -- after one window. All that was used counts again when more is allowed.
-  function its.ease(at, last, left_us, left_part, all_us, all_part, eased, N, W, capacity, debt, mark)
+  local function ease(at, last, left_us, left_part, all_us, all_part, eased, N, W, capacity, debt, mark)
     local n, w = lowest(N, W)
     local since, tail = at - last, ''
     if n == 0 then
@@ -320,7 +320,7 @@ if changes or settles then
     if W ~= W2 then return nil end
     local n, w = lowest(N, W)
     local n2, w2 = lowest(N2, W2)
-    local _, debt = its.owed(left_us, left_part, eased, N, W, capacity)
+    local _, debt = its.owed(at, left_us, left_part, eased, N, W, capacity)
     local all_us, all_part = left_us, left_part
     if eased then all_us, all_part = eased[1], eased[2] end
     if mark ~= '' then mark = its.mark_at(mark, all_us, all_part, n, w, n2, w2) end
@@ -330,7 +330,13 @@ if changes or settles then
     else
       left_us, left_part = at_rate(left_us, left_part, n, w, n2, w2, true)
     end
-    return its.ease(at, last, left_us, left_part, all_us, all_part, eased and eased[5] or 0, N2, W2, capacity2, debt, mark)
+    return ease(at, last, left_us, left_part, all_us, all_part, eased and eased[5] or 0, N2, W2, capacity2, debt, mark)
+  end
+
+  -- The text of a state that begins with units in use.
+  function its.eased(at, value, N, W, capacity, debt)
+    local left_us, left_part, last = struct.unpack('<ddd', value)
+    return ease(at, last, left_us, left_part, left_us, left_part, 0, N, W, capacity, debt, '')
   end
 
   -- The most units that can be in use without a debt.

@@ -2,15 +2,16 @@
 -- algorithm may be another one. A rule is known by the first 33 bytes of its states, so an argument can be made for
 -- the rule of any state, and the algorithm's own function says what is used under it.
 --
--- An algorithm whose states are not in units has functions for this beside its own:
+-- An algorithm whose states are not in units, or where a change lets no caller wait longer, has functions for this
+-- beside its own:
 --   numbers(cost, N, W, a, b)  the doubles of an argument, from the numbers that a state begins with
 --   with_cost(arg, cost)       an argument with another cost
 --   units(left, part, N, W)    the units in use, from what `used` returned
---   owed(left, part, eased, N, W, a)  all units in use, also those that make no caller wait, and how many are a debt
+--   owed(at, left, part, eased, N, W, a)  all units in use, also those that make no caller wait, and how many are a debt
 --   refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)  the state under another limit, from that and what
 --              stands behind it; nil if it has another meaning there
---   ease(at, last, left, part, all, part, eased, N, W, a, debt, mark)  the state under another rule, in which no caller
---              waits for more than one window because of the change
+--   eased(at, value, N, W, a, debt)  the text of a state that begins with units in use, in which no caller waits for
+--              more than one window because of the change
 --   most(N, a)                 the most units that can be in use without a debt
 -- and `keeps` says that a state has the same meaning under any other limit and window.
 
@@ -53,8 +54,8 @@ local function used_of(key, v, amended, now)
   return at, its.units and its.units(left, part, N, W) or left, last, left, part, eased
 end
 
--- The state of a limiter that begins with units in use.
-local function charged(key, arg, at, used)
+-- The state of a limiter that begins with units in use. It is eased if it is told how many of them are a debt.
+local function charged(key, arg, at, used, debt)
   local its = algorithms[byte(arg, 2)]
   if its.with_cost then
     arg = its.with_cost(arg, used)
@@ -62,6 +63,10 @@ local function charged(key, arg, at, used)
     arg = sub(arg, 1, 33) .. pack('<d', used) .. sub(arg, 42)
   end
   local _, _, _, _, value = its.step(key, false, arg, at, 'charge', false, 'in place')
+  if its.eased and debt then
+    local N, W, a = unpack('<I4I6I6', arg, 3)
+    value = its.eased(at, value, N, W, a, debt)
+  end
   return sub(arg, 1, 33) .. value
 end
 
@@ -116,7 +121,7 @@ local function amended(key, v, arg, now)
   local its = algorithms[kind]
   local at, used, last, left, part, eased = used_of(key, v, false, now)
   local debt = 0
-  if its.owed then used, debt = its.owed(left, part, eased, N, W, a) end
+  if its.owed then used, debt = its.owed(at, left, part, eased, N, W, a) end
   if kind == kind2 then
     local value
     if its.refit then
@@ -130,16 +135,11 @@ local function amended(key, v, arg, now)
     end
     if value then
       if N == 0 and used == 0 then return false, 'in place', 0, at end
-      return sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced', 0, its.refit and N ~= N2 and at or 0
+      return sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced', 0, its.most and N ~= N2 and at or 0
     end
   end
   if N == 0 and used == 0 then return false, 'in place', at, 0 end
-  local state, ease = charged(key, arg, at, used), algorithms[kind2].ease
-  if ease then
-    local left, part, last = unpack('<ddd', state, 34)
-    state = sub(arg, 1, 33) .. ease(at, last, left, part, left, part, 0, N2, W2, a2, debt, '')
-  end
-  return state, 'replaced', at, 0
+  return charged(key, arg, at, used, debt), 'replaced', at, 0
 end
 
 -- Whether the cost is admitted from a state that is not stored yet.
@@ -159,13 +159,10 @@ local function dated(key, v, arg)
   local _, _, last = used_of(key, v, false, 9007199254740992)
   local at, used, _, left, part, eased = used_of(key, v, false, last)
   if N == 0 and used == 0 then return false end
-  if most_of then
-    local most, debt = most_of(N2, a2) + math.max(N2 - 1, 0), used - (its.most and its.most(N, a) or N)
-    if eased then used, debt = its.owed(left, part, eased, N, W, a) end
-    if debt > 0 then most = most + debt end
-    if used > most then used = most end
-  end
-  return charged(key, arg, at, used)
+  local debt = math.max(used - (its.most and its.most(N, a) or N), 0)
+  if eased then used, debt = its.owed(at, left, part, eased, N, W, a) end
+  if most_of then used = math.min(used, most_of(N2, a2) + math.max(N2 - 1, 0) + debt) end
+  return charged(key, arg, at, used, not most_of and debt)
 end
 
 -- Of a stored state amended now, and amended as of its last unit, returns the one that admits the cost, or else the
