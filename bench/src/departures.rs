@@ -217,8 +217,8 @@ fn print(load: &Load, lines: &[Line], json: bool) -> io::Result<()> {
 }
 
 fn row(line: &Line) -> Vec<String> {
-    let figures = [line.us_median, line.us_p99, line.us_most].map(|us| us.to_string());
-    [line.subject.to_owned(), line.items.to_string()].into_iter().chain(figures).collect()
+    let values = [line.us_median, line.us_p99, line.us_most].map(|us| us.to_string());
+    [line.subject.to_owned(), line.items.to_string()].into_iter().chain(values).collect()
 }
 
 #[cfg(test)]

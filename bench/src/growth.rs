@@ -49,9 +49,9 @@ pub fn run() -> Result<(), String> {
         let (_, looks) = watched(candidate, ON_THE_WAY.keys);
         let most = looks.iter().map(|look| look.bytes_per_key()).fold(0.0, f64::max);
         let shown = looks.iter().filter(|look| SHOWN.contains(&look.keys));
-        let figures = shown.map(|look| look.bytes_per_key()).chain([most]);
-        let figures = figures.map(|bytes| format!("{bytes:.1}"));
-        std::iter::once(candidate.name.to_owned()).chain(figures).collect()
+        let values = shown.map(|look| look.bytes_per_key()).chain([most]);
+        let values = values.map(|bytes| format!("{bytes:.1}"));
+        std::iter::once(candidate.name.to_owned()).chain(values).collect()
     });
     let headings = ["bytes per key at".to_owned()].into_iter();
     let headings = headings.chain(SHOWN.map(|keys| format!("{keys} keys")));

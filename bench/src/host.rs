@@ -49,9 +49,9 @@ pub fn stolen_of_each() -> Result<BTreeMap<usize, Duration>, String> {
 fn per_core(stat: &str) -> impl Iterator<Item = (usize, Duration)> {
     let per_second = rustix::param::clock_ticks_per_second();
     let of_line = move |line: &str| {
-        let mut figures = line.strip_prefix("cpu")?.split(' ');
-        let core = figures.next()?.parse().ok()?;
-        let ticks: u64 = figures.nth(7).and_then(|ticks| ticks.parse().ok()).unwrap_or(0);
+        let mut values = line.strip_prefix("cpu")?.split(' ');
+        let core = values.next()?.parse().ok()?;
+        let ticks: u64 = values.nth(7).and_then(|ticks| ticks.parse().ok()).unwrap_or(0);
         Some((core, Duration::from_secs_f64(ticks as f64 / per_second as f64)))
     };
     stat.lines().filter_map(of_line)

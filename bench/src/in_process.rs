@@ -71,9 +71,9 @@ impl InProcess {
             progress.inc(1);
             progress.set_message(subject.to_owned());
         };
-        let figures = measure::case(case, candidates, &asks, timing, step)?;
+        let values = measure::case(case, candidates, &asks, timing, step)?;
         progress.finish_and_clear();
-        self.print(case, &figures).map_err(|problem| format!("can not print: {problem}"))
+        self.print(case, &values).map_err(|problem| format!("can not print: {problem}"))
     }
 
     fn timing(&self) -> Timing {
@@ -81,11 +81,11 @@ impl InProcess {
         Timing { rounds: self.rounds as usize, pace }
     }
 
-    fn print(&self, case: &Case, figures: &[measure::Figures]) -> std::io::Result<()> {
+    fn print(&self, case: &Case, values: &[measure::Measured]) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         match self.json {
-            true => report::json(&mut out, case, figures),
-            false => report::table(&mut out, case, figures),
+            true => report::json(&mut out, case, values),
+            false => report::table(&mut out, case, values),
         }
     }
 }

@@ -18,7 +18,7 @@ const PROBE: Duration = Duration::from_millis(3);
 const WARM_UP_SHARE: u64 = 10;
 
 /// The figures of one subject in one case.
-pub struct Figures {
+pub struct Measured {
     /// The subject's name.
     pub subject: &'static str,
     /// CPU nanoseconds per decision, of all threads together; one per round, sorted.
@@ -53,7 +53,7 @@ pub fn case(
     asks: &[Ask],
     timing: Timing,
     step: impl Fn(&str),
-) -> Result<Vec<Figures>, String> {
+) -> Result<Vec<Measured>, String> {
     let mut runners = Vec::new();
     for candidate in candidates {
         step(candidate.name);
@@ -62,7 +62,7 @@ pub fn case(
     for round in 0..timing.rounds {
         for place in 0..runners.len() {
             let turn = (round + place) % runners.len();
-            step(runners[turn].figures.subject);
+            step(runners[turn].values.subject);
             runners[turn].round()?;
         }
     }
@@ -77,7 +77,7 @@ struct Runner<'a> {
     pace: Pace,
     at: usize,
     batch: u64,
-    figures: Figures,
+    values: Measured,
 }
 
 impl<'a> Runner<'a> {
@@ -88,13 +88,13 @@ impl<'a> Runner<'a> {
         pace: Pace,
     ) -> Result<Self, String> {
         let (subject, bytes) = growth::filled(candidate, case);
-        let figures = Figures {
+        let values = Measured {
             subject: candidate.name,
             cpu_ns: Vec::new(),
             wall_ns: Vec::new(),
             bytes_per_key: case.has_bytes_per_key().then_some(bytes),
         };
-        let mut runner = Self { case, subject, asks, pace, at: 0, batch: 64, figures };
+        let mut runner = Self { case, subject, asks, pace, at: 0, batch: 64, values };
         runner.find_batch()?;
         Ok(runner)
     }
@@ -116,8 +116,8 @@ impl<'a> Runner<'a> {
         self.decide(self.batch / WARM_UP_SHARE + 1)?;
         let span = self.decide(self.batch)?;
         let decisions = (self.batch * self.case.threads as u64) as f64;
-        self.figures.cpu_ns.push(span.cpu.as_secs_f64() * 1e9 / decisions);
-        self.figures.wall_ns.push(span.wall().as_secs_f64() * 1e9 / decisions);
+        self.values.cpu_ns.push(span.cpu.as_secs_f64() * 1e9 / decisions);
+        self.values.wall_ns.push(span.wall().as_secs_f64() * 1e9 / decisions);
         Ok(())
     }
 
@@ -140,16 +140,16 @@ impl<'a> Runner<'a> {
             Expect::Either => true,
         };
         let Case { name, expect, .. } = self.case;
-        let subject = self.figures.subject;
+        let subject = self.values.subject;
         as_expected.then_some(()).ok_or_else(|| {
             format!("{subject} allowed {allowed} of {asked} in `{name}`, which expects {expect:?}")
         })
     }
 
-    fn finish(mut self) -> Figures {
-        self.figures.cpu_ns.sort_unstable_by(f64::total_cmp);
-        self.figures.wall_ns.sort_unstable_by(f64::total_cmp);
-        self.figures
+    fn finish(mut self) -> Measured {
+        self.values.cpu_ns.sort_unstable_by(f64::total_cmp);
+        self.values.wall_ns.sort_unstable_by(f64::total_cmp);
+        self.values
     }
 }
 

@@ -95,22 +95,22 @@ pub fn least_above(times: &[u32], share: f64) -> u32 {
 }
 
 fn row(name: &str, fillings: &[Filling]) -> Vec<String> {
-    let sorted = |figure: fn(&Filling) -> u32| {
-        let mut figures: Vec<f64> = fillings.iter().map(|one| figure(one).into()).collect();
-        figures.sort_unstable_by(f64::total_cmp);
-        figures
+    let sorted = |value: fn(&Filling) -> u32| {
+        let mut values: Vec<f64> = fillings.iter().map(|one| value(one).into()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values
     };
     let longest_cpu = sorted(|one| one.longest_cpu);
     let least = |sorted: &[f64]| sorted.first().copied().unwrap_or(f64::NAN);
-    let figures = [
+    let values = [
         median(&sorted(|one| one.median)),
         median(&sorted(|one| one.p99_9)),
         least(&sorted(|one| one.longest)),
         median(&longest_cpu),
         least(&longest_cpu),
     ];
-    let figures = figures.iter().map(|figure| format!("{figure:.0}"));
-    std::iter::once(name.to_owned()).chain(figures).collect()
+    let values = values.iter().map(|value| format!("{value:.0}"));
+    std::iter::once(name.to_owned()).chain(values).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Prints what was measured: a table per case for people, or one JSON object per line.
 
 use crate::cases::Case;
-use crate::measure::{Figures, median};
+use crate::measure::{Measured, median};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -23,8 +23,8 @@ struct Line {
 ///
 /// # Errors
 /// When `out` can not be written to.
-pub fn json(out: &mut impl Write, case: &Case, figures: &[Figures]) -> io::Result<()> {
-    for one in figures {
+pub fn json(out: &mut impl Write, case: &Case, values: &[Measured]) -> io::Result<()> {
+    for one in values {
         let line = Line {
             group: case.group,
             case: case.name,
@@ -43,9 +43,9 @@ pub fn json(out: &mut impl Write, case: &Case, figures: &[Figures]) -> io::Resul
 ///
 /// # Errors
 /// When `out` can not be written to.
-pub fn table(out: &mut impl Write, case: &Case, figures: &[Figures]) -> io::Result<()> {
-    let base = figures.iter().find(|one| one.subject == case.base).map(|one| score(case, one));
-    let mut sorted: Vec<&Figures> = figures.iter().collect();
+pub fn table(out: &mut impl Write, case: &Case, values: &[Measured]) -> io::Result<()> {
+    let base = values.iter().find(|one| one.subject == case.base).map(|one| score(case, one));
+    let mut sorted: Vec<&Measured> = values.iter().collect();
     sorted.sort_by(|a, b| score(case, a).total_cmp(&score(case, b)));
     let rows = sorted.into_iter().map(|one| row(case, one, base));
     writeln!(out, "\n{}: {}\n{}", case.group, case.name, ruled(headings(case), rows))
@@ -70,7 +70,7 @@ fn headings(case: &Case) -> Vec<String> {
     ["subject", "cpu ns", "wall ns", &spread, &ratio, "bytes/key"].map(str::to_owned).to_vec()
 }
 
-fn row(case: &Case, one: &Figures, base: Option<f64>) -> Vec<String> {
+fn row(case: &Case, one: &Measured, base: Option<f64>) -> Vec<String> {
     let spread = match (deciding(case, one).first(), deciding(case, one).last()) {
         (Some(least), Some(most)) => format!("{least:.1} - {most:.1}"),
         _ => String::new(),
@@ -87,7 +87,7 @@ fn row(case: &Case, one: &Figures, base: Option<f64>) -> Vec<String> {
 
 /// Subjects are compared by CPU time, which other processes disturb least; but threads by wall
 /// time, because what they wait for each other is the point.
-fn deciding<'a>(case: &Case, one: &'a Figures) -> &'a [f64] {
+fn deciding<'a>(case: &Case, one: &'a Measured) -> &'a [f64] {
     match case.threads {
         1 => &one.cpu_ns,
         _ => &one.wall_ns,
@@ -101,7 +101,7 @@ fn measure(case: &Case) -> &'static str {
     }
 }
 
-fn score(case: &Case, one: &Figures) -> f64 {
+fn score(case: &Case, one: &Measured) -> f64 {
     median(deciding(case, one))
 }
 

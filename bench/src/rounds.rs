@@ -188,7 +188,7 @@ impl By {
 
 impl Subject {
     fn medians(&self) -> Sample {
-        let of = |figure: fn(&Sample) -> f64| median(&sorted(&self.samples, figure));
+        let of = |value: fn(&Sample) -> f64| median(&sorted(&self.samples, value));
         Sample {
             per_s: rounded(of(|sample| sample.per_s)),
             cpu_us: rounded(of(|sample| sample.cpu_us)),
@@ -199,10 +199,10 @@ impl Subject {
     }
 }
 
-fn sorted(samples: &[Sample], figure: fn(&Sample) -> f64) -> Vec<f64> {
-    let mut figures: Vec<f64> = samples.iter().map(figure).collect();
-    figures.sort_unstable_by(f64::total_cmp);
-    figures
+fn sorted(samples: &[Sample], value: fn(&Sample) -> f64) -> Vec<f64> {
+    let mut values: Vec<f64> = samples.iter().map(value).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values
 }
 
 fn rounded(value: f64) -> f64 {

@@ -63,8 +63,8 @@ pub fn run(wanted: &Stalls) -> Result<(), String> {
         let (core, missing) = watched.ok_or("a core can not be watched by itself")?;
         let until = |moment: &BTreeMap<_, _>| moment.get(&core).copied().unwrap_or_default();
         let stolen = until(&after).saturating_sub(until(&before));
-        let row = [core as u128, wanted.seconds.into()].into_iter().chain(missing.figures());
-        rows.push(row.chain([stolen.as_micros()]).map(|figure| figure.to_string()).collect());
+        let row = [core as u128, wanted.seconds.into()].into_iter().chain(missing.values());
+        rows.push(row.chain([stolen.as_micros()]).map(|value| value.to_string()).collect());
     }
     println!("\n{}", report::ruled(HEADINGS.map(str::to_owned).to_vec(), rows));
     Ok(())
@@ -72,7 +72,7 @@ pub fn run(wanted: &Stalls) -> Result<(), String> {
 
 impl Missing {
     /// In the order of the headings.
-    const fn figures(self) -> [u128; 5] {
+    const fn values(self) -> [u128; 5] {
         let Self { stalls, all, long_stalls, all_long, longest } = self;
         let (all, all_long) = (all.as_micros(), all_long.as_micros());
         [stalls as u128, all, long_stalls as u128, all_long, longest.as_micros()]

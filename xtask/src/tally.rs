@@ -38,9 +38,9 @@ impl Tally {
         let Some(result) = line.strip_prefix("test result: ") else {
             return;
         };
-        self.passed += figure(result, "passed");
-        self.failed += figure(result, "failed");
-        self.skipped += figure(result, "ignored");
+        self.passed += value(result, "passed");
+        self.failed += value(result, "failed");
+        self.skipped += value(result, "ignored");
     }
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Tally {
 }
 
 /// The number before a word: 5 for `passed` in `ok. 5 passed; 0 failed`.
-fn figure(result: &str, word: &str) -> u64 {
+fn value(result: &str, word: &str) -> u64 {
     let words: Vec<&str> = result.split([' ', ';']).collect();
     let pairs = words.windows(2).filter_map(|pair| match pair {
         [number, name] if *name == word => number.parse::<u64>().ok(),

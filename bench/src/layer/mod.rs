@@ -77,8 +77,8 @@ pub fn run(wanted: &Layer) -> Result<(), String> {
         candidates.retain(|candidate| wanted.wants(case.name, candidate.name));
         if !candidates.is_empty() {
             measured += candidates.len();
-            let figures = wanted.measure(case, &candidates)?;
-            print(case, &figures, wanted.form)
+            let values = wanted.measure(case, &candidates)?;
+            print(case, &values, wanted.form)
                 .map_err(|problem| format!("cannot print: {problem}"))?;
         }
     }
@@ -119,16 +119,16 @@ impl Layer {
     }
 }
 
-fn print(case: &Case, figures: &[Measured], form: Form) -> io::Result<()> {
+fn print(case: &Case, values: &[Measured], form: Form) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let lines = || figures.iter().map(|one| &one.line);
+    let lines = || values.iter().map(|one| &one.line);
     if form.is_json() {
         return lines().try_for_each(|line| writeln!(out, "{}", serde_json::to_string(line)?));
     }
     let bare = lines().find(|line| line.subject == Service::Bare.name());
     let base = lines().find(|line| line.subject == case.base);
     let over = |line: &Line| Some(line.instructions? - bare?.instructions?);
-    let rows = figures.iter().map(|one| row(one, base.and_then(over), over(&one.line)));
+    let rows = values.iter().map(|one| row(one, base.and_then(over), over(&one.line)));
     let title = format!("{}: {} (base: instructions of {})", case.group, case.name, case.base);
     if !form.is_markdown() {
         let headings = HEADINGS.map(str::to_owned).to_vec();

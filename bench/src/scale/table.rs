@@ -41,8 +41,8 @@ struct Line<'a> {
 impl Row {
     /// Of all rounds.
     pub fn of(name: &'static str, samples: &[Sample]) -> Self {
-        let of = |figure: fn(&Sample) -> f64| {
-            let mut all: Vec<f64> = samples.iter().map(figure).collect();
+        let of = |value: fn(&Sample) -> f64| {
+            let mut all: Vec<f64> = samples.iter().map(value).collect();
             all.sort_unstable_by(f64::total_cmp);
             (median(&all) * 1e3).round() / 1e3
         };

@@ -106,8 +106,8 @@ fn redis_benchmark(
 /// Its last line: name, rate, and latencies in milliseconds (mean, least, p50, p95, p99, most).
 fn read_benchmark(said: &str, requests: u64) -> Option<Load> {
     let fields: Vec<&str> = said.lines().last()?.rsplitn(8, ',').collect();
-    let figure = |place: usize| fields.get(place)?.trim_matches('"').parse::<f64>().ok();
-    let (per_s, p50_us, p99_us) = (figure(6)?, figure(3)? * 1e3, figure(1)? * 1e3);
+    let value = |place: usize| fields.get(place)?.trim_matches('"').parse::<f64>().ok();
+    let (per_s, p50_us, p99_us) = (value(6)?, value(3)? * 1e3, value(1)? * 1e3);
     Some(Load { decisions: requests, per_s, p50_us, p99_us })
 }
 
@@ -139,8 +139,8 @@ pub fn wrk_by(script: &str, at: SocketAddr, length: Duration) -> Result<Load, St
 /// The line that the script prints, and how many requests went wrong.
 fn read_wrk(said: &str) -> Option<(Load, u64)> {
     let line = said.lines().find_map(|line| line.strip_prefix("measured "))?;
-    let figures: Vec<u64> = line.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
-    let [decisions, us, p50_us, p99_us, wrong] = figures[..] else { return None };
+    let values: Vec<u64> = line.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [decisions, us, p50_us, p99_us, wrong] = values[..] else { return None };
     let per_s = decisions as f64 / (us as f64 / 1e6);
     let load = Load { decisions, per_s, p50_us: p50_us as f64, p99_us: p99_us as f64 };
     Some((load, wrong))
@@ -228,8 +228,8 @@ fn measured_by_h2load(
 fn read_h2load(said: &str) -> Option<(u64, u64)> {
     let line = said.lines().find_map(|line| line.strip_prefix("requests: "))?;
     let of = |what: &str| {
-        let figure = line.split(", ").find_map(|part| part.strip_suffix(what))?;
-        figure.trim().parse::<u64>().ok()
+        let value = line.split(", ").find_map(|part| part.strip_suffix(what))?;
+        value.trim().parse::<u64>().ok()
     };
     let done = of(" done")?;
     Some((done, done.saturating_sub(of(" succeeded")?)))

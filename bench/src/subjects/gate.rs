@@ -27,8 +27,8 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
     }
     let keyed = |rule| Keyed(limiter(spec(rule)));
     let mut offered = vec![Candidate::new("tidegate/KeyedLimiter", case.rule, keyed)];
-    offered.extend(GATES.map(|(name, rules, met)| {
-        Candidate::new(name, case.rule, move |rule| OfGate(gate(rule, rules, met)))
+    offered.extend(GATES.map(|(name, rules, ask)| {
+        Candidate::new(name, case.rule, move |rule| OfGate(gate(rule, rules, ask)))
     }));
     offered
 }
@@ -78,10 +78,10 @@ mod tests {
     fn a_request_meets_as_many_limiters_as_the_name_of_a_gate_says() {
         let entries = [("user", "ada"), ("path", "0")];
         let descriptors = [Descriptor::new(&entries)];
-        for (name, rules, met) in GATES {
-            let gate = gate(Rule::PLENTY, rules, met);
+        for (name, rules, ask) in GATES {
+            let gate = gate(Rule::PLENTY, rules, ask);
             let answer = gate.check(Request::new("default", &descriptors));
-            assert_eq!((gate.keys(), answer.matched().len()), (met, met), "{name}");
+            assert_eq!((gate.keys(), answer.matched().len()), (ask, ask), "{name}");
         }
     }
 }

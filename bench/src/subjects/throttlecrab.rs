@@ -27,13 +27,13 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
 
 /// Its figures: `count` per `period` seconds, `burst` at once.
 #[derive(Clone, Copy)]
-struct Figures {
+struct Measured {
     burst: i64,
     count: i64,
     period_s: i64,
 }
 
-impl Figures {
+impl Measured {
     fn of(rule: Rule) -> Self {
         let per_second = Duration::from_secs(1).as_nanos() / rule.every.as_nanos().max(1);
         Self {
@@ -52,20 +52,20 @@ impl Figures {
 
 struct Shared {
     limiter: Mutex<RateLimiter<PeriodicStore>>,
-    figures: Figures,
+    values: Measured,
 }
 
 impl Shared {
     fn new(rule: Rule) -> Self {
         let limiter = Mutex::new(RateLimiter::new(PeriodicStore::new()));
-        Self { limiter, figures: Figures::of(rule) }
+        Self { limiter, values: Measured::of(rule) }
     }
 }
 
 impl Subject for Shared {
     fn decide(&self, ask: &Ask) -> bool {
         let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        self.figures.ask(&mut limiter, &ask.key)
+        self.values.ask(&mut limiter, &ask.key)
     }
 }
 
@@ -78,6 +78,6 @@ impl Subject for Owned {
 
     fn run(&self, asks: &[Ask], pace: Pace) -> u64 {
         let mut limiter = self.0.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        pace.count(asks, |ask| self.0.figures.ask(&mut limiter, &ask.key))
+        pace.count(asks, |ask| self.0.values.ask(&mut limiter, &ask.key))
     }
 }

@@ -77,14 +77,14 @@ fn a_check_takes_nothing_as_a_peek_does() {
 fn a_report_is_taken_even_above_the_limit() {
     let ((limits, namespace), gate) = (theirs(), ours(Usage::Reported));
     let ada = context("GET", "ada");
-    for (units, has_room) in [(4, true), (25, false)] {
+    for (units, has_space) in [(4, true), (25, false)] {
         limits.update_counters(&namespace, &ada, units).unwrap();
-        assert_eq!(!limits.is_rate_limited(&namespace, &ada, 1).unwrap().limited, has_room);
+        assert_eq!(!limits.is_rate_limited(&namespace, &ada, 1).unwrap().limited, has_space);
         // The answer to a report says whether one unit more would be admitted.
         let here = with_request("GET", "ada", units, |request| gate.check(request).is_allowed());
-        assert_eq!(here, has_room);
+        assert_eq!(here, has_space);
         let asked = with_request("GET", "ada", 0, |request| gate.check(request).is_allowed());
-        assert_eq!(asked, has_room);
+        assert_eq!(asked, has_space);
     }
 }
 

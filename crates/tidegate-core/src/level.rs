@@ -78,9 +78,10 @@ impl Rate {
 
     /// The arguments of a level's script: the rate, the cost, how much may be left in the level for
     /// the cost to fit (-1 if it never fits), and how much is in it at the start.
-    pub(crate) fn script_args(self, cost: u64, room_for: Option<u64>, at_start: u64) -> Vec<i64> {
+    pub(crate) fn script_args(self, cost: u64, space_for: Option<u64>, at_start: u64) -> Vec<i64> {
         let [cost_us, cost_part] = self.split(self.grains(cost));
-        let [most_us, most_part] = room_for.map_or([-1, 0], |units| self.split(self.grains(units)));
+        let [most_us, most_part] =
+            space_for.map_or([-1, 0], |units| self.split(self.grains(units)));
         let [start_us, start_part] = self.split(self.grains(at_start));
         let (n, w) = (self.n.cast_signed(), self.w.cast_signed());
         [n, w, cost_us, cost_part, most_us, most_part, start_us, start_part].to_vec()

@@ -14,7 +14,7 @@ trait Packed {
     fn ask(&mut self, at_us: u64, cost: u64) -> bool;
     fn refund(&mut self, at_us: u64, units: u64);
     /// Unit costs that fit, and the wait until it is idle.
-    fn figures(&self, at_us: u64) -> (u64, u64);
+    fn values(&self, at_us: u64) -> (u64, u64);
     /// The wait until a denied cost fits; `None` if it is not denied.
     fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64>;
     /// Returns whether a cost would be admitted.
@@ -84,7 +84,7 @@ impl<R: Algorithm> Packed for Of<R> {
         self.store(&state);
     }
 
-    fn figures(&self, at_us: u64) -> (u64, u64) {
+    fn values(&self, at_us: u64) -> (u64, u64) {
         let mut state = self.state();
         let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
         let reset_after = self.algorithm.reset_after(&state, at).as_micros();
@@ -162,7 +162,7 @@ struct Walker {
 impl Walker {
     /// Compares the limiter with its model at `at_us`.
     fn compare(&mut self, at_us: u64) {
-        let (seen, want) = (self.limiter.figures(at_us), self.model.peek(at_us, 1));
+        let (seen, want) = (self.limiter.values(at_us), self.model.peek(at_us, 1));
         let want = (want.remaining, want.reset_after_us);
         assert_eq!(seen, want, "seed {}, at {at_us}: {:?}", self.seed, self.policy);
     }
@@ -225,8 +225,8 @@ fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_told()
             waits += 1;
             overtaken += u32::from(by > into_us);
         }
-        let (_, reset_us) = walker.limiter.figures(read_us);
-        assert_eq!(walker.limiter.figures(read_us + reset_us).1, 0, "seed {}", walker.seed);
+        let (_, reset_us) = walker.limiter.values(read_us);
+        assert_eq!(walker.limiter.values(read_us + reset_us).1, 0, "seed {}", walker.seed);
     });
     assert!(waits > 10_000 && overtaken > 1_000, "{waits} waits, {overtaken} overtaken");
 }

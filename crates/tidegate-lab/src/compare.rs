@@ -206,7 +206,7 @@ impl Comparison {
 
     /// Returns whether there were requests and none of them matched a limit.
     #[must_use]
-    pub fn nothing_met(&self) -> bool {
+    pub fn without_limit(&self) -> bool {
         let nothing =
             |run: &Run| run.report.requests > 0 && run.report.unlimited == run.report.requests;
         self.runs.iter().all(nothing)

@@ -105,8 +105,8 @@ impl PolicyDiff {
         let removed = old.rules().iter().filter(|rule| !after.contains_key(&identity(rule)));
         let removed = removed.map(|rule| RuleDiff::whole(rule, Change::Removed));
         let mut found = Self { settings: fields::of_policies(old, new), ..Self::default() };
-        let mut room = MOST_BYTES;
-        changed.chain(removed).for_each(|rule| found.add(rule, &mut room));
+        let mut space = MOST_BYTES;
+        changed.chain(removed).for_each(|rule| found.add(rule, &mut space));
         let kept = old.rules().iter().map(identity).filter(|name| after.contains_key(name));
         let common = new.rules().iter().map(identity).filter(|name| before.contains_key(name));
         found.reordered = kept.ne(common);
@@ -114,7 +114,7 @@ impl PolicyDiff {
     }
 
     /// Adds a rule that differs, as far as there is room.
-    fn add(&mut self, mut rule: RuleDiff, room: &mut usize) {
+    fn add(&mut self, mut rule: RuleDiff, space: &mut usize) {
         let [added, changed, removed] = &mut self.counts;
         match rule.change {
             Change::Added => *added += 1,
@@ -124,8 +124,8 @@ impl PolicyDiff {
         let all = rule.fields.len();
         let of_rule = rule.domain.len() + rule.name.len() + rule.whom.len();
         let mut fits = |field: &FieldDiff| {
-            *room = room.saturating_sub(of_rule + field.bytes());
-            *room > 0
+            *space = space.saturating_sub(of_rule + field.bytes());
+            *space > 0
         };
         let shown = rule.fields.iter().take_while(|field| fits(field)).count();
         self.left_out += all - shown;

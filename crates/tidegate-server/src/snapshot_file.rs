@@ -91,11 +91,11 @@ impl SnapshotFile {
                     age_s = age.as_secs(),
                     "the snapshot is loaded: what was used stays used"
                 );
-                if loaded.dropped + loaded.without_room > 0 {
-                    let (dropped, without_room) = (loaded.dropped, loaded.without_room);
+                if loaded.dropped + loaded.without_space > 0 {
+                    let (dropped, without_space) = (loaded.dropped, loaded.without_space);
                     tracing::warn!(
                         dropped,
-                        without_room,
+                        without_space,
                         "not all limiters of the snapshot are kept: rules are gone or have another key, or have no \
                          room (`max_keys`, `max_memory`)"
                     );

@@ -27,7 +27,7 @@ pub(crate) struct Reply {
     pub(crate) number: usize,
     pub(crate) variant: usize,
     /// The values that decided, if they are not the rule's.
-    pub(crate) figures: Option<Arc<Rule>>,
+    pub(crate) values: Option<Arc<Rule>>,
     pub(crate) cost: u64,
     /// Units that were asked for.
     pub(crate) asks: u64,
@@ -123,7 +123,7 @@ impl<'a> Matched<'a> {
     #[must_use]
     pub fn values(&self) -> &'a Rule {
         let reply = self.reply;
-        reply.figures.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
+        reply.values.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
     }
 
     /// Units that the request asked of the limiter: the costs of all its descriptors with this limiter.
@@ -167,11 +167,11 @@ impl<'a> Matched<'a> {
     /// let descriptors = [Descriptor::new(&ada), Descriptor::new(&bob)];
     /// let answer = gate.check(&Request::new("default", &descriptors));
     /// let of_bob = &answer.matched()[1];
-    /// assert!(of_bob.is_met_by(1) && !of_bob.is_met_by(0));
+    /// assert!(of_bob.is_matched_by(1) && !of_bob.is_matched_by(0));
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     #[must_use]
-    pub const fn is_met_by(&self, descriptor: usize) -> bool {
+    pub const fn is_matched_by(&self, descriptor: usize) -> bool {
         self.reply.by.has(descriptor)
     }
 
@@ -355,8 +355,8 @@ impl Answer<'_> {
     }
 
     /// Returns the smallest of one value over the rules that can refuse; [`u64::MAX`] if there is none.
-    pub(crate) fn least(&self, figure: impl Fn(&Decision) -> u64) -> u64 {
-        self.enforced().map(|one| figure(one.decision())).min().unwrap_or(u64::MAX)
+    pub(crate) fn least(&self, value: impl Fn(&Decision) -> u64) -> u64 {
+        self.enforced().map(|one| value(one.decision())).min().unwrap_or(u64::MAX)
     }
 
     /// The rule whose values are reported: of a denial, the denying rule with the longest `retry_after` (never is the

@@ -28,12 +28,12 @@ pub(crate) fn of(
     policy: &Policy,
     seed: &Seed,
     id: Identity<'_>,
-    met: &[Ask],
+    asks: &[Ask],
 ) -> Option<IdempotencyKey> {
-    let time = time(policy, met)?;
-    let order = order_of(met);
-    let met = order.iter().filter_map(|index| met.get(*index));
-    Some(IdempotencyKey { fingerprint: of_request(policy, seed, id, met), time })
+    let time = time(policy, asks)?;
+    let order = order_of(asks);
+    let asks = order.iter().filter_map(|index| asks.get(*index));
+    Some(IdempotencyKey { fingerprint: of_request(policy, seed, id, asks), time })
 }
 
 /// The fingerprint of a request under its id and verb: of the rule, fingerprint, cost and values of each of
@@ -42,47 +42,47 @@ fn of_request<'m>(
     policy: &Policy,
     seed: &Seed,
     Identity { id, reserves }: Identity<'_>,
-    met: impl Iterator<Item = &'m Ask>,
+    asks: impl Iterator<Item = &'m Ask>,
 ) -> Fingerprint {
     seed.of_written(|hasher| {
         hasher.write_usize(id.len());
         hasher.write(id.as_bytes());
         hasher.write_u8(reserves.into());
-        for met in met {
-            met.lineage.hash(hasher);
-            let own = || Some(policy.rules().get(met.rule)?.variant(met.variant));
-            let figures: Option<&Spec> = met.figures.as_deref().or_else(own).map(|one| one.spec());
-            (met.fingerprint, met.cost, figures).hash(hasher);
+        for ask in asks {
+            ask.lineage.hash(hasher);
+            let own = || Some(policy.rules().get(ask.rule)?.variant(ask.variant));
+            let values: Option<&Spec> = ask.values.as_deref().or_else(own).map(|one| one.spec());
+            (ask.fingerprint, ask.cost, values).hash(hasher);
         }
     })
 }
 
 /// The indices of limiters, in an order that does not depend on the order of the request's
 /// descriptors.
-fn order_of(met: &[Ask]) -> InlineList<usize> {
-    let mut order: InlineList<usize> = (0..met.len()).collect();
-    order.sort_unstable_by_key(|index| met.get(*index).map(|met| (met.lineage, met.fingerprint)));
+fn order_of(asks: &[Ask]) -> InlineList<usize> {
+    let mut order: InlineList<usize> = (0..asks.len()).collect();
+    order.sort_unstable_by_key(|index| asks.get(*index).map(|ask| (ask.lineage, ask.fingerprint)));
     order
 }
 
 /// How long the answer to a request with these limiters is remembered: for the longest `dedupe` of
 /// the rules that it takes from. Rules in shadow mode count only if no other does. A request that
 /// takes nothing is not remembered.
-pub(crate) fn time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
-    let any_enforced = met.iter().any(Ask::takes_enforced);
-    let counts = |met: &&Ask<K>| met.takes_enforced() || !any_enforced && met.cost > 0;
-    met.iter().filter(counts).filter_map(|met| spec(policy, met)?.dedupe).max().map(Micros::from)
+pub(crate) fn time<K>(policy: &Policy, asks: &[Ask<K>]) -> Option<Micros> {
+    let any_enforced = asks.iter().any(Ask::takes_enforced);
+    let counts = |ask: &&Ask<K>| ask.takes_enforced() || !any_enforced && ask.cost > 0;
+    asks.iter().filter(counts).filter_map(|ask| spec(policy, ask)?.dedupe).max().map(Micros::from)
 }
 
 /// The shortest `dedupe` of the enforced rules that the request takes from; `None` if one of them
 /// has none.
 #[cfg(feature = "redis")]
-pub(crate) fn least_time<K>(policy: &Policy, met: &[Ask<K>]) -> Option<Micros> {
-    let enforced = met.iter().filter(|met| met.takes_enforced());
-    let times: Option<Vec<_>> = enforced.map(|met| spec(policy, met)?.dedupe).collect();
+pub(crate) fn least_time<K>(policy: &Policy, asks: &[Ask<K>]) -> Option<Micros> {
+    let enforced = asks.iter().filter(|ask| ask.takes_enforced());
+    let times: Option<Vec<_>> = enforced.map(|ask| spec(policy, ask)?.dedupe).collect();
     times?.into_iter().min().map(Micros::from)
 }
 
-fn spec<'p, K>(policy: &'p Policy, met: &Ask<K>) -> Option<&'p RuleSpec> {
-    policy.rules().get(met.rule).map(PolicyRule::spec)
+fn spec<'p, K>(policy: &'p Policy, ask: &Ask<K>) -> Option<&'p RuleSpec> {
+    policy.rules().get(ask.rule).map(PolicyRule::spec)
 }

@@ -8,7 +8,7 @@ mod resolve;
 mod settle;
 
 use crate::answer::{Answer, Reply, Rules, Standing};
-use crate::inline_list::with_room_for;
+use crate::inline_list::with_space_for;
 use crate::observe::Observers;
 use crate::step::{Ask, Decided, Done};
 use bans::Bans;
@@ -39,31 +39,31 @@ impl<C> Frontend<C> {
 #[inline]
 pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     rules: Rules<'g>,
-    met: &[Ask<K>],
+    asks: &[Ask<K>],
     done: Done<D>,
     standing: Standing,
 ) -> Answer<'g> {
     let Done { allowed, at, repeated, decisions } = done;
-    let mut replies = with_room_for(met.len());
-    let all = met.iter().zip(decisions);
-    replies.extend(all.filter_map(|(met, decided)| reply(met, decided.into()?)));
+    let mut replies = with_space_for(asks.len());
+    let all = asks.iter().zip(decisions);
+    replies.extend(all.filter_map(|(ask, decided)| reply(ask, decided.into()?)));
     Answer { rules, allowed, at, standing, repeated, replies, unreached: None }
 }
 
-fn reply<K>(met: &Ask<K>, decided: Decided) -> Option<Reply> {
+fn reply<K>(ask: &Ask<K>, decided: Decided) -> Option<Reply> {
     if decided.decision.is_unlimited() {
         return None;
     }
     Some(Reply {
-        lineage: met.lineage,
-        number: met.rule,
-        variant: met.variant,
-        figures: decided.figures.or_else(|| met.figures.clone()),
-        cost: met.cost,
-        asks: met.asks,
-        report: met.report,
-        enforced: met.enforced,
-        by: met.by,
+        lineage: ask.lineage,
+        number: ask.rule,
+        variant: ask.variant,
+        values: decided.values.or_else(|| ask.values.clone()),
+        cost: ask.cost,
+        asks: ask.asks,
+        report: ask.report,
+        enforced: ask.enforced,
+        by: ask.by,
         decision: decided.decision,
         token: decided.token,
         since: decided.since,

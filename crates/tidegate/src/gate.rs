@@ -125,9 +125,9 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Peek, |generation, met, done| {
-            let done = done.for_request(request, &generation.policy, met);
-            answer(generation, met, done)
+        self.step(request, &self.clock, Step::Peek, |generation, ask, done| {
+            let done = done.for_request(request, &generation.policy, ask);
+            answer(generation, ask, done)
         })
     }
 
@@ -157,8 +157,8 @@ impl<C: Clock> Gate<C> {
     }
 
     fn decide<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
-        self.step(request, clock, step, |generation, met, done| {
-            self.conclude(request, generation, met, done)
+        self.step(request, clock, step, |generation, ask, done| {
+            self.conclude(request, generation, ask, done)
         })
     }
 
@@ -173,16 +173,16 @@ impl<C: Clock> Gate<C> {
         then: impl FnOnce(Kept<Generation>, &[Ask], Done) -> T,
     ) -> T {
         if !self.queues.are_idle() {
-            let Stepped { generation, met, done } = self.step_behind(request, clock, step);
-            return then(generation, &met, done);
+            let Stepped { generation, asks, done } = self.step_behind(request, clock, step);
+            return then(generation, &asks, done);
         }
         loop {
             let generation = self.memory.newest();
-            let mut met = StepList::new();
-            self.resolve(&generation, request, &mut met);
-            keep_limited(&mut met);
-            if let Ok(done) = self.step_in(&generation, request, &met, clock, step) {
-                return then(generation, &met, done);
+            let mut asks = StepList::new();
+            self.resolve(&generation, request, &mut asks);
+            keep_limited(&mut asks);
+            if let Ok(done) = self.step_in(&generation, request, &asks, clock, step) {
+                return then(generation, &asks, done);
             }
             self.memory.wait_for_newer();
         }
@@ -194,14 +194,14 @@ impl<C: Clock> Gate<C> {
         &self,
         generation: &Generation,
         request: &Request<'_>,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
-        let once = self.once_for(generation, request, met, step);
-        match self.without_asking(generation, met, once, clock)? {
+        let once = self.once_for(generation, request, asks, step);
+        match self.without_asking(generation, asks, once, clock)? {
             Some(done) => Ok(done),
-            None => self.step_at(generation, met, once, clock, step),
+            None => self.step_at(generation, asks, once, clock, step),
         }
     }
 
@@ -211,27 +211,27 @@ impl<C: Clock> Gate<C> {
         &self,
         generation: &Generation,
         request: &Request<'_>,
-        met: &[Ask],
+        asks: &[Ask],
         step: Step,
     ) -> Option<IdempotencyKey> {
         // A peek reports the limiter as it is now, whatever usage was reported before.
-        let is_told_anew = step == Step::Peek && met.iter().any(|met| met.report);
-        if is_told_anew { None } else { self.once(generation, request, met) }
+        let is_told_anew = step == Step::Peek && asks.iter().any(|ask| ask.report);
+        if is_told_anew { None } else { self.once(generation, request, asks) }
     }
 
-    /// Runs one step over the limiters in `met`, regardless of waiters.
+    /// Runs one step over the limiters in `asks`, regardless of waiters.
     fn step_at(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
-        let run = || self.memory.step(generation, met, clock, step);
+        let run = || self.memory.step(generation, asks, clock, step);
         match once {
             None => run(),
-            Some(once) => self.answers.step(once, met, clock, step, run),
+            Some(once) => self.answers.step(once, asks, clock, step, run),
         }
     }
 
@@ -241,32 +241,32 @@ impl<C: Clock> Gate<C> {
         &'g self,
         request: &Request<'_>,
         generation: Kept<Generation>,
-        met: &[Ask],
+        asks: &[Ask],
         done: Done,
     ) -> Answer<'g> {
-        let done = done.for_request(request, &generation.policy, met);
-        self.count_refusals(met, &done);
+        let done = done.for_request(request, &generation.policy, asks);
+        self.count_refusals(asks, &done);
         if self.front.observers.is_empty() {
             // An answer that nobody else sees is constructed in the caller's own memory.
-            return answer(generation, met, done);
+            return answer(generation, asks, done);
         }
-        let answer = answer(generation, met, done);
+        let answer = answer(generation, asks, done);
         self.front.observers.notify(request, &answer);
         answer
     }
 
     /// Resolves a request: its limiters in the order of the rules, each one once.
-    fn met(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
-        let mut met = self.met_at_all(generation, request);
-        keep_limited(&mut met);
-        met
+    fn asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
+        let mut asks = self.all_asks(generation, request);
+        keep_limited(&mut asks);
+        asks
     }
 
     /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
-    fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
-        let mut met = InlineList::new();
-        self.resolve(generation, request, &mut met);
-        met
+    fn all_asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
+        let mut asks = InlineList::new();
+        self.resolve(generation, request, &mut asks);
+        asks
     }
 
     /// Adds the limiters of a request to an empty list, including those that a plan or the request itself makes
@@ -276,13 +276,13 @@ impl<C: Clock> Gate<C> {
         &self,
         generation: &Generation,
         request: &Request<'_>,
-        met: &mut SmallVec<A>,
+        asks: &mut SmallVec<A>,
     ) {
         let mut fingerprints = Fingerprints::new(&self.seed);
         let is_per_key = |number| generation.is_per_key(number);
         let lineage = |number| generation.lineage(number);
         let fingerprint = |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor);
-        self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key, met);
+        self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key, asks);
     }
 }
 
@@ -290,20 +290,20 @@ impl<C: Clock> Gate<C> {
 #[derive(Debug)]
 pub(crate) struct Stepped {
     generation: Kept<Generation>,
-    met: InlineList<Ask>,
+    asks: InlineList<Ask>,
     done: Done,
 }
 
 impl Stepped {
     fn answer<'g>(self) -> Answer<'g> {
-        answer(self.generation, &self.met, self.done)
+        answer(self.generation, &self.asks, self.done)
     }
 }
 
 /// The answer of a step under the policy that decided.
 #[inline]
-fn answer<'g>(generation: Kept<Generation>, met: &[Ask], done: Done) -> Answer<'g> {
-    frontend::answer(Rules::Kept(generation), met, done, Standing::Exact)
+fn answer<'g>(generation: Kept<Generation>, asks: &[Ask], done: Done) -> Answer<'g> {
+    frontend::answer(Rules::Kept(generation), asks, done, Standing::Exact)
 }
 
 /// Verbs for requests that come with their own time, as in a recorded trace. Times may step back.

@@ -11,7 +11,7 @@ pub(crate) type InlineList<T> = SmallVec<[T; AT_HAND]>;
 
 /// An empty list with room for so many items.
 #[inline]
-pub(crate) fn with_room_for<T>(items: usize) -> InlineList<T> {
+pub(crate) fn with_space_for<T>(items: usize) -> InlineList<T> {
     match items {
         0..=AT_HAND => InlineList::new(),
         _ => InlineList::from_vec(Vec::with_capacity(items)),

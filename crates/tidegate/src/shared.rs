@@ -21,7 +21,7 @@ mod leases;
 mod left;
 mod loaded;
 mod look;
-mod no_room;
+mod no_space;
 mod nodes;
 mod parts;
 mod plans;
@@ -213,10 +213,10 @@ impl SharedGate {
     /// Decides; compiled once, whatever the request is made of.
     async fn check_request(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
-        let (met, origin) = (self.met(&store, request), request.origin());
-        let answer = match self.banned(&store, &met, origin).await {
+        let (asks, origin) = (self.asks(&store, request), request.origin());
+        let answer = match self.banned(&store, &asks, origin).await {
             Some(answer) => answer,
-            None => self.decide_now(&store, &met, origin).await,
+            None => self.decide_now(&store, &asks, origin).await,
         };
         self.conclude(request, answer)
     }
@@ -241,19 +241,19 @@ impl SharedGate {
     }
 
     /// Decides and takes, whether or not others wait; without the store if that does not reply.
-    async fn ask(&self, store: &Store, met: &[KeyAsk], origin: Origin<'_>) -> Answer<'_> {
-        let parts = store.parts(met);
+    async fn ask(&self, store: &Store, asks: &[KeyAsk], origin: Origin<'_>) -> Answer<'_> {
+        let parts = store.parts(asks);
         if !parts.is_empty() {
-            return Box::pin(self.ask_across(store, met, &parts, origin)).await;
+            return Box::pin(self.ask_across(store, asks, &parts, origin)).await;
         }
         let (late, sent) = (Late::default(), store.clock.now());
-        match self.take(store, met, origin, &late).await {
+        match self.take(store, asks, origin, &late).await {
             Ok(done) => {
-                store.note_denial(met, sent, &done);
-                self.counted(store.answer_of(met, done))
+                store.note_denial(asks, sent, &done);
+                self.counted(store.answer_of(asks, done))
             }
             Err(error) => {
-                let answer = self.without_store(store, met, origin.id, &error);
+                let answer = self.without_store(store, asks, origin.id, &error);
                 // An admitted request owns the units that a late reply took.
                 if answer.is_allowed() {
                     late.keep();
@@ -267,22 +267,22 @@ impl SharedGate {
     async fn ask_across(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         parts: &[Part],
         origin: Origin<'_>,
     ) -> Answer<'_> {
         let sent = store.clock.now();
-        match store.ask_across(met, parts, origin, None).await {
+        match store.ask_across(asks, parts, origin, None).await {
             Ok(done) => {
-                store.note_denial_across(met, sent, &done);
+                store.note_denial_across(asks, sent, &done);
                 let reply_of = |place: usize| done.decisions.get(place)?.as_ref();
                 let own =
                     |place| reply_of(place).filter(|one| !one.overflow).map(|one| one.decision);
-                self.learn(&store.generation, met, done.allowed, own);
-                self.counted(store.exact(met, done))
+                self.learn(&store.generation, asks, done.allowed, own);
+                self.counted(store.exact(asks, done))
             }
             Err(unanswered) => {
-                let answer = self.without_store(store, met, origin.id, &unanswered.error);
+                let answer = self.without_store(store, asks, origin.id, &unanswered.error);
                 // An admitted request keeps the units it took, including those of a slot that replies too late.
                 if answer.is_allowed() {
                     unanswered.keep();
@@ -297,35 +297,35 @@ impl SharedGate {
     async fn take(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
         late: &Late,
     ) -> Result<script::Decided, StoreError> {
         let args = StepArgs { late: Some(late), ..StepArgs::new(Step::Ask, origin) };
-        let done = store.step(met, args).await;
-        self.learnt(&store.generation, met, done)
+        let done = store.step(asks, args).await;
+        self.learnt(&store.generation, asks, done)
     }
 
     /// Decides in this process, because the store failed with `error`.
     fn without_store(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         id: Option<Identity<'_>>,
         error: &StoreError,
     ) -> Answer<'_> {
-        self.decide_degraded(store, met, Verb::Ask, id, error)
+        self.decide_degraded(store, asks, Verb::Ask, id, error)
     }
 
     fn decide_degraded(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         verb: Verb,
         id: Option<Identity<'_>>,
         error: &StoreError,
     ) -> Answer<'_> {
-        let answer = self.degraded_answer(store, met, verb, id, error);
+        let answer = self.degraded_answer(store, asks, verb, id, error);
         self.count_degraded(&answer);
         answer
     }
@@ -334,16 +334,16 @@ impl SharedGate {
     fn degraded_answer(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         verb: Verb,
         id: Option<Identity<'_>>,
         error: &StoreError,
     ) -> Answer<'_> {
         let settings = self.settings();
-        let store_knows = (|rule: &Rule| settings.can_hold(rule), |met: &KeyAsk| store.lasts(met));
+        let store_knows = (|rule: &Rule| settings.can_hold(rule), |ask: &KeyAsk| store.lasts(ask));
         let (done, standing) =
-            self.fallback.decide(&store.generation, met, verb, id, error, store_knows);
-        let mut answer = store.answer_with(met, done, standing);
+            self.fallback.decide(&store.generation, asks, verb, id, error, store_knows);
+        let mut answer = store.answer_with(asks, done, standing);
         if answer.is_unavailable() {
             // Nothing was taken, so the usage may be reported again.
             answer.replies.iter_mut().for_each(|one| one.report = false);

@@ -62,7 +62,7 @@ pub struct SnapshotLoaded {
     /// Limiters of rules and bans that the gate does not have, or that have another key now.
     pub dropped: u64,
     /// Limiters for which the caps of their rule have no room: their keys are treated like any other key without room.
-    pub without_room: u64,
+    pub without_space: u64,
     /// Remembered answers to requests with an id.
     pub answers: u64,
     /// The time that the clock of the writer read when the snapshot was begun.

@@ -238,7 +238,7 @@ fn logs_that_grow_to_their_largest_stay_within_max_memory_at_any_time() {
 }
 
 #[test]
-fn logs_that_have_room_for_all_they_need_are_never_in_overflow() {
+fn logs_that_have_space_for_all_they_need_are_never_in_overflow() {
     let (_, own, overflow) = grow(100, 200, 4 << 20, OnFull::Refuse);
     assert_eq!((own, overflow), (100 * 200, 0));
     let (_, own, _) = grow(1, 60, 1_024, OnFull::Refuse);

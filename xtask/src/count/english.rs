@@ -70,7 +70,7 @@ pub(super) fn comments(sources: &[Source]) -> Count {
     }
     for (area, words) in words_by_area {
         let row = count.row(area);
-        row.remark = per_1000(row.figure, words, "words");
+        row.remark = per_1000(row.value, words, "words");
     }
     count.summary = per_1000(count.sum(), total, "words");
     count
@@ -90,9 +90,9 @@ pub(super) fn retired(sources: &[Source]) -> Count {
             }
         }
     }
-    let by_word = RETIRED.iter().zip(by_word).filter(|(_, figure)| *figure > 0);
+    let by_word = RETIRED.iter().zip(by_word).filter(|(_, value)| *value > 0);
     count.summary =
-        by_word.map(|(word, figure)| format!("{word} {figure}")).collect::<Vec<_>>().join(", ");
+        by_word.map(|(word, value)| format!("{word} {value}")).collect::<Vec<_>>().join(", ");
     count
 }
 

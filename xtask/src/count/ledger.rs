@@ -56,18 +56,18 @@ impl Ledger {
     /// Every figure above its ceiling, every figure without a ceiling, every ceiling without a figure.
     pub(super) fn complaints(&self, counts: &[Count]) -> Vec<String> {
         let mut complaints = Vec::new();
-        let figures = figures(counts);
-        for ((section, name), figure) in &figures {
+        let values = values(counts);
+        for ((section, name), value) in &values {
             match self.ceiling(section, name) {
-                None => complaints.push(format!("[{section}] has no {name}: add `{name} = {figure}` to {PATH}")),
-                Some(ceiling) if is_above(*figure, ceiling) => complaints.push(format!(
-                    "{section}.{name} is {figure}, more than half a percent above its ceiling of {ceiling}: \
+                None => complaints.push(format!("[{section}] has no {name}: add `{name} = {value}` to {PATH}")),
+                Some(ceiling) if is_above(*value, ceiling) => complaints.push(format!(
+                    "{section}.{name} is {value}, more than half a percent above its ceiling of {ceiling}: \
                      `cargo xtask count --worst` says where"
                 )),
                 Some(_) => {}
             }
         }
-        let unknown = self.ceilings.keys().filter(|key| !figures.contains_key(*key));
+        let unknown = self.ceilings.keys().filter(|key| !values.contains_key(*key));
         complaints.extend(unknown.map(|(section, name)| {
             format!("{section}.{name} is the name of no count: remove it from {PATH}")
         }));
@@ -77,32 +77,32 @@ impl Ledger {
     /// The text in which each ceiling above its figure is the figure, and how many were.
     pub(super) fn lowered(&self, counts: &[Count]) -> (String, usize) {
         let mut lower: Vec<(&Range<usize>, usize)> = Vec::new();
-        for (key, figure) in figures(counts) {
-            let ceiling = self.ceilings.get(&key).filter(|ceiling| figure < ceiling.value);
-            lower.extend(ceiling.map(|ceiling| (&ceiling.bytes, figure)));
+        for (key, value) in values(counts) {
+            let ceiling = self.ceilings.get(&key).filter(|ceiling| value < ceiling.value);
+            lower.extend(ceiling.map(|ceiling| (&ceiling.bytes, value)));
         }
         lower.sort_by_key(|(bytes, _)| bytes.start);
         let mut text = self.text.clone();
-        for (bytes, figure) in lower.iter().rev() {
-            text.replace_range((*bytes).clone(), &figure.to_string());
+        for (bytes, value) in lower.iter().rev() {
+            text.replace_range((*bytes).clone(), &value.to_string());
         }
         (text, lower.len())
     }
 }
 
-fn figures(counts: &[Count]) -> BTreeMap<(String, String), usize> {
-    let mut figures = BTreeMap::new();
+fn values(counts: &[Count]) -> BTreeMap<(String, String), usize> {
+    let mut values = BTreeMap::new();
     for count in counts {
         for (name, row) in &count.rows {
-            figures.insert((count.section.to_owned(), name.clone()), row.figure);
+            values.insert((count.section.to_owned(), name.clone()), row.value);
         }
     }
-    figures
+    values
 }
 
 /// Half a percent is left, so that a mended line does not have to be paid for on the spot.
-fn is_above(figure: usize, ceiling: usize) -> bool {
-    figure * 1000 > ceiling * 1005
+fn is_above(value: usize, ceiling: usize) -> bool {
+    value * 1000 > ceiling * 1005
 }
 
 #[cfg(test)]
@@ -111,8 +111,8 @@ mod tests {
 
     fn counts(rows: &[(&str, usize)]) -> Vec<Count> {
         let mut count = Count::new("files", "files");
-        for (name, figure) in rows {
-            count.row(name).figure = *figure;
+        for (name, value) in rows {
+            count.row(name).value = *value;
         }
         vec![count]
     }
@@ -120,14 +120,14 @@ mod tests {
     #[test]
     fn half_a_percent_is_left() {
         let table = [(1005, 1000, false), (1006, 1000, true), (16, 16, false), (17, 16, true)];
-        for (figure, ceiling, expected) in table {
-            assert_eq!(is_above(figure, ceiling), expected, "{figure} of {ceiling}");
+        for (value, ceiling, expected) in table {
+            assert_eq!(is_above(value, ceiling), expected, "{value} of {ceiling}");
         }
         assert!(is_above(1, 0) && !is_above(0, 0));
     }
 
     #[test]
-    fn a_figure_above_a_missing_name_and_an_unknown_name_are_named() {
+    fn a_value_above_a_missing_name_and_an_unknown_name_are_named() {
         let ledger = Ledger::parse("[files]\nbench = 10\nbanch = 3\n").unwrap();
         let complaints = ledger.complaints(&counts(&[("bench", 11), ("fuzz", 4)]));
         let expected = [

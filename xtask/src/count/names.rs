@@ -22,7 +22,7 @@ pub(super) fn count(sources: &[Source]) -> Vec<Count> {
         source.syntax.iter().for_each(|syntax| finder.visit_file(syntax));
     }
     let mut fields = Count::new("house", "fields of the widest `Ask`");
-    fields.row("ask_fields").figure = finder.ask_fields;
+    fields.row("ask_fields").value = finder.ask_fields;
     vec![ambiguous(&finder.types), spread(&finder.types, &finder.impls), fields]
 }
 
@@ -36,7 +36,7 @@ fn ambiguous(types: &Homes) -> Count {
         }
     }
     count.summary = format!("of {} names", names.len());
-    count.row("ambiguous_names").figure = names.values().filter(|homes| **homes > 1).count();
+    count.row("ambiguous_names").value = names.values().filter(|homes| **homes > 1).count();
     names.into_iter().for_each(|(name, homes)| count.add_place(name.to_owned(), homes));
     count
 }
@@ -51,7 +51,7 @@ fn spread(types: &Homes, impls: &Homes) -> Count {
             *files.entry((&key.1, home)).or_default() += 1;
         }
     }
-    count.row("impl_spread").figure = files.values().copied().max().unwrap_or_default();
+    count.row("impl_spread").value = files.values().copied().max().unwrap_or_default();
     for ((name, home), spread) in files {
         count.add_place(format!("{name} of {}", home.display()), spread);
     }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::count::source::sources;
 
-    fn figures(files: &[(&str, &str)]) -> Vec<usize> {
+    fn values(files: &[(&str, &str)]) -> Vec<usize> {
         count(&sources(files)).iter().map(Count::sum).collect()
     }
 
@@ -143,7 +143,7 @@ mod tests {
             (("bench/src/b.rs", "struct Place;"), 0),
         ];
         for (other, ambiguous) in table {
-            assert_eq!(figures(&[place, other])[0], ambiguous, "{other:?}");
+            assert_eq!(values(&[place, other])[0], ambiguous, "{other:?}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
             ("crates/a/src/store.rs", "struct Gate; impl Clone for Gate {}"),
             ("crates/a/src/store/open.rs", "impl<T> Gate<T> {}"),
         ];
-        assert_eq!(figures(&files)[1], 2);
+        assert_eq!(values(&files)[1], 2);
     }
 
     #[test]
@@ -164,6 +164,6 @@ mod tests {
             ("crates/a/src/a.rs", "struct Ask { a: u8, b: u8 }"),
             ("crates/a/src/b.rs", "struct Ask(u8); struct Other { a: u8, b: u8, c: u8 }"),
         ];
-        assert_eq!(figures(&files)[2], 2);
+        assert_eq!(values(&files)[2], 2);
     }
 }

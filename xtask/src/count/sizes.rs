@@ -15,13 +15,13 @@ pub(super) fn count(sources: &[Source]) -> [Count; 2] {
     let mut files = Count::new("files", "files of Rust and Lua");
     let mut lines = Lines::new();
     for source in sources {
-        files.row(&source.owner(0)).figure += 1;
+        files.row(&source.owner(0)).value += 1;
         let starts = source.tokens.iter().map(|token| *token.lines.start());
-        for (owner, figure) in by_owner(source, starts) {
-            tokens.row(&owner).figure += figure;
+        for (owner, value) in by_owner(source, starts) {
+            tokens.row(&owner).value += value;
         }
-        for (owner, figure) in by_owner(source, source.code.iter().copied()) {
-            *lines.entry(owner).or_default() += figure;
+        for (owner, value) in by_owner(source, source.code.iter().copied()) {
+            *lines.entry(owner).or_default() += value;
         }
         tokens.add_place(folder(source), source.tokens.len());
     }
@@ -39,7 +39,7 @@ fn by_owner(source: &Source, lines: impl Iterator<Item = usize>) -> Lines {
         tested[usize::from(source.is_tested_on(line))] += 1;
     }
     let owners = [source.area.clone(), format!("{}{TESTS}", source.area)];
-    owners.into_iter().zip(tested).filter(|(_, figure)| *figure > 0).collect()
+    owners.into_iter().zip(tested).filter(|(_, value)| *value > 0).collect()
 }
 
 /// The lines of Rust without tests, by crate and tool.
@@ -68,7 +68,7 @@ fn summary(tokens: &Count, lines: &Lines) -> String {
             _ => "tools",
         };
         if let Some([tokens, sum]) = sums.get_mut(kind) {
-            *tokens += row.figure;
+            *tokens += row.value;
             *sum += lines.get(name).unwrap_or(&0);
         }
     }
@@ -94,12 +94,12 @@ mod tests {
         ]);
         let [tokens, files] = count(&found);
         let rows = |count: &Count| -> Vec<_> {
-            count.rows.iter().map(|(name, row)| (name.clone(), row.figure)).collect()
+            count.rows.iter().map(|(name, row)| (name.clone(), row.value)).collect()
         };
         let expected = [("bench", 6), ("tidegate", 12), ("tidegate-tests", 17)];
-        assert_eq!(rows(&tokens), expected.map(|(name, figure)| (name.to_owned(), figure)));
+        assert_eq!(rows(&tokens), expected.map(|(name, value)| (name.to_owned(), value)));
         let expected = [("bench", 1), ("tidegate", 2), ("tidegate-tests", 1)];
-        assert_eq!(rows(&files), expected.map(|(name, figure)| (name.to_owned(), figure)));
+        assert_eq!(rows(&files), expected.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(tokens.rows["tidegate"].remark, "4 lines");
         assert_eq!(
             tokens.summary,

@@ -36,9 +36,9 @@ fn add_densities(count: &mut Count, lines: &Lines) {
     let mut product = (0, 0);
     for (name, row) in &mut count.rows {
         let lines = lines.get(name).copied().unwrap_or_default();
-        row.remark = per_1000(row.figure, lines, "lines");
+        row.remark = per_1000(row.value, lines, "lines");
         if is_product(name) {
-            product = (product.0 + row.figure, product.1 + lines);
+            product = (product.0 + row.value, product.1 + lines);
         }
     }
     count.summary = format!("product {}", per_1000(product.0, product.1, "lines"));
@@ -53,7 +53,7 @@ fn lines_to_a_comment(sources: &[Source], lines: &Lines) -> Count {
         let own = sources.iter().filter(|source| source.area == *area && source.syntax.is_some());
         let comments: usize = own.map(comments).sum();
         let row = count.row(area);
-        row.figure = lines[area] / comments.max(1);
+        row.value = lines[area] / comments.max(1);
         row.remark = format!("{comments} lines of comments");
         sum += comments;
     }
@@ -152,6 +152,6 @@ mod tests {
         ]);
         let lines = Lines::from([("tidegate".to_owned(), 40)]);
         let [.., comments] = count(&found, &lines);
-        assert_eq!(comments.rows["tidegate"].figure, 40);
+        assert_eq!(comments.rows["tidegate"].value, 40);
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Count {
 /// A figure with a ceiling.
 #[derive(Default)]
 pub(super) struct Row {
-    pub(super) figure: usize,
+    pub(super) value: usize,
     pub(super) remark: String,
 }
 
@@ -53,14 +53,14 @@ impl Count {
 
     /// Counts one more on a line of a file.
     pub(super) fn add_line(&mut self, row: &str, file: &Path, line: usize) {
-        self.row(row).figure += 1;
+        self.row(row).value += 1;
         let place = self.places.entry(file.display().to_string()).or_default();
         place.amount += 1;
         place.lines.push(line);
     }
 
     pub(super) fn sum(&self) -> usize {
-        self.rows.values().map(|row| row.figure).sum()
+        self.rows.values().map(|row| row.value).sum()
     }
 
     /// The rows as text, each with its ceiling, and the largest places if they are wanted.
@@ -71,7 +71,7 @@ impl Count {
         }
         for (name, row) in &self.rows {
             let ceiling = ceiling(name).map(|ceiling| ceiling.to_string()).unwrap_or_default();
-            let line = format!("  {name:<24}{:>9}{ceiling:>9}  {}", row.figure, row.remark);
+            let line = format!("  {name:<24}{:>9}{ceiling:>9}  {}", row.value, row.remark);
             _ = writeln!(text, "{}", line.trim_end());
         }
         if worst {
@@ -94,8 +94,8 @@ impl Count {
 }
 
 /// A figure per 1,000 of something, with one digit after the point.
-pub(super) fn per_1000(figure: usize, of: usize, what: &str) -> String {
-    let tenths = (figure * 10_000).checked_div(of).unwrap_or_default();
+pub(super) fn per_1000(value: usize, of: usize, what: &str) -> String {
+    let tenths = (value * 10_000).checked_div(of).unwrap_or_default();
     format!("{}.{} per 1,000 {what}", tenths / 10, tenths % 10)
 }
 

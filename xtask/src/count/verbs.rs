@@ -27,14 +27,14 @@ pub(super) fn count(sources: &[Source]) -> [Count; 2] {
         }
     }
     let mut public = Count::new("house", "public methods of deciders");
-    public.row("public_verbs").figure = verbs.0.values().map(Vec::len).sum();
+    public.row("public_verbs").value = verbs.0.values().map(Vec::len).sum();
     for (name, verbs) in &verbs.0 {
         public.add_place(name.clone(), verbs.len());
     }
     let [one, other] =
         GATES.map(|gate| verbs.0.get(gate).into_iter().flatten().collect::<BTreeSet<_>>());
     let mut both = Count::new("house", "public methods that both gates have");
-    both.row("verbs_of_both_gates").figure = one.intersection(&other).count();
+    both.row("verbs_of_both_gates").value = one.intersection(&other).count();
     [public, both]
 }
 
@@ -85,8 +85,8 @@ mod tests {
             ),
         ];
         for (files, public, both) in table {
-            let figures = count(&sources(&files)).map(|count| count.sum());
-            assert_eq!(figures, [public, both], "{files:?}");
+            let values = count(&sources(&files)).map(|count| count.sum());
+            assert_eq!(values, [public, both], "{files:?}");
         }
     }
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_escaped_and_empty_ones_take_room() {
+    fn lines_are_escaped_and_empty_ones_take_space() {
         let runs = [
             ("a < b \\\n  d".to_owned(), "one\n\ntwo\n".to_owned()),
             ("c".to_owned(), String::new()),

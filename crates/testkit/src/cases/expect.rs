@@ -67,7 +67,7 @@ mod tests {
     use crate::model::{AlgorithmKind, Model, Policy};
 
     #[test]
-    fn a_star_matches_anything_and_a_figure_only_itself() {
+    fn a_star_matches_anything_and_a_value_only_itself() {
         let decision = Model::new(Policy::new(AlgorithmKind::SlidingLog, 2, 1_000)).step(5, 1);
         assert!(Expect::default().differences(&decision).is_empty());
         let wrong = Expect {

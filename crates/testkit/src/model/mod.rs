@@ -93,7 +93,7 @@ impl Model {
     pub fn reported(&mut self, at_us: u64, cost: u64) -> Expected {
         let t = self.now(at_us);
         self.born(t);
-        let taken = if self.policy.max_debt.is_some() { cost.min(self.room(t)) } else { cost };
+        let taken = if self.policy.max_debt.is_some() { cost.min(self.space(t)) } else { cost };
         if taken > 0 {
             self.charge(t, i128::from(taken));
         }
@@ -128,7 +128,7 @@ impl Model {
             return self.refund(at_us, reserved - actual);
         }
         let t = self.now(at_us);
-        let taken = (actual - reserved).min(self.room(t));
+        let taken = (actual - reserved).min(self.space(t));
         if taken > 0 {
             self.charge(t, i128::from(taken));
         } else {

@@ -44,7 +44,7 @@ impl Model {
             false => (reserved.saturating_sub(actual), actual.saturating_sub(reserved)),
         };
         let returned = self.returned(t, i128::from(since_us), i128::from(surplus));
-        let taken = missing.min(self.room(t));
+        let taken = missing.min(self.space(t));
         if taken > 0 {
             self.charge(t, i128::from(taken));
         } else if missing > 0 {
@@ -86,7 +86,7 @@ impl Model {
     }
 
     /// How many units more a settlement may take.
-    pub(super) fn room(&self, t: i128) -> u64 {
+    pub(super) fn space(&self, t: i128) -> u64 {
         let max_debt = self.policy.max_debt.unwrap_or(self.policy.decision_limit());
         let most = i128::from(self.policy.decision_limit()) + i128::from(max_debt);
         super::expected::value(most - self.seen(t).used(t))

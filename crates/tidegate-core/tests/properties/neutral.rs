@@ -19,7 +19,7 @@ fn a_refusal_changes_no_later_decision() {
 }
 
 #[test]
-fn a_refused_request_is_refused_again_with_the_same_figures() {
+fn a_refused_request_is_refused_again_with_the_same_values() {
     for_many_policies(402, MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
         for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {

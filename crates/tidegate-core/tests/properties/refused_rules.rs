@@ -42,7 +42,7 @@ fn a_log_that_could_pass_64_mib_is_refused_and_the_hint_helps() {
 }
 
 #[test]
-fn the_hint_for_a_large_log_helps_whatever_the_figures() {
+fn the_hint_for_a_large_log_helps_whatever_the_values() {
     let mut hints = 0;
     for limit in [100, 4_194_304, 4_194_305, 999_999_999] {
         for window in [1_000, 1_001, 4_194_304_000, 86_400_000_000, LONGEST_US] {
@@ -128,7 +128,7 @@ fn buckets_that_do_not_divide_the_window_are_refused_and_the_hint_helps() {
 }
 
 #[test]
-fn a_memory_in_which_the_counters_of_one_key_have_no_room_is_refused_and_the_hint_helps() {
+fn a_memory_in_which_the_counters_of_one_key_have_no_space_is_refused_and_the_hint_helps() {
     let mut spec = per_second(AlgorithmKind::SlidingWindow, 10);
     (spec.buckets, spec.strict, spec.max_memory) = (Some(1_000), Some(true), Some(4_003));
     let said = text(spec);
@@ -141,7 +141,7 @@ fn a_memory_in_which_the_counters_of_one_key_have_no_room_is_refused_and_the_hin
 }
 
 #[test]
-fn figures_out_of_range_are_told_with_what_is_allowed() {
+fn values_out_of_range_are_told_with_what_is_allowed() {
     let mut spec = per_second(AlgorithmKind::TokenBucket, 1_000_000_001);
     assert!(text(spec).contains("`limit` is 1000000001: expected a whole number from 0 to"));
     spec.limit = Limit::Units(10);

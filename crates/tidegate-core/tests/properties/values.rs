@@ -110,7 +110,7 @@ fn count_units(limiter: &mut dyn Limiter, at_us: u64, asks: u64) -> u64 {
 }
 
 #[test]
-fn limit_is_the_figure_of_the_definition() {
+fn limit_is_the_value_of_the_definition() {
     for_many_policies(507, MANY, |_, policy| {
         let answer = common::limiter(&policy).step(1, 0);
         assert_eq!(answer.limit, policy.decision_limit(), "{policy:?}");

@@ -15,12 +15,12 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let figures = fs::read_to_string(root.join("docs/PERFORMANCE.md"))?;
+    let values = fs::read_to_string(root.join("docs/PERFORMANCE.md"))?;
     let pictures = [
         ("minute-edge", edge::picture()?),
         ("architecture", boxes::architecture()),
         ("envoy-redis", boxes::envoy_and_redis()),
-        ("figures", bars::picture(&figures)?),
+        ("figures", bars::picture(&values)?),
     ];
     let writes = env::args().nth(1).is_some_and(|word| word == "write");
     for (name, picture) in pictures {

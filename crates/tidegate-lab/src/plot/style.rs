@@ -70,10 +70,10 @@ impl Face {
         if self.width(&text) <= most {
             return text;
         }
-        let mut room = f64::from(most) - self.advance('\u{2026}');
+        let mut space = f64::from(most) - self.advance('\u{2026}');
         let kept = text.chars().take_while(|c| {
-            room -= self.advance(*c);
-            room >= 0.0
+            space -= self.advance(*c);
+            space >= 0.0
         });
         kept.collect::<String>().trim_end().to_owned() + "\u{2026}"
     }

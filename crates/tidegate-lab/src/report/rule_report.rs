@@ -8,7 +8,7 @@ use tidegate::{Answer, Matched, Micros, Mode, PolicyRule};
 use super::drawn::Drawn;
 use super::fingerprint::Seed;
 use super::key::Key;
-use super::room::Room;
+use super::space::Space;
 use super::{Memory, Most, VariantReport, grouped};
 use crate::plot::{Bins, Lane, length_label};
 use crate::trace::Event;
@@ -30,7 +30,7 @@ pub struct RuleReport {
     own: VariantReport,
     /// The overrides that applied to a request, by the number of their variant.
     others: BTreeMap<usize, VariantReport>,
-    room: Room,
+    space: Space,
     seed: Seed,
     drawn: Option<Drawn>,
 }
@@ -47,7 +47,7 @@ impl RuleReport {
             longest_delay: Duration::ZERO,
             own: VariantReport::new(rule, 0),
             others: BTreeMap::new(),
-            room: Room::new(memory.worst_bytes, rule.variants()),
+            space: Space::new(memory.worst_bytes, rule.variants()),
             seed: Seed::random(),
             drawn: None,
         }
@@ -97,13 +97,13 @@ impl RuleReport {
 
     /// The counts of a variant, created when it first decides, and the memory that all of them
     /// share.
-    fn variant(&mut self, number: usize) -> (&mut VariantReport, &mut Room) {
+    fn variant(&mut self, number: usize) -> (&mut VariantReport, &mut Space) {
         let begin = || VariantReport::new(&self.rule, number);
         let variant = match number {
             0 => &mut self.own,
             _ => self.others.entry(number).or_insert_with(begin),
         };
-        (variant, &mut self.room)
+        (variant, &mut self.space)
     }
 
     fn refuse(&mut self, event: &Event<'_>) {
@@ -121,8 +121,8 @@ impl RuleReport {
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
         let key = Key { rule: matched.rule(), event };
         let (print, times_us) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
-        let (variant, room) = self.variant(matched.variant());
-        variant.admit(print, || key.to_string(), times_us, event.cost, room);
+        let (variant, space) = self.variant(matched.variant());
+        variant.admit(print, || key.to_string(), times_us, event.cost, space);
         if let Some(drawn) = &mut self.drawn {
             drawn.admit(event.at_us, delay);
         }

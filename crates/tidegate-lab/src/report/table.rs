@@ -13,7 +13,7 @@ use super::{Counted, Report, RuleReport, VariantReport};
 use crate::plot::duration_label;
 
 /// The columns of a terminal that a text in the table keeps before another column is left out.
-const ROOM_OF_A_TEXT: u16 = 12;
+const SPACE_OF_A_TEXT: u16 = 12;
 /// How many names are listed under "refused most".
 const TOP: usize = 5;
 
@@ -80,9 +80,9 @@ fn hide(table: &mut Table, least: &[usize], width: usize) {
         let visible = contents.filter(|(column, _)| !column.is_hidden());
         let widths = visible.map(|(column, content)| {
             let is_whole = column.constraint() == Some(&ColumnConstraint::ContentWidth);
-            let room = if is_whole { content } else { content.min(ROOM_OF_A_TEXT) };
+            let space = if is_whole { content } else { content.min(SPACE_OF_A_TEXT) };
             // A space is between two columns.
-            usize::from(room + column.padding_width()) + 1
+            usize::from(space + column.padding_width()) + 1
         });
         if widths.sum::<usize>() <= width + 1 {
             return;

@@ -4,7 +4,7 @@ use tidegate::{Micros, PolicyRule, Rule, Usage, printable};
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;
-use super::room::Room;
+use super::space::Space;
 use super::{Worst, grouped};
 
 /// The part of a rule's report about its own values, or about one override.
@@ -87,13 +87,13 @@ impl VariantReport {
         name: impl FnOnce() -> String,
         times_us: (u64, u64),
         cost: u64,
-        room: &mut Room,
+        space: &mut Space,
     ) {
         self.largest_cost = self.largest_cost.max(cost);
         let held = self.worst.bytes();
-        self.worst.hold_at_most(room.for_one(held));
+        self.worst.hold_at_most(space.for_one(held));
         self.worst.record(key, name, times_us, cost);
-        room.changed(held, self.worst.bytes());
+        space.changed(held, self.worst.bytes());
     }
 }
 

@@ -42,8 +42,8 @@ impl Watched {
         };
         self.change(index, |recent, window_us| recent.drop_left(at_us, window_us));
         let growth = self.keys.recent(index).map_or(0, |recent| recent.growth(at_us, units));
-        if growth > 0 && !self.has_room(growth) {
-            self.make_room(index, growth, now_us);
+        if growth > 0 && !self.has_space(growth) {
+            self.make_space(index, growth, now_us);
         }
         self.change(index, |recent, _| recent.add(at_us, units));
         self.keys.touch(index);
@@ -59,20 +59,20 @@ impl Watched {
         self.keys.bytes() + self.own_bytes
     }
 
-    fn has_room(&self, growth: usize) -> bool {
+    fn has_space(&self, growth: usize) -> bool {
         self.bytes() + growth <= self.most_bytes
     }
 
     /// A quarter of the budget is for keys with several admissions, and the table cannot use it.
-    fn table_has_room(&self, growth: usize) -> bool {
-        self.keys.bytes() + growth <= self.most_bytes / 4 * 3 && self.has_room(growth)
+    fn table_has_space(&self, growth: usize) -> bool {
+        self.keys.bytes() + growth <= self.most_bytes / 4 * 3 && self.has_space(growth)
     }
 
     /// An entry for a new key.
     fn begin(&mut self, key: Fingerprint, now_us: u64) -> Option<u32> {
         self.drop_passed(NOWHERE, now_us);
         if self.keys.is_full() {
-            if self.table_has_room(self.keys.growth()) {
+            if self.table_has_space(self.keys.growth()) {
                 self.keys.grow();
             } else {
                 self.forget_one(NOWHERE, now_us, |_| true);
@@ -83,11 +83,11 @@ impl Watched {
 
     /// Makes room for a key to grow: from other keys with several admissions, or else from its own
     /// past.
-    fn make_room(&mut self, index: u32, growth: usize, now_us: u64) {
+    fn make_space(&mut self, index: u32, growth: usize, now_us: u64) {
         self.drop_passed(index, now_us);
         let owns = |recent: &Recent| recent.bytes() > 0;
-        while !self.has_room(growth) && self.forget_one(index, now_us, owns) {}
-        if !self.has_room(growth) {
+        while !self.has_space(growth) && self.forget_one(index, now_us, owns) {}
+        if !self.has_space(growth) {
             self.change(index, |recent, _| recent.drop_oldest());
             self.forgotten += 1;
         }

@@ -58,12 +58,12 @@ impl BadLines {
     /// Appends those of a later piece, whose lines are counted from after `lines_before`.
     pub(super) fn append(&mut self, piece: Self, lines_before: u64) {
         self.count += piece.count;
-        let room = DESCRIBED.saturating_sub(self.first.len());
+        let space = DESCRIBED.saturating_sub(self.first.len());
         self.first.extend(
             piece
                 .first
                 .into_iter()
-                .take(room)
+                .take(space)
                 .map(|bad| BadLine { line_number: lines_before + bad.line_number, ..bad }),
         );
     }

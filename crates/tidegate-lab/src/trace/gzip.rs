@@ -106,8 +106,8 @@ impl<R: BufRead> Gunzip<R> {
         let input = self.raw.fill_buf()?;
         let (read, made) = (self.inflater.total_in(), self.inflater.total_out());
         self.start = (made % RING_BYTES as u64) as usize;
-        let room = &mut self.ring[self.start..];
-        let status = self.inflater.decompress(input, room, FlushDecompress::None);
+        let space = &mut self.ring[self.start..];
+        let status = self.inflater.decompress(input, space, FlushDecompress::None);
         let (read, made) = (self.inflater.total_in() - read, self.inflater.total_out() - made);
         self.end = self.start + made as usize;
         let at_end = input.is_empty();

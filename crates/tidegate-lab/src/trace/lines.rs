@@ -75,8 +75,8 @@ impl<R: BufRead> Pieces<R> {
             }
         };
         let end = memchr(b'\n', ready).unwrap_or(ready.len());
-        let room = KEPT_BYTES_MAX.saturating_sub(self.text.len() - self.last_line);
-        self.text.extend_from_slice(&ready[..end.min(room)]);
+        let space = KEPT_BYTES_MAX.saturating_sub(self.text.len() - self.last_line);
+        self.text.extend_from_slice(&ready[..end.min(space)]);
         self.text.extend_from_slice(&ready[end..]);
         if let Some(last) = memrchr(b'\n', &ready[end..]) {
             self.last_line = self.text.len() - (ready.len() - end) + last + 1;

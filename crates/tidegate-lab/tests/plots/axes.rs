@@ -96,8 +96,8 @@ fn labels_of_every_span_stay_apart_and_on_the_page() {
             let inside = |(x, text): &(i32, String)| x + half(text) < 960 && x - half(text) > 0;
             assert!(labels.iter().all(inside), "{at}");
             for pair in labels.windows(2) {
-                let room = pair[1].0 - half(&pair[1].1) - pair[0].0 - half(&pair[0].1);
-                assert!(room > 8, "{at}");
+                let space = pair[1].0 - half(&pair[1].1) - pair[0].0 - half(&pair[0].1);
+                assert!(space > 8, "{at}");
             }
         }
     }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         lab::each_batch(sorted, |batch| comparison.record_batch(batch).map_err(Failure::new))?;
         comparison
     };
-    if comparison.nothing_met() {
+    if comparison.without_limit() {
         return Err(Failure::configuration(format!(
             "tidegate: no request of the trace has the entry `{}`: expected names of its descriptors, \
              such as ip, method, path, status and user_agent of an access log",

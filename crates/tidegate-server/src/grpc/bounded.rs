@@ -44,7 +44,7 @@ async fn answers_that_nobody_reads_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_call_without_room_is_over_the_limit_as_long_as_there_is_room_for_that() {
+async fn a_call_without_space_is_over_the_limit_as_long_as_there_is_space_for_that() {
     const ALL: usize = 800 << 10;
     let (budget, bounds) = (Arc::new(Budget::of(8 << 20, ALL)), Bounds::default());
     let called = connected_within(refusing_routes(bounds), bounds, Arc::clone(&budget), 0).await;
@@ -59,7 +59,7 @@ async fn a_call_without_room_is_over_the_limit_as_long_as_there_is_room_for_that
 }
 
 #[tokio::test]
-async fn messages_that_do_not_end_are_bounded_and_leave_room_to_others() {
+async fn messages_that_do_not_end_are_bounded_and_leave_space_to_others() {
     const PART: usize = 10_000;
     const ALL: usize = 200 << 10;
     const CALLS: usize = 60;

@@ -51,8 +51,8 @@ impl Handler for Connections {
             let kept = account.take(OF_A_CALL);
             async move {
                 let Some(kept) = kept else {
-                    let room = account.take_to_refuse(OF_A_CALL);
-                    return Ok(routes.without_room(&request, room));
+                    let space = account.take_to_refuse(OF_A_CALL);
+                    return Ok(routes.without_space(&request, space));
                 };
                 let mut under_way = None;
                 let let_in = || {

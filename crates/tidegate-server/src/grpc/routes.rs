@@ -84,16 +84,16 @@ impl Routes {
 
     /// Answers a call for which there is no room, with `room` for a refusal.
     #[cold]
-    pub(super) fn without_room(
+    pub(super) fn without_space(
         &self,
         request: &Request<Incoming>,
-        room: Option<Kept>,
+        space: Option<Kept>,
     ) -> Response<Reply> {
         let is_decision = request.uri().path() == SHOULD_RATE_LIMIT;
         if !is_decision || self.token(request.headers()).is_err() {
             return reply::too_much();
         }
-        reply::undecided(self.decider.refusal(reply::too_much_kept()), room)
+        reply::undecided(self.decider.refusal(reply::too_much_kept()), space)
     }
 
     /// The verbs that the token of a call grants, which is needed if there is a secret.

@@ -28,7 +28,7 @@ pub(super) fn of_refunds<'a>(
 /// fewest remaining units. A descriptor without a cost is never over the limit, except with
 /// reported usage, where it is a look.
 fn one<'a>(answer: &'a Answer<'_>, number: usize, asks: bool) -> DescriptorStatus<'a> {
-    let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
+    let own = || answer.enforced().filter(|matched| matched.is_matched_by(number));
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
@@ -39,7 +39,7 @@ fn one<'a>(answer: &'a Answer<'_>, number: usize, asks: bool) -> DescriptorStatu
 
 /// The status of a descriptor that no rule refuses.
 fn within<'a>(answer: &'a Answer<'_>, number: usize) -> DescriptorStatus<'a> {
-    let own = answer.enforced().filter(|matched| matched.is_met_by(number));
+    let own = answer.enforced().filter(|matched| matched.is_matched_by(number));
     own.min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
         limited(Code::Ok, &least, Some(least.decision().reset_after))
     })

@@ -34,7 +34,7 @@ use head::Found;
 use reply::Reply;
 
 /// Bytes per read.
-const ROOM: usize = 4 << 10;
+const SPACE: usize = 4 << 10;
 /// Bytes of answers after which they are written and other connections get a turn.
 const TURN_BYTES: usize = 64 << 10;
 
@@ -119,12 +119,12 @@ impl FastPath {
                 },
                 Next::Read if self.has_announced => break,
                 Next::Read if let Some(remainder) = &mut remainder => {
-                    let mut room = [0; ROOM];
-                    let read = remainder.read(stream, &mut room).await?;
+                    let mut space = [0; SPACE];
+                    let read = remainder.read(stream, &mut space).await?;
                     if read == 0 {
                         break;
                     }
-                    self.input.extend_from_slice(room.get(..read).unwrap_or_default());
+                    self.input.extend_from_slice(space.get(..read).unwrap_or_default());
                 }
                 Next::Read => tokio::select! {
                     biased;
@@ -149,7 +149,7 @@ impl FastPath {
             if unread.is_empty() {
                 self.input.clear();
                 self.start = 0;
-                self.input.reserve(ROOM);
+                self.input.reserve(SPACE);
                 return Next::Read;
             }
             if self.reply.bytes.len() >= TURN_BYTES {
@@ -168,7 +168,7 @@ impl FastPath {
                 Found::Part => {
                     self.input.drain(..self.start);
                     self.start = 0;
-                    self.input.reserve(ROOM);
+                    self.input.reserve(SPACE);
                     return Next::Partial;
                 }
                 Found::Other => return Next::HandOver,

@@ -184,10 +184,10 @@ impl AsyncRead for HyperIo {
             into.put_slice(&taken);
             return Poll::Ready(Ok(()));
         }
-        let (before, room) = (into.filled().len(), into.remaining());
+        let (before, space) = (into.filled().len(), into.remaining());
         let read = this.poll_read_on(cx, into);
         let ended =
-            matches!(read, Poll::Ready(Ok(()))) && room > 0 && into.filled().len() == before;
+            matches!(read, Poll::Ready(Ok(()))) && space > 0 && into.filled().len() == before;
         if ended && !this.may_end(cx) { Poll::Pending } else { read }
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn descriptor<'r>(
     matched: &Matched<'_>,
 ) -> Option<&'r Descriptor<'r>> {
     let descriptors = request.descriptors().iter().enumerate();
-    descriptors.filter(|(number, _)| matched.is_met_by(*number)).map(|(_, one)| one).next()
+    descriptors.filter(|(number, _)| matched.is_matched_by(*number)).map(|(_, one)| one).next()
 }
 
 /// The fingerprint of a rule's key.

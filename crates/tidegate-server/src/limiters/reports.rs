@@ -103,7 +103,7 @@ impl Reports {
         let found = found.collect::<Result<Vec<_>, _>>()?;
         let at = self.clock.now();
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        make_room(&mut in_flight, &reports, at)?;
+        make_space(&mut in_flight, &reports, at)?;
         for (report, of) in reports.into_iter().zip(found) {
             report.count(of.windows(), at);
             if let Some(number) = report.in_flight {
@@ -178,7 +178,7 @@ impl Report {
 }
 
 /// Makes sure that there is room for the numbers of these reports.
-fn make_room(
+fn make_space(
     in_flight: &mut InFlight,
     reports: &[Report],
     now: Timestamp,
@@ -226,11 +226,11 @@ mod tests {
     }
 
     #[test]
-    fn reporters_are_bounded_and_those_that_are_quiet_make_room() {
+    fn reporters_are_bounded_and_those_that_are_quiet_make_space() {
         let mut in_flight = InFlight::new();
         let at = |s: u64| Timestamp::from_micros(s * 1_000_000);
         let mut told = |from: usize, now: u64| {
-            make_room(&mut in_flight, &[tells(from, 1)], at(now))?;
+            make_space(&mut in_flight, &[tells(from, 1)], at(now))?;
             let reporters = in_flight.entry(Subject::Resource("a".to_owned())).or_default();
             reporters.insert(from.to_string(), (1, at(now)));
             Ok::<_, Unreported>(())
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reporter_that_is_dropped_for_room_counts_again_when_it_comes_back() {
+    fn a_reporter_that_is_dropped_for_space_counts_again_when_it_comes_back() {
         let mut in_flight = InFlight::new();
         let at = |s: u64| Timestamp::from_micros(s * 1_000_000);
         let reporters = in_flight.entry(Subject::Resource("a".to_owned())).or_default();
@@ -251,6 +251,6 @@ mod tests {
         reporters.extend((1..MOST_IN_FLIGHT).map(|from| (from.to_string(), (1, at(200)))));
         // The first one is dropped and comes back in the same batch as another one.
         let batch = [tells(0, 1), tells(MOST_IN_FLIGHT, 1)];
-        assert!(make_room(&mut in_flight, &batch, at(201)).is_err());
+        assert!(make_space(&mut in_flight, &batch, at(201)).is_err());
     }
 }

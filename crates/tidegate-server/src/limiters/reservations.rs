@@ -43,7 +43,7 @@ pub(crate) struct Reservations<C = SystemClock> {
 
 /// Room for one reservation, which is given up when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Room<'t, C: Clock> {
+pub(crate) struct Space<'t, C: Clock> {
     of: &'t Reservations<C>,
     id: Id,
     /// `None` if the request costs nothing.
@@ -82,31 +82,32 @@ impl<C: Clock> Reservations<C> {
     ///
     /// # Errors
     /// Returns an error if there is none, or if the life is longer than a rule of the request lets it be.
-    pub(crate) fn room(
+    pub(crate) fn space(
         &self,
         request: &Request<'_>,
         policy: &Policy,
         life: Option<Duration>,
-    ) -> Result<Room<'_, C>, Unreserved> {
+    ) -> Result<Space<'_, C>, Unreserved> {
         let terms = Terms::of(policy, request);
         let life = terms.life(life)?;
         let id = Id::random().ok_or(Unreserved::Full)?;
-        let mut room = Room { of: self, id, asked: None, print: None, life, bytes: 0 };
+        let mut space = Space { of: self, id, asked: None, print: None, life, bytes: 0 };
         if request.descriptors().iter().all(|one| one.units() == 0) {
-            return Ok(room);
+            return Ok(space);
         }
         let asked = Asked::of(request).ok_or(Unreserved::Full)?;
-        room.print = request.id().map(|id| self.print(&(id, request.domain(), prints_of(request))));
-        let bytes = Open::bytes_of(&asked, room.print, terms.taken_bytes());
-        room.asked = Some(asked);
+        space.print =
+            request.id().map(|id| self.print(&(id, request.domain(), prints_of(request))));
+        let bytes = Open::bytes_of(&asked, space.print, terms.taken_bytes());
+        space.asked = Some(asked);
         let mut table = self.table();
         table.drop_ended(self.clock.now());
         if !table.claim(bytes, self.most_bytes) {
             return Err(Unreserved::Full);
         }
         drop(table);
-        room.bytes = bytes;
-        Ok(room)
+        space.bytes = bytes;
+        Ok(space)
     }
 
     /// Settles a reservation with `settle`, once: a repeated call with the same costs has the same outcome. `settle`
@@ -291,7 +292,7 @@ fn prints_of<'r>(request: &'r Request<'_>) -> Vec<(&'r [(&'r str, &'r str)], u64
     request.descriptors().iter().map(|one| (one.entries(), one.units())).collect()
 }
 
-impl<C: Clock> Room<'_, C> {
+impl<C: Clock> Space<'_, C> {
     /// Keeps the reservation if the request was admitted, and returns its id. The id of an answer that is repeated
     /// is that of the first, while it is known. A reservation that holds nothing is an id alone.
     pub(crate) fn keep(mut self, answer: &Answer<'_>) -> Option<Id> {
@@ -314,7 +315,7 @@ impl<C: Clock> Room<'_, C> {
     }
 }
 
-impl<C: Clock> Drop for Room<'_, C> {
+impl<C: Clock> Drop for Space<'_, C> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.of.table().unclaim(self.bytes);

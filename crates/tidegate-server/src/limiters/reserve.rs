@@ -37,9 +37,9 @@ impl Limiters {
         request: &Request<'_>,
         life: Option<Duration>,
     ) -> Result<Reserved<'_>, Unreserved> {
-        let room = self.reservations.room(request, &self.policy(), life)?;
+        let space = self.reservations.space(request, &self.policy(), life)?;
         let answer = self.check(&request.reserving()).await;
-        let reservation = room.keep(&answer);
+        let reservation = space.keep(&answer);
         Ok(Reserved { answer, reservation })
     }
 

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_fills_its_bound_has_room_for_refusals_up_to_an_eighth() {
+    fn a_connection_that_fills_its_bound_has_space_for_refusals_up_to_an_eighth() {
         let budget = Arc::new(Budget::of(8 * FREE, 8 * FREE));
         let account = budget.open();
         let all = account.take(8 * FREE).unwrap();

@@ -109,7 +109,7 @@ mod tests {
     const USED: Seen = Seen { is_used: true, unended: None, unread: None };
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_ends_a_minute_after_the_last_that_it_brought() {
+    async fn a_connection_ends_a_minute_after_its_last_request() {
         for (comes, ended) in [(&[][..], 60), (&[1], 75), (&[14], 75), (&[1, 50, 109], 180)] {
             let mut comes = comes.iter().peekable();
             let seen = |now| Seen { is_used: comes.next_if(|at| **at < now).is_some(), ..USED };

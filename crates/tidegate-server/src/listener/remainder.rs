@@ -82,11 +82,11 @@ impl Remainder {
     pub(crate) async fn read(
         &mut self,
         stream: &mut (impl Arrives + Unpin),
-        room: &mut [u8],
+        space: &mut [u8],
     ) -> io::Result<usize> {
-        let mut room = ReadBuf::new(room);
-        poll_fn(|cx| self.poll_read(Pin::new(&mut *stream), cx, &mut room)).await?;
-        Ok(room.filled().len())
+        let mut space = ReadBuf::new(space);
+        poll_fn(|cx| self.poll_read(Pin::new(&mut *stream), cx, &mut space)).await?;
+        Ok(space.filled().len())
     }
 }
 

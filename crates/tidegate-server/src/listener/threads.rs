@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_has_ended_leaves_room_on_its_thread_even_by_a_panic() {
+    fn a_connection_that_has_ended_leaves_space_on_its_thread_even_by_a_panic() {
         let (here, apart) = (runtimes(1), runtimes(2));
         here[0].block_on(async {
             let threads = Threads::of(&apart);

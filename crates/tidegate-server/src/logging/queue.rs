@@ -66,8 +66,8 @@ impl Queue {
     /// Queues a line, or counts it as dropped if there is no space.
     pub(super) fn put(&self, line: Box<[u8]>) {
         let size = line.len() + LINE_BYTES;
-        let room = |bytes: usize| bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES);
-        let queued = self.0.bytes.fetch_update(Relaxed, Relaxed, room).is_ok()
+        let space = |bytes: usize| bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES);
+        let queued = self.0.bytes.fetch_update(Relaxed, Relaxed, space).is_ok()
             && self.0.to_writer.send(Message::Line(line)).is_ok();
         if !queued {
             self.0.dropped.fetch_add(1, Relaxed);

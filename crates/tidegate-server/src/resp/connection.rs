@@ -267,9 +267,9 @@ mod tests {
         let mut turns = Vec::new();
         let mut rest = sent;
         loop {
-            let room = connection.wire.input.room();
-            let taken = room.len().min(rest.len());
-            room[..taken].copy_from_slice(&rest[..taken]);
+            let space = connection.wire.input.space();
+            let taken = space.len().min(rest.len());
+            space[..taken].copy_from_slice(&rest[..taken]);
             connection.wire.input.filled(taken);
             rest = &rest[taken..];
             if rest.is_empty() {

@@ -41,7 +41,7 @@ impl Input {
     }
 
     /// The space to read into; empty only if far too many bytes are there.
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    pub(super) fn space(&mut self) -> &mut [u8] {
         let wants_more = self.was_filled && self.bytes.len() < LARGE;
         if self.end == self.bytes.len() && self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -81,9 +81,9 @@ mod tests {
     use crate::resp::bounds::UNAUTHENTICATED;
 
     fn fill(input: &mut Input, bytes: &[u8]) -> usize {
-        let room = input.room();
-        let taken = bytes.len().min(room.len());
-        room[..taken].copy_from_slice(&bytes[..taken]);
+        let space = input.space();
+        let taken = bytes.len().min(space.len());
+        space[..taken].copy_from_slice(&bytes[..taken]);
         input.filled(taken);
         taken
     }
@@ -122,14 +122,14 @@ mod tests {
     fn it_grows_to_its_bound_and_shrinks_at_rest() {
         for bounds in [&AUTHENTICATED, &UNAUTHENTICATED] {
             let (mut input, most) = (Input { bounds, ..Input::new() }, bounds.input_bytes);
-            assert_eq!(input.room().len(), bounds.first_bytes);
+            assert_eq!(input.space().len(), bounds.first_bytes);
             while fill(&mut input, &[1; 10_000]) > 0 {}
             assert_eq!((input.unread().len(), input.bytes.len()), (most, most));
             input.shrink();
             assert_eq!(input.bytes.len(), most, "it is not at rest");
             input.consume(most);
             input.shrink();
-            assert_eq!((input.bytes.len(), input.room().len()), (0, bounds.first_bytes));
+            assert_eq!((input.bytes.len(), input.space().len()), (0, bounds.first_bytes));
         }
     }
 

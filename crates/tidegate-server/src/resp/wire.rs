@@ -55,7 +55,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
 
     /// Reads some of the bytes that are still read while the process drains; returns their number.
     pub(super) async fn read_remainder(&mut self, remainder: &mut Remainder) -> io::Result<usize> {
-        let bytes = remainder.read(&mut self.stream, self.input.room()).await?;
+        let bytes = remainder.read(&mut self.stream, self.input.space()).await?;
         self.input.filled(bytes);
         Ok(bytes)
     }
@@ -74,13 +74,13 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let room = self.input.room();
-        if room.is_empty() {
+        let space = self.input.space();
+        if space.is_empty() {
             return Poll::Pending;
         }
-        let mut room = ReadBuf::new(room);
-        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
-        let bytes = room.filled().len();
+        let mut space = ReadBuf::new(space);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut space))?;
+        let bytes = space.filled().len();
         self.has_ended = bytes == 0;
         self.input.filled(bytes);
         Poll::Ready(Ok(()))

@@ -89,7 +89,7 @@ async fn until_left(own: &Client, peek: &str, expected: u64) {
 }
 
 #[tokio::test]
-async fn who_is_over_gets_429_with_the_figures() {
+async fn who_is_over_gets_429_with_the_values() {
     let server = Server::with_rules(RULES);
     let envoy = Envoy::before(&server, FailureMode::Allow).await;
     let client = Client::new(envoy.at);

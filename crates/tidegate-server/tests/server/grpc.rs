@@ -202,7 +202,7 @@ async fn two_keys_of_one_rule_are_told_apart_and_one_key_twice_is_one() {
 }
 
 #[tokio::test]
-async fn figures_are_told_in_units_of_time() {
+async fn values_are_told_in_units_of_time() {
     let mut asked = Asked::new().await;
     let answer = asked.ask(vec![descriptor(ADA), descriptor(&[("path", "/")])]).await;
     let limits = answer.statuses.iter().map(|status| {
@@ -360,7 +360,7 @@ async fn header_fields_are_told_where_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn the_older_header_fields_tell_the_same_figures() {
+async fn the_older_header_fields_tell_the_same_values() {
     let server = Server::with_rules_and(RULES, &["--grpc-headers", "x-ratelimit"]);
     let mut client = client(&server).await;
     let answer = client.should_rate_limit(request(vec![costing(2, ADA)])).await.unwrap();

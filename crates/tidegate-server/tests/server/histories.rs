@@ -57,7 +57,7 @@ struct Told {
     allowed: bool,
     left: Vec<Left>,
     /// All values, if the protocol has all.
-    figures: Option<Expected>,
+    values: Option<Expected>,
 }
 
 impl Told {
@@ -132,7 +132,7 @@ impl Asked {
         let answer = client.check(&body).await.json();
         assert_eq!(answer["degraded"], false, "{answer}");
         let number = |name: &str| answer[name].as_u64();
-        let figures = Expected {
+        let values = Expected {
             allowed: answer["allowed"] == true,
             limit: number("limit").unwrap(),
             remaining: number("remaining").unwrap(),
@@ -140,8 +140,8 @@ impl Asked {
             reset_after_us: number("reset_after_us").unwrap(),
             delay_us: number("delay_us").unwrap(),
         };
-        let told = self.told(asked, figures.allowed, vec![figures.remaining]);
-        Told { at_us: number("at_us").unwrap(), figures: Some(figures), ..told }
+        let told = self.told(asked, values.allowed, vec![values.remaining]);
+        Told { at_us: number("at_us").unwrap(), values: Some(values), ..told }
     }
 
     async fn over_grpc(&self, mut client: RateLimitServiceClient<Channel>, meets: Meets) -> Told {
@@ -192,10 +192,10 @@ impl Asked {
 
     /// The answer that has just arrived.
     fn told(&self, asked: Instant, allowed: bool, left: Vec<u64>) -> Told {
-        let met = [String::new(), self.user.clone()];
-        let left = met.into_iter().zip(left).collect();
+        let asks = [String::new(), self.user.clone()];
+        let left = asks.into_iter().zip(left).collect();
         let (told, cost) = (Instant::now(), self.cost);
-        Told { asked, told, at_us: 0, cost, allowed, left, figures: None }
+        Told { asked, told, at_us: 0, cost, allowed, left, values: None }
     }
 }
 
@@ -253,11 +253,11 @@ fn compare(history: &mut [Told], policy: impl Fn(&str) -> Policy) {
     for told in history {
         assert!(latest.is_none_or(|latest| told.told >= latest), "answered too early: {told:?}");
         latest = latest.max(Some(told.asked));
-        for (met, _) in &told.left {
-            models.entry(met.clone()).or_insert_with(|| Model::new(policy(met)));
+        for (ask, _) in &told.left {
+            models.entry(ask.clone()).or_insert_with(|| Model::new(policy(ask)));
         }
         let mut on_each = |run: &dyn Fn(&mut Model) -> Expected| -> Vec<_> {
-            told.left.iter().map(|(met, _)| run(models.get_mut(met).unwrap())).collect()
+            told.left.iter().map(|(ask, _)| run(models.get_mut(ask).unwrap())).collect()
         };
         let mut expected = on_each(&|model| model.peek(told.at_us, told.cost));
         let allowed = expected.iter().all(|one| one.allowed);
@@ -267,8 +267,8 @@ fn compare(history: &mut [Told], policy: impl Fn(&str) -> Policy) {
         let left: Vec<_> = told.left.iter().map(|(_, left)| *left).collect();
         let expected_left: Vec<_> = expected.iter().map(|one| one.remaining).collect();
         assert_eq!((told.allowed, &left), (allowed, &expected_left), "{told:#?}");
-        if let Some(figures) = told.figures {
-            assert_eq!(figures, expected[0], "{told:#?}");
+        if let Some(values) = told.values {
+            assert_eq!(values, expected[0], "{told:#?}");
         }
     }
 }
@@ -319,7 +319,7 @@ async fn four_servers_answer_over_grpc_as_the_definitions_of_two_rules() {
     let history = history(grpc(&servers).await, Meets::Two, DEEP).await;
     let by_the_second = |told: &Told| !told.allowed && told.left[0].1 >= told.cost;
     assert!(history.iter().any(by_the_second), "the rule for each user denies some");
-    judge(history, |met| Policy::new(log, if met.is_empty() { 2_000 } else { 60 }, DAY_US));
+    judge(history, |asks| Policy::new(log, if asks.is_empty() { 2_000 } else { 60 }, DAY_US));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -331,6 +331,6 @@ async fn four_servers_answer_over_all_protocols_at_once_as_the_definition() {
     callers.extend(resp(&servers).await);
     let mut history = history(callers, Meets::One, DEEP).await;
     // Two of the protocols do not report the time.
-    history.iter_mut().for_each(|told| (told.at_us, told.figures) = (0, None));
+    history.iter_mut().for_each(|told| (told.at_us, told.values) = (0, None));
     judge(history, |_| Policy::new(log, 1_000, DAY_US));
 }

@@ -227,7 +227,7 @@ async fn what_can_not_be_reserved_or_settled_is_told() {
 }
 
 #[tokio::test]
-async fn without_room_for_a_reservation_nothing_is_taken() {
+async fn without_space_for_a_reservation_nothing_is_taken() {
     let server =
         Server::with_rules_and(RULES, &["--public-verbs", VERBS, "--reservation-memory", "64KiB"]);
     let client = Client::new(server.http);

@@ -7,9 +7,9 @@ use crate::process::Server;
 
 /// The next notification.
 fn next(manager: &UnixDatagram) -> String {
-    let mut room = [0; 256];
-    let read = manager.recv(&mut room).unwrap();
-    String::from_utf8(room[..read].to_vec()).unwrap()
+    let mut space = [0; 256];
+    let read = manager.recv(&mut space).unwrap();
+    String::from_utf8(space[..read].to_vec()).unwrap()
 }
 
 #[tokio::test]

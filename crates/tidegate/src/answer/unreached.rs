@@ -34,9 +34,9 @@ impl Unreached {
     }
 
     /// Returns whether the descriptor with this number has this limiter: see
-    /// [`Matched::is_met_by`](crate::Matched::is_met_by).
+    /// [`Matched::is_matched_by`](crate::Matched::matches).
     #[must_use]
-    pub const fn is_met_by(&self, descriptor: usize) -> bool {
+    pub const fn is_matched_by(&self, descriptor: usize) -> bool {
         self.by.has(descriptor)
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::SplitBeside(_)
         | Problem::DedupeAcrossSlots
         | Problem::WaitAcrossSlots => false,
-        Problem::Figure(rule_error) => is_echo_of_rule_error(rule_error, rule, other),
+        Problem::Values(rule_error) => is_echo_of_rule_error(rule_error, rule, other),
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn of(
             other.entries.get(name).map_or(table.header.clone(), |entry| entry.key.clone())
         }),
         Problem::MatchesNothing | Problem::Unreachable(_) => table.position_of(&["match"]),
-        Problem::Figure(rule_error) => position_of_limit(rule_error, table),
+        Problem::Values(rule_error) => position_of_limit(rule_error, table),
     };
     if matches!(error.problem, Problem::StarInside(_)) && report.is_secret(&span) {
         return (span, Problem::StarInside(HIDDEN.to_owned()).to_string());
@@ -178,7 +178,7 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
                 rule.spec.key.iter().map(|name| (name.as_str(), &[][..])).collect();
             nearest(name, &words).map(|name| format!("; did you mean `{}`?", name.escape_debug()))
         }),
-        (Problem::Figure(RuleError::Indivisible { .. }), Place::Override(_)) => {
+        (Problem::Values(RuleError::Indivisible { .. }), Place::Override(_)) => {
             Some(" (an override changes only the window)".to_owned())
         }
         _ => None,

@@ -79,22 +79,22 @@ impl DedupeCache {
     pub(crate) fn step<E>(
         &self,
         once: IdempotencyKey,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
         step: Step,
         run: impl FnOnce() -> Result<Done, E>,
     ) -> Result<Done, E> {
         let number = self.number(once.fingerprint);
         let mut shard = held(&self.shards[number]);
-        if let Some(first) = shard.recall(once, met, clock.now()) {
+        if let Some(first) = shard.recall(once, asks, clock.now()) {
             return Ok(first);
         }
         let done = run()?;
-        let takes = done.allowed || met.iter().any(|met| met.report);
+        let takes = done.allowed || asks.iter().any(|ask| ask.report);
         if takes && step == Step::Ask {
-            self.keep(&mut shard, once, met, &done);
+            self.keep(&mut shard, once, asks, &done);
             drop(shard);
-            self.make_room_beside(number, done.at);
+            self.make_space_beside(number, done.at);
         }
         Ok(done)
     }
@@ -102,10 +102,10 @@ impl DedupeCache {
     pub(crate) fn recall(
         &self,
         once: IdempotencyKey,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
     ) -> Option<Done> {
-        held(&self.shards[self.number(once.fingerprint)]).recall(once, met, clock.now())
+        held(&self.shards[self.number(once.fingerprint)]).recall(once, asks, clock.now())
     }
 
     /// The number of answers: at most the bound, or slightly more until threads that add answers
@@ -122,7 +122,7 @@ impl DedupeCache {
         fingerprint.words()[0] as usize % self.shards.len()
     }
 
-    fn keep(&self, shard: &mut Shard, once: IdempotencyKey, met: &[Ask], done: &Done) {
+    fn keep(&self, shard: &mut Shard, once: IdempotencyKey, asks: &[Ask], done: &Done) {
         if self.most == 0 {
             self.forgotten.fetch_add(1, Relaxed);
             return;
@@ -133,16 +133,16 @@ impl DedupeCache {
         if is_new && self.kept.fetch_add(1, Relaxed) >= self.most {
             self.forget_first(shard, done.at, |_| true);
         }
-        shard.keep(once, met, done);
+        shard.keep(once, asks, done);
     }
 
     /// If there are still too many answers, and the shard of the new one had no other, drops one
     /// elsewhere. No other lock is held meanwhile.
-    fn make_room_beside(&self, number: usize, now: Timestamp) {
+    fn make_space_beside(&self, number: usize, now: Timestamp) {
         let shards = self.shards.len();
         for other in (1..shards).map(|step| (number + step) % shards) {
-            let has_room = || self.kept.load(Relaxed) <= self.most.max(1);
-            if has_room() || self.forget_first(&mut held(&self.shards[other]), now, |_| true) {
+            let has_space = || self.kept.load(Relaxed) <= self.most.max(1);
+            if has_space() || self.forget_first(&mut held(&self.shards[other]), now, |_| true) {
                 return;
             }
         }
@@ -168,7 +168,7 @@ pub(super) fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 impl Shard {
-    fn recall(&mut self, once: IdempotencyKey, met: &[Ask], now: Timestamp) -> Option<Done> {
+    fn recall(&mut self, once: IdempotencyKey, asks: &[Ask], now: Timestamp) -> Option<Done> {
         let kept = self.kept.get_mut(&once.fingerprint)?;
         // After a clock stepped back, no answer is kept longer than its time from now on.
         if kept.since.since(now) > once.time {
@@ -180,15 +180,15 @@ impl Shard {
             allowed: kept.allowed,
             at: kept.at,
             repeated: true,
-            decisions: put_back(met, &kept.decisions),
+            decisions: put_back(asks, &kept.decisions),
         })
     }
 
     /// Keeps an answer, for its time from the decision on.
-    fn keep(&mut self, once: IdempotencyKey, met: &[Ask], done: &Done) {
+    fn keep(&mut self, once: IdempotencyKey, asks: &[Ask], done: &Done) {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
-            order_of(met).into_iter().filter_map(|index| done.decisions.get(index).cloned());
+            order_of(asks).into_iter().filter_map(|index| done.decisions.get(index).cloned());
         let (allowed, decisions) = (done.allowed, decisions.collect());
         let kept = Kept { allowed, since, end, at: done.at, decisions };
         if let Some(before) = self.kept.insert(once.fingerprint, kept) {
@@ -207,9 +207,9 @@ impl Shard {
 }
 
 /// Puts a kept answer, in the order of [`order_of`], into the order of the limiters now.
-fn put_back(met: &[Ask], kept: &[Decided]) -> InlineList<Decided> {
+fn put_back(asks: &[Ask], kept: &[Decided]) -> InlineList<Decided> {
     let mut decisions: InlineList<Decided> = kept.iter().cloned().collect();
-    for (index, decided) in order_of(met).into_iter().zip(kept) {
+    for (index, decided) in order_of(asks).into_iter().zip(kept) {
         if let Some(here) = decisions.get_mut(index) {
             here.clone_from(decided);
         }

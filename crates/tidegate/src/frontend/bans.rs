@@ -43,8 +43,8 @@ impl<C> Bans<C> {
     }
 
     /// The ban that may refuse at this limiter.
-    fn of<K>(&self, met: &Ask<K>) -> Option<&Ban<C>> {
-        if met.can_refuse() { self.of_rule(met.lineage) } else { None }
+    fn of<K>(&self, ask: &Ask<K>) -> Option<&Ban<C>> {
+        if ask.can_refuse() { self.of_rule(ask.lineage) } else { None }
     }
 }
 
@@ -53,31 +53,31 @@ impl<C: Clock> Bans<C> {
     /// fingerprint of a limiter in this process.
     pub(crate) fn left<K>(
         &self,
-        met: &[Ask<K>],
+        asks: &[Ask<K>],
         fingerprint: impl Fn(&Ask<K>) -> Fingerprint,
         now: Timestamp,
     ) -> Option<Vec<Option<Micros>>> {
-        let left = |met: &Ask<K>| self.of(met)?.left(fingerprint(met), now);
-        let left: Vec<_> = met.iter().map(left).collect();
+        let left = |ask: &Ask<K>| self.of(ask)?.left(fingerprint(ask), now);
+        let left: Vec<_> = asks.iter().map(left).collect();
         left.iter().any(Option::is_some).then_some(left)
     }
 
     /// Counts the refusal of a limiter's key, if its rule bans.
     pub(crate) fn count<K>(
         &self,
-        met: &Ask<K>,
+        ask: &Ask<K>,
         fingerprint: impl Fn(&Ask<K>) -> Fingerprint,
         now: Timestamp,
     ) {
-        if let Some(ban) = self.of(met) {
-            ban.count(fingerprint(met), now);
+        if let Some(ban) = self.of(ask) {
+            ban.count(fingerprint(ask), now);
         }
     }
 
     /// Lifts the bans of these limiters' keys.
-    pub(crate) fn lift<K>(&self, met: &[Ask<K>], fingerprint: impl Fn(&Ask<K>) -> Fingerprint) {
-        for met in met {
-            self.of_rule(met.lineage).into_iter().for_each(|ban| ban.forget(fingerprint(met)));
+    pub(crate) fn lift<K>(&self, asks: &[Ask<K>], fingerprint: impl Fn(&Ask<K>) -> Fingerprint) {
+        for ask in asks {
+            self.of_rule(ask.lineage).into_iter().for_each(|ban| ban.forget(fingerprint(ask)));
         }
     }
 }

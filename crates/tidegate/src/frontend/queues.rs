@@ -39,15 +39,15 @@ pub(crate) type GateQueues = Queues<GateQueue>;
 /// of a limiter.
 pub(crate) fn stops_of<K>(
     policy: &Policy,
-    met: &[Ask<K>],
+    asks: &[Ask<K>],
     max_wait: Micros,
     queue_of: impl Fn(&Ask<K>) -> GateQueue,
 ) -> Vec<Stop<GateQueue>> {
-    let all = met.iter().enumerate().filter(|(_, met)| met.can_refuse());
-    let stop = |(place, met): (usize, &Ask<K>)| Stop {
-        queue: queue_of(met),
-        cost: met.asks,
-        patience: patience(policy, met.rule, max_wait),
+    let all = asks.iter().enumerate().filter(|(_, ask)| ask.can_refuse());
+    let stop = |(place, ask): (usize, &Ask<K>)| Stop {
+        queue: queue_of(ask),
+        cost: ask.asks,
+        patience: patience(policy, ask.rule, max_wait),
         place,
     };
     all.map(stop).collect()
@@ -64,17 +64,17 @@ fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
 }
 
 /// Returns whether one of these limiters may let a request wait that itself waits at most `max_wait`.
-pub(crate) fn may_wait<K>(policy: &Policy, met: &[Ask<K>], max_wait: Micros) -> bool {
-    let waits = |met: &Ask<K>| !patience(policy, met.rule, max_wait).wait.is_zero();
-    met.iter().any(|met| met.can_refuse() && waits(met))
+pub(crate) fn may_wait<K>(policy: &Policy, asks: &[Ask<K>], max_wait: Micros) -> bool {
+    let waits = |ask: &Ask<K>| !patience(policy, ask.rule, max_wait).wait.is_zero();
+    asks.iter().any(|ask| ask.can_refuse() && waits(ask))
 }
 
 /// Returns how long a request with these limiters must be held. A rule in shadow mode holds no request.
-pub(crate) fn delay_of<K>(met: &[Ask<K>], done: &Done) -> Micros {
-    let decisions = met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
+pub(crate) fn delay_of<K>(asks: &[Ask<K>], done: &Done) -> Micros {
+    let decisions = asks.iter().zip(&done.decisions).filter(|(ask, _)| ask.enforced);
     decisions.map(|(_, decided)| decided.decision.delay_micros()).max().unwrap_or_default()
 }
 
-pub(crate) const fn queue_of(met: &Ask) -> GateQueue {
-    GateQueue::new(met.lineage, met.fingerprint)
+pub(crate) const fn queue_of(ask: &Ask) -> GateQueue {
+    GateQueue::new(ask.lineage, ask.fingerprint)
 }

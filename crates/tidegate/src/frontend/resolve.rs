@@ -7,7 +7,7 @@ use smallvec::{Array, SmallVec};
 use super::Frontend;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
-use crate::step::{Ask, Descriptors, Figures, Lineage};
+use crate::step::{Ask, Descriptors, Lineage, OwnValues};
 
 impl<C> Frontend<C> {
     /// Adds the limiters of a request under `policy` to the empty list `all`, in the order of the rules. A limiter that
@@ -32,33 +32,33 @@ impl<C> Frontend<C> {
                 }
                 usage.note(rule, descriptor.units());
                 let variant = rule.variant_for(descriptor);
-                let brought = rule.own_limit_of(descriptor);
+                let from_request = rule.own_limit_of(descriptor);
                 let own = rule.variant(variant);
-                if own.is_unlimited() && brought.is_none() && !may_have_others(number) {
+                if own.is_unlimited() && from_request.is_none() && !may_have_others(number) {
                     return;
                 }
                 let fingerprint = known_by(rule, descriptor);
                 match all
                     .iter_mut()
-                    .find(|met| met.rule == number && met.fingerprint == fingerprint)
+                    .find(|ask| ask.rule == number && ask.fingerprint == fingerprint)
                 {
-                    Some(met) => {
-                        met.cost = met.cost.saturating_add(descriptor.units());
-                        met.reserves = request.reserves() && met.cost > 0;
-                        met.by.add(place);
-                        if let Some(figures) = brought.filter(|_| !met.brought) {
-                            (met.brought, met.by_plan) = (true, false);
-                            met.is_unlimited = figures.is_unlimited();
-                            met.figures = Some(Arc::clone(figures));
+                    Some(ask) => {
+                        ask.cost = ask.cost.saturating_add(descriptor.units());
+                        ask.reserves = request.reserves() && ask.cost > 0;
+                        ask.by.add(place);
+                        if let Some(values) = from_request.filter(|_| !ask.from_request) {
+                            (ask.from_request, ask.by_plan) = (true, false);
+                            ask.is_unlimited = values.is_unlimited();
+                            ask.values = Some(Arc::clone(values));
                         }
                     }
                     None => {
-                        let plan = match brought {
+                        let plan = match from_request {
                             Some(_) => None,
                             None => self.plans.of(lineage(number), descriptor),
                         };
                         let by_plan = plan.is_some();
-                        let figures: Figures = brought.cloned().or(plan);
+                        let values: OwnValues = from_request.cloned().or(plan);
                         if all.len() == all.inline_size() {
                             all.reserve(3);
                         }
@@ -71,10 +71,10 @@ impl<C> Frontend<C> {
                             asks: 0,
                             report: false,
                             enforced: rule.mode() == Mode::Enforce,
-                            brought: brought.is_some(),
+                            from_request: from_request.is_some(),
                             by_plan,
-                            is_unlimited: figures.as_deref().unwrap_or(own).is_unlimited(),
-                            figures,
+                            is_unlimited: values.as_deref().unwrap_or(own).is_unlimited(),
+                            values,
                             by: Descriptors::one(place),
                             reserves: request.reserves() && descriptor.units() > 0,
                             token: None,
@@ -85,11 +85,11 @@ impl<C> Frontend<C> {
             });
         }
         let is_reported =
-            |met: &Ask<K>| usage.any && policy.rules().get(met.rule).is_some_and(is_reported);
-        for met in all.iter_mut() {
-            (met.report, met.asks) = (usage.is_report(), usage.asks(met.cost, is_reported(met)));
+            |ask: &Ask<K>| usage.any && policy.rules().get(ask.rule).is_some_and(is_reported);
+        for ask in all.iter_mut() {
+            (ask.report, ask.asks) = (usage.is_report(), usage.asks(ask.cost, is_reported(ask)));
         }
-        all.sort_by_key(|met| met.rule);
+        all.sort_by_key(|ask| ask.rule);
     }
 }
 

@@ -89,12 +89,12 @@ impl Taken {
     /// Of `all` limiters of the request, with their actual costs, keeps those that took their cost and can settle
     /// the difference. The overflow limiter gives nothing back.
     pub(crate) fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
-        let both = again(all, |(met, _)| met, &self.limiters, |one| one.known_by);
-        let can_settle = |((met, actual), one): &((Ask<K>, u64), &FromLimiter)| {
-            !one.is_elsewhere || *actual > met.cost
+        let both = again(all, |(ask, _)| ask, &self.limiters, |one| one.known_by);
+        let can_settle = |((ask, actual), one): &((Ask<K>, u64), &FromLimiter)| {
+            !one.is_elsewhere || *actual > ask.cost
         };
-        let with_token = |((met, actual), one): ((Ask<K>, u64), &FromLimiter)| {
-            (Ask { token: one.token, since: one.since, ..met }, actual)
+        let with_token = |((ask, actual), one): ((Ask<K>, u64), &FromLimiter)| {
+            (Ask { token: one.token, since: one.since, ..ask }, actual)
         };
         both.into_iter().filter(can_settle).map(with_token).collect()
     }
@@ -107,7 +107,7 @@ impl Taken {
         all: &[(Ask<K>, u64)],
     ) -> Option<Box<[Unreached]>> {
         let is_gone = |one: &&FromLimiter| {
-            let is_found = all.iter().any(|(met, _)| (met.lineage, met.by) == one.known_by);
+            let is_found = all.iter().any(|(ask, _)| (ask.lineage, ask.by) == one.known_by);
             !is_found && !one.is_elsewhere && one.is_enforced && one.token.is_none()
         };
         let unreached = self.limiters.iter().filter(is_gone).map(|one| {
@@ -140,11 +140,11 @@ impl Taken {
     ) -> Option<Vec<Ask<K>>> {
         let held = || self.limiters.iter().filter(|one| one.token.is_some());
         let own = held().filter(|one| !one.is_elsewhere);
-        let both = again(all, |met| met, own, |one| one.known_by);
+        let both = again(all, |ask| ask, own, |one| one.known_by);
         let found = both.iter().filter(|(_, one)| one.is_enforced).count();
         let has_all =
             !self.has_permits_of_first && found == held().filter(|one| one.is_enforced).count();
-        let with_token = |(met, one): (Ask<K>, &FromLimiter)| Ask { token: one.token, ..met };
+        let with_token = |(ask, one): (Ask<K>, &FromLimiter)| Ask { token: one.token, ..ask };
         has_all.then(|| both.into_iter().map(with_token).collect())
     }
 
@@ -179,8 +179,8 @@ impl Taken {
 
     /// The values under which units were taken from a limiter.
     #[cfg(feature = "redis")]
-    pub(crate) fn under<K>(&self, met: &Ask<K>) -> Option<Values> {
-        let known_by = (met.lineage, met.by);
+    pub(crate) fn under<K>(&self, ask: &Ask<K>) -> Option<Values> {
+        let known_by = (ask.lineage, ask.by);
         self.limiters.iter().find(|one| one.known_by == known_by)?.under
     }
 
@@ -207,10 +207,10 @@ pub(crate) fn with_actual<K: PartialEq>(
     let both = request.descriptors().iter().zip(of_each(actual));
     let costing_actual: Vec<_> = both.map(|(one, actual)| one.cost(actual)).collect();
     let costing = resolve(&Request::new(request.domain(), &costing_actual));
-    let with_actual = |met: Ask<K>| {
-        let same = |other: &&Ask<K>| other.is_of(&met);
+    let with_actual = |ask: Ask<K>| {
+        let same = |other: &&Ask<K>| other.is_of(&ask);
         let actual = costing.iter().find(same)?.cost;
-        Some((met, actual))
+        Some((ask, actual))
     };
     resolve(request).into_iter().filter_map(with_actual).collect()
 }
@@ -224,18 +224,18 @@ fn of_each(actual: &[u64]) -> impl Iterator<Item = u64> {
 /// Pairs the limiters that a request matches now with those of its earlier answer, and drops limiters without a
 /// partner. `met` are all limiters of the request, unlimited ones included.
 pub(crate) fn again<T, K, M>(
-    met: impl IntoIterator<Item = T>,
+    asks: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &Ask<K>,
     answered: impl IntoIterator<Item = M>,
     identify: impl Fn(&M) -> (Lineage, Descriptors),
 ) -> Vec<(T, M)> {
     let mut answered: Vec<_> = answered.into_iter().collect();
     let mut same = |one: &T| {
-        let met = of(one);
-        let place = answered.iter().position(|one| identify(one) == (met.lineage, met.by))?;
+        let ask = of(one);
+        let place = answered.iter().position(|one| identify(one) == (ask.lineage, ask.by))?;
         Some(answered.remove(place))
     };
-    met.into_iter().filter_map(|one| same(&one).map(|answered| (one, answered))).collect()
+    asks.into_iter().filter_map(|one| same(&one).map(|answered| (one, answered))).collect()
 }
 
 /// Identifies a limiter of an answer, for [`again`].

@@ -59,25 +59,25 @@ impl<C: Clock> Gate<C> {
     pub(super) fn banned(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
     ) -> Result<Option<Done>, Moved> {
         if self.front.bans.is_empty() {
             return Ok(None);
         }
         let now = clock.now();
-        let left = self.front.bans.left(met, |met| met.fingerprint, now);
-        left.map(|left| self.banned_for(generation, met, left, now)).transpose()
+        let left = self.front.bans.left(asks, |ask| ask.fingerprint, now);
+        left.map(|left| self.banned_for(generation, asks, left, now)).transpose()
     }
 
     fn banned_for(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         left: Vec<Option<Micros>>,
         now: Timestamp,
     ) -> Result<Done, Moved> {
-        let mut done = self.memory.step(generation, met, &now, Step::Peek)?;
+        let mut done = self.memory.step(generation, asks, &now, Step::Peek)?;
         for (decided, left) in done.decisions.iter_mut().zip(left) {
             left.into_iter().for_each(|left| deny(&mut decided.decision, left));
         }
@@ -87,14 +87,14 @@ impl<C: Clock> Gate<C> {
 
     /// Counts the refusals by rules that ban.
     #[inline]
-    pub(super) fn count_refusals(&self, met: &[Ask], done: &Done) {
+    pub(super) fn count_refusals(&self, asks: &[Ask], done: &Done) {
         if self.front.bans.is_empty() || done.allowed {
             return;
         }
-        for (met, decided) in met.iter().zip(&done.decisions) {
+        for (ask, decided) in asks.iter().zip(&done.decisions) {
             // A key without a limiter of its own was refused because of other keys.
             if !decided.decision.is_allowed() && !decided.elsewhere {
-                self.front.bans.count(met, |met| met.fingerprint, done.at);
+                self.front.bans.count(ask, |ask| ask.fingerprint, done.at);
             }
         }
     }

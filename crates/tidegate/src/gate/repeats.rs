@@ -36,9 +36,9 @@ impl<C: Clock> Gate<C> {
         &self,
         generation: &Generation,
         request: &Request<'_>,
-        met: &[Ask],
+        asks: &[Ask],
     ) -> Option<IdempotencyKey> {
-        dedupe::of(&generation.policy, &self.seed, request.identity()?, met)
+        dedupe::of(&generation.policy, &self.seed, request.identity()?, asks)
     }
 
     /// The answer that needs no limiter: a remembered one, or that of a ban.
@@ -46,13 +46,13 @@ impl<C: Clock> Gate<C> {
     pub(super) fn without_asking(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
     ) -> Result<Option<Done>, Moved> {
-        match once.and_then(|once| self.answers.recall(once, met, clock)) {
+        match once.and_then(|once| self.answers.recall(once, asks, clock)) {
             Some(repeated) => Ok(Some(repeated)),
-            None => self.banned(generation, met, clock),
+            None => self.banned(generation, asks, clock),
         }
     }
 }

@@ -19,13 +19,13 @@ impl<C: Clock> Gate<C> {
 
     /// Refunds; compiled once, whatever the request is made of.
     fn give_back(&self, request: &Request<'_>) -> Stepped {
-        let (generation, (met, done)) = self.memory.ask(|generation| {
-            let met = self.met(generation, request);
-            let done = self.memory.step(generation, &met, &self.clock, Step::Refund)?;
-            Ok((met, done))
+        let (generation, (asks, done)) = self.memory.ask(|generation| {
+            let asks = self.asks(generation, request);
+            let done = self.memory.step(generation, &asks, &self.clock, Step::Refund)?;
+            Ok((asks, done))
         });
-        self.wake(&met);
-        Stepped { generation, met, done }
+        self.wake(&asks);
+        Stepped { generation, asks, done }
     }
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost `actual`. In
@@ -77,9 +77,9 @@ impl<C: Clock> Gate<C> {
     pub fn renew_taken<'r>(&self, request: impl Into<Request<'r>>, taken: &Taken) -> bool {
         let request = &request.into();
         let (_, are_out) = self.memory.ask(|generation| {
-            let met = taken.permits_of(self.met_at_all(generation, request));
-            met.map_or(Ok(false), |met| {
-                Ok(self.memory.renew(generation, &met, &self.clock)?.allowed)
+            let asks = taken.permits_of(self.all_asks(generation, request));
+            asks.map_or(Ok(false), |ask| {
+                Ok(self.memory.renew(generation, &ask, &self.clock)?.allowed)
             })
         });
         are_out
@@ -93,16 +93,16 @@ impl<C: Clock> Gate<C> {
         actual: &[u64],
         chosen: impl Fn(Vec<(Ask, u64)>) -> Vec<(Ask, u64)>,
     ) -> Stepped {
-        let (generation, (met, done)) = self.memory.ask(|generation| {
+        let (generation, (asks, done)) = self.memory.ask(|generation| {
             // A limiter that a plan makes unlimited now may have been taken from before.
-            let resolve = |request: &Request<'_>| self.met_at_all(generation, request);
+            let resolve = |request: &Request<'_>| self.all_asks(generation, request);
             let all = chosen(with_actual(request, actual, resolve));
-            let (met, actual): (InlineList<_>, Vec<_>) = all.into_iter().unzip();
-            let done = self.memory.settle(generation, &met, &actual, &self.clock)?;
-            Ok((met, done))
+            let (asks, actual): (InlineList<_>, Vec<_>) = all.into_iter().unzip();
+            let done = self.memory.settle(generation, &asks, &actual, &self.clock)?;
+            Ok((asks, done))
         });
-        self.wake(&met);
-        Stepped { generation, met, done }
+        self.wake(&asks);
+        Stepped { generation, asks, done }
     }
 
     /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
@@ -114,13 +114,13 @@ impl<C: Clock> Gate<C> {
 
     /// Resets; compiled once, whatever the request is made of.
     fn forget(&self, request: &Request<'_>) -> usize {
-        let (_, met) = self.memory.ask(|generation| {
-            let met = self.met_at_all(generation, request);
-            self.front.bans.lift(&met, |met| met.fingerprint);
-            self.memory.reset(generation, &met, &self.clock)?;
-            Ok(met)
+        let (_, asks) = self.memory.ask(|generation| {
+            let asks = self.all_asks(generation, request);
+            self.front.bans.lift(&asks, |ask| ask.fingerprint);
+            self.memory.reset(generation, &asks, &self.clock)?;
+            Ok(asks)
         });
-        self.wake(&met);
-        met.len()
+        self.wake(&asks);
+        asks.len()
     }
 }

@@ -23,8 +23,8 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         let request = &request.into();
-        let met = self.met_at_all(&self.memory.newest(), request);
-        let queues = met.iter().map(queue_of);
+        let asks = self.all_asks(&self.memory.newest(), request);
+        let queues = asks.iter().map(queue_of);
         queues.map(|queue| self.queues.len(&queue)).sum()
     }
 
@@ -48,10 +48,10 @@ impl<C: Clock> Gate<C> {
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Ask, |generation, met, done| {
-            let waits = || may_wait(&generation.policy, met, request.longest_wait().into());
+        self.step(request, &self.clock, Step::Ask, |generation, ask, done| {
+            let waits = || may_wait(&generation.policy, ask, request.longest_wait().into());
             let is_decided = done.allowed || !waits();
-            is_decided.then(|| self.conclude(request, generation, met, done))
+            is_decided.then(|| self.conclude(request, generation, ask, done))
         })
     }
 
@@ -63,29 +63,29 @@ impl<C: Clock> Gate<C> {
         clock: &impl Clock,
         step: Step,
     ) -> Stepped {
-        let (generation, (met, once, early)) = self.memory.ask(|generation| {
-            let met = self.met(generation, request);
-            let once = self.once_for(generation, request, &met, step);
-            let early = self.without_asking(generation, &met, once, clock)?;
-            Ok((met, once, early))
+        let (generation, (asks, once, early)) = self.memory.ask(|generation| {
+            let asks = self.asks(generation, request);
+            let once = self.once_for(generation, request, &asks, step);
+            let early = self.without_asking(generation, &asks, once, clock)?;
+            Ok((asks, once, early))
         });
         if let Some(done) = early {
-            return Stepped { generation, met, done };
+            return Stepped { generation, asks, done };
         }
-        let waitable = self.waitable(request, generation.share(), met, once, Micros::ZERO);
+        let waitable = self.waitable(request, generation.share(), asks, once, Micros::ZERO);
         let done = step_behind(&waitable, step);
         waitable.last.stepped(done)
     }
 
     /// Turns the last step of a request that may have waited into an answer.
     fn conclude_last<'g>(&'g self, request: &Request<'_>, last: Stepped) -> Answer<'g> {
-        let Stepped { generation, met, done } = last;
-        self.conclude(request, generation, &met, done)
+        let Stepped { generation, asks, done } = last;
+        self.conclude(request, generation, &asks, done)
     }
 
     /// Wakes the first waiter of each of these limiters: there may be units for it.
-    pub(crate) fn wake(&self, met: &[Ask]) {
-        met.iter().for_each(|met| self.queues.wake(&queue_of(met)));
+    pub(crate) fn wake(&self, asks: &[Ask]) {
+        asks.iter().for_each(|ask| self.queues.wake(&queue_of(ask)));
     }
 
     /// The path to these limiters, for a request that may wait as long as it and their rules allow.
@@ -93,29 +93,29 @@ impl<C: Clock> Gate<C> {
         &'a self,
         request: &Request<'a>,
         generation: Arc<Generation>,
-        met: InlineList<Ask>,
+        asks: InlineList<Ask>,
         once: Option<IdempotencyKey>,
         max_wait: Micros,
     ) -> ToGate<'a, C> {
-        let stops = stops_of(&generation.policy, &met, max_wait, queue_of);
-        let last = Last::new(&generation, &met);
-        ToGate { gate: self, request: *request, generation, stops, met, once, last }
+        let stops = stops_of(&generation.policy, &asks, max_wait, queue_of);
+        let last = Last::new(&generation, &asks);
+        ToGate { gate: self, request: *request, generation, stops, asks, once, last }
     }
 
     /// Creates a waiter; or returns the outcome, if that needs no limiter.
     fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
-        let (generation, (met, once, early)) = self.memory.ask(|generation| {
-            let met = self.met(generation, request);
-            let once = self.once(generation, request, &met);
-            let mut early = self.without_asking(generation, &met, once, &self.clock)?;
+        let (generation, (asks, once, early)) = self.memory.ask(|generation| {
+            let asks = self.asks(generation, request);
+            let once = self.once(generation, request, &asks);
+            let mut early = self.without_asking(generation, &asks, once, &self.clock)?;
             // Reported usage never waits, and is taken before anything is looked up.
-            if early.is_none() && met.iter().any(|met| met.report) {
-                early = Some(self.step_at(generation, &met, once, &self.clock, Step::Ask)?);
+            if early.is_none() && asks.iter().any(|ask| ask.report) {
+                early = Some(self.step_at(generation, &asks, once, &self.clock, Step::Ask)?);
             }
-            Ok((met, once, early))
+            Ok((asks, once, early))
         });
         let longest = request.longest_wait().into();
-        (Waiter::new(self.waitable(request, generation.share(), met, once, longest)), early)
+        (Waiter::new(self.waitable(request, generation.share(), asks, once, longest)), early)
     }
 }
 
@@ -234,7 +234,7 @@ struct ToGate<'g, C> {
     gate: &'g Gate<C>,
     request: Request<'g>,
     generation: Arc<Generation>,
-    met: InlineList<Ask>,
+    asks: InlineList<Ask>,
     once: Option<IdempotencyKey>,
     stops: Vec<Stop<GateQueue>>,
     last: Last,
@@ -246,17 +246,17 @@ impl<C: Clock> ToGate<'_, C> {
         &self,
         ask: impl Fn(&Generation, &[Ask], Option<IdempotencyKey>) -> Result<T, Moved>,
     ) -> (Arc<Generation>, InlineList<Ask>, T) {
-        let (generation, (met, early)) = self.gate.memory.ask(|generation| {
+        let (generation, (asks, early)) = self.gate.memory.ask(|generation| {
             if std::ptr::eq(generation, &*self.generation) && !generation.any_per_key() {
-                return Ok((self.met.clone(), ask(generation, &self.met, self.once)?));
+                return Ok((self.asks.clone(), ask(generation, &self.asks, self.once)?));
             }
-            let met = self.gate.met(generation, &self.request);
+            let asks = self.gate.asks(generation, &self.request);
             // The idempotency key depends on the values too.
-            let once = self.gate.once(generation, &self.request, &met);
-            let early = ask(generation, &met, once)?;
-            Ok((met, early))
+            let once = self.gate.once(generation, &self.request, &asks);
+            let early = ask(generation, &asks, once)?;
+            Ok((asks, early))
         });
-        (generation.share(), met, early)
+        (generation.share(), asks, early)
     }
 }
 
@@ -272,16 +272,16 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
     }
 
     fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
-        let first = self.met.get(stop.place)?;
-        let (_, _, preview) = self.ask_now(|generation, met, _| {
-            let same = met.iter().find(|met| met.is_of(first));
-            same.map_or(Ok(None), |met| generation.preview(met, &self.gate.clock))
+        let first = self.asks.get(stop.place)?;
+        let (_, _, preview) = self.ask_now(|generation, asks, _| {
+            let same = asks.iter().find(|ask| ask.is_of(first));
+            same.map_or(Ok(None), |ask| generation.preview(ask, &self.gate.clock))
         });
         preview
     }
 
     fn delay(&self, done: &Done) -> Micros {
-        delay_of(&self.met, done)
+        delay_of(&self.asks, done)
     }
 
     fn delay_is_waiting(&self) -> bool {
@@ -291,12 +291,12 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
 
 impl<C: Clock> InProcess for ToGate<'_, C> {
     fn step(&self, step: Step) -> Done {
-        let (generation, met, done) = self.ask_now(|generation, met, once| {
-            self.gate.step_at(generation, met, once, &self.gate.clock, step)
+        let (generation, asks, done) = self.ask_now(|generation, ask, once| {
+            self.gate.step_at(generation, ask, once, &self.gate.clock, step)
         });
         // In the order of the request's first limiters.
-        let seen = Done { decisions: done.of_each(&met, &self.met), ..done };
-        self.last.note(Stepped { generation: Kept::from(generation), met, done });
+        let seen = Done { decisions: done.of_each(&asks, &self.asks), ..done };
+        self.last.note(Stepped { generation: Kept::from(generation), asks, done });
         seen
     }
 }

@@ -80,7 +80,7 @@ fn the_seeds_meet_what_they_are_to_check() {
     let sum = sum(0..SAMPLE, run, Plan::of_seed);
     assert_eq!(sum.runs, SAMPLE);
     assert!(sum.leased * 3 > sum.exact, "hardly anything is spent from leases: {sum:?}");
-    let met = [
+    let asks = [
         sum.refused,
         sum.returned,
         sum.again,
@@ -99,7 +99,7 @@ fn the_seeds_meet_what_they_are_to_check() {
     ];
     assert!(sum.admitted * 10 > sum.reference * 9, "leases admit too little: {sum:?}");
     assert!(sum.even * 10 > sum.possible * 9, "even nodes admit too little: {sum:?}");
-    assert!(met.iter().all(|count| *count > 15), "something hardly happens: {sum:?}");
+    assert!(asks.iter().all(|count| *count > 15), "something hardly happens: {sum:?}");
 }
 
 #[test]

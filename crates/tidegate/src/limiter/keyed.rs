@@ -270,7 +270,7 @@ impl<C: Clock> Source for OfKey<'_, C> {
     fn one(&self, cost: u64, step: Step) -> One {
         let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
         if let Terms::LookedUp(looked_up) = &self.terms {
-            one.figures = looked_up.plan(self.all);
+            one.values = looked_up.plan(self.all);
         }
         one
     }

@@ -203,6 +203,6 @@ impl<C: Clock> KeyedLimiter<C> {
     /// [`KeyedLimiter::usual_rule`].
     #[cfg(feature = "tower")]
     pub(crate) fn other_rule_of(&self, one: &One) -> Plan {
-        one.figures.clone().or_else(|| self.usual.plan())
+        one.values.clone().or_else(|| self.usual.plan())
     }
 }

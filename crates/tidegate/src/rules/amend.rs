@@ -116,7 +116,7 @@ pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> 
         rule: number,
         name: rule.name().to_owned(),
         place: Place::Rule,
-        problem: Problem::Figure(error.clone()),
+        problem: Problem::Values(error.clone()),
     };
     PolicyErrors(errors.iter().map(error).collect())
 }

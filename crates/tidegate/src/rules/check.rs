@@ -47,7 +47,7 @@ impl Mistakes<'_> {
     fn values(&mut self, place: Place, result: Result<Rule, RuleErrors>) -> Option<Rule> {
         result
             .map_err(|errors| {
-                errors.iter().for_each(|error| self.add(place, Problem::Figure(error.clone())));
+                errors.iter().for_each(|error| self.add(place, Problem::Values(error.clone())));
             })
             .ok()
     }
@@ -222,7 +222,7 @@ fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Overri
             Err(errors) => errors
                 .iter()
                 .filter(|error| !own.contains(error))
-                .for_each(|error| mistakes.add(place, Problem::Figure(error.clone()))),
+                .for_each(|error| mistakes.add(place, Problem::Values(error.clone()))),
         }
     }
     sound

@@ -117,7 +117,7 @@ pub enum Problem {
         resolution: Option<Duration>,
     },
     /// An invalid value of the limiter.
-    Figure(RuleError),
+    Values(RuleError),
 }
 
 impl fmt::Display for Problem {
@@ -277,7 +277,7 @@ impl fmt::Display for Problem {
                  `layout = \"sorted_set\"`",
                 Shown(*resolution)
             ),
-            Self::Figure(error) => error.fmt(f),
+            Self::Values(error) => error.fmt(f),
         }
     }
 }

@@ -78,7 +78,7 @@ impl Policy {
                     rule: number,
                     name: rule.name().to_owned(),
                     place: Place::Rule,
-                    problem: Problem::Figure(mistake.clone()),
+                    problem: Problem::Values(mistake.clone()),
                 })),
             }
         }

@@ -38,7 +38,7 @@ impl SharedGate {
         cost: u64,
     ) -> Result<Decision, StoreError> {
         let key = key_in(&self.settings().key_prefix, namespace, key);
-        let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::brought) else {
+        let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::from_request) else {
             return Ok(Decision::UNLIMITED);
         };
         let done = self.newest().ask(limiter).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::KeyAsk;
-use super::no_room::is_opened;
+use super::no_space::is_opened;
 use super::store::{StepArgs, Store};
 use crate::answer::{Answer, Lack, Rules, Standing};
 use crate::frontend;
@@ -17,19 +17,19 @@ use crate::store::redis::script;
 
 impl Store {
     /// Makes the answer from the store's reply.
-    pub(super) fn answer_of<'g>(&self, met: &[KeyAsk], done: script::Decided) -> Answer<'g> {
+    pub(super) fn answer_of<'g>(&self, asks: &[KeyAsk], done: script::Decided) -> Answer<'g> {
         let decided =
             done.decisions.into_iter().zip(&done.seen).map(|(decision, seen)| seen.reply(decision));
         let decisions = decided.collect();
         let (allowed, at, repeated) = (done.allowed, done.now, done.repeated);
-        self.exact(met, Done::<Decided> { allowed, at, repeated, decisions })
+        self.exact(asks, Done::<Decided> { allowed, at, repeated, decisions })
     }
 
     /// Makes the answer from the replies of the limiters themselves, and of keys that have no limiter because the
     /// store has no memory: it is degraded if a rule is open to such a key.
     pub(super) fn exact<'g, D: Into<Option<Decided>>>(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         done: Done<D>,
     ) -> Answer<'g> {
         let Done { allowed, at, repeated, decisions } = done;
@@ -39,18 +39,18 @@ impl Store {
             true => Standing::Degraded(Lack::Unavailable),
             false => Standing::Exact,
         };
-        self.answer_with(met, Done { allowed, at, repeated, decisions }, standing)
+        self.answer_with(asks, Done { allowed, at, repeated, decisions }, standing)
     }
 
     /// Makes the answer from decisions taken in place of the limiters.
     pub(super) fn answer_with<'g, D: Into<Option<Decided>>>(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         done: Done<D>,
         standing: Standing,
     ) -> Answer<'g> {
         let rules = Rules::Kept(Kept::from(Arc::clone(&self.generation)));
-        frontend::answer(rules, met, done, standing)
+        frontend::answer(rules, asks, done, standing)
     }
 
     /// Looks or settles by a deadline; over several slots, in a step of its own for each.
@@ -59,14 +59,14 @@ impl Store {
     /// The store did not reply.
     pub(super) async fn answer_until<'g>(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Answer<'g>, StoreError> {
-        let parts = self.parts(met);
+        let parts = self.parts(asks);
         if !parts.is_empty() {
-            return Ok(self.exact(met, self.each_slot(met, &parts, args, deadline).await?));
+            return Ok(self.exact(asks, self.each_slot(asks, &parts, args, deadline).await?));
         }
-        Ok(self.answer_of(met, self.step_until(met, args, deadline).await?))
+        Ok(self.answer_of(asks, self.step_until(asks, args, deadline).await?))
     }
 }

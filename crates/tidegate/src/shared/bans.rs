@@ -59,37 +59,37 @@ impl SharedGate {
     pub(super) async fn banned(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         if !self.has_bans() {
             return None;
         }
         let now = self.now();
-        let left = self.front.bans.left(met, |met| self.fallback.fingerprint(met), now)?;
-        if store.answer_key(met, origin.id).is_some()
-            && let Some(seen) = Box::pin(self.remembered(store, met, origin)).await
+        let left = self.front.bans.left(asks, |ask| self.fallback.fingerprint(ask), now)?;
+        if store.answer_key(asks, origin.id).is_some()
+            && let Some(seen) = Box::pin(self.remembered(store, asks, origin)).await
         {
             return Some(seen);
         }
-        let denied = |(met, left): (&KeyAsk, Option<Micros>)| self.denied(store, met, left?, now);
-        let decisions = met.iter().zip(left).map(denied).collect();
+        let denied = |(ask, left): (&KeyAsk, Option<Micros>)| self.denied(store, ask, left?, now);
+        let decisions = asks.iter().zip(left).map(denied).collect();
         let done = Done { allowed: false, at: now, repeated: false, decisions };
-        Some(store.exact::<Option<Decided>>(met, done))
+        Some(store.exact::<Option<Decided>>(asks, done))
     }
 
     /// Returns the remembered answer to a request: that of the store or, without it, of this process.
     async fn remembered(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
-        match store.answer_until(met, args, deadline).await {
+        match store.answer_until(asks, args, deadline).await {
             Ok(seen) => seen.is_repeated().then_some(seen),
             Err(error) => {
-                let seen = self.degraded_answer(store, met, Verb::Peek, origin.id, &error);
+                let seen = self.degraded_answer(store, asks, Verb::Peek, origin.id, &error);
                 // Any other answer is not used, so it does not count as decided without the store.
                 seen.is_repeated().then(|| {
                     self.count_degraded(&seen);
@@ -100,11 +100,11 @@ impl SharedGate {
     }
 
     /// Returns the reply of a limiter whose key is banned for `left` more.
-    fn denied(&self, store: &Store, met: &KeyAsk, left: Micros, now: Timestamp) -> Option<Decided> {
-        let limit = limit_of(met.rule_in(store.policy())?)?;
-        let known = self.fallback.denied(&store.generation, met, now).map(|known| known.wait);
+    fn denied(&self, store: &Store, ask: &KeyAsk, left: Micros, now: Timestamp) -> Option<Decided> {
+        let limit = limit_of(ask.rule_in(store.policy())?)?;
+        let known = self.fallback.denied(&store.generation, ask, now).map(|known| known.wait);
         let retry_after = known.map_or(left, |known| known.max(left));
-        let fits = met.asks <= limit;
+        let fits = ask.asks <= limit;
         let outcome = if fits { Outcome::Deny { retry_after } } else { Outcome::Never };
         let decision = Decision { outcome, limit, remaining: 0, reset_after: retry_after };
         Some(Decided::of(decision, false, false))
@@ -115,17 +115,17 @@ impl SharedGate {
         if self.front.bans.is_empty() || answer.is_allowed() || answer.is_degraded() {
             return;
         }
-        let all = self.met(&self.newest(), request);
-        for (met, matched) in again(all, |met| met, answer.all(), known_by) {
+        let all = self.asks(&self.newest(), request);
+        for (ask, matched) in again(all, |ask| ask, answer.all(), known_by) {
             // The overflow limiter refuses because of what other keys took.
             if !matched.decision().is_allowed() && !matched.is_elsewhere() {
-                self.front.bans.count(&met, |met| self.fallback.fingerprint(met), self.now());
+                self.front.bans.count(&ask, |ask| self.fallback.fingerprint(ask), self.now());
             }
         }
     }
 
     /// Lifts the bans of these limiters' keys in this process.
-    pub(super) fn lift_bans(&self, met: &[KeyAsk]) {
-        self.front.bans.lift(met, |met| self.fallback.fingerprint(met));
+    pub(super) fn lift_bans(&self, asks: &[KeyAsk]) {
+        self.front.bans.lift(asks, |ask| self.fallback.fingerprint(ask));
     }
 }

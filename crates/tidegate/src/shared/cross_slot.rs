@@ -96,13 +96,13 @@ impl Unanswered {
 /// more.
 pub(super) struct Taken {
     store: Store,
-    met: Vec<KeyAsk>,
+    asks: Vec<KeyAsk>,
     steps: Vec<Took>,
 }
 
 impl Taken {
-    fn nothing(store: &Store, met: &[KeyAsk]) -> Self {
-        Self { store: store.clone(), met: met.to_vec(), steps: Vec::new() }
+    fn nothing(store: &Store, asks: &[KeyAsk]) -> Self {
+        Self { store: store.clone(), asks: asks.to_vec(), steps: Vec::new() }
     }
 
     /// Keeps the units.
@@ -112,7 +112,7 @@ impl Taken {
 
     /// Starts to give back, in a task of its own.
     fn give_back(&mut self) -> Option<JoinHandle<Vec<GivenBack>>> {
-        let (steps, met) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.met));
+        let (steps, asks) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.asks));
         if steps.is_empty() {
             return None;
         }
@@ -121,7 +121,7 @@ impl Taken {
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
             for took in steps {
-                given.extend(store.give_back(&met, &took).await);
+                given.extend(store.give_back(&asks, &took).await);
             }
             given
         }))
@@ -138,12 +138,12 @@ impl Drop for Taken {
 impl Store {
     /// Returns the limiters by slot, in the order in which they are asked; nothing if one step over all is
     /// enough.
-    pub(super) fn parts(&self, met: &[KeyAsk]) -> Vec<Part> {
-        if !self.client.settings().url.is_cluster() || met.len() < 2 {
+    pub(super) fn parts(&self, asks: &[KeyAsk]) -> Vec<Part> {
+        if !self.client.settings().url.is_cluster() || asks.len() < 2 {
             return Vec::new();
         }
         let mut slots: Vec<(u16, Vec<usize>)> = Vec::new();
-        for (place, one) in met.iter().enumerate() {
+        for (place, one) in asks.iter().enumerate() {
             let slot = slot_of(&one.fingerprint);
             match slots.iter_mut().find(|(known, _)| *known == slot) {
                 Some((_, places)) => places.push(place),
@@ -153,14 +153,14 @@ impl Store {
         if slots.len() < 2 {
             return Vec::new();
         }
-        let part = |(_, places): (u16, Vec<usize>)| Part { when: self.when(met, &places), places };
+        let part = |(_, places): (u16, Vec<usize>)| Part { when: self.when(asks, &places), places };
         let mut parts: Vec<_> = slots.into_iter().map(part).collect();
         parts.sort_by_key(|part| part.when);
         parts
     }
 
-    fn when(&self, met: &[KeyAsk], places: &[usize]) -> When {
-        let here = || places.iter().filter_map(|place| met.get(*place));
+    fn when(&self, asks: &[KeyAsk], places: &[usize]) -> When {
+        let here = || places.iter().filter_map(|place| asks.get(*place));
         let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
         let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
         let enforced = rules().filter(|(enforced, _)| *enforced);
@@ -176,37 +176,37 @@ impl Store {
     ///
     /// # Errors
     /// A rule does not allow it, or more than one part could not be given back.
-    fn may_be_apart(&self, met: &[KeyAsk], parts: &[Part]) -> Result<(), StoreError> {
+    fn may_be_apart(&self, asks: &[KeyAsk], parts: &[Part]) -> Result<(), StoreError> {
         let says_so = |one: &KeyAsk| {
             self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
         };
         let queues = parts.iter().filter(|part| part.when == When::Queue).count();
-        if met.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
+        if asks.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
     }
 
     /// Takes from all parts or, in the end, from none.
     pub(super) async fn ask_across(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         parts: &[Part],
         origin: Origin<'_>,
         at: Option<Timestamp>,
     ) -> Result<SlotReplies, Unanswered> {
         let deadline = self.client.deadline();
-        let mut taken = Taken::nothing(self, met);
-        if is_report(met) {
+        let mut taken = Taken::nothing(self, asks);
+        if is_report(asks) {
             // No part can refuse, so nothing needs to be given back.
             let ask = StepArgs { at, ..StepArgs::new(Step::Ask, origin) };
-            let done = self.each_slot(met, parts, ask, deadline).await;
+            let done = self.each_slot(asks, parts, ask, deadline).await;
             return done.map_err(|error| Unanswered { error, taken, late: Late::default() });
         }
-        if let Err(error) = self.may_be_apart(met, parts) {
+        if let Err(error) = self.may_be_apart(asks, parts) {
             return Err(Unanswered { error, taken, late: Late::default() });
         }
-        let mut done = no_replies(met, at.unwrap_or(Timestamp::EPOCH));
+        let mut done = no_replies(asks, at.unwrap_or(Timestamp::EPOCH));
         let ask = StepArgs { at, ..StepArgs::new(Step::Ask, Origin { id: None, ..origin }) };
         for (number, part) in parts.iter().enumerate() {
-            let (here, late) = (part.of(met), Late::default());
+            let (here, late) = (part.of(asks), Late::default());
             let ask = StepArgs { late: Some(&late), ..ask };
             let reply = match self.step_until(&here, ask, deadline).await {
                 Ok(reply) => reply,
@@ -215,10 +215,10 @@ impl Store {
             done.note(&part.places, &reply);
             if !reply.allowed {
                 let behind = parts.get(number + 1..).unwrap_or_default();
-                self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
+                self.refused(asks, behind, at, deadline, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            taken.steps.extend(self.took(met, &part.places, &reply, at, late.route()));
+            taken.steps.extend(self.took(asks, &part.places, &reply, at, late.route()));
         }
         taken.keep();
         Ok(done)
@@ -228,7 +228,7 @@ impl Store {
     /// answer has all of them, if time allows.
     async fn refused(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         behind: &[Part],
         at: Option<Timestamp>,
         deadline: Instant,
@@ -238,7 +238,7 @@ impl Store {
         let giving = taken.give_back();
         let peek = StepArgs { at, ..StepArgs::new(Step::Peek, Origin::default()) };
         for part in behind {
-            let here = part.of(met);
+            let here = part.of(asks);
             if let Ok(reply) = self.step_until(&here, peek, deadline).await {
                 done.note(&part.places, &reply);
             }
@@ -258,15 +258,15 @@ impl Store {
     /// The error of the first slot that did not reply. The step has run in the slots before it.
     pub(super) async fn each_slot(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         parts: &[Part],
         args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<SlotReplies, StoreError> {
-        self.may_be_apart(met, parts)?;
-        let mut done = no_replies(met, Timestamp::EPOCH);
+        self.may_be_apart(asks, parts)?;
+        let mut done = no_replies(asks, Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
-            let (here, actual) = (part.of(met), of(args.actual, &part.places));
+            let (here, actual) = (part.of(asks), of(args.actual, &part.places));
             let under = of(args.under, &part.places);
             let here_args = StepArgs { actual: &actual, under: &under, ..args };
             let reply = self.step_until(&here, here_args, deadline).await;
@@ -284,8 +284,8 @@ impl Part {
     }
 
     /// Returns the keys of the limiters of this part.
-    pub(super) fn keys(&self, met: &[KeyAsk]) -> Vec<Vec<u8>> {
-        self.of(met).into_iter().map(|one| one.fingerprint).collect()
+    pub(super) fn keys(&self, asks: &[KeyAsk]) -> Vec<Vec<u8>> {
+        self.of(asks).into_iter().map(|one| one.fingerprint).collect()
     }
 }
 
@@ -298,8 +298,8 @@ fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
 type SlotReplies = Done<Option<Decided>>;
 
 /// An answer without any replies.
-fn no_replies(met: &[KeyAsk], at: Timestamp) -> SlotReplies {
-    Done { allowed: true, at, repeated: false, decisions: met.iter().map(|_| None).collect() }
+fn no_replies(asks: &[KeyAsk], at: Timestamp) -> SlotReplies {
+    Done { allowed: true, at, repeated: false, decisions: asks.iter().map(|_| None).collect() }
 }
 
 impl SlotReplies {

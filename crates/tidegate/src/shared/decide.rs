@@ -58,7 +58,7 @@ impl Fallback {
     pub(super) fn decide(
         &self,
         generation: &Generation,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         verb: Verb,
         id: Option<Identity<'_>>,
         error: &StoreError,
@@ -66,8 +66,8 @@ impl Fallback {
     ) -> (Done<Option<Decided>>, Standing) {
         let (lack, policy) = (Lack::of(error), &generation.policy);
         let newest = self.memory.newest();
-        let by = |met: &KeyAsk| {
-            let setting = on_store_error(policy, met);
+        let by = |ask: &KeyAsk| {
+            let setting = on_store_error(policy, ask);
             let is_local = match setting {
                 OnStoreError::Local => true,
                 OnStoreError::Open => lack == Lack::Overloaded,
@@ -75,49 +75,49 @@ impl Fallback {
             };
             // A limiter whose rule has others by now is unknown here, but no load may open its limit.
             let is_closed = setting == OnStoreError::Closed
-                || !met.figures.as_deref().is_none_or(&can_hold)
-                || is_local && newest.has_others_for(met);
-            By { is_closed, is_here: is_local && newest.number_of(met).is_some() }
+                || !ask.values.as_deref().is_none_or(&can_hold)
+                || is_local && newest.has_others_for(ask);
+            By { is_closed, is_here: is_local && newest.number_of(ask).is_some() }
         };
-        let all: InlineList<_> = met.iter().map(|met| (met, by(met))).collect();
+        let all: InlineList<_> = asks.iter().map(|ask| (ask, by(ask))).collect();
         let here = all.iter().enumerate().filter(|(_, (_, by))| by.is_here);
-        let here: InlineList<_> = here.map(|(place, (met, _))| (place, *met)).collect();
+        let here: InlineList<_> = here.map(|(place, (ask, _))| (place, *ask)).collect();
         let together = *error == StoreError::Overloaded { together: true };
         // Read once: replies of other requests change it all the time, and what was little must not be unknown later on.
-        let news: InlineList<_> = here.iter().map(|(_, met)| self.news(generation, met)).collect();
+        let news: InlineList<_> = here.iter().map(|(_, ask)| self.news(generation, ask)).collect();
         let is_new = together && news.iter().all(Option::is_none);
         let is_scarce = |news| lack == Lack::Overloaded && news == Some(News::Little);
         let barred: InlineList<_> = here
             .iter()
             .zip(news)
-            .map(|((_, met), news)| {
-                self.barred(generation, met, lack, is_new || is_scarce(news), &lasts)
+            .map(|((_, ask), news)| {
+                self.barred(generation, ask, lack, is_new || is_scarce(news), &lasts)
             })
             .collect();
-        let refused = all.iter().any(|(met, by)| by.is_closed && met.can_deny());
+        let refused = all.iter().any(|(ask, by)| by.is_closed && ask.can_deny());
         let denied =
-            here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
+            here.iter().zip(&barred).any(|((_, ask), bar)| bar.is_some() && ask.can_deny());
         // Reported usage is taken even if a limiter denies it.
-        let refuses = denied && !is_report(met);
+        let refuses = denied && !is_report(asks);
         let step = match verb {
             Verb::Ask if !refused && !refuses => step::Step::Ask,
             Verb::Ask | Verb::Peek => step::Step::Peek,
         };
         let done = self.step(policy, &here, step, id);
-        let closed = |(met, by): &(&KeyAsk, By)| {
-            let decision = if by.is_closed { self.closed(policy, met, lack) } else { None };
+        let closed = |(ask, by): &(&KeyAsk, By)| {
+            let decision = if by.is_closed { self.closed(policy, ask, lack) } else { None };
             decision.map(|decision| Decided::of(decision, false, false))
         };
         let mut decisions: InlineList<_> = all.iter().map(closed).collect();
-        for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
+        for (((place, ask), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // A closed rule has decided already.
             if let Some(slot @ None) = decisions.get_mut(*place) {
                 let bar = bar.filter(|_| !done.repeated);
-                let decision = self.local_decision(policy, met, decided.decision, bar, lack);
-                let figures = self.parts.of(policy, met);
+                let decision = self.local_decision(policy, ask, decided.decision, bar, lack);
+                let values = self.parts.of(policy, ask);
                 let Decided { token, since, elsewhere, .. } = decided;
                 *slot = Some(Decided {
-                    figures,
+                    values,
                     token,
                     since,
                     ..Decided::of(decision, false, elsewhere)
@@ -138,12 +138,12 @@ impl Fallback {
         step: step::Step,
         id: Option<Identity<'_>>,
     ) -> step::Done {
-        let local: Vec<_> = here.iter().map(|(_, met)| self.part(policy, met)).collect();
+        let local: Vec<_> = here.iter().map(|(_, ask)| self.part(policy, ask)).collect();
         let run = || self.step_with(&local, step);
         let Some(id) = id else { return run() };
         // An id identifies the same request whatever this node's share of the limits is.
-        let whole = |met: &KeyAsk| Ask { figures: met.figures.clone(), ..self.met(met) };
-        let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
+        let whole = |ask: &KeyAsk| Ask { values: ask.values.clone(), ..self.local_ask(ask) };
+        let whole: Vec<_> = here.iter().map(|(_, ask)| whole(ask)).collect();
         match dedupe::of(policy, &self.seed, id, &whole) {
             Some(once) => {
                 let run = || Ok::<_, Infallible>(run());
@@ -162,20 +162,20 @@ impl Fallback {
     fn barred(
         &self,
         generation: &Generation,
-        met: &KeyAsk,
+        ask: &KeyAsk,
         lack: Lack,
         is_contested: bool,
         lasts: impl Fn(&KeyAsk) -> Option<Micros>,
     ) -> Option<Barred> {
-        let whole = met.rule_in(&generation.policy)?;
-        if met.asks == 0 || !holds(whole, met.asks) {
+        let whole = ask.rule_in(&generation.policy)?;
+        if ask.asks == 0 || !holds(whole, ask.asks) {
             return None;
         }
-        let (known_by, now) = (self.under_values(generation, met), self.clock.now());
-        if let Some(Known { cost, wait }) = self.denials.of(known_by, met.asks, now) {
+        let (known_by, now) = (self.under_values(generation, ask), self.clock.now());
+        if let Some(Known { cost, wait }) = self.denials.of(known_by, ask.asks, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
-        if let Some(wait) = lasts(met) {
+        if let Some(wait) = lasts(ask) {
             return Some(Barred { wait, left: 0 });
         }
         let has_none = is_contested || self.share().has_none(whole);
@@ -187,7 +187,7 @@ impl Fallback {
     fn local_decision(
         &self,
         policy: &Policy,
-        met: &KeyAsk,
+        ask: &KeyAsk,
         decided: Decision,
         bar: Option<Barred>,
         lack: Lack,
@@ -200,7 +200,7 @@ impl Fallback {
                 ..decided
             };
         }
-        let is_held = || met.rule_in(policy).is_some_and(|whole| holds(whole, met.asks));
+        let is_held = || ask.rule_in(policy).is_some_and(|whole| holds(whole, ask.asks));
         match decided.outcome {
             Outcome::Never if is_held() => {
                 let retry_after = self.come_back(lack);
@@ -212,9 +212,9 @@ impl Fallback {
 
     /// Returns the denial of a rule that refuses while the store does not decide: with a short `retry_after`,
     /// and without the units left, which are not known.
-    fn closed(&self, policy: &Policy, met: &KeyAsk, lack: Lack) -> Option<Decision> {
-        let limit = limit_of(met.rule_in(policy)?)?;
-        let (outcome, reset_after) = match met.asks {
+    fn closed(&self, policy: &Policy, ask: &KeyAsk, lack: Lack) -> Option<Decision> {
+        let limit = limit_of(ask.rule_in(policy)?)?;
+        let (outcome, reset_after) = match ask.asks {
             0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
             _ => {
                 let retry_after = self.come_back(lack);
@@ -236,8 +236,8 @@ impl Fallback {
 }
 
 /// Returns what the rule of a limiter says of a store that does not decide.
-pub(super) fn on_store_error(policy: &Policy, met: &KeyAsk) -> OnStoreError {
-    policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
+pub(super) fn on_store_error(policy: &Policy, ask: &KeyAsk) -> OnStoreError {
+    policy.rules().get(ask.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
 }
 
 /// Returns whether a limiter can ever hold this many units.

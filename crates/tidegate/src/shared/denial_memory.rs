@@ -92,12 +92,12 @@ impl DenialMemory {
     pub(super) fn note(
         &self,
         generation: &Generation,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         (sent, now): (Timestamp, Timestamp),
         at: Timestamp,
         reply_of: impl Fn(usize) -> Option<Decision>,
     ) {
-        for (place, met) in met.iter().enumerate() {
+        for (place, ask) in asks.iter().enumerate() {
             let Some(decision) = reply_of(place) else { continue };
             let holds = match decision.outcome {
                 Outcome::Deny { retry_after } => {
@@ -107,14 +107,14 @@ impl DenialMemory {
             };
             let until = sent.plus(holds.min(MOST));
             let report = Report {
-                values: self.values(generation, met),
-                asks: met.asks,
+                values: self.values(generation, ask),
+                asks: ask.asks,
                 decision,
                 heard: now,
                 at,
             };
             if now < until {
-                self.note_report(self.known_by(met), report, (sent, now), until);
+                self.note_report(self.known_by(ask), report, (sent, now), until);
             }
         }
     }
@@ -147,20 +147,20 @@ impl DenialMemory {
     pub(super) fn refuse(
         &self,
         generation: &Generation,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         now: Timestamp,
     ) -> Option<Done<Option<Decided>>> {
-        if !self.has_any(now) || met.iter().any(|met| met.report) {
+        if !self.has_any(now) || asks.iter().any(|ask| ask.report) {
             return None;
         }
-        let all: InlineList<_> = met.iter().map(|met| self.report(generation, met, now)).collect();
-        let all = || met.iter().zip(&all).map(|(met, report)| (met, report.as_ref()));
-        let denied = |(met, report): (&KeyAsk, Option<&Report>)| {
-            report.filter(|report| met.can_refuse() && report.denies(met.asks)).copied()
+        let all: InlineList<_> = asks.iter().map(|ask| self.report(generation, ask, now)).collect();
+        let all = || asks.iter().zip(&all).map(|(ask, report)| (ask, report.as_ref()));
+        let denied = |(ask, report): (&KeyAsk, Option<&Report>)| {
+            report.filter(|report| ask.can_refuse() && report.denies(ask.asks)).copied()
         };
         let first = all().find_map(denied)?;
-        let decision_of = |(met, report): (&KeyAsk, Option<&Report>)| {
-            let decision = report?.decision(met.asks, now)?;
+        let decision_of = |(ask, report): (&KeyAsk, Option<&Report>)| {
+            let decision = report?.decision(ask.asks, now)?;
             Some(Decided::of(decision, false, false))
         };
         Some(Done {
@@ -172,9 +172,9 @@ impl DenialMemory {
     }
 
     /// Forgets the reports of limiters to which units were given back by `now`, and those that are on their way.
-    pub(super) fn forget<'m>(&self, met: impl IntoIterator<Item = &'m KeyAsk>, now: Timestamp) {
-        for met in met {
-            let known_by = self.known_by(met);
+    pub(super) fn forget<'m>(&self, asks: impl IntoIterator<Item = &'m KeyAsk>, now: Timestamp) {
+        for ask in asks {
+            let known_by = self.known_by(ask);
             if let Some(given_back) = self.given_back(known_by) {
                 given_back.fetch_max(now.as_micros(), SeqCst);
             }
@@ -182,19 +182,19 @@ impl DenialMemory {
         }
     }
 
-    fn report(&self, generation: &Generation, met: &KeyAsk, now: Timestamp) -> Option<Report> {
-        let (report, _) = self.reports.of(self.known_by(met), now)?;
-        report.filter(|report| report.values == self.values(generation, met))
+    fn report(&self, generation: &Generation, ask: &KeyAsk, now: Timestamp) -> Option<Report> {
+        let (report, _) = self.reports.of(self.known_by(ask), now)?;
+        report.filter(|report| report.values == self.values(generation, ask))
     }
 
-    fn known_by(&self, met: &KeyAsk) -> Fingerprint {
-        self.seed.of(&met.fingerprint[..])
+    fn known_by(&self, ask: &KeyAsk) -> Fingerprint {
+        self.seed.of(&ask.fingerprint[..])
     }
 
     /// Identifies the values under which a limiter is asked.
-    fn values(&self, generation: &Generation, met: &KeyAsk) -> u64 {
-        let since = generation.since(met.rule).as_micros();
-        let Some(rule) = met.figures.as_deref().map(Rule::spec) else { return since };
+    fn values(&self, generation: &Generation, ask: &KeyAsk) -> u64 {
+        let since = generation.since(ask.rule).as_micros();
+        let Some(rule) = ask.values.as_deref().map(Rule::spec) else { return since };
         let [low, high, _] = self
             .seed
             .of_written(|hasher| {

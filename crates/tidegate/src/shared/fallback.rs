@@ -106,11 +106,11 @@ impl Fallback {
     pub(super) fn learn(
         &self,
         policy: &Arc<Policy>,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         admits: impl Fn(usize) -> bool,
     ) {
-        for (place, met) in warm(policy, met) {
-            let local = Ask { enforced: false, reserves: false, ..self.part(policy, met) };
+        for (place, ask) in warm(policy, asks) {
+            let local = Ask { enforced: false, reserves: false, ..self.part(policy, ask) };
             if local.report {
                 self.learn_report(local);
             } else if admits(place) {
@@ -147,15 +147,15 @@ impl Fallback {
     pub(super) fn learn_denials(
         &self,
         generation: &Generation,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         denied: impl Fn(usize) -> Option<Decision>,
     ) {
-        for (place, met) in warm(&generation.policy, met).filter(|(_, met)| !met.brought) {
+        for (place, ask) in warm(&generation.policy, asks).filter(|(_, ask)| !ask.from_request) {
             if let Some(Outcome::Deny { retry_after }) =
                 denied(place).map(|decision| decision.outcome)
             {
-                let (known_by, now) = (self.under_values(generation, met), self.clock.now());
-                self.denials.note(known_by, met.asks, now, now.plus(retry_after));
+                let (known_by, now) = (self.under_values(generation, ask), self.clock.now());
+                self.denials.note(known_by, ask.asks, now, now.plus(retry_after));
             }
         }
     }
@@ -166,12 +166,12 @@ impl Fallback {
     pub(super) fn learn_left(
         &self,
         generation: &Generation,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         decision_of: impl Fn(usize) -> Option<Decision>,
     ) {
-        for (place, met) in warm(&generation.policy, met) {
+        for (place, ask) in warm(&generation.policy, asks) {
             if let Some(decision) = decision_of(place) {
-                self.left.note(self.under_values(generation, met), &decision, self.clock.now());
+                self.left.note(self.under_values(generation, ask), &decision, self.clock.now());
             }
         }
     }
@@ -180,34 +180,34 @@ impl Fallback {
     pub(super) fn denied(
         &self,
         generation: &Generation,
-        met: &KeyAsk,
+        ask: &KeyAsk,
         now: Timestamp,
     ) -> Option<Known> {
-        self.denials.of(self.under_values(generation, met), met.asks, now)
+        self.denials.of(self.under_values(generation, ask), ask.asks, now)
     }
 
     /// Returns the fingerprint of a limiter in this process.
-    pub(super) fn fingerprint(&self, met: &KeyAsk) -> Fingerprint {
-        self.seed.of(&met.fingerprint)
+    pub(super) fn fingerprint(&self, ask: &KeyAsk) -> Fingerprint {
+        self.seed.of(&ask.fingerprint)
     }
 
     /// Returns the fingerprint of a limiter under the values of its rule, because a reply of the store does not
     /// hold under other values.
-    pub(super) fn under_values(&self, generation: &Generation, met: &KeyAsk) -> Fingerprint {
+    pub(super) fn under_values(&self, generation: &Generation, ask: &KeyAsk) -> Fingerprint {
         self.seed.of_written(|hasher| {
-            hasher.write_u64(generation.since(met.rule).as_micros());
-            hasher.write(&met.fingerprint);
+            hasher.write_u64(generation.since(ask.rule).as_micros());
+            hasher.write(&ask.fingerprint);
         })
     }
 
     /// Returns what the store has just reported of a limiter: that plenty is left for such a cost, or little.
-    pub(super) fn news(&self, generation: &Generation, met: &KeyAsk) -> Option<News> {
-        self.left.news(self.under_values(generation, met), met.asks, self.clock.now())
+    pub(super) fn news(&self, generation: &Generation, ask: &KeyAsk) -> Option<News> {
+        self.left.news(self.under_values(generation, ask), ask.asks, self.clock.now())
     }
 
     /// Forgets the denials of the store, because units were given back.
-    pub(super) fn forget_denials(&self, generation: &Generation, met: &[KeyAsk]) {
-        for known_by in met.iter().map(|met| self.under_values(generation, met)) {
+    pub(super) fn forget_denials(&self, generation: &Generation, asks: &[KeyAsk]) {
+        for known_by in asks.iter().map(|ask| self.under_values(generation, ask)) {
             self.denials.forget(known_by);
             self.left.forget(known_by);
         }
@@ -220,42 +220,42 @@ impl Fallback {
         all: Vec<(KeyAsk, u64)>,
     ) -> (Vec<KeyAsk>, step::Done) {
         let (_, settled) = self.memory.ask(|newest| {
-            let here = all.iter().filter_map(|(met, actual)| {
-                let local = is_warm(policy, met).then(|| self.part(policy, met))?;
-                Some((met.clone(), (in_force(newest, &local)?, *actual)))
+            let here = all.iter().filter_map(|(ask, actual)| {
+                let local = is_warm(policy, ask).then(|| self.part(policy, ask))?;
+                Some((ask.clone(), (in_force(newest, &local)?, *actual)))
             });
-            let (met, here): (Vec<_>, Vec<_>) = here.unzip();
+            let (asks, here): (Vec<_>, Vec<_>) = here.unzip();
             let (local, actual): (Vec<_>, Vec<_>) = here.into_iter().unzip();
             let done = self.memory.settle(newest, &local, &actual, &self.clock)?;
-            Ok((met, done))
+            Ok((asks, done))
         });
         settled
     }
 
     /// Renews permits of this process; returns whether all are still out.
     pub(super) fn renew(&self, policy: &Arc<Policy>, all: &[KeyAsk]) -> bool {
-        let all: Vec<_> = warm(policy, all).map(|(_, met)| self.part(policy, met)).collect();
+        let all: Vec<_> = warm(policy, all).map(|(_, ask)| self.part(policy, ask)).collect();
         let renewed = self.memory.ask(|newest| {
-            let here: Vec<_> = all.iter().filter_map(|met| in_force(newest, met)).collect();
+            let here: Vec<_> = all.iter().filter_map(|ask| in_force(newest, ask)).collect();
             Ok(here.len() == all.len() && self.memory.renew(newest, &here, &self.clock)?.allowed)
         });
         renewed.1
     }
 
-    pub(super) fn forget(&self, generation: &Generation, met: &[KeyAsk]) {
-        self.forget_denials(generation, met);
+    pub(super) fn forget(&self, generation: &Generation, asks: &[KeyAsk]) {
+        self.forget_denials(generation, asks);
         let policy = &generation.policy;
-        let local: Vec<_> = warm(policy, met).map(|(_, met)| self.part(policy, met)).collect();
+        let local: Vec<_> = warm(policy, asks).map(|(_, ask)| self.part(policy, ask)).collect();
         self.memory
             .ask(|newest| self.memory.reset(newest, &renumbered(newest, &local), &self.clock));
     }
 
     /// Returns a limiter as this process knows it, but with its own values.
-    pub(super) fn met(&self, met: &KeyAsk) -> Ask {
-        let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *met;
-        let KeyAsk { enforced, brought, by_plan, is_unlimited, by, reserves, .. } = *met;
-        let KeyAsk { token, since, .. } = *met;
-        let (fingerprint, figures) = (self.fingerprint(met), None);
+    pub(super) fn local_ask(&self, ask: &KeyAsk) -> Ask {
+        let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *ask;
+        let KeyAsk { enforced, from_request, by_plan, is_unlimited, by, reserves, .. } = *ask;
+        let KeyAsk { token, since, .. } = *ask;
+        let (fingerprint, values) = (self.fingerprint(ask), None);
         Ask {
             lineage,
             rule,
@@ -265,9 +265,9 @@ impl Fallback {
             asks,
             report,
             enforced,
-            brought,
+            from_request,
             by_plan,
-            figures,
+            values,
             is_unlimited,
             by,
             reserves,
@@ -277,28 +277,28 @@ impl Fallback {
     }
 
     /// Returns a limiter that matched under `policy`, with this node's share of its values.
-    pub(super) fn part(&self, policy: &Arc<Policy>, met: &KeyAsk) -> Ask {
-        Ask { figures: self.parts.of(policy, met), ..self.met(met) }
+    pub(super) fn part(&self, policy: &Arc<Policy>, ask: &KeyAsk) -> Ask {
+        Ask { values: self.parts.of(policy, ask), ..self.local_ask(ask) }
     }
 }
 
 /// Returns the limiters whose rules are in force, with their current rule indices.
 fn renumbered<'m>(newest: &Generation, local: &'m [Ask]) -> Cow<'m, [Ask]> {
-    match local.iter().all(|met| newest.number_of(met) == Some(met.rule)) {
+    match local.iter().all(|ask| newest.number_of(ask) == Some(ask.rule)) {
         true => Cow::Borrowed(local),
-        false => local.iter().filter_map(|met| in_force(newest, met)).collect(),
+        false => local.iter().filter_map(|ask| in_force(newest, ask)).collect(),
     }
 }
 
-fn in_force(newest: &Generation, met: &Ask) -> Option<Ask> {
-    Some(Ask { rule: newest.number_of(met)?, ..met.clone() })
+fn in_force(newest: &Generation, ask: &Ask) -> Option<Ask> {
+    Some(Ask { rule: newest.number_of(ask)?, ..ask.clone() })
 }
 
 /// Returns the limiters that this process may decide, each with its place in the request.
-fn warm<'a>(policy: &'a Policy, met: &'a [KeyAsk]) -> impl Iterator<Item = (usize, &'a KeyAsk)> {
-    met.iter().enumerate().filter(move |(_, met)| is_warm(policy, met))
+fn warm<'a>(policy: &'a Policy, asks: &'a [KeyAsk]) -> impl Iterator<Item = (usize, &'a KeyAsk)> {
+    asks.iter().enumerate().filter(move |(_, ask)| is_warm(policy, ask))
 }
 
-fn is_warm(policy: &Policy, met: &KeyAsk) -> bool {
-    policy.rules().get(met.rule).is_some_and(|rule| is_local(rule.spec()))
+fn is_warm(policy: &Policy, ask: &KeyAsk) -> bool {
+    policy.rules().get(ask.rule).is_some_and(|rule| is_local(rule.spec()))
 }

@@ -86,9 +86,9 @@ impl Store {
     }
 
     async fn ask_until_back(&self, rest: &Unspent<KeyAsk>, rule: &Rule) -> Result<(), Lost> {
-        let met = rest.key.costing(rest.units);
-        let limiters = self.limiters(from_ref(&met), &[], &[]);
-        let (record, kept) = (self.lease_record(&met, rest.ticket), (rest.kept, rest.earlier));
+        let ask = rest.key.costing(rest.units);
+        let limiters = self.limiters(from_ref(&ask), &[], &[]);
+        let (record, kept) = (self.lease_record(&ask, rest.ticket), (rest.kept, rest.earlier));
         let (mut newer, mut pause) = (NewerValues::default(), PAUSES.0);
         loop {
             self.client.fit().await;
@@ -111,7 +111,7 @@ impl Store {
                 Ok(Answer::Decided(done)) => {
                     if let Some(report) = report(&done) {
                         let leases = &self.leases;
-                        leases.book().reported(leases.clock.now(), &met, report);
+                        leases.book().reported(leases.clock.now(), &ask, report);
                     }
                     return match done.lease_given_back() {
                         GivenBack::Back => Ok(()),
@@ -131,8 +131,8 @@ impl Store {
     }
 
     /// The lease of this node with this ticket, in the record of the limiter.
-    pub(super) fn lease_record(&self, met: &KeyAsk, ticket: u64) -> LeaseRecord {
-        let key = lease_key(&self.client.settings().key_prefix, &met.fingerprint);
+    pub(super) fn lease_record(&self, ask: &KeyAsk, ticket: u64) -> LeaseRecord {
+        let key = lease_key(&self.client.settings().key_prefix, &ask.fingerprint);
         LeaseRecord::new(key, self.leases.node(), ticket)
     }
 
@@ -144,8 +144,8 @@ impl Store {
 
     /// Gives back the leases of limiters that are reset, in the background: before the reset, and those that were granted
     /// since. The reset forgets what was taken before, so nothing of that comes back.
-    pub(super) fn reset_leases(&self, met: &[KeyAsk]) {
-        drop(self.end_all(self.leases.close(|key| met.contains(key))));
+    pub(super) fn reset_leases(&self, asks: &[KeyAsk]) {
+        drop(self.end_all(self.leases.close(|key| asks.contains(key))));
     }
 
     /// Takes no more leases, and gives back all there are, as far as the store does that soon.

@@ -45,8 +45,8 @@ pub(super) struct Took {
 
 impl Took {
     /// Returns the units that were taken from these limiters.
-    fn units(&self, met: &[KeyAsk]) -> u64 {
-        self.places.iter().filter_map(|place| met.get(*place)).map(|met| met.cost).sum()
+    fn units(&self, asks: &[KeyAsk]) -> u64 {
+        self.places.iter().filter_map(|place| asks.get(*place)).map(|ask| ask.cost).sum()
     }
 }
 
@@ -76,12 +76,12 @@ impl<'a> Attempt<'a> {
     /// Returns whether units of an undelivered reply can be given back. Units of a report cannot, because they were
     /// used, nor units under a remembered id, because asking again returns the first reply.
     fn can_be_undone(&self) -> bool {
-        let PendingStep { met, args, undoes, .. } = self.pending;
+        let PendingStep { asks, args, undoes, .. } = self.pending;
         undoes
             && args.step == Step::Ask
-            && !is_report(met)
-            && self.store.answer_key(met, args.origin.id).is_none()
-            && met.iter().any(|met| met.cost > 0)
+            && !is_report(asks)
+            && self.store.answer_key(asks, args.origin.id).is_none()
+            && asks.iter().any(|ask| ask.cost > 0)
     }
 
     /// The error of a call that was sent. What gives units back is not undone when its reply comes late, so an error that
@@ -113,7 +113,7 @@ impl<'a> Attempt<'a> {
     fn asked(&self) -> AskedLate {
         AskedLate {
             call: Arc::clone(self.call),
-            met: self.pending.met.to_vec(),
+            asks: self.pending.asks.to_vec(),
             newer: self.pending.newer.cloned().unwrap_or_default(),
         }
     }
@@ -134,7 +134,7 @@ impl<'a> Attempt<'a> {
                         return Err(self.sent(error));
                     }
                     None if self.can_be_undone() => {
-                        self.store.count_unanswered(self.pending.met, &error);
+                        self.store.count_unanswered(self.pending.asks, &error);
                     }
                     None => {}
                 }
@@ -147,7 +147,7 @@ impl<'a> Attempt<'a> {
 /// A call that no caller waits for any more.
 struct AskedLate {
     call: Arc<Call>,
-    met: Vec<KeyAsk>,
+    asks: Vec<KeyAsk>,
     /// The values that decide in place of the node's own.
     newer: NewerValues,
 }
@@ -187,31 +187,31 @@ impl Store {
         replied: Result<Delivered, StoreError>,
         is_kept: bool,
     ) {
-        let AskedLate { call, met, newer } = asked;
+        let AskedLate { call, asks, newer } = asked;
         let Delivered { reply, route } = match replied {
             Ok(delivered) => delivered,
-            Err(error) => return self.count_unanswered(met, &error),
+            Err(error) => return self.count_unanswered(asks, &error),
         };
-        let answer = call.answer(&newer.limiters(&self.limiters(met, &[], &[])), &reply);
+        let answer = call.answer(&newer.limiters(&self.limiters(asks, &[], &[])), &reply);
         let Ok(Answer::Decided(done)) = answer else { return };
         let done = done.decided_by(newer.clone());
-        let places: Vec<_> = (0..met.len()).collect();
-        let Some(took) = self.took(met, &places, &done, None, Some(route)) else { return };
+        let places: Vec<_> = (0..asks.len()).collect();
+        let Some(took) = self.took(asks, &places, &done, None, Some(route)) else { return };
         if is_kept {
-            self.client.counts().late_units_admitted.fetch_add(took.units(met), Relaxed);
+            self.client.counts().late_units_admitted.fetch_add(took.units(asks), Relaxed);
             return;
         }
-        if !self.give_back(met, &took).await.is_empty() {
+        if !self.give_back(asks, &took).await.is_empty() {
             Counts::add(&self.client.counts().undone, 1);
             // The first waiter may have been refused these units.
-            self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.lineage)));
+            self.queues.wake_those(|queue| asks.iter().any(|ask| queue.is_of(ask.lineage)));
         }
     }
 
     /// Counts the units of a request that was sent and got no reply: the store may have taken them.
-    fn count_unanswered(&self, met: &[KeyAsk], error: &StoreError) {
+    fn count_unanswered(&self, asks: &[KeyAsk], error: &StoreError) {
         if matches!(error, StoreError::Timeout | StoreError::Unreachable(_)) {
-            let units: u64 = met.iter().map(|met| met.cost).sum();
+            let units: u64 = asks.iter().map(|ask| ask.cost).sum();
             self.client.counts().unanswered_units.fetch_add(units, Relaxed);
         }
     }
@@ -219,7 +219,7 @@ impl Store {
     /// Returns what a step over the limiters at `places` took from them; `None` if it took nothing.
     pub(super) fn took(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         places: &[usize],
         done: &Decided,
         at: Option<Timestamp>,
@@ -229,13 +229,13 @@ impl Store {
             return None;
         }
         let decided = places.iter().zip(&done.decisions).zip(&done.seen);
-        let costs = |place: &usize| met.get(*place).is_some_and(|one| one.cost > 0);
+        let costs = |place: &usize| asks.get(*place).is_some_and(|one| one.cost > 0);
         let took = decided.filter(|((place, one), _)| one.is_allowed() && costs(place));
         let (places, seen): (Vec<_>, Vec<_>) =
             took.map(|((place, _), seen)| (*place, seen)).unzip();
         let tokens = seen.iter().map(|seen| seen.token).collect();
         let newer = NewerValues::seen(seen.into_iter());
-        let terms = |place: &usize| self.terms(met.get(*place)?);
+        let terms = |place: &usize| self.terms(asks.get(*place)?);
         let since = |place| terms(place).map_or(done.now, |terms| terms.exact_from(done.now));
         let since = places.iter().map(since).collect();
         (!places.is_empty()).then_some(Took { places, tokens, newer, since, at, route })
@@ -243,34 +243,34 @@ impl Store {
 
     /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
     /// units, and the others get theirs one by one; so do limiters whose units count since different times.
-    pub(super) async fn give_back(&self, met: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
+    pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let of = |(place, token): (&usize, &Option<Token>)| {
-            Some(KeyAsk { token: *token, ..met.get(*place)?.clone() })
+            Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })
         };
         let here: Vec<_> = took.places.iter().zip(&took.tokens).filter_map(of).collect();
         let given_back = self.give_back_here(&here, took).await;
         self.forget_denials(&here);
         if took.route.is_some() {
-            self.count_undone(met, took, &given_back);
+            self.count_undone(asks, took, &given_back);
         }
         given_back
     }
 
     /// Counts the units of a step that were given back, and those that were not. Of a queue only the last slot comes
     /// back.
-    fn count_undone(&self, met: &[KeyAsk], took: &Took, given_back: &[GivenBack]) {
-        let is_queue = |met: &KeyAsk| {
-            met.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())
+    fn count_undone(&self, asks: &[KeyAsk], took: &Took, given_back: &[GivenBack]) {
+        let is_queue = |ask: &KeyAsk| {
+            ask.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())
         };
         let of = |(place, settled): (&usize, Settled)| {
-            let one = met.get(*place)?;
+            let one = asks.get(*place)?;
             Some(if is_queue(one) { settled.returned.min(one.cost) } else { one.cost })
         };
         let each = given_back.iter().flat_map(|(places, done)| places.iter().zip(done.settled()));
         let back: u64 = each.filter_map(of).sum();
         let counts = self.client.counts();
         counts.undone_units.fetch_add(back, Relaxed);
-        counts.not_undone_units.fetch_add(took.units(met).saturating_sub(back), Relaxed);
+        counts.not_undone_units.fetch_add(took.units(asks).saturating_sub(back), Relaxed);
     }
 
     async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {

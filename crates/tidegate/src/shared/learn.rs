@@ -13,7 +13,7 @@ impl SharedGate {
     pub(super) fn learnt(
         &self,
         generation: &Generation,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         done: Result<script::Decided, StoreError>,
     ) -> Result<script::Decided, StoreError> {
         if let Ok(done) = &done
@@ -21,7 +21,7 @@ impl SharedGate {
         {
             let own = |place| done.seen.get(place).is_none_or(|seen: &Seen| !seen.overflow);
             let decision_of = |place| done.decisions.get(place).copied().filter(|_| own(place));
-            self.learn(generation, met, done.allowed, decision_of);
+            self.learn(generation, asks, done.allowed, decision_of);
         }
         done
     }
@@ -29,18 +29,18 @@ impl SharedGate {
     pub(super) fn learn(
         &self,
         generation: &Generation,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         allowed: bool,
         decision_of: impl Fn(usize) -> Option<Decision>,
     ) {
-        if allowed || is_report(met) {
+        if allowed || is_report(asks) {
             let admits =
                 |place| decision_of(place).is_some_and(|decision: Decision| decision.is_allowed());
-            self.fallback.learn(&generation.policy, met, admits);
+            self.fallback.learn(&generation.policy, asks, admits);
         }
         if !allowed {
-            self.fallback.learn_denials(generation, met, &decision_of);
+            self.fallback.learn_denials(generation, asks, &decision_of);
         }
-        self.fallback.learn_left(generation, met, decision_of);
+        self.fallback.learn_left(generation, asks, decision_of);
     }
 }

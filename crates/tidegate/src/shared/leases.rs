@@ -231,11 +231,11 @@ impl Leases {
     }
 
     /// Returns the share of a limiter to ask for after one of these terms has ended; `None` if another policy is in force.
-    pub(super) fn renewal(&self, met: &KeyAsk, terms: Terms) -> Option<Wanted> {
+    pub(super) fn renewal(&self, ask: &KeyAsk, terms: Terms) -> Option<Wanted> {
         let is_newest = self.held.newest.load(SeqCst) == self.version;
         let (now, nodes) = (self.clock.now(), *self.held.nodes.borrow());
         let renews = is_newest && self.are_spent();
-        renews.then(|| self.book().renewal(now, met, nodes, terms.version())).flatten()
+        renews.then(|| self.book().renewal(now, ask, nodes, terms.version())).flatten()
     }
 
     /// Takes no more leases, and takes out what is left of all there are. Those that are still asked for are given back

@@ -18,10 +18,10 @@ impl SharedGate {
     /// Looks; compiled once, whatever the request is made of.
     async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
-        let (met, origin) = (self.met(&store, request), request.origin());
-        let answer = match self.banned(&store, &met, origin).await {
+        let (asks, origin) = (self.asks(&store, request), request.origin());
+        let answer = match self.banned(&store, &asks, origin).await {
             Some(answer) => answer,
-            None => self.look_at(&store, &met, origin).await,
+            None => self.look_at(&store, &asks, origin).await,
         };
         answer.refused_without_rule(request)
     }
@@ -30,13 +30,13 @@ impl SharedGate {
     pub(super) async fn look_at(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
         let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
-        match store.answer_until(met, args, deadline).await {
+        match store.answer_until(asks, args, deadline).await {
             Ok(answer) => self.counted(answer),
-            Err(error) => self.decide_degraded(store, met, Verb::Peek, origin.id, &error),
+            Err(error) => self.decide_degraded(store, asks, Verb::Peek, origin.id, &error),
         }
     }
 
@@ -65,10 +65,10 @@ impl Store {
     /// The store did not reply.
     pub(super) async fn look(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         costs: &[u64],
         origin: Origin<'_>,
     ) -> Result<script::Decided, StoreError> {
-        self.step(met, StepArgs { costs, ..StepArgs::new(Step::Peek, origin) }).await
+        self.step(asks, StepArgs { costs, ..StepArgs::new(Step::Peek, origin) }).await
     }
 }

@@ -55,12 +55,12 @@ impl Parts {
 
     /// Returns this node's share of the values of a limiter that matched under `policy`, even if another policy
     /// is in force now.
-    pub(super) fn of(&self, policy: &Arc<Policy>, met: &KeyAsk) -> Option<Arc<Rule>> {
+    pub(super) fn of(&self, policy: &Arc<Policy>, ask: &KeyAsk) -> Option<Arc<Rule>> {
         let parts = self.read();
-        if met.figures.is_none() && Arc::ptr_eq(&parts.policy, policy) {
-            return parts.rules.get(met.rule)?.get(met.variant).cloned();
+        if ask.values.is_none() && Arc::ptr_eq(&parts.policy, policy) {
+            return parts.rules.get(ask.rule)?.get(ask.variant).cloned();
         }
-        Some(Arc::new(parts.share.rule(met.rule_in(policy)?)))
+        Some(Arc::new(parts.share.rule(ask.rule_in(policy)?)))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, OfPolicy> {

@@ -43,31 +43,31 @@ impl SharedGate {
     }
 
     /// Returns the limiters of a request, in the order of the rules, each once.
-    pub(super) fn met(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
-        let mut met = self.met_at_all(store, request);
-        keep_limited(&mut met);
-        met
+    pub(super) fn asks(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
+        let mut asks = self.all_asks(store, request);
+        keep_limited(&mut asks);
+        asks
     }
 
     /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
-    pub(super) fn met_at_all(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
+    pub(super) fn all_asks(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
         let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| store.key(rule, descriptor);
         let lineage = |number| store.generation.lineage(number);
-        let is_figured = |number| store.is_figured(number);
-        let mut met = InlineList::new();
-        self.front.resolve(store.policy(), lineage, request, key, is_figured, &mut met);
-        met
+        let is_looked_up = |number| store.is_looked_up(number);
+        let mut asks = InlineList::new();
+        self.front.resolve(store.policy(), lineage, request, key, is_looked_up, &mut asks);
+        asks
     }
 
     /// Returns the limiters of a request with the costs to settle. Limiters that are unlimited now are
     /// included, because the request may have taken from them before.
-    pub(super) fn met_to_settle(
+    pub(super) fn asks_to_settle(
         &self,
         store: &Store,
         request: &Request<'_>,
         actual: &[u64],
     ) -> Vec<(KeyAsk, u64)> {
-        with_actual(request, actual, |request| self.met_at_all(store, request))
+        with_actual(request, actual, |request| self.all_asks(store, request))
     }
 }
 
@@ -75,7 +75,7 @@ impl SharedGate {
 /// units of the reservation to give back.
 #[derive(Default)]
 pub(super) struct ToSettle {
-    pub(super) met: Vec<KeyAsk>,
+    pub(super) asks: Vec<KeyAsk>,
     pub(super) actual: Vec<u64>,
     pub(super) under: Vec<Option<Values>>,
     pub(super) unlimited: Vec<(u64, KeyAsk)>,
@@ -88,14 +88,14 @@ impl ToSettle {
         under: impl Fn(&KeyAsk) -> Option<Values>,
     ) -> Self {
         let mut all = Self::default();
-        for (met, actual) in limiters {
-            if !met.is_unlimited {
-                all.under.push(under(&met));
-                all.met.push(met);
+        for (ask, actual) in limiters {
+            if !ask.is_unlimited {
+                all.under.push(under(&ask));
+                all.asks.push(ask);
                 all.actual.push(actual);
-            } else if actual < met.cost && met.token.is_none() {
+            } else if actual < ask.cost && ask.token.is_none() {
                 // A permit whose rule is unlimited now ends by itself.
-                all.unlimited.push((met.cost - actual, met));
+                all.unlimited.push((ask.cost - actual, ask));
             }
         }
         all
@@ -113,10 +113,10 @@ impl Store {
         deadline: Instant,
     ) -> Result<(), StoreError> {
         let is_cluster = self.client.settings().url.is_cluster();
-        let slot = |met: &KeyAsk| if is_cluster { slot_of(&met.fingerprint) } else { 0 };
+        let slot = |ask: &KeyAsk| if is_cluster { slot_of(&ask.fingerprint) } else { 0 };
         let mut all: Vec<_> = all
             .iter()
-            .map(|(units, met)| (slot(met), (&*met.fingerprint, *units, met.since)))
+            .map(|(units, ask)| (slot(ask), (&*ask.fingerprint, *units, ask.since)))
             .collect();
         all.sort_by_key(|(slot, _)| *slot);
         for (number, here) in all.chunk_by(|one, other| one.0 == other.0).enumerate() {

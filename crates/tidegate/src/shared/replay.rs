@@ -57,24 +57,24 @@ impl SharedReplay {
         at: Timestamp,
     ) -> Result<Answer<'_>, StoreError> {
         let store = self.gate.newest();
-        let met = self.gate.met(&store, request);
-        self.remember(&met, store.answer_key(&met, request.identity()));
-        let parts = store.parts(&met);
+        let asks = self.gate.asks(&store, request);
+        self.remember(&asks, store.answer_key(&asks, request.identity()));
+        let parts = store.parts(&asks);
         if !parts.is_empty() {
-            let done = store.ask_across(&met, &parts, request.origin(), Some(at)).await;
-            return Ok(store.exact(&met, done.map_err(|unanswered| unanswered.error)?));
+            let done = store.ask_across(&asks, &parts, request.origin(), Some(at)).await;
+            return Ok(store.exact(&asks, done.map_err(|unanswered| unanswered.error)?));
         }
         let args = StepArgs { at: Some(at), ..StepArgs::new(Step::Ask, request.origin()) };
-        let done = store.step(&met, args).await?;
-        Ok(store.answer_of(&met, done))
+        let done = store.step(&asks, args).await?;
+        Ok(store.answer_of(&asks, done))
     }
 
     /// Remembers the keys of a request, to remove them at the end.
-    fn remember(&self, met: &[KeyAsk], answer: Option<Vec<u8>>) {
+    fn remember(&self, asks: &[KeyAsk], answer: Option<Vec<u8>>) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        for met in met {
-            if !keys.contains(&met.fingerprint) {
-                keys.insert(met.fingerprint.clone());
+        for ask in asks {
+            if !keys.contains(&ask.fingerprint) {
+                keys.insert(ask.fingerprint.clone());
             }
         }
         keys.extend(answer);

@@ -19,8 +19,8 @@ static TIME: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
-const fn has_revision(met: &KeyAsk) -> bool {
-    !met.brought && !met.by_plan
+const fn has_revision(ask: &KeyAsk) -> bool {
+    !ask.from_request && !ask.by_plan
 }
 
 impl Store {
@@ -31,10 +31,10 @@ impl Store {
     /// The store did not reply.
     pub(super) async fn know_revision(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         deadline: Instant,
     ) -> Result<(), StoreError> {
-        match met.iter().find(|met| has_revision(met)) {
+        match asks.iter().find(|ask| has_revision(ask)) {
             Some(first) => self.know_loaded(&first.fingerprint, deadline).await,
             None => Ok(()),
         }
@@ -67,11 +67,11 @@ impl Store {
 
     /// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
     /// values of its rule came in force. A replay has none, because no other node asks about its limiters.
-    pub(super) fn revision(&self, met: &KeyAsk) -> Revision {
-        let Some(loaded) = self.loaded.there.get().filter(|_| has_revision(met)) else {
+    pub(super) fn revision(&self, ask: &KeyAsk) -> Revision {
+        let Some(loaded) = self.loaded.there.get().filter(|_| has_revision(ask)) else {
             return Revision::NONE;
         };
-        let passed = self.generation.since(met.rule).since(self.loaded.here);
+        let passed = self.generation.since(ask.rule).since(self.loaded.here);
         Revision::new(self.policy().revision().map_or(0, u32::from), loaded.plus(passed))
     }
 }

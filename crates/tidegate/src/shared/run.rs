@@ -22,7 +22,7 @@ impl Store {
         call: &Arc<Call>,
         pending: PendingStep<'_>,
     ) -> Result<Reply, StoreError> {
-        match self.is_safe_twice(pending.met, pending.args) {
+        match self.is_safe_twice(pending.asks, pending.args) {
             true => Box::pin(self.run_twice(call, pending)).await,
             false => self.run_once(call, pending).await,
         }
@@ -60,8 +60,8 @@ impl Store {
 
     /// Returns whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
     /// remembers answers for as long as a decision may take.
-    fn is_safe_twice(&self, met: &[KeyAsk], args: StepArgs<'_>) -> bool {
-        let least = dedupe::least_time(self.policy(), met);
+    fn is_safe_twice(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> bool {
+        let least = dedupe::least_time(self.policy(), asks);
         args.origin.id.is_some()
             && args.step == Step::Ask
             && least.is_some_and(|least| least >= self.client.settings().timeout.into())

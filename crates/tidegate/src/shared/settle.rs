@@ -20,16 +20,16 @@ impl Store {
     /// the store does not reply to that, the answer stays as it is.
     async fn with_overflow<'g>(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         mut answer: Answer<'g>,
         deadline: Instant,
     ) -> Answer<'g> {
-        let may_lack_room = |one: &&KeyAsk| {
+        let may_lack_space = |one: &&KeyAsk| {
             let reply = answer.replies.iter().find(|reply| is_of(reply, one));
             matches!(self.counted.get(one.rule), Some(Some(_)))
                 && reply.is_some_and(|reply| reply.decision.reset_after.is_zero())
         };
-        let idle: Vec<_> = met.iter().filter(may_lack_room).cloned().collect();
+        let idle: Vec<_> = asks.iter().filter(may_lack_space).cloned().collect();
         if idle.is_empty() {
             return answer;
         }
@@ -37,8 +37,8 @@ impl Store {
         let look = StepArgs { costs: &costs, ..StepArgs::new(Step::Peek, Origin::default()) };
         let Ok(seen) = self.answer_until(&idle, look, deadline).await else { return answer };
         for reply in answer.replies.iter_mut() {
-            let own = idle.iter().find(|met| is_of(reply, met));
-            let seen = own.and_then(|met| seen.replies.iter().find(|seen| is_of(seen, met)));
+            let own = idle.iter().find(|ask| is_of(reply, ask));
+            let seen = own.and_then(|ask| seen.replies.iter().find(|seen| is_of(seen, ask)));
             if let Some(seen) = seen.filter(|seen| seen.overflow) {
                 *reply = seen.clone();
             }
@@ -50,18 +50,18 @@ impl Store {
 impl Store {
     /// Notes the surplus of limiters with leases that stays taken, because it is not known when it was taken.
     fn note_kept(&self, all: &ToSettle, answer: &mut Answer<'_>) {
-        for (met, actual) in all.met.iter().zip(&all.actual) {
-            let surplus = met.cost.saturating_sub(*actual);
-            if surplus > 0 && met.since.is_none() && self.terms(met).is_some() {
-                let own = answer.replies.iter_mut().find(|reply| is_of(reply, met));
+        for (ask, actual) in all.asks.iter().zip(&all.actual) {
+            let surplus = ask.cost.saturating_sub(*actual);
+            if surplus > 0 && ask.since.is_none() && self.terms(ask).is_some() {
+                let own = answer.replies.iter_mut().find(|reply| is_of(reply, ask));
                 own.into_iter().for_each(|reply| reply.settled = Settled::Late(surplus));
             }
         }
     }
 }
 
-fn is_of(reply: &Reply, met: &KeyAsk) -> bool {
-    (reply.lineage, reply.by) == (met.lineage, met.by)
+fn is_of(reply: &Reply, ask: &KeyAsk) -> bool {
+    (reply.lineage, reply.by) == (ask.lineage, ask.by)
 }
 
 impl SharedGate {
@@ -120,13 +120,13 @@ impl SharedGate {
         taken: &Taken,
     ) -> Result<bool, StoreError> {
         let store = self.newest();
-        let all = self.met_at_all(&store, &request.into());
-        let Some(met) = taken.permits_of(all) else { return Ok(false) };
+        let all = self.all_asks(&store, &request.into());
+        let Some(asks) = taken.permits_of(all) else { return Ok(false) };
         if taken.lack.is_some() {
-            return Ok(self.fallback.renew(&store.generation.policy, &met));
+            return Ok(self.fallback.renew(&store.generation.policy, &asks));
         }
         let renew = StepArgs::new(Step::Renew, Origin::default());
-        let renewed = store.answer_until(&met, renew, self.client.deadline()).await?;
+        let renewed = store.answer_until(&asks, renew, self.client.deadline()).await?;
         Ok(renewed.is_allowed())
     }
 
@@ -138,9 +138,9 @@ impl SharedGate {
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
         let (store, deadline) = (self.newest(), self.client.deadline());
-        let all = ToSettle::of(self.met_to_settle(&store, request, &[actual]), |_| None);
+        let all = ToSettle::of(self.asks_to_settle(&store, request, &[actual]), |_| None);
         let answer = self.settle_all(&store, &all, reserved, deadline).await?;
-        Ok(store.with_overflow(&all.met, answer, deadline).await)
+        Ok(store.with_overflow(&all.asks, answer, deadline).await)
     }
 
     /// Settles with the limiters that took the cost of a request; in this process, if the request was admitted without
@@ -155,16 +155,16 @@ impl SharedGate {
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
         let store = self.newest();
-        let all = self.met_to_settle(&store, request, actual);
+        let all = self.asks_to_settle(&store, request, actual);
         let unreached = taken.unreached(request, actual, &all);
         let all = taken.of(all);
         let answer = match taken.lack {
             Some(lack) => {
-                let (met, done) = self.fallback.settle(&store.generation.policy, all);
-                store.answer_with(&met, done, Standing::Degraded(lack))
+                let (asks, done) = self.fallback.settle(&store.generation.policy, all);
+                store.answer_with(&asks, done, Standing::Degraded(lack))
             }
             None => {
-                let all = ToSettle::of(all, |met| taken.under(met));
+                let all = ToSettle::of(all, |ask| taken.under(ask));
                 self.settle_all(&store, &all, true, self.client.deadline()).await?
             }
         };
@@ -180,18 +180,19 @@ impl SharedGate {
         deadline: Instant,
     ) -> Result<Answer<'_>, StoreError> {
         let settle = StepArgs::settle(&all.actual, &all.under);
-        let settled = store.answer_until(&all.met, settle, deadline).await;
+        let settled = store.answer_until(&all.asks, settle, deadline).await;
         // Whether units were given back is not known after an error.
-        store.forget_denials(&all.met);
+        store.forget_denials(&all.asks);
         let mut answer = settled?;
         store.note_kept(all, &mut answer);
-        self.fallback.forget_denials(&store.generation, &all.met);
-        store.wake(&all.met);
+        self.fallback.forget_denials(&store.generation, &all.asks);
+        store.wake(&all.asks);
         if reserved && !all.unlimited.is_empty() {
             let given_back = store.give_back_unlimited(&all.unlimited, deadline).await;
-            store.forget_denials(all.unlimited.iter().map(|(_, met)| met));
-            given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
-            all.unlimited.iter().for_each(|(_, met)| store.wake(slice::from_ref(met)));
+            store.forget_denials(all.unlimited.iter().map(|(_, ask)| ask));
+            given_back
+                .map_err(|error| if all.asks.is_empty() { error } else { error.in_part() })?;
+            all.unlimited.iter().for_each(|(_, ask)| store.wake(slice::from_ref(ask)));
         }
         Ok(answer)
     }
@@ -209,17 +210,17 @@ impl SharedGate {
     /// Resets; compiled once, whatever the request is made of.
     async fn reset_request(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let store = self.newest();
-        let met = self.met_at_all(&store, request);
-        self.lift_bans(&met);
-        self.fallback.forget(&store.generation, &met);
+        let asks = self.all_asks(&store, request);
+        self.lift_bans(&asks);
+        self.fallback.forget(&store.generation, &asks);
         // Before and after: the store may grant others meanwhile, before the reset.
-        store.reset_leases(&met);
+        store.reset_leases(&asks);
         let deadline = self.client.deadline();
-        self.create(&store, &met, deadline).await?;
-        let parts = store.parts(&met);
-        let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
-        if slots.is_empty() && !met.is_empty() {
-            slots.push(met.iter().map(|met| met.fingerprint.clone()).collect());
+        self.create(&store, &asks, deadline).await?;
+        let parts = store.parts(&asks);
+        let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&asks)).collect();
+        if slots.is_empty() && !asks.is_empty() {
+            slots.push(asks.iter().map(|ask| ask.fingerprint.clone()).collect());
         }
         let mut done = Ok(());
         for keys in slots {
@@ -232,23 +233,23 @@ impl SharedGate {
                 break;
             }
         }
-        store.forget_denials(&met);
-        store.reset_leases(&met);
+        store.forget_denials(&asks);
+        store.reset_leases(&asks);
         done?;
-        store.wake(&met);
-        Ok(met.len())
+        store.wake(&asks);
+        Ok(asks.len())
     }
 
     /// Creates the limiters that would begin with units in use, so that a reset fills them.
     async fn create(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         deadline: Instant,
     ) -> Result<(), StoreError> {
-        for met in met.iter().filter(|met| met.begins_in_use(store.policy())) {
-            let ask = StepArgs::new(Step::Ask, Origin::default());
-            store.step_until(&[met.costing(0)], ask, deadline).await?;
+        for ask in asks.iter().filter(|ask| ask.begins_in_use(store.policy())) {
+            let args = StepArgs::new(Step::Ask, Origin::default());
+            store.step_until(&[ask.costing(0)], args, deadline).await?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::step::{Decided, Done};
 /// it holds is released.
 pub(super) struct Spending<'a> {
     store: &'a Store,
-    met: &'a [KeyAsk],
+    asks: &'a [KeyAsk],
     /// Empty if they are spent or released.
     held: Vec<Leased>,
     /// For each limiter that uses leased units, how it stands.
@@ -52,20 +52,20 @@ impl SharedGate {
     pub(super) async fn decide_with_leases(
         &self,
         store: &Arc<Store>,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        if let Some(answer) = self.denied_beside_leases(store, met, origin) {
+        if let Some(answer) = self.denied_beside_leases(store, asks, origin) {
             return answer;
         }
-        let Some(spending) = self.spend_leases(store, met, origin, Parts::AsManyAsHaveEnough)
+        let Some(spending) = self.spend_leases(store, asks, origin, Parts::AsManyAsHaveEnough)
         else {
-            return self.ask_unless_denied(store, met, origin).await;
+            return self.ask_unless_denied(store, asks, origin).await;
         };
         if spending.is_all {
             return spending.admitted(self);
         }
-        Box::pin(self.decide_rest(store, met, origin, spending)).await
+        Box::pin(self.decide_rest(store, asks, origin, spending)).await
     }
 
     /// Decides a request for whose limiters nobody waits in this process, if all of them have enough leased units, or none
@@ -73,13 +73,13 @@ impl SharedGate {
     pub(super) fn decide_here(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
-        if store.leases.are_spent() && met.iter().any(|met| store.terms(met).is_some()) {
-            return Some(self.spend_leases(store, met, origin, Parts::All)?.admitted(self));
+        if store.leases.are_spent() && asks.iter().any(|ask| store.terms(ask).is_some()) {
+            return Some(self.spend_leases(store, asks, origin, Parts::All)?.admitted(self));
         }
-        self.denied_again(store, met, origin)
+        self.denied_again(store, asks, origin)
     }
 
     /// Refuses a request of which the store has just denied a limiter that has too few leased units; `None` if it has
@@ -87,24 +87,25 @@ impl SharedGate {
     fn denied_beside_leases(
         &self,
         store: &Store,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
         let is_known = |memory: &Arc<DenialMemory>| memory.has_any(store.clock.now());
         if !store.leases.are_spent() || !store.denial_memory.as_ref().is_some_and(is_known) {
             return None;
         }
-        let (leases, asks) = (&store.leases, asks(store, met));
+        let leases = &store.leases;
+        let of_leases = lease_asks(store, asks);
         let now = leases.clock.now();
         let book = leases.book();
         let standing_of = |ask: &Ask<'_, KeyAsk>| {
             let report = || book.standing(now, ask.key).unwrap_or_default();
             book.has(now, ask).then(|| Here { report: report(), since: None })
         };
-        let standing: InlineList<_> = asks.iter().map(standing_of).collect();
+        let standing: InlineList<_> = of_leases.iter().map(standing_of).collect();
         drop(book);
         let is_all = standing.iter().all(Option::is_some);
-        let here = Spending { store, met, held: Vec::new(), standing, is_all };
+        let here = Spending { store, asks, held: Vec::new(), standing, is_all };
         let answer = self.denied_again(store, &here.rest(), origin)?;
         Some(here.with_rest(answer, here.decisions()))
     }
@@ -113,13 +114,13 @@ impl SharedGate {
     async fn decide_rest(
         &self,
         store: &Arc<Store>,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
         mut spending: Spending<'_>,
     ) -> Answer<'_> {
         if spending.held.is_empty() {
-            let answer = self.ask_unless_denied(store, met, origin).await;
-            store.leases.note(met, &answer);
+            let answer = self.ask_unless_denied(store, asks, origin).await;
+            store.leases.note(asks, &answer);
             return answer;
         }
         let rest = spending.rest();
@@ -139,7 +140,7 @@ impl SharedGate {
     fn spend_leases<'a>(
         &self,
         store: &'a Store,
-        met: &'a [KeyAsk],
+        asks: &'a [KeyAsk],
         origin: Origin<'_>,
         parts: Parts,
     ) -> Option<Spending<'a>> {
@@ -147,57 +148,57 @@ impl SharedGate {
         if !leases.are_spent() || origin.id.is_some() {
             return None;
         }
-        let asks = asks(store, met);
-        if asks.iter().all(|ask| ask.terms.is_none()) {
+        let of_leases = lease_asks(store, asks);
+        if of_leases.iter().all(|ask| ask.terms.is_none()) {
             return None;
         }
         let (now, nodes) = (leases.clock.now(), self.nodes());
         let mut book = leases.book();
-        if parts == Parts::All && !book.has_all(now, &asks) {
+        if parts == Parts::All && !book.has_all(now, &of_leases) {
             return None;
         }
-        let (leased, is_all) = match book.decide(now, &asks) {
+        let (leased, is_all) = match book.decide(now, &of_leases) {
             Choice::Here(spent) => (spent, true),
             Choice::Store(held) => (held, false),
         };
-        let with_leases = asks.iter().filter(|ask| ask.terms.is_some());
+        let with_leases = of_leases.iter().filter(|ask| ask.terms.is_some());
         let wanted: Vec<(&KeyAsk, Wanted)> = with_leases
             .filter_map(|ask| Some((ask.key, book.wants(now, ask.key, nodes)?)))
             .collect();
-        let standing = met.iter().enumerate().map(|(place, met)| {
+        let standing = asks.iter().enumerate().map(|(place, ask)| {
             let since = Leased::oldest(&leased, place)?;
-            let report = book.standing(now, met).unwrap_or_default();
+            let report = book.standing(now, ask).unwrap_or_default();
             Some(Here { report, since: Some(since) })
         });
         let standing = standing.collect();
         drop(book);
-        for (met, wanted) in wanted {
-            store.take_lease(met, wanted);
+        for (ask, wanted) in wanted {
+            store.take_lease(ask, wanted);
         }
         let held = if is_all { Vec::new() } else { leased };
-        Some(Spending { store, met, held, standing, is_all })
+        Some(Spending { store, asks, held, standing, is_all })
     }
 }
 
-fn asks<'a>(store: &Store, met: &'a [KeyAsk]) -> InlineList<Ask<'a, KeyAsk>> {
-    let ask = |met: &'a KeyAsk| Ask { key: met, terms: store.terms(met), cost: met.cost };
-    met.iter().map(ask).collect()
+fn lease_asks<'a>(store: &Store, asks: &'a [KeyAsk]) -> InlineList<Ask<'a, KeyAsk>> {
+    let ask = |ask: &'a KeyAsk| Ask { key: ask, terms: store.terms(ask), cost: ask.cost };
+    asks.iter().map(ask).collect()
 }
 
 impl Spending<'_> {
     /// Returns the limiters that the store decides.
     fn rest(&self) -> InlineList<KeyAsk> {
-        let of_store = self.met.iter().zip(&self.standing).filter(|(_, here)| here.is_none());
-        of_store.map(|(met, _)| met.clone()).collect()
+        let of_store = self.asks.iter().zip(&self.standing).filter(|(_, here)| here.is_none());
+        of_store.map(|(ask, _)| ask.clone()).collect()
     }
 
     /// Returns the decisions of the limiters that use leased units.
     fn decisions(&self) -> InlineList<Option<Decided>> {
         let policy = self.store.policy();
-        let all = self.met.iter().zip(&self.standing);
-        let decided = all.map(|(met, here)| {
+        let all = self.asks.iter().zip(&self.standing);
+        let decided = all.map(|(ask, here)| {
             let Here { report, since } = (*here)?;
-            let decision = decision(met.rule_in(policy)?, report)?;
+            let decision = decision(ask.rule_in(policy)?, report)?;
             Some(Decided { since, ..Decided::of(decision, false, false) })
         });
         decided.collect()
@@ -209,10 +210,11 @@ impl Spending<'_> {
         mut answer: Answer<'g>,
         decisions: InlineList<Option<Decided>>,
     ) -> Answer<'g> {
-        let (store, met, allowed, at) = (self.store, self.met, answer.allowed, answer.at);
+        let (store, asks, allowed, at) = (self.store, self.asks, answer.allowed, answer.at);
         let done = Done { allowed, at, repeated: false, decisions };
-        answer.replies.extend(store.exact(met, done).replies);
-        let place = |lineage, by| met.iter().position(|met| (met.lineage, met.by) == (lineage, by));
+        answer.replies.extend(store.exact(asks, done).replies);
+        let place =
+            |lineage, by| asks.iter().position(|ask| (ask.lineage, ask.by) == (lineage, by));
         answer.replies.sort_by_key(|reply| place(reply.lineage, reply.by));
         answer
     }
@@ -222,9 +224,9 @@ impl Spending<'_> {
         self.release();
         let leases = &self.store.leases;
         let (now, book) = (leases.clock.now(), leases.book());
-        for (met, standing) in self.met.iter().zip(&mut self.standing) {
+        for (ask, standing) in self.asks.iter().zip(&mut self.standing) {
             if let Some(here) = standing {
-                here.report = book.standing(now, met).unwrap_or(here.report);
+                here.report = book.standing(now, ask).unwrap_or(here.report);
             }
         }
         drop(book);
@@ -235,7 +237,8 @@ impl Spending<'_> {
     fn release(&mut self) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
-            let closed = self.store.leases.book().release(&asks(self.store, self.met), &held);
+            let closed =
+                self.store.leases.book().release(&lease_asks(self.store, self.asks), &held);
             self.store.go_on_with(closed);
         }
     }
@@ -243,14 +246,14 @@ impl Spending<'_> {
     /// Spends the units that are held, because the request is admitted.
     fn commit(&mut self, gate: &SharedGate) {
         let held = std::mem::take(&mut self.held);
-        let closed = self.store.leases.book().commit(&asks(self.store, self.met), &held);
+        let closed = self.store.leases.book().commit(&lease_asks(self.store, self.asks), &held);
         self.store.go_on_with(closed);
         self.learn(gate);
     }
 
     fn learn(&self, gate: &SharedGate) {
         let is_here = |place: usize| matches!(self.standing.get(place), Some(Some(_)));
-        gate.fallback.learn(&self.store.generation.policy, self.met, is_here);
+        gate.fallback.learn(&self.store.generation.policy, self.asks, is_here);
     }
 
     /// Returns the reading of the store's clock now, as far as it is known.
@@ -262,7 +265,7 @@ impl Spending<'_> {
     fn admitted<'g>(self, gate: &'g SharedGate) -> Answer<'g> {
         self.learn(gate);
         let (at, decisions) = (self.at(), self.decisions());
-        self.store.exact(self.met, Done { allowed: true, at, repeated: false, decisions })
+        self.store.exact(self.asks, Done { allowed: true, at, repeated: false, decisions })
     }
 }
 
@@ -282,18 +285,18 @@ impl Drop for Spending<'_> {
 
 impl Leases {
     /// Notes what the store reported of limiters with leases.
-    fn note(&self, met: &[KeyAsk], answer: &Answer<'_>) {
+    fn note(&self, asks: &[KeyAsk], answer: &Answer<'_>) {
         if answer.is_degraded() || answer.is_repeated() {
             return;
         }
         let (now, at) = (self.clock.now(), answer.at);
         let mut book = self.book();
-        let own = answer.replies.iter().filter(|one| !one.overflow && one.figures.is_none());
+        let own = answer.replies.iter().filter(|one| !one.overflow && one.values.is_none());
         for reply in own.filter(|one| self.terms(one.number, one.variant).is_some()) {
-            let of_reply = |met: &&KeyAsk| (met.lineage, met.by) == (reply.lineage, reply.by);
-            if let Some(met) = met.iter().find(of_reply) {
+            let of_reply = |ask: &&KeyAsk| (ask.lineage, ask.by) == (reply.lineage, reply.by);
+            if let Some(ask) = asks.iter().find(of_reply) {
                 let Decision { remaining, reset_after, .. } = reply.decision;
-                book.reported(now, met, Report { remaining, at, idle_at: at.plus(reset_after) });
+                book.reported(now, ask, Report { remaining, at, idle_at: at.plus(reset_after) });
             }
         }
     }

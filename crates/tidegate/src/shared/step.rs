@@ -22,30 +22,30 @@ impl Store {
     /// The store did not reply. Whether anything was taken is known only if nothing was sent.
     pub(super) async fn step(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         args: StepArgs<'_>,
     ) -> Result<Decided, StoreError> {
-        self.step_until(met, args, self.client.deadline()).await
+        self.step_until(asks, args, self.client.deadline()).await
     }
 
     /// Runs a step by a deadline.
     pub(super) async fn step_until(
         &self,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         args: StepArgs<'_>,
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
-        if !self.can_hold(met) {
+        if !self.can_hold(asks) {
             let error = StoreError::Refused("no store can hold these figures".to_owned());
-            self.note_undecided(&error, met);
+            self.note_undecided(&error, asks);
             return Err(error);
         }
         if args.at.is_none() {
-            let known = self.know_revision(met, deadline).await;
-            known.inspect_err(|error| self.note_undecided(error, met))?;
+            let known = self.know_revision(asks, deadline).await;
+            known.inspect_err(|error| self.note_undecided(error, asks))?;
         }
-        let (step, costs) = part(self.policy(), met, args);
-        let mut limiters = self.limiters(met, args.actual, &costs);
+        let (step, costs) = part(self.policy(), asks, args);
+        let mut limiters = self.limiters(asks, args.actual, &costs);
         if args.under.len() == limiters.len() {
             let both = limiters.iter_mut().zip(args.under);
             both.for_each(|(one, under)| one.note_values(*under));
@@ -53,10 +53,10 @@ impl Store {
         if limiters.is_empty() {
             return Ok(Decided::nothing(args.at.unwrap_or_else(|| self.clock.now())));
         }
-        let pending = PendingStep { met, args, deadline, newer: None, undoes: true };
+        let pending = PendingStep { asks, args, deadline, newer: None, undoes: true };
         // A look returns the current state of a limiter, whatever was reported before.
-        let id = args.origin.id.filter(|_| step != Step::Peek || !is_report(met));
-        let call_args = CallArgs { step, at: args.at, remembered: self.remembered(met, id) };
+        let id = args.origin.id.filter(|_| step != Step::Peek || !is_report(asks));
+        let call_args = CallArgs { step, at: args.at, remembered: self.remembered(asks, id) };
         if call_args.remembered.is_none() {
             return self.decide(&limiters, &call_args, pending).await;
         }
@@ -65,16 +65,16 @@ impl Store {
         Ok(put_back(&places, done))
     }
 
-    fn note_undecided(&self, error: &StoreError, met: &[KeyAsk]) {
-        if let Some(first) = met.first() {
+    fn note_undecided(&self, error: &StoreError, asks: &[KeyAsk]) {
+        if let Some(first) = asks.first() {
             self.client.note_undecided(error, &first.fingerprint);
         }
     }
 
     /// Returns whether the store can hold the values from plans and from the request.
-    fn can_hold(&self, met: &[KeyAsk]) -> bool {
+    fn can_hold(&self, asks: &[KeyAsk]) -> bool {
         let settings = self.client.settings();
-        met.iter().filter_map(|met| met.figures.as_deref()).all(|rule| settings.can_hold(rule))
+        asks.iter().filter_map(|ask| ask.values.as_deref()).all(|rule| settings.can_hold(rule))
     }
 
     /// Decides with a limiter that no rule of the policy names.
@@ -82,7 +82,7 @@ impl Store {
         let call_args = CallArgs { step: Step::Ask, at: None, remembered: None };
         let args = StepArgs::new(Step::Ask, Origin::default());
         let deadline = self.client.deadline();
-        let pending = PendingStep { met: &[], args, deadline, newer: None, undoes: true };
+        let pending = PendingStep { asks: &[], args, deadline, newer: None, undoes: true };
         self.decide(&[limiter], &call_args, pending).await
     }
 
@@ -129,12 +129,12 @@ impl Store {
                 Answer::Decided(done) => return Ok(done.decided_by(newer)),
                 Answer::Changed => amends = true,
                 Answer::Superseded(found) => newer = newer.and(found),
-                Answer::NoRoom(found) => lacks = Some(found),
+                Answer::NoSpace(found) => lacks = Some(found),
             }
             let limiters = newer.limiters(limiters);
             if let Some(lacks) = lacks {
                 let pending = PendingStep { newer: Some(&newer), ..pending };
-                let done = self.decide_without_room(&limiters, &lacks, call_args, pending).await?;
+                let done = self.decide_without_space(&limiters, &lacks, call_args, pending).await?;
                 return Ok(done.decided_by(newer));
             }
             if Instant::now() >= pending.deadline {
@@ -177,13 +177,13 @@ impl Store {
     }
 
     /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
-    pub(super) fn answer_key(&self, met: &[KeyAsk], id: Option<Identity<'_>>) -> Option<Vec<u8>> {
-        let limiters = self.limiters(met, &[], &[]);
-        Some(self.key_of_answer(self.remembered(met, id)?, &limiters))
+    pub(super) fn answer_key(&self, asks: &[KeyAsk], id: Option<Identity<'_>>) -> Option<Vec<u8>> {
+        let limiters = self.limiters(asks, &[], &[]);
+        Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
     }
 
-    fn remembered<'i>(&self, met: &[KeyAsk], id: Option<Identity<'i>>) -> Option<Remembered<'i>> {
-        Some(Remembered { id: id?, time: dedupe::time(self.policy(), met)? })
+    fn remembered<'i>(&self, asks: &[KeyAsk], id: Option<Identity<'i>>) -> Option<Remembered<'i>> {
+        Some(Remembered { id: id?, time: dedupe::time(self.policy(), asks)? })
     }
 
     fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
@@ -193,62 +193,62 @@ impl Store {
     /// Returns the limiters in the form that the store is asked with.
     pub(super) fn limiters<'m>(
         &'m self,
-        met: &'m [KeyAsk],
+        asks: &'m [KeyAsk],
         actual: &[u64],
         costs: &[u64],
     ) -> Vec<Limiter<'m>> {
         let prefix = self.client.settings().key_prefix.as_str();
-        let limiters = met.iter().enumerate().filter_map(|(place, met)| {
-            let rule = met.rule_in(self.policy())?;
-            let cost = costs.get(place).copied().unwrap_or(met.cost);
+        let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
+            let rule = ask.rule_in(self.policy())?;
+            let cost = costs.get(place).copied().unwrap_or(ask.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
-            let terms = self.terms(met);
+            let terms = self.terms(ask);
             // Leases rely on the level: nothing comes back that might have drained by the time they end.
             let since = match terms {
-                Some(terms) => met.since.map(|since| terms.exact_from(since)),
-                None => met.since,
+                Some(terms) => ask.since.map(|since| terms.exact_from(since)),
+                None => ask.since,
             };
             let is_kept = terms.is_some() && since.is_none();
             let actual = if is_kept { actual.max(cost) } else { actual };
             let limiter =
-                Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual).of_permit(met.token);
+                Limiter::new(&ask.fingerprint, rule, cost)?.turned_out(actual).of_permit(ask.token);
             let limiter = limiter.taken_at(since);
             let limiter = if terms.is_some() {
                 limiter.leased()
-            } else if met.reserves || met.since.is_some() {
+            } else if ask.reserves || ask.since.is_some() {
                 limiter.reserving()
             } else {
                 limiter
             };
-            let looks = costs.is_empty() && met.asks > met.cost;
+            let looks = costs.is_empty() && ask.asks > ask.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
-            let limiter = limiter.of_revision(self.revision(met));
-            let variant = (!self.is_figured(met.rule)).then_some(met.variant);
-            let limiter = match self.counted.get(met.rule) {
+            let limiter = limiter.of_revision(self.revision(ask));
+            let variant = (!self.is_looked_up(ask.rule)).then_some(ask.variant);
+            let limiter = match self.counted.get(ask.rule) {
                 Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
                 _ => limiter,
             };
-            let limiter = match met.brought {
-                true => limiter.brought(),
-                false if self.is_figured(met.rule) => limiter.looked_up(),
+            let limiter = match ask.from_request {
+                true => limiter.from_request(),
+                false if self.is_looked_up(ask.rule) => limiter.looked_up(),
                 false => limiter,
             };
-            Some(if met.enforced { limiter } else { limiter.shadow() })
+            Some(if ask.enforced { limiter } else { limiter.shadow() })
         });
         limiters.collect()
     }
 }
 
 /// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
-fn part<'a>(policy: &Policy, met: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
+fn part<'a>(policy: &Policy, asks: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
     match args.step {
-        Step::Ask if is_report(met) => {
-            let is_bounded = met.iter().any(|met| met.report && bounds_debt(met.rule_in(policy)));
+        Step::Ask if is_report(asks) => {
+            let is_bounded = asks.iter().any(|ask| ask.report && bounds_debt(ask.rule_in(policy)));
             let step = if is_bounded { Step::ReportWithin } else { Step::Report };
             (step, Cow::Borrowed(args.costs))
         }
         Step::Peek if args.costs.is_empty() => {
-            (Step::Peek, met.iter().map(|met| met.asks).collect())
+            (Step::Peek, asks.iter().map(|ask| ask.asks).collect())
         }
         step => (step, Cow::Borrowed(args.costs)),
     }

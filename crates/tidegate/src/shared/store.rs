@@ -80,7 +80,7 @@ pub(super) struct StepArgs<'a> {
 /// A request that waits for the store: its limiters, its step and its deadline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingStep<'a> {
-    pub(super) met: &'a [KeyAsk],
+    pub(super) asks: &'a [KeyAsk],
     pub(super) args: StepArgs<'a>,
     pub(super) deadline: Instant,
     /// The values that decide in place of the node's own.
@@ -146,19 +146,19 @@ impl Store {
     }
 
     /// Returns the terms of the leases of a limiter, if it has any: not one with a plan or with values of the request.
-    pub(super) fn terms(&self, met: &KeyAsk) -> Option<Terms> {
-        let terms = self.leases.terms(met.rule, met.variant)?;
-        (met.figures.is_none() && !self.is_figured(met.rule)).then_some(terms)
+    pub(super) fn terms(&self, ask: &KeyAsk) -> Option<Terms> {
+        let terms = self.leases.terms(ask.rule, ask.variant)?;
+        (ask.values.is_none() && !self.is_looked_up(ask.rule)).then_some(terms)
     }
 
     /// Returns how long this node can still spend units of a limiter that it took ahead; `None` if it has none.
-    pub(super) fn lasts(&self, met: &KeyAsk) -> Option<Micros> {
-        self.terms(met)?;
-        self.leases.book().lasts(self.leases.clock.now(), met)
+    pub(super) fn lasts(&self, ask: &KeyAsk) -> Option<Micros> {
+        self.terms(ask)?;
+        self.leases.book().lasts(self.leases.clock.now(), ask)
     }
 
     /// Returns whether each request has its own values for a rule.
-    pub(super) fn is_figured(&self, rule: usize) -> bool {
+    pub(super) fn is_looked_up(&self, rule: usize) -> bool {
         let lineage = self.generation.lineage(rule);
         self.looked_up.iter().any(|rule| rule.is_of_rule(lineage))
             || self.policy().rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
@@ -205,6 +205,6 @@ impl Late {
 }
 
 /// Returns whether a request with these limiters reports usage.
-pub(super) fn is_report(met: &[KeyAsk]) -> bool {
-    met.iter().any(|met| met.report)
+pub(super) fn is_report(asks: &[KeyAsk]) -> bool {
+    asks.iter().any(|ask| ask.report)
 }

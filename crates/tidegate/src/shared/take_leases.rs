@@ -37,20 +37,20 @@ enum Replied {
 
 impl Store {
     /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.
-    pub(super) fn take_lease(&self, met: &KeyAsk, wanted: Wanted) {
-        let (store, met) = (self.clone(), met.clone());
-        self.client.runtime().spawn(async move { store.take_leases(&met, wanted).await });
+    pub(super) fn take_lease(&self, ask: &KeyAsk, wanted: Wanted) {
+        let (store, ask) = (self.clone(), ask.clone());
+        self.client.runtime().spawn(async move { store.take_leases(&ask, wanted).await });
     }
 
-    async fn take_leases(&self, met: &KeyAsk, wanted: Wanted) {
+    async fn take_leases(&self, ask: &KeyAsk, wanted: Wanted) {
         let mut next = Some(wanted);
         while let Some(wanted) = next {
-            if let Some(held) = self.lease(met, wanted).await {
+            if let Some(held) = self.lease(ask, wanted).await {
                 // If requests still hold units of it, the last of them goes on.
-                let Some(rest) = self.hold_lease(met, wanted, held).await else { return };
+                let Some(rest) = self.hold_lease(ask, wanted, held).await else { return };
                 self.end_lease(&rest).await;
             }
-            next = self.renewal(met);
+            next = self.renewal(ask);
         }
     }
 
@@ -69,13 +69,13 @@ impl Store {
 
     /// Asks for a lease; returns when it is due and when it ends. One that comes too late is given back, and one of
     /// which no reply says whether it was granted.
-    async fn lease(&self, met: &KeyAsk, wanted: Wanted) -> Option<[Micros; 2]> {
+    async fn lease(&self, ask: &KeyAsk, wanted: Wanted) -> Option<[Micros; 2]> {
         let leases = &self.leases;
         let _under_way = leases.under_way();
         let result = if leases.are_spent() {
-            let reply = self.ask_for_lease(met, wanted).await;
-            let granted = leases.answered(met, wanted.ticket, reply.result);
-            self.count(met, reply, granted);
+            let reply = self.ask_for_lease(ask, wanted).await;
+            let granted = leases.answered(ask, wanted.ticket, reply.result);
+            self.count(ask, reply, granted);
             if let Granted::Held { due, ends } = granted {
                 return Some([due, ends]);
             }
@@ -83,7 +83,7 @@ impl Store {
         } else {
             Replied::NotSent
         };
-        let rest = wanted.unspent(met.clone());
+        let rest = wanted.unspent(ask.clone());
         match result {
             Replied::Decided(_, Some(_)) => {
                 leases.calls().units_late.fetch_add(rest.units, Relaxed);
@@ -91,7 +91,7 @@ impl Store {
             }
             Replied::Unknown => self.end_unknown_lease(&rest).await,
             Replied::Decided(_, None) | Replied::Undecided | Replied::NotSent => {
-                leases.book().finished(leases.clock.now(), met, wanted.ticket);
+                leases.book().finished(leases.clock.now(), ask, wanted.ticket);
             }
         }
         None
@@ -99,7 +99,7 @@ impl Store {
 
     /// Counts a question for a lease, and reports if many in a row are in vain. A question that the store answered
     /// without deciding was not in vain: it came in time.
-    fn count(&self, met: &KeyAsk, reply: Reply, granted: Granted) {
+    fn count(&self, ask: &KeyAsk, reply: Reply, granted: Granted) {
         let calls = self.leases.calls();
         let counter = match (reply.result, granted) {
             (_, Granted::Held { .. }) => &calls.granted,
@@ -113,7 +113,7 @@ impl Store {
             self.client.report(StoreEvent::LeasesInTime);
         }
         if !in_time && calls.in_vain() {
-            let rule = self.policy().rules().get(met.rule).map_or("", |rule| rule.name());
+            let rule = self.policy().rules().get(ask.rule).map_or("", |rule| rule.name());
             self.client.report(StoreEvent::LeasesLate { rule });
         }
     }
@@ -122,7 +122,7 @@ impl Store {
     /// this node's share if other nodes join. Returns what is left then; `None` while requests hold units of it.
     async fn hold_lease(
         &self,
-        met: &KeyAsk,
+        ask: &KeyAsk,
         wanted: Wanted,
         [due, ends]: [Micros; 2],
     ) -> Option<Unspent<KeyAsk>> {
@@ -136,31 +136,31 @@ impl Store {
         nodes.mark_changed();
         while let Ok(Ok(())) = timeout(left_until(due), nodes.changed()).await {
             let nodes = *nodes.borrow_and_update();
-            let excess = leases.book().excess(met, ticket, nodes);
+            let excess = leases.book().excess(ask, ticket, nodes);
             if let Some(excess) = excess {
                 self.give_back_lease(&excess).await;
             }
         }
         let _ = timeout(left_until(ends), self.client.fit()).await;
-        leases.book().close(met, ticket)
+        leases.book().close(ask, ticket)
     }
 
     /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for
     /// that: the next request asks under the newest one.
-    fn renewal(&self, met: &KeyAsk) -> Option<Wanted> {
-        let wanted = self.leases.renewal(met, self.terms(met)?)?;
+    fn renewal(&self, ask: &KeyAsk) -> Option<Wanted> {
+        let wanted = self.leases.renewal(ask, self.terms(ask)?)?;
         self.leases.calls().renewed.fetch_add(1, Relaxed);
         Some(wanted)
     }
 
     /// Asks the store for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are
     /// to be given back.
-    async fn ask_for_lease(&self, met: &KeyAsk, wanted: Wanted) -> Reply {
-        let asked = met.costing(wanted.units);
+    async fn ask_for_lease(&self, ask: &KeyAsk, wanted: Wanted) -> Reply {
+        let asked = ask.costing(wanted.units);
         let limiters = self.limiters(from_ref(&asked), &[], &[]);
         let not_sent = Reply { is_in_time: false, result: Replied::NotSent };
         let Some(limiter) = limiters.first() else { return not_sent };
-        let record = self.lease_record(met, wanted.ticket);
+        let record = self.lease_record(ask, wanted.ticket);
         let call = Arc::new(Call::lease(limiter, wanted.life, (&record, wanted.oldest), None));
         let in_time = heard(self.client.ask(&call, 0, self.client.deadline()).await);
         let is_in_time = in_time.is_ok();
@@ -168,7 +168,7 @@ impl Store {
             Ok(reply) => Ok(reply),
             Err(NoReply { late: Some(late), .. }) => {
                 let leases = &self.leases;
-                leases.book().not_granted(leases.clock.now(), met, wanted.ticket);
+                leases.book().not_granted(leases.clock.now(), ask, wanted.ticket);
                 late.await.unwrap_or(Err(StoreError::Timeout))
             }
             Err(NoReply { error, late: None }) => Err(error),
@@ -188,15 +188,15 @@ impl Store {
 
 impl Leases {
     /// Takes the reply to a question, if one came.
-    fn answered(&self, met: &KeyAsk, ticket: u64, replied: Replied) -> Granted {
+    fn answered(&self, ask: &KeyAsk, ticket: u64, replied: Replied) -> Granted {
         let (now, mut book) = (self.clock.now(), self.book());
         if let Replied::Decided(report, _) = replied {
-            book.reported(now, met, report);
+            book.reported(now, ask, report);
         }
         if let Replied::Decided(_, Some(grant)) = replied {
-            return book.granted(now, met, &grant);
+            return book.granted(now, ask, &grant);
         }
-        book.not_granted(now, met, ticket);
+        book.not_granted(now, ask, ticket);
         Granted::NotAsked
     }
 }

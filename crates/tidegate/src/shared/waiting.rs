@@ -39,8 +39,8 @@ impl SharedGate {
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         let (request, store) = (&request.into(), self.newest());
-        let met = self.met(&store, request);
-        met.iter().map(|met| self.queues().len(&store.queue_of(met))).sum()
+        let asks = self.asks(&store, request);
+        asks.iter().map(|ask| self.queues().len(&store.queue_of(ask))).sum()
     }
 
     /// Decides a request like [`SharedGate::check`], but lets it wait if the rules that would refuse it say so,
@@ -80,7 +80,7 @@ impl SharedGate {
             Some(self.now())
         } else {
             let store = self.newest();
-            let seen = store.look(&self.met(&store, request), &[], Origin::default()).await;
+            let seen = store.look(&self.asks(&store, request), &[], Origin::default()).await;
             seen.ok().map(|seen| seen.now)
         };
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
@@ -117,25 +117,26 @@ impl SharedGate {
         if !store.decides_here() || self.has_bans() {
             return None;
         }
-        let met = self.met(&store, request);
-        if may_wait(store.policy(), &met, request.longest_wait().into()) || store.is_behind(&met) {
+        let asks = self.asks(&store, request);
+        if may_wait(store.policy(), &asks, request.longest_wait().into()) || store.is_behind(&asks)
+        {
             return None;
         }
-        let answer = self.decide_here(&store, &met, request.origin())?;
+        let answer = self.decide_here(&store, &asks, request.origin())?;
         Some(self.conclude(request, answer))
     }
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let store = self.newest();
-        let (met, origin) = (self.met(&store, request), request.origin());
-        if let Some(answer) = self.banned(&store, &met, origin).await {
+        let (asks, origin) = (self.asks(&store, request), request.origin());
+        if let Some(answer) = self.banned(&store, &asks, origin).await {
             return answer;
         }
         let longest = request.longest_wait().into();
-        if !may_wait(store.policy(), &met, longest) {
-            return self.decide_now(&store, &met, origin).await;
+        if !may_wait(store.policy(), &asks, longest) {
+            return self.decide_now(&store, &asks, origin).await;
         }
-        let waitable = ToStore::new(self, store, met, longest);
+        let waitable = ToStore::new(self, store, asks, longest);
         // This future is large and seldom needed; in a box it does not enlarge the futures around it.
         Box::pin(InTurn::new(waitable, *request).until_decided()).await
     }
@@ -144,28 +145,28 @@ impl SharedGate {
     pub(super) async fn decide_now(
         &self,
         store: &Arc<Store>,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        if store.is_behind(met) {
-            return match Box::pin(self.behind(store, met, origin)).await {
+        if store.is_behind(asks) {
+            return match Box::pin(self.behind(store, asks, origin)).await {
                 Some(answer) => answer,
-                None => self.ask(store, met, origin).await,
+                None => self.ask(store, asks, origin).await,
             };
         }
-        self.decide_with_leases(store, met, origin).await
+        self.decide_with_leases(store, asks, origin).await
     }
 
     /// Asks the store, unless it has just denied the request.
     pub(super) async fn ask_unless_denied(
         &self,
         store: &Arc<Store>,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        match self.denied_again(store, met, origin) {
+        match self.denied_again(store, asks, origin) {
             Some(answer) => answer,
-            None => self.ask(store, met, origin).await,
+            None => self.ask(store, asks, origin).await,
         }
     }
 
@@ -174,19 +175,19 @@ impl SharedGate {
     async fn behind(
         &self,
         store: &Arc<Store>,
-        met: &[KeyAsk],
+        asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
-        let mut waitable = ToStore::new(self, Arc::clone(store), met.into(), Micros::ZERO);
+        let mut waitable = ToStore::new(self, Arc::clone(store), asks.into(), Micros::ZERO);
         let costs = waitable.look(|stop| self.sums_of(&stop.queue));
-        let seen = match store.look(met, &costs, origin).await {
+        let seen = match store.look(asks, &costs, origin).await {
             Ok(seen) => seen,
-            Err(error) => return Some(self.without_store(store, met, origin.id, &error)),
+            Err(error) => return Some(self.without_store(store, asks, origin.id, &error)),
         };
         if seen.repeated {
-            return Some(store.answer_of(met, seen));
+            return Some(store.answer_of(asks, seen));
         }
-        waitable.refused_behind(seen).map(|refused| store.exact(met, refused))
+        waitable.refused_behind(seen).map(|refused| store.exact(asks, refused))
     }
 
     /// Returns the sums of all requests in a queue.
@@ -198,19 +199,19 @@ impl SharedGate {
 
 impl Store {
     /// Returns whether a request waits for a limiter that can refuse this one.
-    fn is_behind(&self, met: &[KeyAsk]) -> bool {
-        let waits = |met: &KeyAsk| !self.queues.is_idle(&self.queue_of(met));
-        !self.queues.are_idle() && met.iter().any(|met| met.can_refuse() && waits(met))
+    fn is_behind(&self, asks: &[KeyAsk]) -> bool {
+        let waits = |ask: &KeyAsk| !self.queues.is_idle(&self.queue_of(ask));
+        !self.queues.are_idle() && asks.iter().any(|ask| ask.can_refuse() && waits(ask))
     }
 
     /// Wakes the first waiter of each of these limiters in this process, because units may be available.
-    pub(super) fn wake(&self, met: &[KeyAsk]) {
-        met.iter().for_each(|met| self.queues.wake(&self.queue_of(met)));
+    pub(super) fn wake(&self, asks: &[KeyAsk]) {
+        asks.iter().for_each(|ask| self.queues.wake(&self.queue_of(ask)));
     }
 
     /// Returns the queue of a limiter in this process.
-    fn queue_of(&self, met: &KeyAsk) -> GateQueue {
-        GateQueue::new(met.lineage, self.seed.of(&met.fingerprint))
+    fn queue_of(&self, ask: &KeyAsk) -> GateQueue {
+        GateQueue::new(ask.lineage, self.seed.of(&ask.fingerprint))
     }
 }
 
@@ -246,28 +247,28 @@ impl<'a, 'g> InTurn<'a, 'g> {
             let is_behind = self.turn.is_behind(gate.now());
             let origin = self.request.origin();
             self.turn.waitable_mut().follow_changes(&self.request);
-            let ToStore { store, met, .. } = self.turn.waitable();
-            if !store.parts(met).is_empty() {
+            let ToStore { store, asks, .. } = self.turn.waitable();
+            if !store.parts(asks).is_empty() {
                 // Under the current policy its limiters live in several slots, and rules over several slots let
                 // no request wait.
-                return gate.ask(store, met, origin).await;
+                return gate.ask(store, asks, origin).await;
             }
             let seen = if is_behind {
                 self.look().await
             } else {
-                gate.take(store, met, origin, &late).await
+                gate.take(store, asks, origin, &late).await
             };
-            let ToStore { store, met, .. } = self.turn.waitable();
+            let ToStore { store, asks, .. } = self.turn.waitable();
             let next = match seen {
                 Err(error) => {
-                    let answer = gate.without_store(store, met, origin.id, &error);
+                    let answer = gate.without_store(store, asks, origin.id, &error);
                     if answer.is_allowed() {
                         late.keep();
                     }
                     Next::Done(answer)
                 }
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
-                    Next::Done(gate.counted(store.answer_of(met, seen)))
+                    Next::Done(gate.counted(store.answer_of(asks, seen)))
                 }
                 Ok(seen) => self.hear(seen, is_behind),
             };
@@ -299,7 +300,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
             let sums = before.iter().find(|(place, _)| *place == stop.place);
             sums.map_or(Sums::NONE, |(_, sums)| *sums)
         });
-        waitable.store.look(&waitable.met, &looked, self.request.origin()).await
+        waitable.store.look(&waitable.asks, &looked, self.request.origin()).await
     }
 
     fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {

@@ -28,7 +28,7 @@ impl Still<'_> {
         limit: u64,
         most: u64,
     ) -> Option<Micros> {
-        let ahead = (0..=MOST_AHEAD).find(|ahead| self.has_room(*ahead, units, limit))?;
+        let ahead = (0..=MOST_AHEAD).find(|ahead| self.has_space(*ahead, units, limit))?;
         if ahead == 0 {
             self.ring.totals.add(Count::Pass, units);
             return Some(Micros::ZERO);
@@ -42,7 +42,7 @@ impl Still<'_> {
     }
 
     /// Returns whether the two seconds that contain the half second `ahead` have room for `units` in it.
-    fn has_room(&self, ahead: u64, units: u64, limit: u64) -> bool {
+    fn has_space(&self, ahead: u64, units: u64, limit: u64) -> bool {
         let before = if ahead == 0 { self.passed_before() } else { self.passed(ahead - 1) };
         let neighbour = before.max(self.passed(ahead + 1));
         fits([neighbour, self.passed(ahead), units], limit)

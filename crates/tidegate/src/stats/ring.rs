@@ -207,7 +207,7 @@ impl Still<'_> {
     fn add_large(&self, what: Count, amount: u64) {
         let Self { ring, current, .. } = self;
         let kept = ring.totals.read().since(&ring.began_with(oldest_kept(*current)));
-        let room = MOST_OF_LARGE.saturating_sub(kept.of(what));
-        ring.totals.add(what, amount.min(room));
+        let space = MOST_OF_LARGE.saturating_sub(kept.of(what));
+        ring.totals.add(what, amount.min(space));
     }
 }

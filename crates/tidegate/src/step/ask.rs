@@ -12,7 +12,7 @@ use crate::key::Fingerprint;
 use crate::rules::Policy;
 
 /// Values in place of those of a rule's variant; `None` if the variant's hold.
-pub(crate) type Figures = Option<Arc<Rule>>;
+pub(crate) type OwnValues = Option<Arc<Rule>>;
 
 /// The identity of the limiters of a rule, for the lifetime of a gate, whatever policies are put in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,11 +74,11 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) report: bool,
     pub(crate) enforced: bool,
     /// Whether the request supplied the values.
-    pub(crate) brought: bool,
+    pub(crate) from_request: bool,
     /// Whether the values are a plan.
     pub(crate) by_plan: bool,
     /// Values in place of the rule's own: supplied by the request, or of a plan.
-    pub(crate) figures: Figures,
+    pub(crate) values: OwnValues,
     /// Whether the values that hold admit everything.
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
@@ -163,15 +163,15 @@ impl<K> Ask<K> {
     /// The rule under which it decides.
     pub(crate) fn rule_in<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
         let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
-        self.figures.as_deref().or_else(own)
+        self.values.as_deref().or_else(own)
     }
 }
 
 /// Keeps only limiters of rules that limit.
 #[inline]
-pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(met: &mut SmallVec<A>) {
-    if met.iter().any(|one| one.is_unlimited) {
-        met.retain(|one| !one.is_unlimited);
+pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(asks: &mut SmallVec<A>) {
+    if asks.iter().any(|one| one.is_unlimited) {
+        asks.retain(|one| !one.is_unlimited);
     }
 }
 

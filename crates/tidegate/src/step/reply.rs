@@ -23,7 +23,7 @@ pub(crate) struct One {
     /// Another limiter than the key's own replied.
     pub(crate) elsewhere: bool,
     /// The rule that decided, if the rule of a gate was changed.
-    pub(crate) figures: Option<Arc<Rule>>,
+    pub(crate) values: Option<Arc<Rule>>,
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,
     /// The instant that counted when units were taken, if it is known.
@@ -36,9 +36,9 @@ impl One {
     /// The reply of the limiter itself.
     #[inline]
     pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
-        let (overflow, elsewhere, figures, token) = (false, false, None, None);
+        let (overflow, elsewhere, values, token) = (false, false, None, None);
         let (since, settled) = (Some(at), Settled::Whole);
-        Self { verdict, at, decision, overflow, elsewhere, figures, token, since, settled }
+        Self { verdict, at, decision, overflow, elsewhere, values, token, since, settled }
     }
 
     /// The reply under a rule that admits everything.
@@ -55,7 +55,7 @@ pub(crate) struct Decided {
     /// Another limiter than the key's own replied.
     pub(crate) elsewhere: bool,
     /// The rule that decided, if it was changed since it was loaded.
-    pub(crate) figures: Option<Arc<Rule>>,
+    pub(crate) values: Option<Arc<Rule>>,
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,
     /// The instant that counted when units were taken, if it is known.
@@ -68,7 +68,7 @@ impl Decided {
     /// The decision of a limiter under the values of its policy.
     pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
         let (since, settled) = (None, Settled::Whole);
-        Self { decision, overflow, elsewhere, figures: None, token: None, since, settled }
+        Self { decision, overflow, elsewhere, values: None, token: None, since, settled }
     }
 
     /// The reply of one limiter by itself; `None` for [`Step::Decide`].
@@ -81,8 +81,8 @@ impl Decided {
 impl From<One> for Decided {
     #[inline]
     fn from(one: One) -> Self {
-        let One { decision, overflow, elsewhere, figures, token, since, settled, .. } = one;
-        Self { decision, overflow, elsewhere, figures, token, since, settled }
+        let One { decision, overflow, elsewhere, values, token, since, settled, .. } = one;
+        Self { decision, overflow, elsewhere, values, token, since, settled }
     }
 }
 
@@ -105,15 +105,15 @@ impl<D> Done<D> {
         mut self,
         request: &Request<'_>,
         policy: &Policy,
-        met: &[Ask<K>],
+        asks: &[Ask<K>],
     ) -> Self {
-        self.allowed = self.allowed && !(met.is_empty() && policy.refuses_without_rule(request));
+        self.allowed = self.allowed && !(asks.is_empty() && policy.refuses_without_rule(request));
         self
     }
 
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.
-    pub(crate) fn of<K: PartialEq>(&self, met: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
-        self.decisions.get(met.iter().position(|met| met.is_of(one))?)
+    pub(crate) fn of<K: PartialEq>(&self, asks: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
+        self.decisions.get(asks.iter().position(|ask| ask.is_of(one))?)
     }
 }
 
@@ -122,11 +122,11 @@ impl Done {
     /// refuses nothing.
     pub(crate) fn of_each<K: PartialEq>(
         &self,
-        met: &[Ask<K>],
+        asks: &[Ask<K>],
         others: &[Ask<K>],
     ) -> InlineList<Decided> {
         let unlimited = || Decided::of(Decision::UNLIMITED, false, false);
-        let decided = |one| self.of(met, one).cloned().unwrap_or_else(unlimited);
+        let decided = |one| self.of(asks, one).cloned().unwrap_or_else(unlimited);
         others.iter().map(decided).collect()
     }
 }
@@ -138,11 +138,11 @@ impl From<Done> for One {
         match done.decisions.into_iter().next() {
             None => Self::of(verdict, without_values(verdict), done.at),
             Some(decided) => {
-                let Decided { decision, overflow, elsewhere, figures, token, since, settled } =
+                let Decided { decision, overflow, elsewhere, values, token, since, settled } =
                     decided;
                 let verdict = if done.allowed { verdict } else { decision.verdict() };
                 let at = done.at;
-                Self { verdict, at, decision, overflow, elsewhere, figures, token, since, settled }
+                Self { verdict, at, decision, overflow, elsewhere, values, token, since, settled }
             }
         }
     }

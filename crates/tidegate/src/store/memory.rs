@@ -138,11 +138,11 @@ impl MemoryStore {
     pub(crate) fn step(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
-        match met {
+        match asks {
             [] => Ok(Done {
                 allowed: true,
                 at: clock.now(),
@@ -158,18 +158,18 @@ impl MemoryStore {
     pub(crate) fn settle(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         actual: &[u64],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
         let settle = |place: usize| {
-            let (actual, one) = (actual.get(place).copied().unwrap_or(0), met.get(place));
+            let (actual, one) = (actual.get(place).copied().unwrap_or(0), asks.get(place));
             let since = one.and_then(|one| one.since).map(Since::at);
             let step = Step::Settle { actual, token: one.and_then(|one| one.token), since };
             let table = one.and_then(|one| generation.table(one));
             table.map_or(step, |table| step.dated(table.succession().meaning_since))
         };
-        match met {
+        match asks {
             [one] => self.step_with_one(generation, one, clock, settle(0)),
             all => self.step_with_all(generation, all, clock, settle),
         }
@@ -179,11 +179,11 @@ impl MemoryStore {
     pub(crate) fn renew(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
-        let renew = |place: usize| Step::Renew { token: met.get(place).and_then(|one| one.token) };
-        match met {
+        let renew = |place: usize| Step::Renew { token: asks.get(place).and_then(|one| one.token) };
+        match asks {
             [one] => self.step_with_one(generation, one, clock, renew(0)),
             all => self.step_with_all(generation, all, clock, renew),
         }
@@ -192,33 +192,33 @@ impl MemoryStore {
     fn step_with_one(
         &self,
         generation: &Generation,
-        met: &Ask,
+        ask: &Ask,
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
-        let Some(table) = generation.table(met) else {
+        let Some(table) = generation.table(ask) else {
             let one = One::unlimited(clock.now());
-            return Ok(done_by(met, one, step));
+            return Ok(done_by(ask, one, step));
         };
-        let one = table.one(&generation.part(0, met, step), Reading::of(clock))?;
+        let one = table.one(&generation.part(0, ask, step), Reading::of(clock))?;
         self.tidy_if(generation, one.overflow, one.at);
-        Ok(done_by(met, one, step))
+        Ok(done_by(ask, one, step))
     }
 
     /// Runs one step over limiters, with `step` for their indices in `met`.
     fn step_with_all(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
-        if let Some(done) = generation.step_in_words(met, clock, &step)? {
+        if let Some(done) = generation.step_in_words(asks, clock, &step)? {
             return Ok(done);
         }
         let mut locked = StepList::new();
-        generation.lock_all(met, &step, clock, &mut locked)?;
-        let (done, short) = run(&mut locked, met, clock, &step);
+        generation.lock_all(asks, &step, clock, &mut locked)?;
+        let (done, short) = run(&mut locked, asks, clock, &step);
         self.tidy_if(generation, short, done.at);
         Ok(done)
     }
@@ -239,16 +239,16 @@ impl MemoryStore {
     pub(crate) fn reset(
         &self,
         generation: &Generation,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
     ) -> Result<(), Moved> {
         // A limiter that does not exist would begin with units in use; so each of those exists first.
-        let begins = met.iter().filter(|met| met.begins_in_use(&generation.policy));
-        let begins: Vec<_> = begins.map(|met| met.costing(0)).collect();
+        let begins = asks.iter().filter(|ask| ask.begins_in_use(&generation.policy));
+        let begins: Vec<_> = begins.map(|ask| ask.costing(0)).collect();
         if !begins.is_empty() {
             self.step(generation, &begins, clock, Step::Ask)?;
         }
-        self.step(generation, met, clock, Step::Reset { remembers: true }).map(drop)
+        self.step(generation, asks, clock, Step::Reset { remembers: true }).map(drop)
     }
 }
 
@@ -261,16 +261,16 @@ impl Generation {
     /// Creates a preview of a limiter; `None` if there is none.
     pub(crate) fn preview(
         &self,
-        met: &Ask,
+        ask: &Ask,
         clock: &impl Clock,
     ) -> Result<Option<Box<dyn Preview>>, Moved> {
-        let part = self.part(0, met, Step::Peek);
-        self.table(met).map(|table| table.preview(&part, Reading::of(clock))).transpose()
+        let part = self.part(0, ask, Step::Peek);
+        self.table(ask).map(|table| table.preview(&part, Reading::of(clock))).transpose()
     }
 }
 
 /// Turns the reply of one limiter into that of a step.
-fn done_by(met: &Ask, one: One, step: Step) -> Done {
-    let (allowed, at) = (one.verdict.is_allowed() || !met.enforced, one.at);
+fn done_by(ask: &Ask, one: One, step: Step) -> Done {
+    let (allowed, at) = (one.verdict.is_allowed() || !ask.enforced, one.at);
     Done { allowed, at, repeated: false, decisions: Decided::by(one, step).into_iter().collect() }
 }

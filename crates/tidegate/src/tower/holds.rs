@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_that_have_no_room_hold_all_and_old_ones_make_room() {
+    fn holds_that_have_no_space_hold_all_and_old_ones_make_space() {
         let holds = Holds::new(2, secs(60));
         holds.note("a", secs(5), at(0));
         holds.note("b", secs(50), at(0));

@@ -70,7 +70,7 @@ impl<C: Clock> Keyed<C> {
                 lineage: Lineage::NONE,
                 number: 0,
                 variant: 0,
-                figures: None,
+                values: None,
                 cost,
                 asks: cost,
                 report: false,

@@ -13,8 +13,8 @@ use crate::subjects::{Capped, Case, Store, Subject, per_day};
 every_capped_subject! {
     keys_beyond_the_cap_share_one_limiter_or_are_refused,
     the_cap_is_hard_under_a_flood_of_keys,
-    a_refund_of_a_key_without_room_gives_nobody_a_credit,
-    a_key_without_room_resets_nothing_of_the_others,
+    a_refund_of_a_key_without_space_gives_nobody_a_credit,
+    a_key_without_space_resets_nothing_of_the_others,
     a_look_at_a_full_table_is_what_a_check_is,
 }
 
@@ -30,9 +30,9 @@ kit! {
 }
 
 every_gate_of_one_step! {
-    a_gate_reports_which_keys_have_no_room_and_their_decisions,
+    a_gate_reports_which_keys_have_no_space_and_their_decisions,
     nobody_knows_who_took_what_of_the_shared_limiter,
-    a_refund_says_who_has_no_room,
+    a_refund_says_who_has_no_space,
 }
 
 impl<'k> Case<'k, dyn Capped> {
@@ -76,7 +76,7 @@ fn the_cap_is_hard_under_a_flood_of_keys(case: &Case<'_, dyn Capped>) {
 }
 
 /// A key that took nothing there, or long ago, would give the others more than the limit.
-fn a_refund_of_a_key_without_room_gives_nobody_a_credit(case: &Case<'_, dyn Capped>) {
+fn a_refund_of_a_key_without_space_gives_nobody_a_credit(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(5, 1, OnFull::Share);
     assert!(subject.admits("first", 1) && subject.admits("second", 4));
     for key in ["never came", "second"] {
@@ -86,7 +86,7 @@ fn a_refund_of_a_key_without_room_gives_nobody_a_credit(case: &Case<'_, dyn Capp
     assert_eq!(subject.refund("first", 1).remaining, 5, "who has a limiter gets it back");
 }
 
-fn a_key_without_room_resets_nothing_of_the_others(case: &Case<'_, dyn Capped>) {
+fn a_key_without_space_resets_nothing_of_the_others(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(5, 1, OnFull::Share);
     assert!(["first", "second", "third"].iter().all(|key| subject.admits(key, 2)));
     subject.reset("second");
@@ -149,7 +149,7 @@ fn narrow<'k>(case: &Case<'k, dyn Store>, on_full: OnFull) -> Box<dyn AnyGate + 
 }
 
 /// One limiter or two: keys with room, keys without, and one of each.
-fn a_gate_reports_which_keys_have_no_room_and_their_decisions(case: &Case<'_, dyn Store>) {
+fn a_gate_reports_which_keys_have_no_space_and_their_decisions(case: &Case<'_, dyn Store>) {
     for on_full in [OnFull::Share, OnFull::Refuse] {
         let gate = narrow(case, on_full);
         assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));
@@ -188,7 +188,7 @@ fn nobody_knows_who_took_what_of_the_shared_limiter(case: &Case<'_, dyn Store>) 
     assert_eq!(seen(gate.as_ref(), FIRST), [5, 5], "who has a limiter gets it back");
 }
 
-fn a_refund_says_who_has_no_room(case: &Case<'_, dyn Store>) {
+fn a_refund_says_who_has_no_space(case: &Case<'_, dyn Store>) {
     let gate = narrow(case, OnFull::Share);
     assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));
     assert!(ask(&[(BEYOND, 4)], |request| gate.admits(request)));

@@ -12,7 +12,7 @@ use crate::waiting::until;
 every_gate_of_one_step! {
     who_waits_for_a_rule_that_is_removed_goes_on,
     waiters_go_on_under_the_new_values_in_the_order_of_their_arrival,
-    a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_room,
+    a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space,
     who_waits_keeps_its_place_wherever_its_rule_stands,
 }
 
@@ -101,7 +101,7 @@ fn waiters_go_on_under_the_new_values_in_the_order_of_their_arrival(case: &Case<
     }
 }
 
-fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_room(case: &Case<'_, dyn Store>) {
+fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space(case: &Case<'_, dyn Store>) {
     let gate = full(case, vec![patient(case, "r", 10)], 10);
     let four = of(4);
     let mut tasks = [waiter(&*gate, &four)];

@@ -13,7 +13,7 @@ every_gate_that_is_reported_to! {
     a_look_beside_another_rule_charges_that_one_only_if_the_reported_one_would_admit,
     a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where_denied,
     a_rule_in_shadow_mode_makes_no_report_of_a_request_that_another_may_refuse,
-    keys_without_room_report_to_the_limiter_they_share,
+    keys_without_space_report_to_the_limiter_they_share,
     work_that_is_held_for_a_look_is_settled_with_what_it_used,
 }
 
@@ -115,7 +115,7 @@ fn a_rule_in_shadow_mode_makes_no_report_of_a_request_that_another_may_refuse(
     assert!(check(gate.as_ref(), &[(ADA, 0)]).is_allowed());
 }
 
-fn keys_without_room_report_to_the_limiter_they_share(case: &Case<'_, dyn Store>) {
+fn keys_without_space_report_to_the_limiter_they_share(case: &Case<'_, dyn Store>) {
     let gate = case.gate(vec![case.tokens(100).max_keys(1, OnFull::Share)]);
     let of = |user, cost| check(gate.as_ref(), &[(&[("user", user)], cost)]);
     assert!(of("ada", 50).is_allowed());

@@ -65,8 +65,8 @@ struct Said {
 }
 
 impl ByModels<'_> {
-    fn met(&self, descriptors: &[(Vec<(&str, &str)>, u64)]) -> Met {
-        let mut met: Met = Vec::new();
+    fn asks(&self, descriptors: &[(Vec<(&str, &str)>, u64)]) -> Met {
+        let mut ask: Met = Vec::new();
         for (entries, cost) in descriptors {
             for (number, pair) in self.pairs.iter().enumerate() {
                 let value = |name: &String| {
@@ -74,33 +74,33 @@ impl ByModels<'_> {
                 };
                 let key: Option<Vec<_>> = pair.spec.key.iter().map(value).collect();
                 let Some(key) = key.filter(|_| pair.spec.mode != Mode::Off) else { continue };
-                match met.iter_mut().find(|(id, _)| *id == (number, key.clone())) {
+                match ask.iter_mut().find(|(id, _)| *id == (number, key.clone())) {
                     Some((_, sum)) => *sum = sum.saturating_add(*cost),
-                    None => met.push(((number, key), *cost)),
+                    None => ask.push(((number, key), *cost)),
                 }
             }
         }
-        met
+        ask
     }
 
     /// Returns whether a request reports usage: to an enforced rule, or to a rule in shadow mode if no other rule could
     /// refuse it.
-    fn is_report(&self, met: &Met) -> bool {
+    fn is_report(&self, ask: &Met) -> bool {
         let tells = |mode: Mode, usage: Usage| {
             let is = |(id, cost): &((usize, _), u64)| {
                 let spec = &self.pairs[id.0].spec;
                 *cost > 0 && spec.mode == mode && spec.usage == usage
             };
-            met.iter().any(is)
+            ask.iter().any(is)
         };
         tells(Mode::Enforce, Usage::Reported)
             || tells(Mode::Shadow, Usage::Reported) && !tells(Mode::Enforce, Usage::Requested)
     }
 
     /// Takes from all limiters, and returns their decisions after that.
-    fn report(&mut self, at_us: u64, met: &Met) -> Said {
+    fn report(&mut self, at_us: u64, ask: &Met) -> Said {
         let (mut allowed, mut each) = (true, Vec::new());
-        for (id, cost) in met {
+        for (id, cost) in ask {
             let Pair { policy, spec } = &self.pairs[id.0];
             let new = || Model::new(policy.clone());
             let model = self.limiters.entry(id.clone()).or_insert_with(new);
@@ -114,20 +114,20 @@ impl ByModels<'_> {
         Said { allowed, each }
     }
 
-    fn check(&mut self, at_us: u64, met: &Met) -> Said {
-        if self.is_report(met) {
-            return self.report(at_us, met);
+    fn check(&mut self, at_us: u64, ask: &Met) -> Said {
+        if self.is_report(ask) {
+            return self.report(at_us, ask);
         }
         let new = |number: usize| Model::new(self.pairs[number].policy.clone());
         let mut allowed = true;
-        for (id, cost) in met {
+        for (id, cost) in ask {
             let model = self.limiters.entry(id.clone()).or_insert_with(|| new(id.0));
             model.step(at_us, 0); // creates its state, with any outcome
             let spec = &self.pairs[id.0].spec;
             let asked = if spec.usage == Usage::Reported { (*cost).max(1) } else { *cost };
             allowed &= model.peek(at_us, asked).allowed || spec.mode != Mode::Enforce;
         }
-        let figures = |(id, cost): &((usize, Vec<String>), u64)| {
+        let values = |(id, cost): &((usize, Vec<String>), u64)| {
             let model = self.limiters.get_mut(id).unwrap();
             let looks = *cost == 0 && self.pairs[id.0].spec.usage == Usage::Reported;
             let answer = match allowed {
@@ -137,7 +137,7 @@ impl ByModels<'_> {
             };
             (id.0, answer)
         };
-        Said { allowed, each: met.iter().map(figures).collect() }
+        Said { allowed, each: ask.iter().map(values).collect() }
     }
 }
 
@@ -170,9 +170,9 @@ fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
 
     let report = answer.reported().map(|m| (number(m.rule().name()), told(m.decision())));
     assert_eq!(report, reported(pairs, said));
-    let of_enforced = |figure: fn(&Expected) -> u64| {
+    let of_enforced = |value: fn(&Expected) -> u64| {
         let enforced = said.each.iter().filter(|(n, _)| pairs[*n].spec.mode == Mode::Enforce);
-        enforced.map(|(_, answer)| figure(answer)).max().unwrap_or(0)
+        enforced.map(|(_, answer)| value(answer)).max().unwrap_or(0)
     };
     // A limit of 0 has no reset.
     let resets = of_enforced(|answer| if answer.limit > 0 { answer.reset_after_us } else { 0 });
@@ -229,7 +229,7 @@ fn all_limits_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
             let descriptors: Vec<_> =
                 about.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();
             let request = Request::new("default", &descriptors);
-            let said = models.check(at_us, &models.met(&about));
+            let said = models.check(at_us, &models.asks(&about));
             let answer = gate.decide(&request, at_us);
             let failed = std::panic::catch_unwind(|| compare(&pairs, &answer, &said));
             assert!(failed.is_ok(), "seed {seed}, at {at_us}: {about:?}");

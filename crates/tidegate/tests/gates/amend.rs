@@ -213,7 +213,7 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
 
 /// The overflow limiter is carried over with what keys without room have taken.
 #[test]
-fn the_limiter_shared_by_keys_without_room_is_carried_over() {
+fn the_limiter_shared_by_keys_without_space_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let each = RuleSpec::new("each", per_day(algorithm, 10)).key(["user"]);
         let all = RuleSpec::new("all", per_day(algorithm, 1_000));

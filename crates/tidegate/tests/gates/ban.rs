@@ -73,7 +73,7 @@ fn a_ban_is_not_made_longer_by_coming_back_and_afterwards_all_is_forgotten() {
 }
 
 #[test]
-fn keys_without_room_are_not_banned_for_what_others_did() {
+fn keys_without_space_are_not_banned_for_what_others_did() {
     let ban = Ban::with_max_keys(2, DAY, DAY, 1).unwrap();
     assert_eq!(ban.refused("first"), None);
     for key in ["a", "b", "c", "c", "c"] {

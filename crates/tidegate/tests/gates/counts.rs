@@ -133,7 +133,7 @@ fn no_count_is_lost_while_policies_are_replaced() {
 }
 
 #[test]
-fn keys_without_room_are_counted_as_overflow() {
+fn keys_without_space_are_counted_as_overflow() {
     let (gate, counts) = gate([window("few", 9).max_keys(1, OnFull::Share)]);
     assert!(ask(&gate, "ada", 1) && ask(&gate, "bob", 1) && ask(&gate, "cy", 1));
     let policy = gate.policy();

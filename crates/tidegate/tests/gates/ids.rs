@@ -54,8 +54,8 @@ fn memory_keeps_as_many_answers_as_was_said_however_few() {
             assert_eq!(gate.check(&request).is_repeated(), most > 0, "the last is there");
             let asked = if most == 0 { 2 * id } else { id };
             let forgotten = asked.saturating_sub(most) as u64;
-            let figures = (gate.remembered_answers(), gate.forgotten_answers());
-            assert_eq!(figures, (asked.min(most), forgotten), "{id} of {most}");
+            let values = (gate.remembered_answers(), gate.forgotten_answers());
+            assert_eq!(values, (asked.min(most), forgotten), "{id} of {most}");
         }
     }
 }

@@ -55,10 +55,11 @@ impl Alone {
         self.decide(Some(&RequestLimit::new(Rule::new(spec).unwrap())), cost, true)
     }
 
-    fn decide(&self, brought: Option<&RequestLimit>, cost: u64, takes: bool) -> Decision {
+    fn decide(&self, from_request: Option<&RequestLimit>, cost: u64, takes: bool) -> Decision {
         let entries = [("user", "ada")];
         let descriptor = Descriptor::new(&entries).cost(cost);
-        let descriptor = brought.map_or(descriptor, |brought| descriptor.limit(brought));
+        let descriptor =
+            from_request.map_or(descriptor, |from_request| descriptor.limit(from_request));
         let answer = if takes { self.gate.check(descriptor) } else { self.gate.peek(descriptor) };
         *answer.matched()[0].decision()
     }
@@ -190,13 +191,13 @@ fn a_caller_who_chooses_between_values_by_turns_is_admitted_no_more_than_the_lar
                 if rng.chance(2) {
                     chooses = rng.pick([0, 30, 80]);
                 }
-                let brought = rng.chance(chooses).then(|| {
+                let from_request = rng.chance(chooses).then(|| {
                     let spec = values(algorithm, rng.pick([1, 60, 500, 1_000]));
                     RequestLimit::new(Rule::new(spec).unwrap())
                 });
-                let there = one.decide(brought.as_ref(), 0, false).remaining;
+                let there = one.decide(from_request.as_ref(), 0, false).remaining;
                 let cost = if rng.chance(30) { 1 } else { there.max(1) };
-                if one.decide(brought.as_ref(), cost, true).is_allowed() {
+                if one.decide(from_request.as_ref(), cost, true).is_allowed() {
                     got.push_back((one.clock.now_us(), cost));
                     total += cost;
                 }

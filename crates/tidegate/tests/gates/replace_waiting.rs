@@ -74,7 +74,7 @@ fn who_waits_keeps_its_place_wherever_its_rule_stands() {
 }
 
 #[test]
-fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_room() {
+fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space() {
     let (gate, clock) = empty([each("small", 10)]);
     let mut tasks = [begun(&gate, 4, &clock)];
     gate.replace(policy([each("small", 10), each("tiny", 3)])).unwrap();

@@ -32,7 +32,7 @@ fn names(answer: &Answer<'_>) -> Vec<String> {
 }
 
 /// The names of the rules that match a request of these entries.
-fn met(gate: &Frozen, entries: &[(&str, &str)]) -> Vec<String> {
+fn matched(gate: &Frozen, entries: &[(&str, &str)]) -> Vec<String> {
     names(&check(gate, entries, 0))
 }
 
@@ -50,15 +50,15 @@ fn a_rule_matches_what_has_all_its_when_entries_and_all_its_key() {
         RuleSpec::new("per-user", log(5)).key(["user"]),
         RuleSpec::new("get-per-user", log(5)).when("method", "GET").key(["user", "ip"]),
     ]);
-    assert_eq!(met(&gate, &[]), ["all"]);
-    assert_eq!(met(&gate, &[("method", "get")]), ["all"], "case counts");
-    assert_eq!(met(&gate, &[("method", "GET")]), ["all", "get"]);
+    assert_eq!(matched(&gate, &[]), ["all"]);
+    assert_eq!(matched(&gate, &[("method", "get")]), ["all"], "case counts");
+    assert_eq!(matched(&gate, &[("method", "GET")]), ["all", "get"]);
     let api = [("path", "/api/pay"), ("method", "GET")];
-    assert_eq!(met(&gate, &api), ["all", "get", "get-api"], "the order of entries does not");
-    assert_eq!(met(&gate, &[("user", "ada")]), ["all", "per-user"]);
-    assert_eq!(met(&gate, &[("user", "ada"), ("ip", "1")]), ["all", "per-user"]);
+    assert_eq!(matched(&gate, &api), ["all", "get", "get-api"], "the order of entries does not");
+    assert_eq!(matched(&gate, &[("user", "ada")]), ["all", "per-user"]);
+    assert_eq!(matched(&gate, &[("user", "ada"), ("ip", "1")]), ["all", "per-user"]);
     let full = [("method", "GET"), ("user", "ada"), ("ip", "1")];
-    assert_eq!(met(&gate, &full), ["all", "get", "per-user", "get-per-user"]);
+    assert_eq!(matched(&gate, &full), ["all", "get", "per-user", "get-per-user"]);
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn a_star_at_the_end_matches_a_prefix_and_nothing_else_is_a_pattern() {
         RuleSpec::new("any", log(5)).when("path", "*"),
         RuleSpec::new("whole", log(5)).when("path", "/a?i"),
     ]);
-    assert_eq!(met(&gate, &[("path", "/api/")]), ["prefix", "any"]);
-    assert_eq!(met(&gate, &[("path", "/api/x/y")]), ["prefix", "any"]);
-    assert_eq!(met(&gate, &[("path", "/api")]), ["any"]);
-    assert_eq!(met(&gate, &[("path", "x/api/")]), ["any"]);
-    assert_eq!(met(&gate, &[("path", "")]), ["any"]);
-    assert_eq!(met(&gate, &[("path", "/a?i")]), ["any", "whole"]);
-    assert!(met(&gate, &[("Path", "/api/")]).is_empty(), "names are as written");
+    assert_eq!(matched(&gate, &[("path", "/api/")]), ["prefix", "any"]);
+    assert_eq!(matched(&gate, &[("path", "/api/x/y")]), ["prefix", "any"]);
+    assert_eq!(matched(&gate, &[("path", "/api")]), ["any"]);
+    assert_eq!(matched(&gate, &[("path", "x/api/")]), ["any"]);
+    assert_eq!(matched(&gate, &[("path", "")]), ["any"]);
+    assert_eq!(matched(&gate, &[("path", "/a?i")]), ["any", "whole"]);
+    assert!(matched(&gate, &[("Path", "/api/")]).is_empty(), "names are as written");
     let inside = RuleSpec::new("inside", log(5)).when("path", "/a*/b");
     assert!(Policy::new(vec![inside]).unwrap_err().to_string().contains('*'));
 }
@@ -83,11 +83,11 @@ fn a_star_at_the_end_matches_a_prefix_and_nothing_else_is_a_pattern() {
 fn an_exact_rule_wants_these_entries_in_this_order_and_no_others() {
     let rule = RuleSpec::new("exact", log(5)).when("method", "GET").key(["user"]).exact();
     let gate = gate([rule]);
-    assert_eq!(met(&gate, &[("method", "GET"), ("user", "ada")]), ["exact"]);
-    assert!(met(&gate, &[("user", "ada"), ("method", "GET")]).is_empty(), "another order");
-    assert!(met(&gate, &[("method", "GET"), ("user", "ada"), ("ip", "1")]).is_empty(), "more");
-    assert!(met(&gate, &[("method", "GET")]).is_empty(), "fewer");
-    assert!(met(&gate, &[("method", "PUT"), ("user", "ada")]).is_empty(), "another value");
+    assert_eq!(matched(&gate, &[("method", "GET"), ("user", "ada")]), ["exact"]);
+    assert!(matched(&gate, &[("user", "ada"), ("method", "GET")]).is_empty(), "another order");
+    assert!(matched(&gate, &[("method", "GET"), ("user", "ada"), ("ip", "1")]).is_empty(), "more");
+    assert!(matched(&gate, &[("method", "GET")]).is_empty(), "fewer");
+    assert!(matched(&gate, &[("method", "PUT"), ("user", "ada")]).is_empty(), "another value");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn a_rule_that_is_gone_or_has_another_key_is_dropped_and_the_others_stay() {
 }
 
 #[test]
-fn caps_hold_and_keys_without_room_share_a_limiter_that_is_kept_too() {
+fn caps_hold_and_keys_without_space_share_a_limiter_that_is_kept_too() {
     for algorithm in AlgorithmKind::ALL {
         let clock = TestClock::at(TODAY_US);
         let rule = |most| per_user(*algorithm, 2).max_keys(most, OnFull::Share);
@@ -128,12 +128,12 @@ fn caps_hold_and_keys_without_room_share_a_limiter_that_is_kept_too() {
         let bytes = bytes_of(&before);
 
         let (after, loaded) = gate_of(vec![rule(3)], &clock).with_snapshot(&bytes[..]).unwrap();
-        assert_eq!((loaded.limiters, loaded.without_room), (4, 0), "{algorithm}");
+        assert_eq!((loaded.limiters, loaded.without_space), (4, 0), "{algorithm}");
         for user in ["a", "b", "c", "d", "e"] {
             assert!(!admitted(&after, user), "{algorithm}: {user}");
         }
         let (after, loaded) = gate_of(vec![rule(2)], &clock).with_snapshot(&bytes[..]).unwrap();
-        assert_eq!((loaded.limiters, loaded.without_room, after.keys()), (3, 1, 2), "{algorithm}");
+        assert_eq!((loaded.limiters, loaded.without_space, after.keys()), (3, 1, 2), "{algorithm}");
         for user in ["a", "b", "c", "d", "e"] {
             assert!(!admitted(&after, user), "{algorithm}: {user} has a limiter or shares one");
         }
@@ -197,7 +197,7 @@ fn decisions_go_on_while_a_snapshot_is_written() {
                 let bytes = bytes_of(&gate);
                 let after = begun.load(SeqCst);
                 let (copy, loaded) = gate_of(rules(), &clock).with_snapshot(&bytes[..]).unwrap();
-                assert_eq!((loaded.dropped, loaded.without_room), (0, 0));
+                assert_eq!((loaded.dropped, loaded.without_space), (0, 0));
                 let used = 1_000_000 - copy.available(("default", &[("team", "x")]));
                 assert!((before..=after).contains(&used), "{before} {used} {after}");
             }

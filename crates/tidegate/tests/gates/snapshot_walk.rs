@@ -165,7 +165,7 @@ impl<C: Clock + Clone> Walk<C> {
         let written = self.gate.write_snapshot(&mut file).unwrap();
         assert_eq!(written.bytes, file.len() as u64);
         let (gate, loaded) = self.world.gate(&self.clock).with_snapshot(&file[..]).unwrap();
-        assert_eq!(loaded.dropped + loaded.without_room, 0, "{loaded:?}");
+        assert_eq!(loaded.dropped + loaded.without_space, 0, "{loaded:?}");
         assert_eq!(loaded.limiters + loaded.idle, written.limiters, "{loaded:?}");
         self.gate = gate;
     }

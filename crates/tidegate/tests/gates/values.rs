@@ -276,7 +276,7 @@ fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
 
 /// Keys without room share one limiter under the rule's own values, or are refused.
 #[test]
-fn a_key_without_room_shares_under_the_rules_own_values_or_is_refused() {
+fn a_key_without_space_shares_under_the_rules_own_values_or_is_refused() {
     for (on_full, admitted) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {
         let per_user = RuleSpec::new(USER, log(3)).max_keys(1, on_full).limit_from_request();
         let (gate, plans) = gate_of(per_user, 1_000);

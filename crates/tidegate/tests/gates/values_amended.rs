@@ -100,7 +100,7 @@ fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
 }
 
 #[test]
-fn keys_without_room_share_a_limiter_under_what_the_rule_was_changed_to() {
+fn keys_without_space_share_a_limiter_under_what_the_rule_was_changed_to() {
     let gate = gate(usual(10).max_keys(1, OnFull::Share), 40, 1_000);
     assert!(admits(&gate, "first", 1));
     assert!(admits(&gate, "one", 6));

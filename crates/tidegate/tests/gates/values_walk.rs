@@ -138,17 +138,17 @@ impl Walk {
     }
 
     /// The limiters of a request, including unlimited ones.
-    fn met(&self, asked: &[Asked]) -> Vec<Met> {
+    fn asks(&self, asked: &[Asked]) -> Vec<Met> {
         let mut all: Vec<Met> = Vec::new();
         for rule in 0..3 {
             for one in asked {
                 let key = if rule == 2 { String::new() } else { one.user.to_owned() };
                 let own = one.own.as_ref().filter(|_| rule != 1).map(|(policy, _)| policy.clone());
                 let id = (rule, key);
-                if let Some(met) = all.iter_mut().find(|met| met.id == id) {
-                    met.cost = met.cost.saturating_add(one.cost);
-                    if let (false, Some(own)) = (met.supplied, own) {
-                        (met.supplied, met.values) = (true, Some(own));
+                if let Some(ask) = all.iter_mut().find(|ask| ask.id == id) {
+                    ask.cost = ask.cost.saturating_add(one.cost);
+                    if let (false, Some(own)) = (ask.supplied, own) {
+                        (ask.supplied, ask.values) = (true, Some(own));
                     }
                     continue;
                 }
@@ -162,18 +162,18 @@ impl Walk {
             }
         }
         let reports = self.reports(&all);
-        for met in &mut all {
-            let is_reported = self.usages[met.id.0] == Usage::Reported;
-            let asks_for_one = if met.cost > 0 { reports } else { is_reported };
-            met.asks = if asks_for_one { 1 } else { met.cost };
+        for ask in &mut all {
+            let is_reported = self.usages[ask.id.0] == Usage::Reported;
+            let asks_for_one = if ask.cost > 0 { reports } else { is_reported };
+            ask.asks = if asks_for_one { 1 } else { ask.cost };
         }
         all
     }
 
     /// Returns whether a request reports usage; for a rule in shadow mode only if no other rule could refuse it.
     fn reports(&self, all: &[Met]) -> bool {
-        let is = |met: &Met, what| (self.modes[met.id.0], self.usages[met.id.0]) == what;
-        let tells = |mode, usage| all.iter().any(|met| met.cost > 0 && is(met, (mode, usage)));
+        let is = |ask: &Met, what| (self.modes[ask.id.0], self.usages[ask.id.0]) == what;
+        let tells = |mode, usage| all.iter().any(|ask| ask.cost > 0 && is(ask, (mode, usage)));
         tells(Mode::Enforce, Usage::Reported)
             || tells(Mode::Shadow, Usage::Reported) && !tells(Mode::Enforce, Usage::Requested)
     }
@@ -202,15 +202,15 @@ impl Walk {
     }
 
     /// The expected peek, under request-supplied values that do not come in force.
-    fn look(&self, met: &Met, values: &model::Policy) -> Expected {
-        self.tried(met, values).0
+    fn look(&self, ask: &Met, values: &model::Policy) -> Expected {
+        self.tried(ask, values).0
     }
 
     /// The expected peek; and whether the values must come in force, because no wait would suffice.
-    fn tried(&self, met: &Met, values: &model::Policy) -> (Expected, bool) {
-        let (at_us, cost) = (self.at_us(), met.asks);
-        let seen = self.seen(&met.id, values).peek(at_us, cost);
-        let old = self.models.get(&met.id).filter(|old| met.supplied && old.policy() != values);
+    fn tried(&self, ask: &Met, values: &model::Policy) -> (Expected, bool) {
+        let (at_us, cost) = (self.at_us(), ask.asks);
+        let seen = self.seen(&ask.id, values).peek(at_us, cost);
+        let old = self.models.get(&ask.id).filter(|old| ask.supplied && old.policy() != values);
         let Some(old) = old.filter(|_| !seen.allowed && seen.retry_after_us.is_some()) else {
             return (seen, false);
         };
@@ -236,24 +236,24 @@ impl Walk {
     fn decided(&mut self, all: &[Met]) -> (bool, Vec<(usize, Expected)>) {
         let at_us = self.at_us();
         let reports = self.reports(all);
-        for (met, values) in limited(all).filter(|(met, _)| met.asks > 0 && !met.supplied) {
-            self.model(&met.id, values);
+        for (ask, values) in limited(all).filter(|(ask, _)| ask.asks > 0 && !ask.supplied) {
+            self.model(&ask.id, values);
         }
-        for (met, values) in limited(all).filter(|(met, _)| reports && met.cost > 0) {
-            self.model(&met.id, values).reported(at_us, met.cost);
+        for (ask, values) in limited(all).filter(|(ask, _)| reports && ask.cost > 0) {
+            self.model(&ask.id, values).reported(at_us, ask.cost);
         }
-        let tried: Vec<_> = limited(all).map(|(met, values)| self.tried(met, values)).collect();
-        for ((met, values), _) in limited(all).zip(&tried).filter(|(_, (_, begins))| *begins) {
-            self.model(&met.id, values);
+        let tried: Vec<_> = limited(all).map(|(ask, values)| self.tried(ask, values)).collect();
+        for ((ask, values), _) in limited(all).zip(&tried).filter(|(_, (_, begins))| *begins) {
+            self.model(&ask.id, values);
         }
         let seen: Vec<_> = tried.into_iter().map(|(seen, _)| seen).collect();
         let refuses =
-            |(seen, met): (&Expected, &Met)| !seen.allowed && self.modes[met.id.0] == Mode::Enforce;
-        let goes_on = !seen.iter().zip(limited(all)).any(|(seen, (met, _))| refuses((seen, met)));
-        let each = limited(all).zip(seen).map(|((met, values), seen)| {
-            let takes = goes_on && seen.allowed && met.cost > 0 && !reports;
-            let told = if takes { self.model(&met.id, values).step(at_us, met.cost) } else { seen };
-            (met.id.0, Expected { delay_us: if reports { 0 } else { told.delay_us }, ..told })
+            |(seen, ask): (&Expected, &Met)| !seen.allowed && self.modes[ask.id.0] == Mode::Enforce;
+        let goes_on = !seen.iter().zip(limited(all)).any(|(seen, (ask, _))| refuses((seen, ask)));
+        let each = limited(all).zip(seen).map(|((ask, values), seen)| {
+            let takes = goes_on && seen.allowed && ask.cost > 0 && !reports;
+            let told = if takes { self.model(&ask.id, values).step(at_us, ask.cost) } else { seen };
+            (ask.id.0, Expected { delay_us: if reports { 0 } else { told.delay_us }, ..told })
         });
         (goes_on, each.collect())
     }
@@ -266,7 +266,7 @@ impl Walk {
         });
         let descriptors: Vec<_> = descriptors.collect();
         let request = Request::new("default", &descriptors);
-        let (all, at_us) = (self.met(asked), self.at_us());
+        let (all, at_us) = (self.asks(asked), self.at_us());
         match rng.below(100) {
             0..50 => {
                 let (goes_on, each) = self.decided(&all);
@@ -281,8 +281,8 @@ impl Walk {
                 assert_eq!(self.gate.admits(&request), goes_on, "admits");
             }
             60..72 => {
-                for (met, values) in limited(&all) {
-                    self.model(&met.id, values).refund(at_us, met.cost);
+                for (ask, values) in limited(&all) {
+                    self.model(&ask.id, values).refund(at_us, ask.cost);
                 }
                 let each = self.after(&all);
                 assert_eq!(said(&self.gate.refund(&request)), each, "refund");
@@ -294,12 +294,12 @@ impl Walk {
                 assert_eq!(said(&self.gate.settle(&request, actual)), each, "settle");
             }
             82..84 => {
-                all.iter().for_each(|met| drop(self.models.remove(&met.id)));
+                all.iter().for_each(|ask| drop(self.models.remove(&ask.id)));
                 assert_eq!(self.gate.reset(&request), all.len(), "reset");
             }
             _ => {
                 let each: Vec<_> =
-                    limited(&all).map(|(met, values)| (met.id.0, self.look(met, values))).collect();
+                    limited(&all).map(|(ask, values)| (ask.id.0, self.look(ask, values))).collect();
                 let answer = self.gate.peek(&request);
                 assert_eq!(said(&answer), each, "peek");
             }
@@ -309,15 +309,15 @@ impl Walk {
     /// A settlement under an unlimited plan is given back under the values in force, or not taken.
     fn settle(&mut self, all: &[Met], asked: &[Asked], actual: u64) {
         let at_us = self.at_us();
-        for met in all {
-            let meets = |one: &&Asked| met.id.0 == 2 || one.user == met.id.1;
+        for ask in all {
+            let meets = |one: &&Asked| ask.id.0 == 2 || one.user == ask.id.1;
             let actual =
                 asked.iter().filter(meets).fold(0, |sum: u64, _| sum.saturating_add(actual));
-            match &met.values {
-                Some(values) => self.model(&met.id, values).settle(at_us, met.cost, actual),
+            match &ask.values {
+                Some(values) => self.model(&ask.id, values).settle(at_us, ask.cost, actual),
                 None => {
-                    if let Some(model) = self.models.get_mut(&met.id) {
-                        model.settle(at_us, met.cost, actual.min(met.cost));
+                    if let Some(model) = self.models.get_mut(&ask.id) {
+                        model.settle(at_us, ask.cost, actual.min(ask.cost));
                     }
                 }
             }
@@ -327,14 +327,14 @@ impl Walk {
     fn after(&mut self, all: &[Met]) -> Vec<(usize, Expected)> {
         let at_us = self.at_us();
         let told = limited(all)
-            .map(|(met, values)| (met.id.0, self.model(&met.id, values).peek(at_us, met.cost)));
+            .map(|(ask, values)| (ask.id.0, self.model(&ask.id, values).peek(at_us, ask.cost)));
         told.collect()
     }
 }
 
 /// The limited ones among the limiters, with their values.
 fn limited(all: &[Met]) -> impl Iterator<Item = (&Met, &model::Policy)> {
-    all.iter().filter_map(|met| Some((met, met.values.as_ref()?)))
+    all.iter().filter_map(|ask| Some((ask, ask.values.as_ref()?)))
 }
 
 fn said(answer: &Answer<'_>) -> Vec<(usize, Expected)> {

@@ -90,7 +90,7 @@ fn one_whose_client_goes_away_while_it_is_held_keeps_its_slot() {
 }
 
 #[test]
-fn what_finds_no_room_in_the_queue_is_refused_at_once() {
+fn what_finds_no_space_in_the_queue_is_refused_at_once() {
     let clock = ManualClock::new();
     for (form, layer) in forms(&clock).into_iter().filter(|(form, _)| *form != "planned_waiting") {
         let service = layer.layer(service_fn(hello));

@@ -187,7 +187,7 @@ async fn behind_a_named_proxy_each_caller_has_a_limit() {
 }
 
 #[tokio::test]
-async fn figures_can_be_kept_silent_and_refusals_told_otherwise() {
+async fn values_can_be_kept_silent_and_refusals_told_otherwise() {
     let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 1, &["ip"])])).headers(false);
     let layer = layer.on_refused(|refusal, parts| {
         let text = format!("{} {:?} {}", parts.method, refusal.reason(), refusal.rules().join(","));
@@ -207,7 +207,7 @@ async fn figures_can_be_kept_silent_and_refusals_told_otherwise() {
 
 /// Figures of two rules mixed would be true of neither: the layer nearest to the handler tells.
 #[tokio::test]
-async fn of_two_layers_the_inner_one_tells_its_figures() {
+async fn of_two_layers_the_inner_one_tells_its_values() {
     let inner = RateLimitLayer::new(gate(vec![rule("inner", 1, &["ip"])]));
     let outer = RateLimitLayer::new(gate(vec![rule("outer", 9, &["ip"])]));
     let app = Router::new().route("/", get(async || "hello")).layer(inner).layer(outer);

@@ -262,7 +262,7 @@ fn no_key_of_many_is_lost_or_mixed_up() {
 
 /// What keys without room have taken from the limiter they share is carried over as well.
 #[test]
-fn the_limiter_shared_by_keys_without_room_is_carried_over() {
+fn the_limiter_shared_by_keys_without_space_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let keyed =
             KeyedLimiter::new(per_day(algorithm, 10)).unwrap().with_max_keys(1, OnFull::Share);
@@ -327,13 +327,13 @@ fn four_threads(first: Spec, limits: &[u64], spec: impl Fn(u64) -> Spec + Sync) 
         }
         for _ in 0..2_000 {
             let cost = rng.between(1, 3);
-            let figures = rng.chance(30);
-            let admitted = match figures {
+            let values = rng.chance(30);
+            let admitted = match values {
                 true => both.alone.check(cost).is_allowed(),
                 false => both.alone.admits(cost),
             };
             alone.fetch_add(cost * u64::from(admitted), SeqCst);
-            let admitted = match figures {
+            let admitted = match values {
                 true => both.keyed.check("key", cost).is_allowed(),
                 false => both.keyed.admits("key", cost),
             };

@@ -121,7 +121,7 @@ fn dropping_limiters_that_are_as_good_as_new_changes_no_decision() {
 }
 
 #[test]
-fn a_full_table_has_room_again_when_time_has_passed() {
+fn a_full_table_has_space_again_when_time_has_passed() {
     for algorithm in ALGORITHMS {
         let clock = TestClock::at(TODAY_US);
         let gate = gate(per_minute(algorithm, 2), 3_000, OnFull::Refuse, &clock);

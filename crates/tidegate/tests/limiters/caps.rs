@@ -45,7 +45,7 @@ fn verdict(answer: &Answer<'_>) -> (bool, bool) {
 
 /// The limiter in the way is idle after its window: room is found wherever it lies.
 #[test]
-fn room_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
+fn space_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
     for algorithm in BOTH {
         let hand = Hand::default();
         let spec = rule("user", algorithm).max_keys(1, OnFull::Refuse);
@@ -77,7 +77,7 @@ fn all_rules_together_keep_no_more_than_the_common_cap() {
 
 /// Tables that nobody asks any more give back what they do not need.
 #[test]
-fn a_rule_that_lies_idle_does_not_keep_the_room_of_the_others() {
+fn a_rule_that_lies_idle_does_not_keep_the_space_of_the_others() {
     for [idle, busy] in [BOTH, [BOTH[1], BOTH[0]]] {
         let hand = Hand::default();
         let rules = ["ip", "user"].into_iter().zip([idle, busy]).map(|(n, a)| rule(n, a));

@@ -22,7 +22,7 @@ fn limiter(limit: u64) -> KeyedLimiter<TestClock> {
 /// Every thread asks for a unit of every key, each in an order of its own, and all of them are new:
 /// of as many units as there are threads, all but one are there.
 #[test]
-fn keys_brought_by_several_threads_at_once_have_one_limiter_each() {
+fn keys_of_several_threads_at_once_have_one_limiter_each() {
     for threads in [2_u64, 8] {
         let limiter = limiter(threads - 1);
         let admitted: Vec<_> = (0..KEYS).map(|_| AtomicU32::new(0)).collect();

@@ -10,6 +10,6 @@ mod options;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod planned;
-mod planned_room;
+mod planned_space;
 mod races;
 mod reserve;

@@ -64,7 +64,7 @@ fn a_change_of_the_rule_of_all_keys_is_none_of_their_plans() {
 }
 
 #[test]
-fn keys_without_room_share_the_changed_rule_under_a_cap_that_keeps_the_plans() {
+fn keys_without_space_share_the_changed_rule_under_a_cap_that_keeps_the_plans() {
     let limiter = planned(2).with_max_keys(1, OnFull::Share);
     limiter.amend(*log(4).spec()).unwrap();
     assert_eq!(limiter.check("paid ada", 1).limit, 5);

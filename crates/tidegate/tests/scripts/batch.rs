@@ -304,7 +304,7 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
         ask(&[one("bucket", &bucket, 2)]),
         ask(&[one("other", &bucket, 1)]),
         ask(&[one("bucket", &bucket, 1).shadow()]),
-        ask(&[one("bucket", &bucket, 1).brought()]),
+        ask(&[one("bucket", &bucket, 1).from_request()]),
         ask(&[one("bucket", &rule(AlgorithmKind::TokenBucket, 6), 1)]),
         Call::new(&limiters, Step::Ask, at),
     ];

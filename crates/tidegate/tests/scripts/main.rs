@@ -2,8 +2,7 @@
 #![cfg(all(feature = "redis", not(loom)))]
 
 mod batch;
-mod brought;
-mod figures;
+mod from_request;
 mod given_back;
 mod giving_back;
 mod leases;
@@ -14,6 +13,7 @@ mod script;
 mod server;
 mod several;
 mod undo;
+mod values;
 mod versions;
 mod walk;
 mod walk_batch;

@@ -59,7 +59,7 @@ fn there_and_back_at_once_moves_no_slot() {
 }
 
 #[test]
-fn a_lower_bound_loses_nothing_and_takes_nothing_in_until_there_is_room() {
+fn a_lower_bound_loses_nothing_and_takes_nothing_in_until_there_is_space() {
     let mut queue = with_items(['A', 'B', 'C', 'D']);
     queue.amend(at(0), spec(10, 1)).unwrap();
     let refused = queue.push(at(0), 'E', 1).unwrap_err();

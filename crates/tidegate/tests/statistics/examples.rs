@@ -233,7 +233,7 @@ fn borrowed_units_are_occupied_now_and_pass_when_their_half_second_begins() {
 }
 
 #[test]
-fn what_passes_now_leaves_room_for_what_was_borrowed() {
+fn what_passes_now_leaves_space_for_what_was_borrowed() {
     let stats = stats();
     stats.pass_at(8, at(0));
     assert_eq!(stats.occupy_at(5, 10, 9, at(500)), wait(500));

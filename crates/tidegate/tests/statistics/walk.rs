@@ -103,7 +103,7 @@ impl Walk {
     fn compare_each_second(&mut self) {
         let each = self.stats.seconds_at(self.now()).into_iter();
         let each: Vec<_> =
-            each.map(|(began, figures)| (began.as_micros(), counts_of(figures))).collect();
+            each.map(|(began, values)| (began.as_micros(), counts_of(values))).collect();
         assert_eq!(each, self.model.seconds(self.now_us));
     }
 }

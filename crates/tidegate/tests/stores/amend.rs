@@ -172,7 +172,7 @@ async fn waiter(gate: &Arc<SharedGate>, cost: u64) -> tokio::task::JoinHandle<(b
 }
 
 #[tokio::test]
-async fn who_waits_goes_on_under_the_figures_of_now() {
+async fn who_waits_goes_on_under_the_values_of_now() {
     let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: Duration::from_secs(9 * 86_400), max_waiters: 9 };
     for algorithm in
@@ -223,7 +223,7 @@ async fn a_rule_that_moves_while_many_ask_admits_no_more_than_its_largest_limit(
 }
 
 #[tokio::test]
-async fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
+async fn an_id_is_answered_the_same_only_under_the_values_of_then() {
     let server = Server::start(&[]);
     let own = rule(AlgorithmKind::SlidingLog, 10).dedupe(DAY);
     let name = own.name.clone();

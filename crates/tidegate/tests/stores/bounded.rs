@@ -63,7 +63,7 @@ async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
 }
 
 #[tokio::test]
-async fn a_rule_in_shadow_mode_that_has_no_room_refuses_nobody() {
+async fn a_rule_in_shadow_mode_that_has_no_space_refuses_nobody() {
     let server = Server::start(&[]);
     let shadow = capped(AlgorithmKind::TokenBucket, 1, OnFull::Refuse).mode(Mode::Shadow);
     let global =
@@ -78,7 +78,7 @@ async fn a_rule_in_shadow_mode_that_has_no_room_refuses_nobody() {
 }
 
 #[tokio::test]
-async fn a_key_that_has_expired_makes_room() {
+async fn a_key_that_has_expired_makes_space() {
     let server = Server::start(&[]);
     let window = Duration::from_millis(200);
     let spec = Spec::new(AlgorithmKind::SlidingWindow, 5, window);
@@ -102,7 +102,7 @@ async fn a_key_that_has_expired_makes_room() {
 }
 
 #[tokio::test]
-async fn what_ends_before_its_time_makes_room() {
+async fn what_ends_before_its_time_makes_space() {
     let server = Server::start(&[]);
     let rules = vec![capped(AlgorithmKind::FixedWindow, 1, OnFull::Refuse)];
     let (gate, _) = gate_over(&server.url(), rules).await;
@@ -146,7 +146,7 @@ async fn the_cap_holds_however_many_ask_at_once_from_however_many_nodes() {
 }
 
 #[tokio::test]
-async fn in_a_cluster_each_node_has_room_for_its_part_of_the_slots() {
+async fn in_a_cluster_each_node_has_space_for_its_part_of_the_slots() {
     let cluster = Cluster::start();
     let rules = vec![capped(AlgorithmKind::TokenBucket, 100, OnFull::Share)];
     let (gate, _) = gate_over(&cluster.url(), rules).await;

@@ -200,9 +200,9 @@ async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
     let id: String = new.run(&["CLUSTER", "MYID"]);
     let all = [&cluster.0[0], &cluster.0[1], &new];
     let knows = |node: &Server, what: &str| node.run::<String>(&["CLUSTER", "INFO"]).contains(what);
-    let met =
+    let knows =
         |node: &&Server| knows(node, "cluster_state:ok") && knows(node, "cluster_known_nodes:3");
-    while !all.iter().all(met) {
+    while !all.iter().all(knows) {
         std::thread::yield_now();
     }
     let (from, _) = cluster.holder(key);

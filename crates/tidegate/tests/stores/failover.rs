@@ -13,31 +13,31 @@ use tokio::time::{Instant, sleep};
 use crate::faults::{lasting, under_load};
 use crate::server::load::{limit, rules};
 use crate::server::nodes::{Nodes, Watched, until};
-use crate::server::records::Figures;
+use crate::server::records::OwnValues;
 
-fn within_one_limit(figures: &Figures) {
-    assert!(figures.degraded > 0, "{figures:?}");
-    assert!(figures.most_over <= limit() + 1, "{figures:?}");
+fn within_one_limit(values: &OwnValues) {
+    assert!(values.degraded > 0, "{values:?}");
+    assert!(values.most_over <= limit() + 1, "{values:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinel_puts_a_replica_in_the_place_of_a_dead_primary() {
     let mut watched = block_in_place(Watched::start);
     let url = watched.url();
-    let figures = under_load(&url, rules(), "Sentinel: primary `kill -9`", async || {
+    let values = under_load(&url, rules(), "Sentinel: primary `kill -9`", async || {
         watched.primary.kill();
         let primary = |told: &str| told.contains("role:master");
         block_in_place(|| until(&watched.replica, &["INFO", "replication"], primary));
     })
     .await;
-    within_one_limit(&figures);
+    within_one_limit(&values);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_puts_a_replica_in_the_place_of_a_dead_primary() {
     let mut nodes = block_in_place(|| Nodes::start(3, 1));
     let url = nodes.url();
-    let figures = under_load(&url, rules(), "cluster, 3 + 3: primary `kill -9`", async || {
+    let values = under_load(&url, rules(), "cluster, 3 + 3: primary `kill -9`", async || {
         nodes.all[0].kill();
         let failed = |told: &str| told.contains("cluster_state:fail");
         let well = |told: &str| told.contains("cluster_state:ok");
@@ -47,14 +47,14 @@ async fn a_cluster_puts_a_replica_in_the_place_of_a_dead_primary() {
         });
     })
     .await;
-    within_one_limit(&figures);
+    within_one_limit(&values);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_whose_primary_stops_goes_on_without_it_and_does_not_ask_it_when_it_is_back() {
     let nodes = block_in_place(|| Nodes::start(3, 1));
     let url = nodes.url();
-    let figures = under_load(&url, rules(), "cluster, 3 + 3: primary SIGSTOP", async || {
+    let values = under_load(&url, rules(), "cluster, 3 + 3: primary SIGSTOP", async || {
         nodes.all[0].signal("STOP");
         let failed = |told: &str| told.contains("cluster_state:fail");
         let well = |told: &str| told.contains("cluster_state:ok");
@@ -65,20 +65,20 @@ async fn a_cluster_whose_primary_stops_goes_on_without_it_and_does_not_ask_it_wh
         nodes.all[0].signal("CONT");
     })
     .await;
-    within_one_limit(&figures);
+    within_one_limit(&values);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_planned_failover_loses_nothing() {
     let nodes = block_in_place(|| Nodes::start(3, 1));
-    let figures = under_load(&nodes.url(), rules(), "cluster: CLUSTER FAILOVER", async || {
+    let values = under_load(&nodes.url(), rules(), "cluster: CLUSTER FAILOVER", async || {
         let replica = &nodes.all[3];
         replica.run::<()>(&["CLUSTER", "FAILOVER"]);
         let primary = |told: &str| told.contains("role:master");
         block_in_place(|| until(replica, &["INFO", "replication"], primary));
     })
     .await;
-    assert_eq!(figures.over, 0, "{figures:?}");
+    assert_eq!(values.over, 0, "{values:?}");
 }
 
 /// Rules whose keys are all in one slot.
@@ -92,7 +92,7 @@ async fn a_slot_that_moves_to_and_fro_under_load_counts_nothing_twice() {
     let nodes = block_in_place(|| Nodes::start(3, 0));
     let slot = nodes.slot("{=here}");
     let home = nodes.holder(slot);
-    let figures = under_load(&nodes.url(), in_one_slot(), "cluster: a slot moves", async || {
+    let values = under_load(&nodes.url(), in_one_slot(), "cluster: a slot moves", async || {
         let ends = Instant::now() + lasting();
         while Instant::now() < ends {
             let away = (home + 1) % 3;
@@ -103,5 +103,5 @@ async fn a_slot_that_moves_to_and_fro_under_load_counts_nothing_twice() {
         }
     })
     .await;
-    assert_eq!(figures.over, 0, "{figures:?}");
+    assert_eq!(values.over, 0, "{values:?}");
 }

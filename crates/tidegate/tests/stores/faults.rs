@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::server::load::{Load, limit, rules, takes_ahead};
 use crate::server::proxy::{Proxy, Way};
-use crate::server::records::Figures;
+use crate::server::records::OwnValues;
 use crate::server::{Server, check, gate_with, long, rule, settings};
 
 /// Returns how long a fault lasts.
@@ -36,7 +36,7 @@ pub(crate) async fn under_load(
     rules: Vec<RuleSpec>,
     told: &str,
     fault: impl AsyncFnOnce(),
-) -> Figures {
+) -> OwnValues {
     drive(url, rules, told, false, fault).await
 }
 
@@ -46,7 +46,7 @@ async fn drive(
     told: &str,
     asks_again: bool,
     fault: impl AsyncFnOnce(),
-) -> Figures {
+) -> OwnValues {
     let settings = StoreSettings::new(url.parse().unwrap());
     let (gate, _) = gate_with(settings, closed(rules)).await;
     let gate = Arc::new(gate);
@@ -55,24 +55,24 @@ async fn drive(
     fault().await;
     let lifted = Instant::now();
     load.more_exact(500).await;
-    let figures = Figures::of(&load.end().await, lifted);
-    figures.tell(told);
+    let values = OwnValues::of(&load.end().await, lifted);
+    values.tell(told);
     assert_eq!(
         gate.counts().leased > 0,
         takes_ahead() && !asks_again,
         "with an id nothing is leased"
     );
     // Leased units may be idle while others are refused.
-    let no_less = figures.short == 0 || takes_ahead();
-    assert!(no_less, "a key has less than its limit for no reason: {figures:?}");
-    figures
+    let no_less = values.short == 0 || takes_ahead();
+    assert!(no_less, "a key has less than its limit for no reason: {values:?}");
+    values
 }
 
 /// Causes a fault that loses no data.
-async fn none_over(url: &str, told: &str, fault: impl AsyncFnOnce()) -> Figures {
-    let figures = under_load(url, rules(), told, fault).await;
-    assert_eq!(figures.over, 0, "{told}: {figures:?}");
-    figures
+async fn none_over(url: &str, told: &str, fault: impl AsyncFnOnce()) -> OwnValues {
+    let values = under_load(url, rules(), told, fault).await;
+    assert_eq!(values.over, 0, "{told}: {values:?}");
+    values
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,8 +90,8 @@ async fn a_killed_server_that_kept_its_data_goes_on_from_it() {
         sleep(lasting()).await;
         block_in_place(|| server.start_again(&["--appendonly", "yes"]));
     };
-    let figures = none_over(&url, "`kill -9`, data on disk (`appendfsync always`)", kill).await;
-    assert!(figures.degraded > 0);
+    let values = none_over(&url, "`kill -9`, data on disk (`appendfsync always`)", kill).await;
+    assert!(values.degraded > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,9 +103,9 @@ async fn a_killed_server_that_lost_its_data_gives_each_key_one_more_limit_at_mos
         sleep(lasting()).await;
         block_in_place(|| server.start_again(&[]));
     };
-    let figures = under_load(&url, rules(), "`kill -9`, data lost", kill).await;
-    assert!(figures.degraded > 0);
-    assert!(figures.most_over <= limit() + 1, "{figures:?}");
+    let values = under_load(&url, rules(), "`kill -9`, data lost", kill).await;
+    assert!(values.degraded > 0);
+    assert!(values.most_over <= limit() + 1, "{values:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,8 +116,8 @@ async fn a_stopped_server_that_goes_on_takes_late_what_nobody_waits_for_any_more
         sleep(lasting()).await;
         server.signal("CONT");
     };
-    let figures = none_over(&server.url(), "SIGSTOP, SIGCONT", stop).await;
-    assert!(figures.degraded > 0);
+    let values = none_over(&server.url(), "SIGSTOP, SIGCONT", stop).await;
+    assert!(values.degraded > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,8 +141,8 @@ async fn a_store_that_runs_out_of_memory_under_load_goes_on_with_the_limiters_it
         sleep(lasting()).await;
         server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     };
-    let figures = none_over(&server.url(), "no memory left (-OOM)", fill).await;
-    assert!(figures.degraded > 0, "keys that were new were refused: {}", figures.degraded);
+    let values = none_over(&server.url(), "no memory left (-OOM)", fill).await;
+    assert!(values.degraded > 0, "keys that were new were refused: {}", values.degraded);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,12 +157,12 @@ async fn a_script_of_somebody_that_does_not_end_keeps_all_others_waiting() {
         let mut kill = || redis::cmd("SCRIPT").arg("KILL").exec(&mut controls);
         block_in_place(|| while kill().is_err() {});
     };
-    let figures = none_over(&server.url(), "a script that does not end (-BUSY)", hog).await;
-    assert!(figures.degraded > 0);
+    let values = none_over(&server.url(), "a script that does not end (-BUSY)", hog).await;
+    assert!(values.degraded > 0);
 }
 
 /// Causes a fault of the network, not of the server.
-async fn on_the_way(told: &str, fault: impl AsyncFnOnce(&Proxy)) -> Figures {
+async fn on_the_way(told: &str, fault: impl AsyncFnOnce(&Proxy)) -> OwnValues {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
     none_over(&proxy.url(), told, async || fault(&proxy).await).await
@@ -170,13 +170,13 @@ async fn on_the_way(told: &str, fault: impl AsyncFnOnce(&Proxy)) -> Figures {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_come_too_late_take_and_admit_nobody() {
-    let figures = on_the_way("answers 50 ms late", async |proxy| {
+    let values = on_the_way("answers 50 ms late", async |proxy| {
         proxy.turn(Way::Slow(Duration::from_millis(50)));
         sleep(lasting()).await;
         proxy.turn(Way::Open);
     })
     .await;
-    assert!(figures.degraded > 0);
+    assert!(values.degraded > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,7 +198,7 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_are_cut_again_and_again_are_made_again() {
-    let figures = on_the_way("connections cut, five times a second", async |proxy| {
+    let values = on_the_way("connections cut, five times a second", async |proxy| {
         let ends = Instant::now() + lasting();
         while Instant::now() < ends {
             proxy.turn(Way::Cut);
@@ -208,18 +208,18 @@ async fn connections_that_are_cut_again_and_again_are_made_again() {
         }
     })
     .await;
-    assert!(figures.degraded > 0);
+    assert!(values.degraded > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_are_lost_after_the_commit_admit_nobody() {
-    let figures = on_the_way("answers lost after the commit", async |proxy| {
+    let values = on_the_way("answers lost after the commit", async |proxy| {
         proxy.turn(Way::Lossy);
         sleep(lasting()).await;
         proxy.turn(Way::Open);
     })
     .await;
-    assert!(figures.degraded > 0);
+    assert!(values.degraded > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,7 +229,7 @@ async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_
     let remembering = |rule: RuleSpec| rule.dedupe(Duration::from_secs(600));
     let rules = rules().into_iter().map(remembering).collect();
     let told = "answers lost, five times a second; asked again under an id";
-    let figures = drive(&proxy.url(), rules, told, true, async || {
+    let values = drive(&proxy.url(), rules, told, true, async || {
         let ends = Instant::now() + lasting();
         while Instant::now() < ends {
             proxy.turn(Way::Lossy);
@@ -239,12 +239,9 @@ async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_
         }
     })
     .await;
-    assert!(figures.degraded > 0);
-    assert_eq!((figures.over, figures.short), (0, 0), "{figures:?}");
-    assert!(
-        figures.whole + 1 >= figures.keys,
-        "all but the last were asked to the end: {figures:?}"
-    );
+    assert!(values.degraded > 0);
+    assert_eq!((values.over, values.short), (0, 0), "{values:?}");
+    assert!(values.whole + 1 >= values.keys, "all but the last were asked to the end: {values:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -270,8 +267,8 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
     let statistics: String = server.run(&["INFO", "commandstats"]);
     let calls = |command: &str| {
         let line = statistics.lines().find(|line| line.starts_with(command));
-        let figure = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
-        figure.map_or(0, |(calls, _)| calls.parse::<u64>().unwrap())
+        let value = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
+        value.map_or(0, |(calls, _)| calls.parse::<u64>().unwrap())
     };
     // Three scripts do not count: the one that dates the policy, bob's request, and the last look. The others are
     // each request once, and once more for each late reply, to undo it. Only checks of the store use ZCOUNT here.

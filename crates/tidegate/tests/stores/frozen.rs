@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use crate::faults::{closed, lasting};
 use crate::server::load::{Load, algorithm_of, rules};
 use crate::server::nodes::Nodes;
-use crate::server::records::{Figures, Record};
+use crate::server::records::{OwnValues, Record};
 use crate::server::{Events, LONG, Server, long};
 
 /// The index of the frozen primary.
@@ -62,7 +62,7 @@ async fn ask_until(gate: &SharedGate, key: u64, such: impl Fn(bool) -> bool) {
 
 /// Asks while the primary is frozen and until it replies again. Returns the values of its keys, and of the
 /// others.
-async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [Figures; 2] {
+async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [OwnValues; 2] {
     // A key that the load does not reach.
     let key = (1_000_000..).find(|key| holder(nodes, *key) == FROZEN).unwrap();
     let alone = Instant::now() + ALONE;
@@ -79,15 +79,15 @@ async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [Figures; 2]
     };
     let (own, others): (Vec<_>, Vec<_>) = load.end().await.into_iter().partition(is_own);
     [(own, "its keys"), (others, "other keys")].map(|(records, whose)| {
-        let figures = Figures::of(&records, lifted);
-        figures.tell(&format!("{told}: {whose}"));
-        assert_eq!(figures.over, 0, "{told}, {whose}: {figures:?}");
-        figures
+        let values = OwnValues::of(&records, lifted);
+        values.tell(&format!("{told}: {whose}"));
+        assert_eq!(values.over, 0, "{told}, {whose}: {values:?}");
+        values
     })
 }
 
 /// Asserts that the other keys are not affected.
-fn is_apart([own, others]: &[Figures; 2]) {
+fn is_apart([own, others]: &[OwnValues; 2]) {
     assert!(own.degraded > 0, "{own:?}");
     assert!(long() || others.degraded == 0, "{} of {}", others.degraded, others.requests);
 }

@@ -92,7 +92,9 @@ async fn what_is_settled_with_a_rule_that_is_gone_is_said_to_be_late_or_cut() {
         let settled = gate.settle_taken(&request, &taken, &actual).await.unwrap();
         let lost: Vec<_> = settled.unreached().iter().map(|one| one.settled()).collect();
         assert_eq!(lost, wanted);
-        assert!(settled.unreached()[0].is_met_by(0) && !settled.unreached()[0].is_met_by(1));
+        assert!(
+            settled.unreached()[0].is_matched_by(0) && !settled.unreached()[0].is_matched_by(1)
+        );
     }
 }
 

@@ -66,7 +66,7 @@ impl Told {
         let each = answer.matched().into_iter().map(|matched| {
             let spec = matched.rule().spec();
             let user = (!spec.key.is_empty()).then(|| asked.user.to_string());
-            ((spec.name.clone(), user), figures(matched.decision()))
+            ((spec.name.clone(), user), values(matched.decision()))
         });
         Self {
             node,
@@ -87,7 +87,7 @@ impl Told {
 }
 
 /// Returns a decision in the form of the models.
-fn figures(decision: &Decision) -> Expected {
+fn values(decision: &Decision) -> Expected {
     Expected {
         allowed: decision.is_allowed(),
         limit: decision.limit,
@@ -179,17 +179,17 @@ fn judge(pairs: &[Pair], mut history: Vec<Told>) -> (usize, usize) {
     for (place, told) in history.iter().enumerate() {
         assert!(!told.degraded && !told.each.is_empty(), "{told:?}");
         let (at_us, cost) = (told.at_us, told.asked.cost);
-        let mut look = |met| {
-            let model = models.entry(met).or_insert_with(|| Model::new(policies[&met.0].clone()));
+        let mut look = |ask| {
+            let model = models.entry(ask).or_insert_with(|| Model::new(policies[&ask.0].clone()));
             model.peek(at_us, cost)
         };
-        let mut expected: Vec<_> = told.each.iter().map(|(met, _)| look(met)).collect();
+        let mut expected: Vec<_> = told.each.iter().map(|(ask, _)| look(ask)).collect();
         let allowed = expected.iter().all(|one| one.allowed);
         if allowed {
             let each = told.each.iter().zip(&mut expected);
-            each.for_each(|((met, _), one)| *one = models.get_mut(met).unwrap().step(at_us, cost));
+            each.for_each(|((ask, _), one)| *one = models.get_mut(ask).unwrap().step(at_us, cost));
         }
-        let each: Vec<_> = told.each.iter().map(|(_, figures)| *figures).collect();
+        let each: Vec<_> = told.each.iter().map(|(_, values)| *values).collect();
         if (told.allowed, &each) != (allowed, &expected) {
             let around = &history[place.saturating_sub(4)..history.len().min(place + 4)];
             let around: Vec<_> = around.iter().map(|told| format!("{told:?}")).collect();

@@ -217,7 +217,7 @@ impl Replaced {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_late_reply_took_goes_back_over_the_connection_that_brought_it() {
+async fn what_a_late_reply_took_goes_back_over_its_own_connection() {
     let replaced = Replaced::by_its_replica().await;
     let lost = replaced.gate.counts().not_undone_units;
     // A bucket keeps of each request the part of a unit that would have drained since then.

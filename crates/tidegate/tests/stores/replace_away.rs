@@ -81,7 +81,7 @@ async fn a_denial_does_not_hold_under_other_values_and_holds_under_the_same() {
 }
 
 #[tokio::test]
-async fn the_limiter_that_keys_without_room_share_is_this_nodes_part_of_the_rule_of_now() {
+async fn the_limiter_that_keys_without_space_share_is_this_nodes_part_of_the_rule_of_now() {
     let mut server = Server::start(&[]);
     let mut settings = settings(&server.url());
     settings.nodes = Some(2);

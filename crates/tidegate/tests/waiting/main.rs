@@ -1,7 +1,6 @@
 //! Waiting its turn: changed rules, several lines at a gate, threads, tasks, permits.
 
 mod amend;
-mod figures;
 mod gate;
 mod ids;
 mod in_flight;
@@ -14,3 +13,4 @@ mod planned;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod threads;
+mod values;

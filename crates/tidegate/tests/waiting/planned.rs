@@ -107,7 +107,7 @@ fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
 }
 
 #[test]
-fn figures_of_a_call_hold_for_as_long_as_it_waits() {
+fn values_of_a_call_hold_for_as_long_as_it_waits() {
     let clock = ManualClock::new();
     let limiter =
         KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_limit_from_request();
@@ -144,7 +144,7 @@ fn threads_under_plans_of_their_own_are_all_served() {
 
 /// Nothing is put in force by standing in line: what was used goes at the pace of the old figures.
 #[test]
-fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
+fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go() {
     let clock = ManualClock::new();
     let limiter =
         KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_limit_from_request();

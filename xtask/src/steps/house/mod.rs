@@ -4,11 +4,11 @@ mod arrows;
 mod book;
 mod commands;
 mod events;
-mod figures;
 mod folders;
 mod lengths;
 mod links;
 mod markdown;
+mod numbers;
 mod openings;
 mod purity;
 mod rust;
@@ -96,9 +96,9 @@ const RULES: &[Rule] = &[
         check: events::check,
     },
     Rule {
-        name: "figures",
+        name: "numbers",
         what: "the numbers of the READMEs are those of the results",
-        check: figures::check,
+        check: numbers::check,
     },
 ];
 

@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn a_pure_core_passes_also_with_impure_tests() {
-        let room =
+        let space =
             "//! Doc: not f64.\nfn f() -> u64 { 0x1f32 }\n#[cfg(test)] mod t { use std::f64; }";
         let lib = format!("{HEAD}#[cfg(test)]\nmod walk;\n");
         let walk = ("walk.rs", "use std::vec;");
-        assert!(complaints(&lib, &[("room.rs", room), walk, ("walk/far.rs", "1.5")]).is_empty());
+        assert!(complaints(&lib, &[("room.rs", space), walk, ("walk/far.rs", "1.5")]).is_empty());
     }
 
     #[test]

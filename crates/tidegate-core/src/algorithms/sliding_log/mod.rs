@@ -109,7 +109,7 @@ impl SlidingLog {
     /// verdict searches further than its own cost. The dropped units count at no later reading,
     /// because no reading counts as earlier than the units taken now. A debt drops all units that
     /// have left.
-    fn forget_what_made_room(&self, state: &mut State, at: Timestamp, cost: u64) {
+    fn forget_what_made_space(&self, state: &mut State, at: Timestamp, cost: u64) {
         let over = self.over(state, cost);
         let found = if over == 0 { None } else { state.of_unit(over) };
         match found {
@@ -124,7 +124,7 @@ impl SlidingLog {
 
     /// Makes the entry of units taken now, after dropping entries that are no longer needed.
     fn entry(&self, state: &mut State, at: Timestamp, cost: u64) -> Entry {
-        self.forget_what_made_room(state, at, cost);
+        self.forget_what_made_space(state, at, cost);
         Self::drop_one_that_left(state, at);
         Self::drop_one_that_left(state, at);
         state.ring.free_some();

@@ -143,8 +143,8 @@ impl Decide for TokenBucket {
     }
 
     fn retry_after(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
-        let room_needed = self.rate.grains(self.capacity.saturating_sub(cost));
-        self.rate.wait(self.missing(state, at).saturating_sub(room_needed))
+        let space_needed = self.rate.grains(self.capacity.saturating_sub(cost));
+        self.rate.wait(self.missing(state, at).saturating_sub(space_needed))
     }
 
     fn reset_after(&self, state: &Level, at: Timestamp) -> Micros {

@@ -105,7 +105,7 @@ fn a_limit_of_nothing_has_a_fullest_window_of_nothing() {
 }
 
 #[test]
-fn one_budget_is_shared_and_whoever_comes_late_still_has_room() {
+fn one_budget_is_shared_and_whoever_comes_late_still_has_space() {
     const BYTES: usize = 64 << 10;
     let names: Vec<_> = (0..5_000).map(|n| n.to_string()).collect();
     let flood = names.iter().zip(0..).map(|(name, at_us)| (at_us, name.as_str()));

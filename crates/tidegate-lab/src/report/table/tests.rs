@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::super::Memory;
 
-const ROOMY: Memory = Memory { names: 100, worst_bytes: 1 << 20 };
+const SPACIOUS: Memory = Memory { names: 100, worst_bytes: 1 << 20 };
 
 /// The report of one request by each of these callers, in order; each may make one.
 fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory) -> String {
@@ -30,17 +30,17 @@ fn per_ip() -> RuleSpec {
 }
 
 /// The report with room for the limiters of two callers.
-fn report_with_room(keys: u64, on_full: OnFull) -> String {
-    report_of(0..keys, per_ip().max_keys(2, on_full), ROOMY)
+fn report_with_space(keys: u64, on_full: OnFull) -> String {
+    report_of(0..keys, per_ip().max_keys(2, on_full), SPACIOUS)
 }
 
 #[test]
-fn a_rule_that_ran_out_of_room_says_so_and_no_other_does() {
+fn a_rule_that_ran_out_of_space_says_so_and_no_other_does() {
     for (on_full, did) in
         [(OnFull::Share, "shared one limiter"), (OnFull::Refuse, "were refused for that")]
     {
-        assert!(!report_with_room(2, on_full).contains("Overflow"));
-        let text = report_with_room(5, on_full);
+        assert!(!report_with_space(2, on_full).contains("Overflow"));
+        let text = report_with_space(5, on_full);
         let expected = "\nOverflow: 3 of 5 decisions of per-ip found no room for their key";
         assert!(text.contains(&format!("{expected} and {did}")), "{text}");
     }
@@ -63,7 +63,7 @@ fn synthetic_times_are_seconds_and_real_ones_are_dates() {
 
 #[test]
 fn a_fullest_window_that_memory_did_not_suffice_for_is_at_least_so_full() {
-    let text = |worst_bytes| report_of(0..100, per_ip(), Memory { worst_bytes, ..ROOMY });
+    let text = |worst_bytes| report_of(0..100, per_ip(), Memory { worst_bytes, ..SPACIOUS });
     assert!(text(1 << 20).contains("\nFullest window of per-ip: 1 unit admitted for ip=0"));
     assert!(!text(1 << 20).contains("at least"));
     assert!(text(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
@@ -78,7 +78,7 @@ fn report_in(width: Option<u16>, ip: &str) -> String {
     let mut rule = per_ip().with_override(OverrideSpec::new("ip", "x".repeat(900_000)));
     rule.overrides[0].limit = Some(Limit::Units(1));
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
-    let mut report = Report::within(&replay.policy(), ROOMY);
+    let mut report = Report::within(&replay.policy(), SPACIOUS);
     let descriptor = vec![("ip", ip)];
     let event = Event { at_us: 5, domain: "default", descriptor, cost: 1, request_id: None };
     (0..2).for_each(|_| report.record(&event, &replay.decide(&event)));
@@ -141,7 +141,7 @@ fn control_characters_of_a_key_are_not_sent_to_the_terminal() {
 #[test]
 fn counts_of_who_was_refused_most_are_exact_or_say_between_what_they_lie() {
     let ips = || [7; 4].into_iter().chain((0..6).flat_map(|ip| [ip; 2])).chain([8; 5]);
-    let text = |names| report_of(ips(), per_ip(), Memory { names, ..ROOMY });
+    let text = |names| report_of(ips(), per_ip(), Memory { names, ..SPACIOUS });
     let exact = "  4  ip=8\n          3  ip=7\n          1  ip=0\n";
     assert!(text(100).contains(exact), "{}", text(100));
     assert!(text(100).contains("  8  keys were refused in all\n"), "{}", text(100));

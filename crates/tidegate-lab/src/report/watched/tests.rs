@@ -37,7 +37,7 @@ fn sums(watched: &mut Watched, all: &[(u32, u64, u64, u64)], window_us: u64) -> 
 
 proptest! {
     #[test]
-    fn with_room_every_sum_is_exact(all in asked(), window_us in 1_u64..1_000) {
+    fn with_space_every_sum_is_exact(all in asked(), window_us in 1_u64..1_000) {
         let mut watched = Watched::new(window_us, 1 << 20);
         for (found, naive) in sums(&mut watched, &all, window_us) {
             prop_assert_eq!(found, naive);
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn without_room_no_sum_is_too_high_and_a_lower_one_is_reported(
+    fn without_space_no_sum_is_too_high_and_a_lower_one_is_reported(
         all in asked(),
         window_us in 1_u64..3_000,
         most_bytes in 0_usize..6_000,
@@ -60,7 +60,7 @@ proptest! {
 }
 
 #[test]
-fn keys_whose_window_has_passed_take_no_room() {
+fn keys_whose_window_has_passed_take_no_space() {
     let mut watched = Watched::new(1_000, 100_000);
     for number in 0..1_000_000 {
         let now_us = u64::from(number);

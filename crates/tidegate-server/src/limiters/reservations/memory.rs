@@ -72,8 +72,8 @@ fn fill(
         if shape.has_ids {
             request = request.with_id(&id).unwrap();
         }
-        let Ok(room) = table.room(&request, &policy, None) else { break };
-        ids.push(room.keep(&gate.check(&request)).unwrap());
+        let Ok(space) = table.space(&request, &policy, None) else { break };
+        ids.push(space.keep(&gate.check(&request)).unwrap());
     }
     ids
 }
@@ -143,8 +143,8 @@ fn reservations_of_nothing_fill_no_table() {
     let table = Reservations::with_clock(64 << 10, clock.clone());
     let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock);
     let reserve = |request: &Request<'_>| {
-        let room = table.room(request, &gate.policy(), None).unwrap();
-        room.keep(&gate.check(request)).unwrap().to_string()
+        let space = table.space(request, &gate.policy(), None).unwrap();
+        space.keep(&gate.check(request)).unwrap().to_string()
     };
     let never = async |_: &Request<'_>, _: &Taken| Err(Unsettled::Unknown);
     let settle = |id: &str, actual: &[u64]| {
@@ -184,8 +184,8 @@ fn settled_reservations_refuse_no_honest_pair() {
         // The oldest makes room, so each has a time of its own.
         clock.advance(Duration::from_micros(1));
         let id = asked(0, 5, |request| {
-            let room = table.room(request, &gate.policy(), None).unwrap();
-            room.keep(&gate.check(request)).unwrap().to_string()
+            let space = table.space(request, &gate.policy(), None).unwrap();
+            space.keep(&gate.check(request)).unwrap().to_string()
         });
         assert!(table.settle(&id, &[1], settle).now_or_never().unwrap().is_ok());
         ids.push(id);

@@ -65,11 +65,11 @@ fn cut_off(
     cut: &mut [u64],
     actual: &[u64],
     settled: tidegate::Settled,
-    is_met_by: impl Fn(usize) -> bool,
+    is_matched_by: impl Fn(usize) -> bool,
 ) {
     let mut left = settled.cut_units();
     for (descriptor, (of_it, units)) in cut.iter_mut().zip(actual).enumerate().rev() {
-        if actual.len() == 1 || is_met_by(descriptor) {
+        if actual.len() == 1 || is_matched_by(descriptor) {
             let here = left.min(*units);
             left -= here;
             *of_it = here.max(*of_it);
@@ -91,10 +91,10 @@ impl Settled {
         let rule = least.map(|one| one.rule().name().into());
         let mut cut: Box<[u64]> = actual.iter().map(|_| 0).collect();
         for one in answer.enforced() {
-            cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_met_by(descriptor));
+            cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_matched_by(descriptor));
         }
         for one in answer.unreached() {
-            cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_met_by(descriptor));
+            cut_off(&mut cut, actual, one.settled(), |descriptor| one.is_matched_by(descriptor));
         }
         let cut = if cut.iter().any(|units| *units > 0) { cut } else { Box::default() };
         Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures_util::FutureExt;
-use testkit::model::{AlgorithmKind, Model, Policy as Figures};
+use testkit::model::{AlgorithmKind, Model, Policy as OwnValues};
 use testkit::traffic::Rng;
 use tidegate::{Descriptor, Gate, ManualClock, Policy, config};
 
@@ -48,12 +48,12 @@ impl World {
         );
         let policy: Policy = config::parse("test", &toml).unwrap();
         let clock = ManualClock::new();
-        let figures = Figures::new(algorithm, 20, 10 * SECOND_US);
+        let values = OwnValues::new(algorithm, 20, 10 * SECOND_US);
         Self {
             gate: Gate::with_clock(policy, clock.clone()),
             table: Reservations::with_clock(64 << 10, clock.clone()),
             clock,
-            models: USERS.iter().map(|_| Model::new(figures.clone())).collect(),
+            models: USERS.iter().map(|_| Model::new(values.clone())).collect(),
             known: HashMap::new(),
         }
     }
@@ -65,9 +65,9 @@ impl World {
     fn reserve(&mut self, user: usize, cost: u64, life: Duration) {
         let now_us = self.now_us();
         let id = asked(user, cost, |request| {
-            let room = self.table.room(request, &self.gate.policy(), Some(life)).unwrap();
+            let space = self.table.space(request, &self.gate.policy(), Some(life)).unwrap();
             let answer = self.gate.check(&(*request).reserving());
-            let id = room.keep(&answer);
+            let id = space.keep(&answer);
             assert_eq!(id.is_some(), answer.is_allowed());
             id
         });
@@ -212,14 +212,14 @@ fn a_walk_of_reserves_and_settles_takes_what_a_naive_model_takes() {
 }
 
 #[test]
-fn without_room_nothing_is_asked_and_what_has_ended_makes_room() {
+fn without_space_nothing_is_asked_and_what_has_ended_makes_space() {
     let clock = ManualClock::new();
     let table = Reservations::with_clock(4 << 10, clock.clone());
     let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock.clone());
     let reserve = |user: usize| {
         asked(user, 1, |request| {
-            let room = table.room(request, &gate.policy(), None)?;
-            Ok(room.keep(&gate.check(request)).unwrap())
+            let space = table.space(request, &gate.policy(), None)?;
+            Ok(space.keep(&gate.check(request)).unwrap())
         })
     };
     let fit = std::iter::from_fn(|| reserve(0).ok()).count();
@@ -233,16 +233,16 @@ fn without_room_nothing_is_asked_and_what_has_ended_makes_room() {
 }
 
 #[test]
-fn a_refusal_and_a_request_that_is_dropped_take_no_room() {
+fn a_refusal_and_a_request_that_is_dropped_take_no_space() {
     let clock = ManualClock::new();
     let table = Reservations::with_clock(64 << 10, clock.clone());
     let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock);
-    let room = |request: &Request<'_>| table.room(request, &gate.policy(), None).unwrap();
+    let space = |request: &Request<'_>| table.space(request, &gate.policy(), None).unwrap();
     asked(0, 1_000, |request| {
-        let room_of_one = room(request);
+        let space_of_one = space(request);
         assert!(table.counts().1 > 0);
-        assert_eq!(room_of_one.keep(&gate.check(request)), None);
-        drop(room(request));
+        assert_eq!(space_of_one.keep(&gate.check(request)), None);
+        drop(space(request));
     });
     assert_eq!(table.counts(), (Counts::default(), 0));
 }
@@ -256,7 +256,9 @@ fn a_life_is_no_longer_than_each_rule_lets_it_be() {
     let policy: Policy = config::parse("test", rules).unwrap();
     let life = |user: usize, life: Option<u64>| {
         let life = life.map(Duration::from_secs);
-        asked(user, 1, |request| table.room(request, &policy, life).map(|room| room.life.as_secs()))
+        asked(user, 1, |request| {
+            table.space(request, &policy, life).map(|space| space.life.as_secs())
+        })
     };
     assert_eq!([life(0, None), life(0, Some(30)), life(1, None)], [Ok(30), Ok(30), Ok(60)]);
     assert_eq!(life(1, Some(600)), Ok(600));
@@ -277,8 +279,8 @@ fn a_repeated_reserve_gets_the_reservation_of_the_first() {
     let reserve = |id: &str| {
         asked(0, 3, |request| {
             let request = request.with_id(id).unwrap();
-            let room = table.room(&request, &gate.policy(), None).unwrap();
-            room.keep(&gate.check(&request))
+            let space = table.space(&request, &gate.policy(), None).unwrap();
+            space.keep(&gate.check(&request))
         })
     };
     let (first, again, other) = (reserve("a"), reserve("a"), reserve("b"));
@@ -295,8 +297,8 @@ fn with_one(clock: &ManualClock) -> (Reservations<ManualClock>, String) {
     let table = Reservations::with_clock(64 << 10, clock.clone());
     let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock.clone());
     let id = asked(0, 5, |request| {
-        let room = table.room(request, &gate.policy(), None).unwrap();
-        room.keep(&gate.check(request)).unwrap().to_string()
+        let space = table.space(request, &gate.policy(), None).unwrap();
+        space.keep(&gate.check(request)).unwrap().to_string()
     });
     (table, id)
 }

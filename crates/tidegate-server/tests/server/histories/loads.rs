@@ -56,7 +56,7 @@ async fn four_servers_answer_about_one_key_as_the_definition_under_each_load() {
 async fn four_servers_answer_about_a_global_rule_beside_one_for_each_user_under_each_load() {
     let rules = [("all", 500), ("user", 20)];
     under_each_load(&rules, Meets::Two, |history| {
-        judge(history, |met| log(if met.is_empty() { 500 } else { 20 }));
+        judge(history, |asks| log(if asks.is_empty() { 500 } else { 20 }));
     })
     .await;
 }

@@ -31,12 +31,12 @@ impl Last {
     pub(super) fn stepped(&self, done: Done) -> Stepped {
         let Self { first, generation, stepped } = self;
         let last = stepped.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Stepped { generation, met, done: last }) = last else {
+        let Some(Stepped { generation, asks, done: last }) = last else {
             let generation = Kept::from(Arc::clone(generation));
-            return Stepped { generation, met: first.clone(), done };
+            return Stepped { generation, asks: first.clone(), done };
         };
-        let decided = |(met, last): (&Ask, Decided)| done.of(first, met).cloned().unwrap_or(last);
-        let decisions = met.iter().zip(last.decisions).map(decided).collect();
-        Stepped { generation, met, done: Done { decisions, ..done } }
+        let decided = |(ask, last): (&Ask, Decided)| done.of(first, ask).cloned().unwrap_or(last);
+        let decisions = asks.iter().zip(last.decisions).map(decided).collect();
+        Stepped { generation, asks, done: Done { decisions, ..done } }
     }
 }

@@ -19,7 +19,7 @@ fn fallback(rule: RuleSpec, share: Share) -> Fallback {
 
 fn ada(cost: u64) -> [KeyAsk; 1] {
     let (fingerprint, by) = (b"ada".to_vec(), Descriptors::one(0));
-    let (brought, by_plan, figures) = (false, false, None);
+    let (from_request, by_plan, values) = (false, false, None);
     [Ask {
         rule: 0,
         lineage: Lineage::of_rule(0),
@@ -29,9 +29,9 @@ fn ada(cost: u64) -> [KeyAsk; 1] {
         asks: cost,
         report: false,
         enforced: true,
-        brought,
+        from_request,
         by_plan,
-        figures,
+        values,
         is_unlimited: false,
         by,
         reserves: false,

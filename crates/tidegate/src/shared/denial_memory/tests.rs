@@ -25,7 +25,7 @@ fn rules(algorithm: AlgorithmKind, limits: [u64; 2], window_ms: u64) -> Vec<Rule
     vec![RuleSpec::new("own", spec(limits[0])).key(["user"]), RuleSpec::new("all", spec(limits[1]))]
 }
 
-fn met(user: &str, asks: u64) -> Vec<KeyAsk> {
+fn asks(user: &str, asks: u64) -> Vec<KeyAsk> {
     let limiter = |rule: usize, key: String| KeyAsk {
         rule,
         lineage: Lineage::of_rule(rule as u32),
@@ -35,9 +35,9 @@ fn met(user: &str, asks: u64) -> Vec<KeyAsk> {
         asks,
         report: false,
         enforced: true,
-        brought: false,
+        from_request: false,
         by_plan: false,
-        figures: None,
+        values: None,
         is_unlimited: false,
         by: Descriptors::one(0),
         reserves: false,
@@ -151,20 +151,20 @@ impl World {
     fn hear(&mut self, place: usize) {
         let UnderWay { user, cost, is_refund, sent, reply, .. } = self.under_way.swap_remove(place);
         let (allowed, at, decisions) = reply.unwrap();
-        let (met, now) = (met(user, cost), self.here());
+        let (asks, now) = (asks(user, cost), self.here());
         if is_refund {
-            self.memory.forget(&met, now);
-            assert!(self.memory.refuse(&self.fallback.memory.newest(), &met, now).is_none());
+            self.memory.forget(&asks, now);
+            assert!(self.memory.refuse(&self.fallback.memory.newest(), &asks, now).is_none());
         } else if !allowed {
             let reply_of = |place: usize| decisions.get(place).copied();
-            self.memory.note(&self.fallback.memory.newest(), &met, (sent, now), at, reply_of);
+            self.memory.note(&self.fallback.memory.newest(), &asks, (sent, now), at, reply_of);
         }
     }
 
     /// Asks as a node does: the memory first, then the store.
-    fn ask(&mut self, rng: &mut Rng, user: &'static str, cost: u64) {
+    fn asks(&mut self, rng: &mut Rng, user: &'static str, cost: u64) {
         let now = self.here();
-        match self.memory.refuse(&self.fallback.memory.newest(), &met(user, cost), now) {
+        match self.memory.refuse(&self.fallback.memory.newest(), &asks(user, cost), now) {
             Some(done) => self.judge(user, cost, &done),
             None => self.send(rng, user, cost, false),
         }
@@ -204,7 +204,7 @@ impl World {
         self.go_on(until_us);
         let (user, cost) = (rng.pick(USERS), rng.between(1, 3));
         match rng.below(100) {
-            0..70 => self.ask(rng, user, cost),
+            0..70 => self.asks(rng, user, cost),
             70..85 => drop(with(user, cost, |request| self.store.check(request))),
             85..90 => self.send(rng, user, cost, true),
             90 => {
@@ -251,7 +251,7 @@ const fn denied(retry_after_us: u64) -> Decision {
 fn denying(fallback: &Fallback, cost: u64, decision: Decision) -> DenialMemory {
     let memory = DenialMemory::new();
     let reply_of = |place| (place == 0).then_some(decision);
-    let asked = met("ada", cost);
+    let asked = asks("ada", cost);
     memory.note(&fallback.memory.newest(), &asked, (at(1_000), at(2_000)), at(77), reply_of);
     memory
 }
@@ -261,9 +261,9 @@ fn a_denial_holds_for_its_cost_and_more_for_50_ms_after_it_was_sent_at_most() {
     let fallback = generation_of(rules(AlgorithmKind::TokenBucket, [5, 9], 1_000));
     let generation = fallback.memory.newest();
     let memory = denying(&fallback, 2, denied(900_000));
-    let asked = |cost, us| memory.refuse(&generation, &met("ada", cost), at(us));
+    let asked = |cost, us| memory.refuse(&generation, &asks("ada", cost), at(us));
     assert!(asked(1, 2_000).is_none() && asked(0, 2_000).is_none());
-    assert!(memory.refuse(&generation, &met("bob", 2), at(2_000)).is_none());
+    assert!(memory.refuse(&generation, &asks("bob", 2), at(2_000)).is_none());
     let done = asked(2, 12_000).unwrap();
     assert_eq!(
         (done.at, done.decisions[0].as_ref().unwrap().decision),
@@ -275,7 +275,7 @@ fn a_denial_holds_for_its_cost_and_more_for_50_ms_after_it_was_sent_at_most() {
     assert!(asked(5, 50_999).is_some() && asked(5, 51_000).is_none());
     // A shorter wait ends it earlier, with a margin for clocks of other speeds.
     let memory = denying(&fallback, 2, denied(10_240));
-    let asked = |us| memory.refuse(&generation, &met("ada", 2), at(us)).is_some();
+    let asked = |us| memory.refuse(&generation, &asks("ada", 2), at(us)).is_some();
     assert_eq!([asked(2_000), asked(11_228), asked(11_229)], [true, true, false]);
 }
 
@@ -285,20 +285,20 @@ fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
     let memory = denying(&fallback, 2, denied(900_000));
     let generation = fallback.memory.newest().share();
     let is_refused = |change: fn(&mut KeyAsk)| {
-        let mut met = met("ada", 2);
-        change(&mut met[0]);
-        memory.refuse(&generation, &met, at(3_000)).is_some()
+        let mut asks = asks("ada", 2);
+        change(&mut asks[0]);
+        memory.refuse(&generation, &asks, at(3_000)).is_some()
     };
     assert!(is_refused(|_| {}));
-    assert!(!is_refused(|met| met.report = true));
-    assert!(!is_refused(|met| met.enforced = false));
-    assert!(!is_refused(|met| {
+    assert!(!is_refused(|ask| ask.report = true));
+    assert!(!is_refused(|ask| ask.enforced = false));
+    assert!(!is_refused(|ask| {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 6, Duration::from_secs(1));
-        (met.figures, met.by_plan) = (Some(Rule::new(spec).unwrap().into()), true);
+        (ask.values, ask.by_plan) = (Some(Rule::new(spec).unwrap().into()), true);
     }));
     let other = Policy::new(rules(AlgorithmKind::TokenBucket, [6, 9], 1_000)).unwrap();
     fallback.change(|_| Ok::<_, crate::PolicyErrors>(other), |_| {}).unwrap();
-    assert!(memory.refuse(&fallback.memory.newest(), &met("ada", 2), at(3_000)).is_none());
+    assert!(memory.refuse(&fallback.memory.newest(), &asks("ada", 2), at(3_000)).is_none());
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_reply_that_was_sent_before_units_came_back_here_is_not_kept() {
     let generation = fallback.memory.newest();
     let memory = denying(&fallback, 2, denied(900_000));
     let reply_of = |place| (place == 0).then_some(denied(900_000));
-    let asked = met("ada", 2);
+    let asked = asks("ada", 2);
     memory.forget(&asked, at(3_000));
     memory.note(&generation, &asked, (at(2_999), at(4_000)), at(77), reply_of);
     assert!(memory.refuse(&generation, &asked, at(4_000)).is_none());

@@ -23,7 +23,7 @@ pub(super) struct ToStore<'g> {
     pub(super) stops: Vec<Stop<GateQueue>>,
     /// The store under the policy in force now, and the limiters that match under it.
     pub(super) store: Arc<Store>,
-    pub(super) met: InlineList<KeyAsk>,
+    pub(super) asks: InlineList<KeyAsk>,
     /// The last reply of each limiter, by place in `met`.
     seen: Vec<Seen>,
     decided: InlineList<Decided>,
@@ -36,19 +36,19 @@ impl<'g> ToStore<'g> {
     pub(super) fn new(
         gate: &'g SharedGate,
         store: Arc<Store>,
-        met: InlineList<KeyAsk>,
+        asks: InlineList<KeyAsk>,
         max_wait: Micros,
     ) -> Self {
-        let stops = stops_of(store.policy(), &met, max_wait, |met| store.queue_of(met));
-        let (first, decided) = (met.clone(), InlineList::new());
-        Self { gate, first, stops, store, met, seen: Vec::new(), decided, laps: Vec::new() }
+        let stops = stops_of(store.policy(), &asks, max_wait, |ask| store.queue_of(ask));
+        let (first, decided) = (asks.clone(), InlineList::new());
+        Self { gate, first, stops, store, asks, seen: Vec::new(), decided, laps: Vec::new() }
     }
 
     /// Goes on under the policy in force now: another one may have been put in force while the request waited.
     pub(super) fn follow_changes(&mut self, request: &Request<'_>) {
         let newest = self.gate.newest();
         if !Arc::ptr_eq(&newest, &self.store) {
-            self.met = self.gate.met(&newest, request);
+            self.asks = self.gate.asks(&newest, request);
             self.store = newest;
             self.seen.clear();
             self.decided.clear();
@@ -59,13 +59,13 @@ impl<'g> ToStore<'g> {
     /// Returns the current place of the limiter of a stop; `None` if it no longer matches.
     fn place(&self, stop: &Stop<GateQueue>) -> Option<usize> {
         let first = self.first.get(stop.place)?;
-        self.met.iter().position(|met| met.is_of(first))
+        self.asks.iter().position(|ask| ask.is_of(first))
     }
 
     /// Returns the cost to look at each limiter with, behind waiters of these sums. Usually that is the request's
     /// own cost. A limiter whose reply has not its whole state is looked at for what [`laps_behind`] returns.
     pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> Sums) -> Vec<u64> {
-        let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
+        let mut costs: Vec<_> = self.asks.iter().map(|ask| ask.asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
             let Some(place) = self.place(stop) else { continue };
@@ -89,7 +89,7 @@ impl<'g> ToStore<'g> {
 
     fn rule(&self, place: usize) -> Option<&Rule> {
         let newer = self.seen.get(place).and_then(Seen::decided_by);
-        let own = || self.met.get(place)?.rule_in(self.store.policy());
+        let own = || self.asks.get(place)?.rule_in(self.store.policy());
         newer.map(|newer| &**newer).or_else(own)
     }
 
@@ -102,16 +102,16 @@ impl<'g> ToStore<'g> {
         let done =
             |decisions| Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions };
         let last = done(self.decided.clone());
-        done(last.of_each(&self.met, &self.first))
+        done(last.of_each(&self.asks, &self.first))
     }
 
     /// Turns the refusal `done`, by the limiters that matched at first, into an answer of the limiters that
     /// match now.
     pub(super) fn refused(&mut self, done: Done, at: Timestamp) -> Answer<'g> {
-        let decided = |(met, last)| done.of(&self.first, met).cloned().unwrap_or(last);
+        let decided = |(ask, last)| done.of(&self.first, ask).cloned().unwrap_or(last);
         let last = std::mem::take(&mut self.decided);
-        let decisions = self.met.iter().zip(last).map(decided).collect();
-        self.store.exact(&self.met, Done { allowed: false, at, repeated: false, decisions })
+        let decisions = self.asks.iter().zip(last).map(decided).collect();
+        self.store.exact(&self.asks, Done { allowed: false, at, repeated: false, decisions })
     }
 
     /// Returns the refusal of a request that does not wait while others do; `None` if nobody waits any more.

@@ -74,7 +74,7 @@ impl Budget {
     }
 
     /// Raises a cap below the bytes that one limiter needs to that number.
-    pub(super) fn has_room_for_one_of(&self, bytes: usize) {
+    pub(super) fn has_space_for_one_of(&self, bytes: usize) {
         self.least_bytes.fetch_max(bytes, Relaxed);
     }
 
@@ -98,7 +98,7 @@ impl Budget {
     /// Returns whether [`Budget::claim_with_memory`] would find room; claims nothing.
     pub(super) fn has_memory_for(&self, need: Need) -> bool {
         let bytes = self.bytes.load(Relaxed).saturating_add(need.first);
-        self.has_room() && bytes <= self.newcomers_cap(need, 0)
+        self.has_space() && bytes <= self.newcomers_cap(need, 0)
     }
 
     /// Counts bytes by which a state may grow, if there is room.
@@ -150,8 +150,8 @@ impl Budget {
     }
 
     /// Returns whether [`Budget::claim`] would find room; claims nothing.
-    pub(super) fn has_room(&self) -> bool {
-        self.keys() < self.most_here() && self.whole.as_ref().is_none_or(|whole| whole.has_room())
+    pub(super) fn has_space(&self) -> bool {
+        self.keys() < self.most_here() && self.whole.as_ref().is_none_or(|whole| whole.has_space())
     }
 
     /// Uncounts `keys` limiters.

@@ -87,19 +87,19 @@ impl Generation {
 
     /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.
     #[cfg(feature = "redis")]
-    pub(crate) fn number_of<K>(&self, met: &Ask<K>) -> Option<usize> {
-        let is_it = |rule: &TablesOfRule| rule.lineage == met.lineage;
-        match self.rules.get(met.rule) {
-            Some(rule) if is_it(rule) => Some(met.rule),
+    pub(crate) fn number_of<K>(&self, ask: &Ask<K>) -> Option<usize> {
+        let is_it = |rule: &TablesOfRule| rule.lineage == ask.lineage;
+        match self.rules.get(ask.rule) {
+            Some(rule) if is_it(rule) => Some(ask.rule),
             _ => self.rules.iter().position(is_it),
         }
     }
 
     /// Returns whether the rule of a limiter from another generation is in force with other limiters.
     #[cfg(feature = "redis")]
-    pub(crate) fn has_others_for<K>(&self, met: &Ask<K>) -> bool {
+    pub(crate) fn has_others_for<K>(&self, ask: &Ask<K>) -> bool {
         let is_other = |rule: &TablesOfRule| {
-            rule.lineage != met.lineage && rule.lineage.is_of_rule(met.lineage)
+            rule.lineage != ask.lineage && rule.lineage.is_of_rule(ask.lineage)
         };
         self.rules.iter().any(is_other)
     }
@@ -111,31 +111,31 @@ impl Generation {
 
     /// The part of a limiter in a step.
     #[inline]
-    pub(super) fn part<'a>(&'a self, place: usize, met: &'a Ask, step: Step) -> Part<'a> {
-        let (cost, step) = met.part(step);
-        let Ask { fingerprint, enforced, brought: supplied, .. } = *met;
-        let rule = met.figures.as_deref().or_else(|| self.own(met));
+    pub(super) fn part<'a>(&'a self, place: usize, ask: &'a Ask, step: Step) -> Part<'a> {
+        let (cost, step) = ask.part(step);
+        let Ask { fingerprint, enforced, from_request: supplied, .. } = *ask;
+        let rule = ask.values.as_deref().or_else(|| self.own(ask));
         let generation = self.number;
         Part { place, fingerprint, cost, step, enforced, rule, supplied, generation }
     }
 
     /// The rule's own values, for a limiter that has a rule of its own.
     #[inline]
-    fn own(&self, met: &Ask) -> Option<&Rule> {
-        let rules = if self.is_per_key(met.rule) { self.policy.rules() } else { &[] };
-        Some(rules.get(met.rule)?.variant(met.variant))
+    fn own(&self, ask: &Ask) -> Option<&Rule> {
+        let rules = if self.is_per_key(ask.rule) { self.policy.rules() } else { &[] };
+        Some(rules.get(ask.rule)?.variant(ask.variant))
     }
 
     #[inline]
-    pub(super) fn table(&self, met: &Ask) -> Option<&dyn Table> {
-        let rule = self.rules.get(met.rule)?;
-        Some(&**rule.tables.get(if rule.is_per_key { 0 } else { met.variant })?)
+    pub(super) fn table(&self, ask: &Ask) -> Option<&dyn Table> {
+        let rule = self.rules.get(ask.rule)?;
+        Some(&**rule.tables.get(if rule.is_per_key { 0 } else { ask.variant })?)
     }
 
     /// A number for the one order of tables through all generations: by lineage, then by variant.
     #[inline]
-    pub(super) fn table_number(&self, met: &Ask) -> (Lineage, usize) {
-        (met.lineage, if self.is_per_key(met.rule) { 0 } else { met.variant })
+    pub(super) fn table_number(&self, ask: &Ask) -> (Lineage, usize) {
+        (ask.lineage, if self.is_per_key(ask.rule) { 0 } else { ask.variant })
     }
 
     /// The limiters of each rule and their bytes, in the order of the policy.

@@ -9,7 +9,7 @@ use super::locked_words::LockedWords;
 use super::succession::Moved;
 use super::table::Table;
 use crate::clock::Clock;
-use crate::inline_list::{StepList, with_room_for};
+use crate::inline_list::{StepList, with_space_for};
 use crate::step::{Ask, Decided, Done, Step};
 
 /// One limiter of the step.
@@ -23,7 +23,7 @@ impl Generation {
     /// replace more than words.
     pub(super) fn step_in_words(
         &self,
-        met: &[Ask],
+        asks: &[Ask],
         clock: &impl Clock,
         step: &impl Fn(usize) -> Step,
     ) -> Result<Option<Done>, Moved> {
@@ -31,24 +31,24 @@ impl Generation {
         if matches!(step_of_all, Step::Renew { .. }) {
             return Ok(None);
         }
-        let part = |place: usize, met: &Ask| met.part(step(place));
-        let Some(mut all) = self.lock_all_words(met, &part)? else { return Ok(None) };
+        let part = |place: usize, ask: &Ask| ask.part(step(place));
+        let Some(mut all) = self.lock_all_words(asks, &part)? else { return Ok(None) };
         let at = clock.now();
         let wants_values = step_of_all.wants_values();
-        let mut decisions = with_room_for(if wants_values { met.len() } else { 0 });
+        let mut decisions = with_space_for(if wants_values { asks.len() } else { 0 });
         let mut allowed = true;
-        for (place, (one, met)) in all.iter_mut().zip(met).enumerate() {
-            let (cost, step) = part(place, met);
+        for (place, (one, ask)) in all.iter_mut().zip(asks).enumerate() {
+            let (cost, step) = part(place, ask);
             let told = one.table.step_words(&mut one.words, cost, step, at);
             let Some(told) = told else { return Ok(None) };
-            allowed &= told.verdict.is_allowed() | !met.enforced;
+            allowed &= told.verdict.is_allowed() | !ask.enforced;
             if wants_values {
                 decisions.push(Decided::from(told));
             }
         }
         if !allowed {
-            for (place, (one, met)) in all.iter_mut().zip(met).enumerate() {
-                let (cost, step) = part(place, met);
+            for (place, (one, ask)) in all.iter_mut().zip(asks).enumerate() {
+                let (cost, step) = part(place, ask);
                 if !matches!(step, Step::Decide | Step::Ask | Step::Reserve)
                     || !one.words.are_changed()
                 {
@@ -71,22 +71,22 @@ impl Generation {
     #[inline]
     fn lock_all_words<'a>(
         &'a self,
-        met: &[Ask],
+        asks: &[Ask],
         part: &impl Fn(usize, &Ask) -> (u64, Step),
     ) -> Result<Option<StepList<Limiter<'a>>>, Moved> {
         let mut all = StepList::new();
         let mut last = None;
-        for (place, met) in met.iter().enumerate() {
-            let Some(rule) = self.rules.get(met.rule) else { return Ok(None) };
-            let number = Some((met.lineage, met.variant));
-            let (cost, step) = part(place, met);
+        for (place, ask) in asks.iter().enumerate() {
+            let Some(rule) = self.rules.get(ask.rule) else { return Ok(None) };
+            let number = Some((ask.lineage, ask.variant));
+            let (cost, step) = part(place, ask);
             // A limiter that has a rule of its own is not packed.
             if rule.is_per_key || number <= last || step.may_not_fit(cost) {
                 return Ok(None);
             }
             last = number;
-            let Some(table) = rule.tables.get(met.variant) else { return Ok(None) };
-            let words = table.lock_words(met.fingerprint, self.number)?;
+            let Some(table) = rule.tables.get(ask.variant) else { return Ok(None) };
+            let words = table.lock_words(ask.fingerprint, self.number)?;
             let Some(words) = words else { return Ok(None) };
             all.push(Limiter { table: &**table, words });
         }

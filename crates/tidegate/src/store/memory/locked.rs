@@ -34,7 +34,7 @@ pub(super) enum Standing {
     /// The limiter is not in the table, and this step stores nothing.
     Absent,
     /// The limiter is not in the table, and there is no room.
-    NoRoom,
+    NoSpace,
     /// The limiter does not decide; units are given back to it if it is in the table.
     Preset(Preset),
 }
@@ -113,7 +113,7 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
         succession: &Succession<dyn Table>,
         now: Timestamp,
     ) -> Result<(), Moved> {
-        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::NoRoom));
+        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::NoSpace));
         if let Some(first) = first {
             self.overflow = overflow.hold(rules, budget, succession, &first.part, now)?;
         }

@@ -81,7 +81,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             next_swept: AtomicU32::new(0),
             succession,
         };
-        table.budget.has_room_for_one_of(table.bytes_of_one());
+        table.budget.has_space_for_one_of(table.bytes_of_one());
         table
     }
 
@@ -151,7 +151,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
 
     /// Adds a limiter to a claimed place.
     fn add(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint, words: [u64; WORDS]) {
-        let place = if words == [0; WORDS] { None } else { chain.make_room() };
+        let place = if words == [0; WORDS] { None } else { chain.make_space() };
         match place {
             Some(place) => place.put(fingerprint, words),
             None => {
@@ -181,11 +181,11 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     }
 
     /// Finds room for one more limiter, sweeping if necessary; claims it if it `stays`.
-    fn find_room(&self, stays: bool, now: Timestamp) -> bool {
+    fn find_space(&self, stays: bool, now: Timestamp) -> bool {
         let found = || match stays {
             true => self.claim(Spilled::<R>::BYTES),
             false if WORDS > 1 => self.budget.has_memory_for(Self::need(Spilled::<R>::BYTES)),
-            false => self.budget.has_room(),
+            false => self.budget.has_space(),
         };
         found() || {
             self.sweep(SWEPT_WHEN_FULL, now);
@@ -249,9 +249,9 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let now = reading.early();
         let stays = step.takes(cost);
         // The sweep above skipped this chain, because it is locked.
-        let has_room = self.find_room(stays, now)
-            || self.sweep_chain(&chain, now) > 0 && self.find_room(stays, now);
-        if !has_room {
+        let has_space = self.find_space(stays, now)
+            || self.sweep_chain(&chain, now) > 0 && self.find_space(stays, now);
+        if !has_space {
             drop(chain);
             let part = Part::alone(fingerprint, cost, step.beyond(cost));
             return self.one_of_overflow(&Part { generation, ..part }, reading);

@@ -39,7 +39,7 @@ impl MemoryStore {
         let mut lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.newest.read().share();
         let policy = next(&before.policy)?;
-        lineages.have_room(self, &policy, at())?;
+        lineages.have_space(self, &policy, at())?;
         let changed = lineages.changed_by(&policy);
         let mut migrations = Migrations::default();
         self.newest.publish(|| {
@@ -103,7 +103,7 @@ impl MemoryStore {
 
 impl Lineages {
     /// Checks that the limiters of each changed rule fit in the memory that it then allows.
-    fn have_room(
+    fn have_space(
         &self,
         store: &MemoryStore,
         policy: &Policy,

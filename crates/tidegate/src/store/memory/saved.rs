@@ -286,7 +286,7 @@ impl Target {
             *match table.restore(fingerprint, left, at) {
                 Restored::Kept => &mut loaded.limiters,
                 Restored::Idle => &mut loaded.idle,
-                Restored::WithoutRoom => &mut loaded.without_room,
+                Restored::WithoutSpace => &mut loaded.without_space,
             } += 1;
         }
         Some(())

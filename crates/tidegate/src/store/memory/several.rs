@@ -6,7 +6,7 @@ use super::generation::Generation;
 use super::succession::Moved;
 use super::table::{LockedLimiter, LockedLimiters, Part};
 use crate::clock::Clock;
-use crate::inline_list::{StepList, with_room_for};
+use crate::inline_list::{StepList, with_space_for};
 use crate::step::{Ask, Decided, Done, Step};
 
 /// The limiters of a step, table by table in the order in which they were locked.
@@ -17,14 +17,14 @@ impl Generation {
     /// step has to ask again, none stays locked.
     pub(super) fn lock_all<'a>(
         &'a self,
-        met: &'a [Ask],
+        asks: &'a [Ask],
         step: &impl Fn(usize) -> Step,
         clock: &dyn Clock,
         locked: &mut Locked<'a>,
     ) -> Result<(), Moved> {
-        let part = |place: usize, met: &'a Ask| self.part(place, met, step(place));
-        let mut lock = |met: &'a Ask, parts: &[Part<'a>]| {
-            let Some(table) = self.table(met) else { return Ok(()) };
+        let part = |place: usize, ask: &'a Ask| self.part(place, ask, step(place));
+        let mut lock = |asks: &'a Ask, parts: &[Part<'a>]| {
+            let Some(table) = self.table(asks) else { return Ok(()) };
             match table.hold(parts, clock) {
                 Ok(hold) => locked.push(hold),
                 Err(Moved) => {
@@ -35,17 +35,17 @@ impl Generation {
             Ok(())
         };
         // Usually they are in the order of the rules, and each is in a table of its own.
-        if met.is_sorted_by(|a, b| self.table_number(a) < self.table_number(b)) {
-            for (place, met) in met.iter().enumerate() {
-                lock(met, std::slice::from_ref(&part(place, met)))?;
+        if asks.is_sorted_by(|a, b| self.table_number(a) < self.table_number(b)) {
+            for (place, ask) in asks.iter().enumerate() {
+                lock(ask, std::slice::from_ref(&part(place, ask)))?;
             }
             return Ok(());
         }
-        let mut order: StepList<_> = met.iter().enumerate().collect();
-        order.sort_by_key(|(_, met)| self.table_number(met));
+        let mut order: StepList<_> = asks.iter().enumerate().collect();
+        order.sort_by_key(|(_, ask)| self.table_number(ask));
         for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
-            let parts: StepList<_> = of_one.iter().map(|(place, met)| part(*place, met)).collect();
-            of_one.first().map_or(Ok(()), |(_, met)| lock(met, &parts))?;
+            let parts: StepList<_> = of_one.iter().map(|(place, ask)| part(*place, ask)).collect();
+            of_one.first().map_or(Ok(()), |(_, ask)| lock(ask, &parts))?;
         }
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Generation {
 /// Runs a step over locked limiters, and unlocks them; also returns whether one had no room.
 pub(super) fn run(
     locked: &mut Locked<'_>,
-    met: &[Ask],
+    asks: &[Ask],
     clock: &impl Clock,
     step: &impl Fn(usize) -> Step,
 ) -> (Done, bool) {
@@ -65,7 +65,7 @@ pub(super) fn run(
     held.sort_unstable_by_key(|one| one.place);
     let mut settled = StepList::new();
     let allowed = match step(0) {
-        Step::Decide | Step::Ask | Step::Reserve => ask_all(&mut held, met, at, &mut settled),
+        Step::Decide | Step::Ask | Step::Reserve => ask_all(&mut held, asks, at, &mut settled),
         Step::Peek | Step::AskReported | Step::Report => look_at_all(&mut held, at),
         Step::Refund => {
             look_at_all(&mut held, at);
@@ -73,7 +73,7 @@ pub(super) fn run(
             look_at_all(&mut held, at)
         }
         Step::Settle { .. } => {
-            settled = settle_all(&mut held, met, at, step);
+            settled = settle_all(&mut held, asks, at, step);
             look_at_all(&mut held, at)
         }
         Step::Reset { .. } => {
@@ -88,7 +88,7 @@ pub(super) fn run(
     };
     let short = held.iter().any(|one| one.is_overflow());
     let told = if step(0).wants_values() { held.as_slice() } else { &[] };
-    let mut decisions = with_room_for(told.len());
+    let mut decisions = with_space_for(told.len());
     for (number, one) in told.iter().enumerate() {
         let decided = Decided::of(one.report(), one.is_overflow(), one.is_elsewhere());
         let (token, since) = (one.token(), Some(one.at()));
@@ -113,16 +113,16 @@ fn unlock(locked: &mut Locked<'_>, at: Timestamp) {
 /// came of a report.
 fn ask_all(
     held: &mut [LockedLimiter<'_>],
-    met: &[Ask],
+    asks: &[Ask],
     at: Timestamp,
     settled: &mut StepList<Settled>,
 ) -> bool {
-    if met.iter().all(|met| met.asks == met.cost && !met.report) {
+    if asks.iter().all(|ask| ask.asks == ask.cost && !ask.report) {
         let goes_on = decide_all(held, at);
-        open_all(held, met);
+        open_all(held, asks);
         return goes_on;
     }
-    let part = |one: &LockedLimiter<'_>| met.get(one.place).map(|met| met.part(Step::Ask).1);
+    let part = |one: &LockedLimiter<'_>| asks.get(one.place).map(|ask| ask.part(Step::Ask).1);
     for one in held.iter_mut() {
         let is_report = part(one) == Some(Step::Report);
         settled.push(if is_report { one.take_reported(at) } else { Settled::Whole });
@@ -133,14 +133,14 @@ fn ask_all(
             one.take();
         }
     }
-    open_all(held, met);
+    open_all(held, asks);
     goes_on
 }
 
 /// Notes which of the costs that were taken are reserved.
-fn open_all(held: &mut [LockedLimiter<'_>], met: &[Ask]) {
+fn open_all(held: &mut [LockedLimiter<'_>], asks: &[Ask]) {
     for one in held {
-        if met.get(one.place).is_some_and(|met| met.reserves) {
+        if asks.get(one.place).is_some_and(|ask| ask.reserves) {
             one.open();
         }
     }
@@ -149,13 +149,13 @@ fn open_all(held: &mut [LockedLimiter<'_>], met: &[Ask]) {
 /// Settles each limiter for the units at its index in the request; returns what came of each.
 fn settle_all(
     held: &mut [LockedLimiter<'_>],
-    met: &[Ask],
+    asks: &[Ask],
     at: Timestamp,
     step: impl Fn(usize) -> Step,
 ) -> StepList<Settled> {
-    let settle = |one: &mut LockedLimiter<'_>| match (step(one.place), met.get(one.place)) {
-        (Step::Settle { actual, token, since }, Some(met)) => {
-            one.settle(at, Settlement { token, since, reserved: met.cost, actual })
+    let settle = |one: &mut LockedLimiter<'_>| match (step(one.place), asks.get(one.place)) {
+        (Step::Settle { actual, token, since }, Some(ask)) => {
+            one.settle(at, Settlement { token, since, reserved: ask.cost, actual })
         }
         _ => Settled::Whole,
     };

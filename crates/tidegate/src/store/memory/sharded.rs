@@ -61,7 +61,7 @@ impl<R: Algorithm> Sharded<FixedEntry<R>> {
         let need = table.need(&FixedEntry(None));
         // A log has chunks at both ends that are not full, and one more claimed.
         let bytes_of_one = need.first + most_heap + 3 * need.next;
-        table.budget.has_room_for_one_of(bytes_of_one);
+        table.budget.has_space_for_one_of(bytes_of_one);
         Self { bytes_of_one, ..table }
     }
 }
@@ -118,7 +118,7 @@ impl<E: Entry> Sharded<E> {
     }
 
     /// Finds room for one more limiter in a locked shard; claims it if it `stays`.
-    fn find_room(&self, shard: &mut Shard<E>, need: Need, stays: bool, now: Timestamp) -> bool {
+    fn find_space(&self, shard: &mut Shard<E>, need: Need, stays: bool, now: Timestamp) -> bool {
         if stays {
             shard.sweep(&self.rules, &self.budget, SWEPT_PER_ADDED, now);
         }
@@ -278,7 +278,7 @@ impl<E: Entry> Sharded<E> {
         let mut entry = E::new(part, &mut shard.recent)?;
         // Also at no cost: a bucket that is created with fewer tokens starts to fill.
         let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
-        if !self.find_room(shard, need, stays, now) {
+        if !self.find_space(shard, need, stays, now) {
             return None;
         }
         let one = entry.run(&self.rules, part.step, part.cost, now);
@@ -290,7 +290,7 @@ impl<E: Entry> Sharded<E> {
 
     /// Runs a step of a key without room.
     #[cold]
-    fn without_room(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+    fn without_space(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(never) = E::never(part, reading.early()) {
             return Ok(never);
         }
@@ -344,7 +344,7 @@ impl<E: Entry> Table for Sharded<E> {
             self.with_found(&mut shard, part, now).or_else(|| self.with_new(&mut shard, part, now));
         self.drop_if_reset(&mut shard, part, now);
         drop(shard);
-        one.map_or_else(|| self.without_room(part, reading), Ok)
+        one.map_or_else(|| self.without_space(part, reading), Ok)
     }
 
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved> {

@@ -275,7 +275,7 @@ pub(crate) enum Restored {
     /// Nothing of it is used any more.
     Idle,
     /// The caps have no room for it.
-    WithoutRoom,
+    WithoutSpace,
 }
 
 /// The limiters of a step in one table, under its locks.

@@ -4,7 +4,7 @@
 //! The script of an algorithm is beside its code: one function, which runs the verbs in their order.
 //! The algorithm works out the values of a decision from the state that the script returns. A
 //! script is whole Lua files, joined: `prelude.lua`, those of the algorithms, and `dispatch.lua`, or
-//! `batch.lua` or `each.lua` for several requests in one call; `amend.lua` and `room.lua` stand between them where
+//! `batch.lua` or `each.lua` for several requests in one call; `amend.lua` and `space.lua` stand between them where
 //! they are needed.
 //!
 //! ```

@@ -114,7 +114,7 @@ impl Client {
                     self.superseded.set(self.superseded.get() + 1);
                     by = by.and(newer);
                 }
-                Answer::NoRoom(lacks) => panic!("{lacks:?}"),
+                Answer::NoSpace(lacks) => panic!("{lacks:?}"),
             }
         }
         panic!("not amended");

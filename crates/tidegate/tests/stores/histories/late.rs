@@ -85,7 +85,7 @@ fn judge(pair: &Pair, all: &[Told], late: u64) -> (usize, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_late_makes_no_room_and_a_node_alone_admits_no_more_than_its_share() {
+async fn what_comes_late_makes_no_space_and_a_node_alone_admits_no_more_than_its_share() {
     let server = Server::start(&[]);
     let mut all_late = 0;
     for algorithm in AlgorithmKind::ALL {

@@ -27,7 +27,7 @@ pub enum Outcome {
 
 /// The values of one run.
 #[derive(Debug)]
-pub struct Figures {
+pub struct OwnValues {
     pub requests: usize,
     pub degraded: usize,
     /// Units admitted over the limit of their key.
@@ -52,7 +52,7 @@ fn most(key: AlgorithmKind) -> u64 {
     if matches!(key, AlgorithmKind::LeakyQueue) { limit() + 1 } else { limit() }
 }
 
-impl Figures {
+impl OwnValues {
     /// Computes the values of a run whose fault ended at `lifted`.
     pub fn of(records: &[Record], lifted: Instant) -> Self {
         let mut waits: Vec<_> = records.iter().map(|record| record.wait).collect();

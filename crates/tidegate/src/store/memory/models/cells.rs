@@ -99,13 +99,13 @@ fn orders(of: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// Each interleaving gives the verdicts of some serial order, and leaves what that order leaves.
-fn is_serial(kind: Kind, limit: u64, costs: &'static [u64], figures: bool) {
+fn is_serial(kind: Kind, limit: u64, costs: &'static [u64], values: bool) {
     let expected = serial(limit, costs);
     explore(3, move || {
         let limiter = Limiter::new(kind, limit);
         let ask = |cost: &u64| {
             let (limiter, cost) = (limiter.clone(), *cost);
-            let ask = move || if figures { limiter.check(cost) } else { limiter.admits(cost) };
+            let ask = move || if values { limiter.check(cost) } else { limiter.admits(cost) };
             Box::new(ask) as Box<dyn FnOnce() -> bool>
         };
         let admitted = together(costs.iter().map(ask).collect());
@@ -118,9 +118,9 @@ fn is_serial(kind: Kind, limit: u64, costs: &'static [u64], figures: bool) {
 
 #[test]
 fn of_a_limit_of_one_two_threads_get_one() {
-    for figures in [false, true] {
-        is_serial(ONE_WORD, 1, &[1, 1], figures);
-        is_serial(TWO_WORDS, 1, &[1, 1], figures);
+    for values in [false, true] {
+        is_serial(ONE_WORD, 1, &[1, 1], values);
+        is_serial(TWO_WORDS, 1, &[1, 1], values);
     }
 }
 
@@ -134,9 +134,9 @@ fn of_a_limit_of_two_three_threads_get_two() {
 
 #[test]
 fn different_costs_end_as_in_some_order() {
-    for figures in [false, true] {
-        is_serial(ONE_WORD, 2, &[1, 2, 1], figures);
-        is_serial(TWO_WORDS, 2, &[2, 1], figures);
+    for values in [false, true] {
+        is_serial(ONE_WORD, 2, &[1, 2, 1], values);
+        is_serial(TWO_WORDS, 2, &[2, 1], values);
     }
 }
 

@@ -33,8 +33,8 @@ fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
 
 /// A thread that asks for one unit of each of these limiters.
 fn ask(store: &Arc<MemoryStore>, limiters: &[(usize, u32)]) -> Work {
-    let (store, met) = (Arc::clone(store), request(limiters));
-    Box::new(move || step(&store, &met, Step::Ask).allowed)
+    let (store, asks) = (Arc::clone(store), request(limiters));
+    Box::new(move || step(&store, &asks, Step::Ask).allowed)
 }
 
 /// A thread that asks for one unit of a key of a rule that is alone.
@@ -116,7 +116,7 @@ fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
 
 /// A key without room takes from the overflow limiter: what it takes is moved with that limiter.
 #[test]
-fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
+fn what_is_taken_without_space_while_the_rule_changes_is_counted_once() {
     explore(2, || {
         let limiters = limiters(2, 1);
         assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));

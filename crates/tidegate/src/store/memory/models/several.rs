@@ -36,36 +36,36 @@ pub(super) fn policy(limits: &[u64]) -> Policy {
 }
 
 /// One step of a request in the newest generation.
-pub(super) fn step(store: &MemoryStore, met: &[Ask], step: Step) -> Done {
-    store.ask(|generation| store.step(generation, met, &Still(NOW), step)).1
+pub(super) fn step(store: &MemoryStore, asks: &[Ask], step: Step) -> Done {
+    store.ask(|generation| store.step(generation, asks, &Still(NOW), step)).1
 }
 
 /// A request of one unit from each of these limiters, by rule and key, in this order.
 pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
-    let met = |(rule, key): &(usize, u32)| Ask {
+    let asks = |(rule, key): &(usize, u32)| Ask {
         lineage: Lineage::of_rule(*rule as u32),
         rule: *rule,
         variant: 0,
-        figures: None,
+        values: None,
         is_unlimited: false,
         fingerprint: fingerprint(*key),
         cost: 1,
         asks: 1,
         report: false,
         enforced: true,
-        brought: false,
+        from_request: false,
         by_plan: false,
         by: Descriptors::one(0),
         reserves: false,
         token: None,
         since: None,
     };
-    limiters.iter().map(met).collect()
+    limiters.iter().map(asks).collect()
 }
 
 /// Forgets limiters in the newest generation.
-pub(super) fn forget_all(store: &MemoryStore, met: &[Ask]) {
-    store.ask(|generation| store.reset(generation, met, &NOW));
+pub(super) fn forget_all(store: &MemoryStore, asks: &[Ask]) {
+    store.ask(|generation| store.reset(generation, asks, &NOW));
 }
 
 type Limiters = &'static [(usize, u32)];
@@ -73,8 +73,8 @@ type Limiters = &'static [(usize, u32)];
 /// Runs the requests concurrently; returns which were admitted.
 pub(super) fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bool> {
     let ask = |limiters: &Limiters| {
-        let (store, met) = (Arc::clone(store), request(limiters));
-        Box::new(move || step(&store, &met, Step::Ask).allowed) as Box<dyn FnOnce() -> bool>
+        let (store, asks) = (Arc::clone(store), request(limiters));
+        Box::new(move || step(&store, &asks, Step::Ask).allowed) as Box<dyn FnOnce() -> bool>
     };
     together(requests.iter().map(ask).collect())
 }

@@ -88,7 +88,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     /// Creates chains for at most `most_keys` keys. They take no memory until one is locked.
     pub(super) fn for_keys(most_keys: usize) -> Self {
         let chains = (most_keys / Self::KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
-        let homes = Lines::with_room_for(chains);
+        let homes = Lines::with_space_for(chains);
         // The model checker does not see the order that a `OnceLock` gives to threads.
         if cfg!(loom) {
             (0..FIRST_CHAINS).for_each(|number| _ = homes.make(number));
@@ -97,7 +97,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
             homes,
             // A chain keeps no line that it does not need, so its spare lines hold fewer than its keys, and
             // all spare lines fewer than the homes, however uneven the chains are.
-            spares: Lines::with_room_for(chains + 1),
+            spares: Lines::with_space_for(chains + 1),
             count: AtomicU32::new(FIRST_CHAINS),
             spares_made: AtomicU32::new(1),
             freed: Mutex::default(),
@@ -264,7 +264,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     }
 
     /// Returns a free place, in the chain or in a spare line added to it; `None` if there are no more lines.
-    pub(super) fn make_room(&self) -> Option<Place<'a, PLACES, WORDS>> {
+    pub(super) fn make_space(&self) -> Option<Place<'a, PLACES, WORDS>> {
         self.vacant().or_else(|| self.extend_with(self.chains.spare()?))
     }
 

@@ -79,8 +79,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let stays = part.step.takes(part.cost);
         let standing = match slot {
             Some(_) => Standing::There,
-            None if !self.find_room(stays, now) => {
-                return LockedEntry::without(part, Standing::NoRoom);
+            None if !self.find_space(stays, now) => {
+                return LockedEntry::without(part, Standing::NoSpace);
             }
             None if stays => Standing::Claimed,
             None => Standing::Absent,

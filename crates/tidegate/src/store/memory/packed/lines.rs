@@ -44,7 +44,7 @@ impl Growing {
 
 impl<L: Default> Lines<L> {
     /// Creates it without lines, with room for `most`.
-    pub(super) const fn with_room_for(most: usize) -> Self {
+    pub(super) const fn with_space_for(most: usize) -> Self {
         Self { most, growing: OnceLock::new(), large: OnceLock::new() }
     }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn each_number_has_a_line_of_its_own_that_never_moves() {
-        let lines = Lines::<Line<3, 1>>::with_room_for(3_000);
+        let lines = Lines::<Line<3, 1>>::with_space_for(3_000);
         assert!(lines.get(0).is_none() && lines.get(2_999).is_none());
         let made: Vec<_> = (0..3_000).map(|number| lines.make(number).unwrap()).collect();
         for (number, line) in (0..).zip(&made) {
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn few_lines_take_little_memory_and_many_at_most_twice_what_they_need() {
-        let lines = Lines::<Line<3, 1>>::with_room_for(1 << 20);
+        let lines = Lines::<Line<3, 1>>::with_space_for(1 << 20);
         assert_eq!(lines.bytes_up_to(0), 0);
         for number in 0..3_000 {
             lines.make(number).unwrap();

@@ -50,12 +50,12 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Save for Packed<R, P
         if algorithm.is_idle(&state, at) {
             return Restored::Idle;
         }
-        let Some(chain) = self.chains.lock(fingerprint) else { return Restored::WithoutRoom };
+        let Some(chain) = self.chains.lock(fingerprint) else { return Restored::WithoutSpace };
         if let Some(earlier) = chain.find(fingerprint) {
             self.store(&chain, earlier, fingerprint, [0; WORDS]);
         }
         if !self.claim(0) {
-            return Restored::WithoutRoom;
+            return Restored::WithoutSpace;
         }
         self.add(&chain, fingerprint, self.words_of_moved(fingerprint, &state, at));
         drop(chain);

@@ -103,7 +103,7 @@ fn a_debt_finds_bytes_beside_as_many_new_keys_as_fit() {
 }
 
 #[test]
-fn one_limiter_of_two_words_has_room_and_may_owe_in_any_memory() {
+fn one_limiter_of_two_words_has_space_and_may_owe_in_any_memory() {
     let table = table_of_two_words(1);
     let admits = |key: u32| table.admits(fingerprint(key), 1, BASE, &BASE).unwrap();
     assert!(admits(1));

@@ -81,10 +81,10 @@ impl<E: Entry> Sharded<E> {
     ) -> Option<LockedEntry<'a, E>> {
         let entry = E::new(&part, &mut shard.recent)?;
         let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
-        Some(match self.find_room(shard, need, stays, now) {
+        Some(match self.find_space(shard, need, stays, now) {
             true if stays => LockedEntry::new(part, Standing::Claimed, entry, need.first),
             true => LockedEntry::new(part, Standing::Absent, entry, 0),
-            false => LockedEntry::without(part, no_room::<E>(&part, now)),
+            false => LockedEntry::without(part, no_space::<E>(&part, now)),
         })
     }
 
@@ -128,8 +128,8 @@ impl<E: Entry> Sharded<E> {
 }
 
 /// A key for which there is no room.
-fn no_room<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
-    let Some(never) = E::never(part, now) else { return Standing::NoRoom };
+fn no_space<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
+    let Some(never) = E::never(part, now) else { return Standing::NoSpace };
     Standing::Preset(Preset::instead(never.decision, part.enforced))
 }
 

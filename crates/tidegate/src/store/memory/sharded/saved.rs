@@ -76,10 +76,10 @@ impl<E: Entry> Save for Sharded<E> {
         let bytes = bytes_beside_heap::<E>().saturating_add(entry.bytes(&self.rules));
         // It has grown already, so the bytes that are kept for growth are for it.
         let need = Need { first: bytes, next: 0 };
-        if !self.budget.claim_with_memory(need) && !self.find_room(&mut shard, need, true, at) {
+        if !self.budget.claim_with_memory(need) && !self.find_space(&mut shard, need, true, at) {
             return match entry.is_idle(&self.rules, at) {
                 true => Restored::Idle,
-                false => Restored::WithoutRoom,
+                false => Restored::WithoutSpace,
             };
         }
         shard.insert(fingerprint, entry, &self.rules, &self.budget, bytes);

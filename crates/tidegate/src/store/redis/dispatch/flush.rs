@@ -44,9 +44,9 @@ pub(super) struct Flush {
 
 /// The keys of requests that can go as one call, up to a few.
 #[derive(Debug, Default)]
-pub(super) struct Room(Vec<KeyHash>);
+pub(super) struct Space(Vec<KeyHash>);
 
-impl Room {
+impl Space {
     /// Adds the keys of a request, if it fits.
     pub(super) fn fits(&mut self, keys: &[KeyHash]) -> bool {
         let known = self.0.len();

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::TICK;
 use super::clock::ThreadClock;
-use super::flush::{Flush, MOST_REQUESTS, Room, Sent};
+use super::flush::{Flush, MOST_REQUESTS, Sent, Space};
 use super::link::Link;
 use super::pending::Pending;
 use super::queue::{KeyHashes, Queue};
@@ -210,8 +210,8 @@ impl Shard {
         let most = if state.window.is_too_slow(now) { 1 } else { MOST_REQUESTS };
         while link.limiters + flush.limiters < state.window.size() && flush.calls.len() < MOST_CALLS
         {
-            let mut room = Room::default();
-            let taken = state.queue.take(most, |_, keys| room.fits(keys));
+            let mut space = Space::default();
+            let taken = state.queue.take(most, |_, keys| space.fits(keys));
             let Some((requests, taken)) = taken else { break };
             let (done, requests): (Vec<_>, Vec<_>) = requests
                 .into_iter()

@@ -28,14 +28,14 @@ pub enum Answer {
     Superseded(NewerValues),
     /// There is no room for a new limiter, and nothing was done. For each limiter, in order, what
     /// it lacks.
-    NoRoom(Vec<Option<Lacks>>),
+    NoSpace(Vec<Option<Lacks>>),
 }
 
 /// The resource that a new limiter lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     /// There are as many keys [as allowed](Limiter::among).
-    Room,
+    Space,
     /// The server has no memory left.
     Memory,
 }
@@ -43,7 +43,7 @@ pub enum Lacks {
 impl Lacks {
     fn read(code: &[u8]) -> Option<Self> {
         match code {
-            b"F" => Some(Self::Room),
+            b"F" => Some(Self::Space),
             b"O" => Some(Self::Memory),
             _ => None,
         }
@@ -76,11 +76,11 @@ impl Seen {
 
     /// The reply of this limiter with its decision. A key without room has no limiter of its own.
     pub(crate) fn reply(&self, decision: Decision) -> crate::step::Decided {
-        let (figures, overflow) = (self.decided_by().cloned(), self.overflow);
+        let (values, overflow) = (self.decided_by().cloned(), self.overflow);
         let (token, since) = (self.token, Some(self.reply.at));
         let settled = self.settled.of_core();
         crate::step::Decided {
-            figures,
+            values,
             token,
             since,
             settled,
@@ -182,7 +182,7 @@ impl Call {
         if let Some(begins) = written_under_others(limiters, reply) {
             let lacks = || begins.iter().take(limiters.len()).map(|code| Lacks::read(code));
             if lacks().any(|lacks| lacks.is_some()) {
-                return Ok(Answer::NoRoom(lacks().collect()));
+                return Ok(Answer::NoSpace(lacks().collect()));
             }
             let newer = NewerValues::newer(limiters, &begins);
             return match (newer, self.form) {

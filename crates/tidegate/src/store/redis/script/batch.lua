@@ -252,7 +252,7 @@ local function ask_several(count, ks, args, flags, dedupe)
 end
 -- After a first write a script cannot fail for lack of memory. So the first change is written immediately.
 local function ask(count, ks, args, flags, dedupe)
-  local reply = no_room and no_room(count, ks)
+  local reply = no_space and no_space(count, ks)
   if reply then return reply end
   if #ks == 1 and flags[1] < 56 then
     reply = ask_one(ks, args[1])

@@ -11,7 +11,7 @@
 -- limiter its verdict, the time that counts and its state; a state that stays under other values comes with the wait
 -- until it would be admitted, and the wait until it is idle.
 -- If a limiter was written under other values and nothing was done: the first 33 bytes of each such state, an empty
--- text for the other limiters, and one more empty text. If new limiters have no room: what each lacks, likewise.
+-- text for the other limiters, and one more empty text. If new limiters have no space: what each lacks, likewise.
 
 local sub, count, goes_on = string.sub, 1, true
 local out, others, states, heads, newers, amendings
@@ -23,8 +23,8 @@ if verb == 'give_back' then
   count, first = #keys, 0
 end
 
-if no_room then
-  local lacks = no_room(count)
+if no_space then
+  local lacks = no_space(count)
   if lacks then return finish(lacks) end
 end
 

@@ -31,10 +31,10 @@ function settles.cut(key, v, arg, now, amended)
   local its = algorithms[kind]
   local _, used, _, part = its.step(key, v, arg, now, 'used', true, amended)
   if its.units then used = its.units(used, part, N, W) end
-  local room = most - used
-  if room < 0 then room = 0 end
-  if cost <= room then return arg, 0 end
-  if its.with_cost then return its.with_cost(arg, room), cost - room end
-  return string.sub(arg, 1, 33) .. struct.pack('<d', room) .. string.sub(arg, 42), cost - room
+  local space = most - used
+  if space < 0 then space = 0 end
+  if cost <= space then return arg, 0 end
+  if its.with_cost then return its.with_cost(arg, space), cost - space end
+  return string.sub(arg, 1, 33) .. struct.pack('<d', space) .. string.sub(arg, 42), cost - space
 end
 

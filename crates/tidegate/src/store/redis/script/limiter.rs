@@ -115,7 +115,7 @@ impl<'a> Limiter<'a> {
     /// for this one, put in force then, to admit the cost. If no wait is long enough, as in a bucket that
     /// begins with fewer tokens than the cost, the limiter is amended nevertheless.
     #[must_use]
-    pub const fn brought(mut self) -> Self {
+    pub const fn from_request(mut self) -> Self {
         self.source = Source::Brought;
         self
     }

@@ -1,6 +1,6 @@
 -- Tidegate's limiters in a store. A script is this file, those of algorithms, and one that runs a step:
 -- dispatch.lua, batch.lua or each.lua. Between them stand amend.lua if limiters may have been written under another rule,
--- give_back.lua if units are settled or undone, bar.lua before both, and room.lua if new keys may have no room.
+-- give_back.lua if units are settled or undone, bar.lua before both, and space.lua if new keys may have no space.
 --
 -- KEYS     the keys of the limiters, then that of a remembered answer, if one is remembered, or of the record of
 --          leases (lease.lua)
@@ -15,7 +15,7 @@
 --   then     an argument for each key: for a remembered answer, how long it is remembered; of the record of leases,
 --            which of them
 --   then     what may be left out from the end, and is empty unless it is given: the time, in place of the
---            store's, and then nothing expires; how long a `lease` lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see room.lua
+--            store's, and then nothing expires; how long a `lease` lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see space.lua
 --
 -- The argument of a limiter is the beginning of its state, in the bytes 1 to 33, and then doubles: the cost (below
 -- zero: units to give back), the window, and what the algorithm asks for. A stored state begins with its version
@@ -53,7 +53,7 @@
 -- The algorithm of this script, if there is one; with more, all of them by number.
 local step, fetch, front, write, algorithms
 -- What the files between add.
-local changes, settles, bar, no_room, finish, prepare
+local changes, settles, bar, no_space, finish, prepare
 
 local keys, args, verb, flags, first, tail, given = KEYS, ARGV, 'ask', '', 0, 1, nil
 if args[2] then

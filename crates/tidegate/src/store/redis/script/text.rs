@@ -8,7 +8,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 const AMEND: &str = include_str!("amend.lua");
 const BAR: &str = include_str!("bar.lua");
 const GIVE_BACK: &str = include_str!("give_back.lua");
-const ROOM: &str = include_str!("room.lua");
+const SPACE: &str = include_str!("space.lua");
 const DISPATCH: &str = include_str!("dispatch.lua");
 const LEASE: &str = include_str!("lease.lua");
 const BATCH: &str = include_str!("batch.lua");
@@ -27,7 +27,7 @@ pub(super) fn of(id: Id) -> String {
     let settles = id.settles && id.runner != Runner::Lease;
     files.extend(settles.then_some(GIVE_BACK));
     files.extend(algorithms(id.kinds, |script| script.text));
-    files.extend(id.has_bounds.then_some(ROOM));
+    files.extend(id.has_bounds.then_some(SPACE));
     match id.runner {
         Runner::Dispatch => files.push(DISPATCH),
         Runner::Lease => {

@@ -16,7 +16,7 @@ impl Store {
     /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
     /// limiter or by a refusal; or it is admitted, because its rule is open without the store, and the store has no
     /// memory for it.
-    pub(super) async fn decide_without_room(
+    pub(super) async fn decide_without_space(
         &self,
         limiters: &[Limiter<'_>],
         lacks: &[Option<Lacks>],
@@ -28,14 +28,14 @@ impl Store {
         let mut refused = Vec::new();
         let mut opened = Vec::new();
         for (one, lacks) in limiters.iter().zip(lacks) {
-            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Room));
+            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Space));
             let is_there = |shared: &Limiter<'_>| {
                 limiters.iter().chain(&rest).any(|one| one.key == shared.key)
             };
             match (lacks, shared.filter(|shared| !is_there(shared))) {
                 (None, _) => rest.push(one.clone()),
                 (Some(_), Some(shared)) => rest.push(shared),
-                (Some(Lacks::Memory), None) if self.is_open(one, call_args.step, pending.met) => {
+                (Some(Lacks::Memory), None) if self.is_open(one, call_args.step, pending.asks) => {
                     opened.push(one);
                 }
                 (Some(_), None) => refused.push(one),
@@ -87,11 +87,12 @@ impl Store {
     }
 
     /// Returns whether a rule admits a key for whose limiter the store has no memory.
-    fn is_open(&self, one: &Limiter<'_>, step: Step, met: &[KeyAsk]) -> bool {
-        let asks = (matches!(step, Step::Ask | Step::Decide | Step::Peek) || step.is_report())
-            && one.asks(step) > 0;
-        let met = met.iter().find(|met| met.fingerprint == one.key);
-        asks && met.is_some_and(|met| on_store_error(self.policy(), met) == OnStoreError::Open)
+    fn is_open(&self, one: &Limiter<'_>, step: Step, asks: &[KeyAsk]) -> bool {
+        let takes = matches!(step, Step::Ask | Step::Decide | Step::Peek) || step.is_report();
+        let ask = asks.iter().find(|ask| ask.fingerprint == one.key);
+        takes
+            && one.asks(step) > 0
+            && ask.is_some_and(|ask| on_store_error(self.policy(), ask) == OnStoreError::Open)
     }
 }
 
@@ -104,7 +105,7 @@ pub(super) const fn is_opened(decided: &step::Decided) -> bool {
 /// Returns the refusal for a key without room: come back a window later, when every limiter that was not asked
 /// meanwhile is idle.
 fn refusal(one: &Limiter<'_>, step: Step) -> Decision {
-    let (limit, window) = one.rule.visit(Figures).unwrap_or_default();
+    let (limit, window) = one.rule.visit(OwnValues).unwrap_or_default();
     let outcome = match one.asks(step) {
         0 => Outcome::Allow { delay: Micros::ZERO },
         _ => Outcome::Deny { retry_after: window },
@@ -122,9 +123,9 @@ fn without_limiter(decision: &Decision, done: &Decided) -> Seen {
 }
 
 /// Reads limit and window.
-struct Figures;
+struct OwnValues;
 
-impl Visitor for Figures {
+impl Visitor for OwnValues {
     type Out = (u64, Micros);
     fn visit<R: Algorithm>(self, algorithm: &R) -> (u64, Micros) {
         (algorithm.limit(), algorithm.window())

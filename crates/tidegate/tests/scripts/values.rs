@@ -32,7 +32,7 @@ impl Clock for Hand {
 }
 
 /// Some figures that are no debts beyond all telling.
-fn figures(rng: &mut Rng, layout: Layout) -> Rule {
+fn values(rng: &mut Rng, layout: Layout) -> Rule {
     loop {
         let algorithms: Vec<_> = model::AlgorithmKind::ALL.into_iter().collect();
         let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
@@ -70,7 +70,7 @@ struct Walk<'c> {
 impl<'c> Walk<'c> {
     fn new(client: &'c Client, number: u64, rng: &mut Rng) -> Self {
         let layout = rng.pick([Layout::String, Layout::SortedSet]);
-        let pool: Vec<_> = (0..4).map(|_| figures(rng, layout)).collect();
+        let pool: Vec<_> = (0..4).map(|_| values(rng, layout)).collect();
         let mut own = [(); 3].map(|()| any(rng, &pool));
         let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
         let mut usages =
@@ -131,12 +131,12 @@ impl<'c> Walk<'c> {
         &self,
         rng: &mut Rng,
         step: Step,
-        brought: Option<&RequestLimit>,
+        from_request: Option<&RequestLimit>,
         cost: u64,
     ) -> (Told, Told, String) {
         let plan = self.plan.lock().unwrap().clone();
-        let rules = [0, 1, 2].map(|number| match (number, brought, &plan) {
-            (0 | 2, Some(brought), _) => brought.rules().next().unwrap(),
+        let rules = [0, 1, 2].map(|number| match (number, from_request, &plan) {
+            (0 | 2, Some(from_request), _) => from_request.rules().next().unwrap(),
             (0, None, Some(plan)) => plan,
             _ => &self.own[number],
         });
@@ -158,15 +158,15 @@ impl<'c> Walk<'c> {
             let takes = matches!(step, Step::Ask | Step::Decide);
             let one = if looks && takes { one.looking() } else { one };
             let one = if self.modes[number] == Mode::Enforce { one } else { one.shadow() };
-            Some(match (number, brought) {
+            Some(match (number, from_request) {
                 (1, _) => one,
-                (_, Some(_)) => one.brought(),
+                (_, Some(_)) => one.from_request(),
                 (_, None) => one.looked_up(),
             })
         });
         let limited: Vec<_> = limited.collect();
         let descriptor = Descriptor::new(ENTRIES).cost(cost);
-        let descriptors = [brought.map_or(descriptor, |own| descriptor.limit(own))];
+        let descriptors = [from_request.map_or(descriptor, |own| descriptor.limit(own))];
         let request = Request::new("default", &descriptors);
         let gate = &self.gate;
         let at = self.clock.now();
@@ -210,7 +210,7 @@ fn any(rng: &mut Rng, pool: &[Rule]) -> Rule {
 }
 
 #[test]
-fn figures_of_plans_and_requests_are_told_as_in_memory() {
+fn values_of_plans_and_requests_are_told_as_in_memory() {
     let server = Server::start();
     let client = server.client();
     for seed in 0..if long() { 600 } else { 60 } {
@@ -227,7 +227,7 @@ fn figures_of_plans_and_requests_are_told_as_in_memory() {
                 *walk.plan.lock().unwrap() = plan.map(Arc::new);
             }
             walk.pass(rng);
-            let brought = rng.chance(brings).then(|| RequestLimit::new(any(rng, &walk.pool)));
+            let from_request = rng.chance(brings).then(|| RequestLimit::new(any(rng, &walk.pool)));
             let most = rng.pick([3, 50, 500]);
             let cost = rng.below(most);
             // What is given back while the clock is behind may leave one as good as new, as above.
@@ -235,12 +235,12 @@ fn figures_of_plans_and_requests_are_told_as_in_memory() {
             let is_behind = walk.clock.now() < latest;
             let step = rng.pick(STEPS);
             let step = if is_behind && step == Step::Settle { Step::Ask } else { step };
-            let (one, other, context) = walk.step(rng, step, brought.as_ref(), cost);
+            let (one, other, context) = walk.step(rng, step, from_request.as_ref(), cost);
             assert_eq!(
                 one,
                 other,
                 "seed {seed}, turn {turn}, brought {}: {context}",
-                brought.is_some()
+                from_request.is_some()
             );
         }
     }
@@ -256,7 +256,7 @@ pub(super) fn minute(algorithm: AlgorithmKind, limit: u64, layout: Option<Layout
 }
 
 #[test]
-fn a_wait_for_other_figures_is_remembered_with_the_answer() {
+fn a_wait_for_other_values_is_remembered_with_the_answer() {
     let server = Server::start();
     let client = server.client();
     let at =
@@ -265,7 +265,7 @@ fn a_wait_for_other_figures_is_remembered_with_the_answer() {
         (minute(AlgorithmKind::SlidingLog, 5, None), minute(AlgorithmKind::SlidingWindow, 3, None));
     let five = Limiter::new(b"shadow", &window, 5).unwrap();
     assert!(client.step(&[five], Step::Ask, at(0)).allowed);
-    let shadow = || Limiter::new(b"shadow", &other, 1).unwrap().brought().shadow();
+    let shadow = || Limiter::new(b"shadow", &other, 1).unwrap().from_request().shadow();
     let both = [shadow(), Limiter::new(b"enforced", &window, 1).unwrap()];
     let ask = |seconds| {
         let call = Call::new(&both, Step::Ask, at(seconds));

@@ -108,7 +108,7 @@ fn who_waits_while_the_plan_becomes_too_small_is_refused() {
 
 /// Nothing is put in force by standing in line: what was used goes at the pace of the old figures.
 #[test]
-fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
+fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go() {
     let log = |millis| Spec::new(AlgorithmKind::SlidingLog, 2, ms(millis));
     for (old, new) in [(50, 5), (5, 50)] {
         let planned = Planned::new(1);

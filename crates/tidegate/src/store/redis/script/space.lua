@@ -1,14 +1,14 @@
--- New keys that may have no room: a rule may keep a bounded number of keys, and the store may have no memory.
+-- New keys that may have no space: a rule may keep a bounded number of keys, and the store may have no memory.
 --
 -- Each rule that counts its keys has a sorted set of them, by expiry. The set lives on the node that runs this script,
--- which may keep as many keys as its part of the slots. New keys are created as long as there is room.
+-- which may keep as many keys as its part of the slots. New keys are created as long as there is space.
 
 local memory, counts, node = ARGV[tail + 3], ARGV[tail + 4] or '', ARGV[tail + 5] or ''
--- The resource that each new key lacks, by the number of the key: `F` for room, `O` for memory.
+-- The resource that each new key lacks, by the number of the key: `F` for space, `O` for memory.
 local lacks = {}
 
 -- Returns what each of the first keys, or of those with these numbers, lacks, followed by an empty text; nil if none lacks anything.
-function no_room(count, ks)
+function no_space(count, ks)
   local lacking
   for i = 1, count do
     if lacks[ks and ks[i] or i] then lacking = {} end
@@ -34,8 +34,8 @@ if node ~= '' then
   slots, tag = string.match(node, '^(%d+)(.*)$')
   slots = tonumber(slots)
 end
-local counted, room, place = {}, {}, 1
-local function room_of(counter, most)
+local counted, space, place = {}, {}, 1
+local function space_of(counter, most)
   local expired = redis.pcall('ZCOUNT', counter, '-inf', string.format('%d', now))
   -- The slot of the set has moved to another node. Keys are counted again once that is known.
   if type(expired) ~= 'number' then return most end
@@ -63,9 +63,9 @@ while place <= #counts do
 end
 for _, one in ipairs(counted) do
   if one.is_new and not lacks[one.k] then
-    local left = room[one.counter] or room_of(one.counter, one.most)
+    local left = space[one.counter] or space_of(one.counter, one.most)
     if left < 1 then lacks[one.k] = 'F' else left = left - 1 end
-    room[one.counter] = left
+    space[one.counter] = left
   end
 end
 

@@ -11,8 +11,8 @@ use tidegate::{
     RequestLimit, Rule, RuleSpec, Spec, Timestamp,
 };
 
-use crate::figures::{ENTRIES, Hand, minute};
 use crate::server::Server;
+use crate::values::{ENTRIES, Hand, minute};
 
 #[test]
 fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
@@ -32,14 +32,16 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
         let before = stored();
         for other in [minute(algorithm, 7, layout), minute(AlgorithmKind::SlidingWindow, 5, None)] {
             let limiter = |cost| Limiter::new(&key, &other, cost).unwrap();
-            let brought = |cost| limiter(cost).brought();
+            let from_request = |cost| limiter(cost).from_request();
             let alone = |one: Limiter<'_>, step| client.step(&[one], step, at(5)).allowed;
-            assert!(!alone(brought(4), Step::Ask), "{algorithm:?}");
-            assert!(!alone(brought(4), Step::Decide));
-            assert!(alone(brought(0), Step::Ask) && alone(limiter(0).looked_up(), Step::Ask));
-            assert!(alone(brought(1), Step::Peek) && alone(limiter(1).looked_up(), Step::Peek));
+            assert!(!alone(from_request(4), Step::Ask), "{algorithm:?}");
+            assert!(!alone(from_request(4), Step::Decide));
+            assert!(alone(from_request(0), Step::Ask) && alone(limiter(0).looked_up(), Step::Ask));
+            assert!(
+                alone(from_request(1), Step::Peek) && alone(limiter(1).looked_up(), Step::Peek)
+            );
             let refusing = Limiter::new(b"full", &full, 2).unwrap();
-            let told = client.step(&[brought(1), refusing], Step::Ask, at(5));
+            let told = client.step(&[from_request(1), refusing], Step::Ask, at(5));
             assert!(!told.allowed && told.decisions[0].is_allowed());
             assert_eq!(stored(), before, "{algorithm:?} {layout:?}");
         }
@@ -62,7 +64,7 @@ fn kinds() -> impl Iterator<Item = (AlgorithmKind, Option<Layout>)> {
 }
 
 #[test]
-fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_more_than_the_window()
+fn a_refused_request_leaves_values_as_they_were_where_the_clock_went_back_by_more_than_the_window()
 {
     let server = Server::start();
     let client = server.client();
@@ -73,12 +75,12 @@ fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_mo
         let policy = Policy::new(vec![spec]).unwrap();
         let gate = Gate::with_clock(policy, clock.clone());
         let put = |seconds: u64| clock.0.store(1_763_700_000_000_000 + seconds * 1_000_000, SeqCst);
-        let ask = |user: &str, brought: Option<&Rule>, cost, step| {
+        let ask = |user: &str, from_request: Option<&Rule>, cost, step| {
             let key = format!("back:{algorithm:?}:{layout:?}:{user}").into_bytes();
-            let limiter = Limiter::new(&key, brought.unwrap_or(&rule), cost).unwrap();
-            let limiter = if brought.is_some() { limiter.brought() } else { limiter };
+            let limiter = Limiter::new(&key, from_request.unwrap_or(&rule), cost).unwrap();
+            let limiter = if from_request.is_some() { limiter.from_request() } else { limiter };
             let there = client.step(&[limiter], step, Some(clock.now()));
-            let own = brought.map(|rule| RequestLimit::new(rule.clone()));
+            let own = from_request.map(|rule| RequestLimit::new(rule.clone()));
             let entries = [("user", user)];
             let descriptor = Descriptor::new(&entries).cost(cost);
             let descriptor = [own.as_ref().map_or(descriptor, |own| descriptor.limit(own))];
@@ -124,7 +126,7 @@ fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
     let ahead = Timestamp::from_micros(now + 2 * 3_600_000_000);
     for (algorithm, layout) in kinds() {
         let (rule, other) = (minute(algorithm, 9, layout), minute(algorithm, 7, layout));
-        for (name, brought, step) in [
+        for (name, from_request, step) in [
             ("brought", true, Step::Ask),
             ("verdict", true, Step::Decide),
             ("looked up", false, Step::Peek),
@@ -133,7 +135,7 @@ fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
             let used = Limiter::new(&key, &rule, 8).unwrap();
             assert!(client.step(&[used], Step::Ask, Some(ahead)).allowed);
             let asked = Limiter::new(&key, &other, 4).unwrap();
-            let asked = if brought { asked.brought() } else { asked.looked_up() };
+            let asked = if from_request { asked.from_request() } else { asked.looked_up() };
             assert!(!client.step(&[asked], step, None).allowed);
             let redis::Value::Int(lives_ms) = client.run(&[b"PTTL", &key]).unwrap() else {
                 panic!("PTTL tells a number")
@@ -170,7 +172,7 @@ fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
         let descriptors = [if brings { descriptor.limit(&own) } else { descriptor }];
         let here = gate.check(&Request::new("default", &descriptors));
         let limiter = Limiter::new(b"begins", rule, cost).unwrap();
-        let limiter = if brings { limiter.brought() } else { limiter };
+        let limiter = if brings { limiter.from_request() } else { limiter };
         let there = client.step(&[limiter], Step::Ask, Some(clock.now()));
         assert_eq!(there.decisions, [*here.matched()[0].decision()]);
         assert_eq!(there.allowed, here.is_allowed(), "it fills from when it was denied");

@@ -16,7 +16,7 @@ use tokio::task::yield_now;
 const DAY: Duration = Duration::from_secs(86_400);
 const USERS: [&str; 2] = ["ada", "bob"];
 
-fn figures(algorithm: AlgorithmKind, limit: u64) -> Spec {
+fn values(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
     spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     spec
@@ -42,10 +42,10 @@ impl Plans {
 }
 
 fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
-    let per_user = RuleSpec::new("per-user", figures(algorithm, 5)).key(["user"]);
+    let per_user = RuleSpec::new("per-user", values(algorithm, 5)).key(["user"]);
     vec![
         per_user.limit_from_request(),
-        RuleSpec::new("all", figures(AlgorithmKind::FixedWindow, 200)),
+        RuleSpec::new("all", values(AlgorithmKind::FixedWindow, 200)),
     ]
 }
 
@@ -76,7 +76,7 @@ async fn walk(brings: bool) {
         let rng = &mut Rng::new(seed);
         let any = |rng: &mut Rng| {
             let algorithm = rng.pick([0, 1, 2, 3, 4, 5, 6]);
-            let spec = figures(AlgorithmKind::ALL[algorithm], rng.between(1, 30));
+            let spec = values(AlgorithmKind::ALL[algorithm], rng.between(1, 30));
             if rng.chance(10) { Spec::unlimited(spec.algorithm) } else { spec }
         };
         let own = AlgorithmKind::ALL[rng.below(7) as usize];
@@ -89,14 +89,14 @@ async fn walk(brings: bool) {
             if rng.chance(if brings { 5 } else { 30 }) {
                 plans.set(rng.pick(USERS), any(rng));
             }
-            let brought = (brings && rng.chance(50)).then(|| {
-                let spec = if rng.chance(50) { any(rng) } else { figures(own, rng.between(1, 30)) };
+            let from_request = (brings && rng.chance(50)).then(|| {
+                let spec = if rng.chance(50) { any(rng) } else { values(own, rng.between(1, 30)) };
                 RequestLimit::new((*checked(spec)).clone())
             });
             let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
             let costs = [rng.between(1, 3), rng.between(1, 3)];
             let plain = [0, 1].map(|n| Descriptor::new(&entries[n]).cost(costs[n]));
-            let bringing = [0, 1].map(|n| match &brought {
+            let bringing = [0, 1].map(|n| match &from_request {
                 Some(own) => Descriptor::new(&entries[n]).cost(costs[n]).limit(own),
                 None => plain[n],
             });
@@ -148,7 +148,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
     let gate = gate.with_plans("default", "token_bucket", plans.looked_up()).unwrap();
     server.kill();
     until_lost(&gate, &events).await;
-    plans.set("ada", figures(AlgorithmKind::TokenBucket, 10));
+    plans.set("ada", values(AlgorithmKind::TokenBucket, 10));
     let mut admitted = 0;
     for _ in 0..20 {
         let answer = check(&gate, None, None).await;
@@ -156,7 +156,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
         admitted += u64::from(answer.is_allowed());
     }
     assert_eq!(admitted, 5);
-    let single = RequestLimit::new((*checked(figures(AlgorithmKind::TokenBucket, 1))).clone());
+    let single = RequestLimit::new((*checked(values(AlgorithmKind::TokenBucket, 1))).clone());
     let answer = check(&gate, Some(&single), None).await;
     assert!(
         !answer.is_allowed() && !answer.is_never(),
@@ -165,10 +165,10 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
 }
 
 #[tokio::test]
-async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
+async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     let server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), rules(AlgorithmKind::SlidingLog)).await;
-    let mut huge = figures(AlgorithmKind::SlidingLog, 60_000_000);
+    let mut huge = values(AlgorithmKind::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
     assert!(!gate.settings().can_hold(&checked(huge)));
     let own = RequestLimit::new((*checked(huge)).clone());
@@ -191,7 +191,7 @@ async fn under_another_plan_the_same_id_is_another_request() {
     let gate = gate.with_plans("default", "sliding_log", plans.looked_up()).unwrap();
     let mut told = Vec::new();
     for limit in [10, 20] {
-        plans.set("ada", figures(AlgorithmKind::SlidingLog, limit));
+        plans.set("ada", values(AlgorithmKind::SlidingLog, limit));
         for _ in 0..2 {
             let answer = check(&gate, None, Some("order-1")).await;
             told.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
@@ -201,7 +201,7 @@ async fn under_another_plan_the_same_id_is_another_request() {
 }
 
 #[tokio::test]
-async fn who_waits_does_so_under_the_figures_it_came_with() {
+async fn who_waits_does_so_under_the_values_it_came_with() {
     let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: DAY, max_waiters: 5 };
     let rules = vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(wait).limit_from_request()];
@@ -221,7 +221,7 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
 /// Under the values in force, with a window of a second, all waiters are admitted soon; under their own, of a
 /// day, none behind the first would be.
 #[tokio::test]
-async fn nobody_is_refused_for_those_before_it_by_figures_that_are_not_in_force() {
+async fn nobody_is_refused_for_those_before_it_by_values_that_are_not_in_force() {
     let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: Duration::from_secs(30), max_waiters: 5 };
     let six_a = |window| Spec::new(AlgorithmKind::FixedWindow, 6, window);

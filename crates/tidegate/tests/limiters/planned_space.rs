@@ -49,7 +49,7 @@ fn a_reservation_of_the_shared_limiter_is_settled_there() {
 
 /// A limiter that is idle makes room, whatever plan it was under.
 #[test]
-fn idle_limiters_make_room_under_any_plan() {
+fn idle_limiters_make_space_under_any_plan() {
     let clock = TestClock::at(TODAY_US);
     let limiter = limiter(clock.clone()).with_max_keys(10, OnFull::Refuse);
     for round in 0..50_u64 {
@@ -95,7 +95,7 @@ fn log(limit: u64, window_s: u64) -> Rule {
 }
 
 #[test]
-fn calls_that_are_denied_under_two_figures_do_not_starve_a_key() {
+fn calls_that_are_denied_under_two_values_do_not_starve_a_key() {
     let clock = TestClock::at(TODAY_US);
     let (limiter, one, other) = (limiter(clock.clone()), log(1, 1), log(1, 2));
     assert!(limiter.admits(Under(&one, "key"), 1));
@@ -128,7 +128,7 @@ fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
 
 /// A fast caller without room would else drain what slow ones used.
 #[test]
-fn keys_without_room_share_the_usual_figures_whoever_asks_and_nothing_where_there_are_none() {
+fn keys_without_space_share_the_usual_values_whoever_asks_and_nothing_where_there_are_none() {
     let clock = TestClock::at(TODAY_US);
     let limiter = KeyedLimiter::with_clock(*log(1, 3_600).spec(), clock.clone())
         .unwrap()

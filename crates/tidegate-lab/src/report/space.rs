@@ -3,7 +3,7 @@
 
 /// The users report how much each holds; this adds it up.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct Space {
     total: usize,
     /// The bytes that each user is guaranteed.
     sure: usize,
@@ -12,7 +12,7 @@ pub(super) struct Room {
     claimed: usize,
 }
 
-impl Room {
+impl Space {
     /// `total` bytes for `sharers` users, which hold nothing yet.
     pub(super) fn new(total: usize, sharers: usize) -> Self {
         let sure = total / 2 / sharers.max(1);
@@ -37,20 +37,20 @@ mod tests {
 
     #[test]
     fn one_alone_may_hold_everything() {
-        let mut room = Room::new(1_001, 1);
-        assert_eq!(room.for_one(0), 1_001);
-        room.changed(0, 900);
-        assert_eq!(room.for_one(900), 1_001);
+        let mut space = Space::new(1_001, 1);
+        assert_eq!(space.for_one(0), 1_001);
+        space.changed(0, 900);
+        assert_eq!(space.for_one(900), 1_001);
     }
 
     #[test]
     fn whoever_comes_late_has_what_is_kept() {
-        let mut room = Room::new(1_000, 5);
-        assert_eq!(room.for_one(0), 600);
-        room.changed(0, 600);
-        assert_eq!((room.for_one(600), room.for_one(0)), (600, 100));
-        room.changed(600, 300);
-        assert_eq!((room.for_one(300), room.for_one(0)), (600, 400));
+        let mut space = Space::new(1_000, 5);
+        assert_eq!(space.for_one(0), 600);
+        space.changed(0, 600);
+        assert_eq!((space.for_one(600), space.for_one(0)), (600, 100));
+        space.changed(600, 300);
+        assert_eq!((space.for_one(300), space.for_one(0)), (600, 400));
     }
 
     proptest! {
@@ -60,12 +60,12 @@ mod tests {
             sharers in 1_usize..9,
             wants in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..10_000), 0..60),
         ) {
-            let (mut room, mut held) = (Room::new(total, sharers), vec![0; sharers]);
+            let (mut space, mut held) = (Space::new(total, sharers), vec![0; sharers]);
             for (who, want) in wants {
                 let who = who.index(sharers);
-                let most = room.for_one(held[who]);
+                let most = space.for_one(held[who]);
                 prop_assert!(most >= held[who] && most >= total / 2 / sharers);
-                room.changed(held[who], want.min(most));
+                space.changed(held[who], want.min(most));
                 held[who] = want.min(most);
                 prop_assert!(held.iter().sum::<usize>() <= total);
             }
