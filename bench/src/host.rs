@@ -63,14 +63,14 @@ mod tests {
 
     #[test]
     fn each_core_has_a_line_and_older_systems_do_not_tell() {
-        let told = "cpu  9 9 9 9 9 9 9 300 9 9\ncpu0 1 2 3 4 5 6 7 100 0 0\ncpu3 1 2 3 4 5 6 7 200 0 0\nctxt 1\n";
+        let answer = "cpu  9 9 9 9 9 9 9 300 9 9\ncpu0 1 2 3 4 5 6 7 100 0 0\ncpu3 1 2 3 4 5 6 7 200 0 0\nctxt 1\n";
         let ticks = |stat: &str| {
             let per_second = rustix::param::clock_ticks_per_second() as f64;
             per_core(stat)
                 .map(|(core, stolen)| (core, (stolen.as_secs_f64() * per_second).round()))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(ticks(told), [(0, 100.0), (3, 200.0)]);
+        assert_eq!(ticks(answer), [(0, 100.0), (3, 200.0)]);
         assert_eq!(ticks("cpu0 1 2 3 4\nintr 7 8\n"), [(0, 0.0)]);
     }
 

@@ -132,21 +132,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_missing_is_told_with_its_package() {
+    fn a_program_that_is_missing_is_reported_with_its_package() {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         let said = can_not_start("h2load", &missing);
         assert!(said.contains("apt-get install nghttp2-client"), "{said}");
     }
 
     #[test]
-    fn a_program_that_ends_while_starting_is_told() {
+    fn a_program_that_ends_while_starting_is_reported() {
         let program = Program::start("false", [""; 0]).unwrap();
         let Err(said) = program.listening(free_address().unwrap()) else { panic!("it listens") };
         assert!(said.contains("ended with"), "{said}");
     }
 
     #[test]
-    fn what_a_program_says_when_it_fails_is_told() {
+    fn what_a_program_says_when_it_fails_is_reported() {
         let said = output(Command::new("sh").args(["-c", "echo out; echo wrong >&2; exit 3"]));
         let said = said.unwrap_err();
         assert!(said.contains("out wrong") && said.contains('3'), "{said}");

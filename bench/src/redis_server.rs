@@ -52,8 +52,8 @@ impl RedisServer {
     pub fn did(&self) -> Result<Did, String> {
         let mut connection = self.connect()?;
         let mut info = |section: &[u8]| match connection.ask(&[b"INFO", section])? {
-            Reply::Bytes(told) => Ok(String::from_utf8_lossy(&told).into_owned()),
-            told => Err(format!("INFO tells {told:?}")),
+            Reply::Bytes(answer) => Ok(String::from_utf8_lossy(&answer).into_owned()),
+            answer => Err(format!("INFO tells {answer:?}")),
         };
         let (commands, stats) = (info(b"commandstats")?, info(b"stats")?);
         let cpu_us = process::cpu(self.pid())?.as_micros() as u64;
@@ -99,17 +99,17 @@ impl Did {
 }
 
 /// How many scripts were run, by the store's own count of its commands.
-fn scripts(told: &str) -> u64 {
-    let lines = told.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
+fn scripts(message: &str) -> u64 {
+    let lines = message.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
     let calls = lines
         .filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok());
     calls.sum()
 }
 
 /// The bytes that a server read and wrote.
-fn network_bytes(told: &str) -> u64 {
+fn network_bytes(message: &str) -> u64 {
     let of =
-        |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
+        |name: &str| message.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
     let both = ["total_net_input_bytes:", "total_net_output_bytes:"].map(of);
     both.into_iter().flatten().sum()
 }
@@ -120,15 +120,15 @@ mod tests {
 
     #[test]
     fn scripts_are_counted_by_text_and_by_digest() {
-        let told = "# Commandstats\r\ncmdstat_eval:calls=2,usec=9,x=1\r\n\
+        let answer = "# Commandstats\r\ncmdstat_eval:calls=2,usec=9,x=1\r\n\
                     cmdstat_evalsha:calls=40,usec=9\r\ncmdstat_time:calls=42,usec=9\r\n";
-        assert_eq!(scripts(told), 42);
+        assert_eq!(scripts(answer), 42);
         assert_eq!(scripts(""), 0);
     }
 
     #[test]
     fn bytes_are_those_of_both_directions() {
-        let told = "a:9\r\ntotal_net_input_bytes:40\r\ntotal_net_output_bytes:2\r\n";
-        assert_eq!((network_bytes(told), network_bytes("")), (42, 0));
+        let message = "a:9\r\ntotal_net_input_bytes:40\r\ntotal_net_output_bytes:2\r\n";
+        assert_eq!((network_bytes(message), network_bytes("")), (42, 0));
     }
 }

@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn an_error_and_an_end_are_told() {
-        let told = first(b"-NOSCRIPT none\r\n").unwrap_err();
-        assert!(told.contains("NOSCRIPT none"), "{told}");
+    fn an_error_and_an_end_are_reported() {
+        let message = first(b"-NOSCRIPT none\r\n").unwrap_err();
+        assert!(message.contains("NOSCRIPT none"), "{message}");
         assert!(first(b"").is_err());
         assert!(first(b"$9\r\nab").is_err());
     }

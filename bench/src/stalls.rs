@@ -111,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_far_apart_are_told_also_the_last() {
+    fn readings_far_apart_are_reported_also_the_last() {
         let begins = Instant::now();
         let mut at = [1, 2, 102, 150, 1_150, 1_151, 1_451, 1_452].into_iter();
         let read = || begins + Duration::from_micros(at.next().unwrap());
-        let told = missing(begins, Duration::from_micros(1_400), read);
+        let answer = missing(begins, Duration::from_micros(1_400), read);
         let (all, longest) = (Duration::from_micros(1_400), Duration::from_millis(1));
         let (stalls, long_stalls, all_long) = (3, 1, longest);
-        assert_eq!(told, Missing { stalls, all, long_stalls, all_long, longest });
+        assert_eq!(answer, Missing { stalls, all, long_stalls, all_long, longest });
         assert_eq!(at.len(), 1, "it ends where it is to");
     }
 }

@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_map_says_who_decided() {
-        let told = |allowed: u8, degraded: u8| {
+        let message = |allowed: u8, degraded: u8| {
             let text = format!(
                 "*8\r\n$7\r\nallowed\r\n:{allowed}\r\n$4\r\nrule\r\n$-1\r\n$5\r\nlimit\r\n:500\r\n\
                  $8\r\ndegraded\r\n:{degraded}\r\n"
@@ -249,7 +249,7 @@ mod tests {
             text.into_bytes()
         };
         for (allowed, degraded) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let bytes = told(allowed, degraded);
+            let bytes = message(allowed, degraded);
             let verdict = Verdict { allowed: allowed == 1, exact: degraded == 0 };
             let answer = Begins::Answer(bytes.len(), verdict, None);
             assert_eq!(first(Listener::Resp, &[&bytes[..], b"*8\r\n"].concat()), answer);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_body_says_who_decided() {
         let body = r#"{"allowed":true,"degraded":true}"#;
-        let told = |status: u16, body: &str| {
+        let message = |status: u16, body: &str| {
             let length = body.len();
             format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
         };
@@ -275,7 +275,7 @@ mod tests {
             (429, r#"{"allowed":false}"#, false, true),
             (503, "", false, false),
         ] {
-            let bytes = told(status, body);
+            let bytes = message(status, body);
             let answer = Begins::Answer(bytes.len(), Verdict { allowed, exact }, None);
             assert_eq!(first(Listener::Http, &bytes), answer);
             assert_eq!(first(Listener::Http, &bytes[..bytes.len() - 1]), Begins::More);

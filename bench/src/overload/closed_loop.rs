@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The answers that the callers got.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Answered {
     /// Units admitted, for each caller.
     pub admitted: Vec<u32>,
     /// Latencies of decisions of the store, in microseconds.
@@ -33,7 +33,7 @@ pub struct Told {
 ///
 /// # Errors
 /// When a connection is lost, or an answer is not understood.
-pub fn run(case: &Case, at: &[SocketAddr], length: Duration) -> Result<Told, String> {
+pub fn run(case: &Case, at: &[SocketAddr], length: Duration) -> Result<Answered, String> {
     let mut poll = Poll::new().map_err(lost)?;
     let load = case.load;
     let opened = |number: usize| Line::open(case, at, number, &poll);
@@ -43,10 +43,10 @@ pub fn run(case: &Case, at: &[SocketAddr], length: Duration) -> Result<Told, Str
         callers: case.scenario.callers(),
         random: 88_172_645_463_325_252,
         ends: Instant::now() + length,
-        told: Told {
+        answered: Answered {
             admitted: vec![0; case.scenario.callers()],
             exact_by_server: vec![0; at.len()],
-            ..Told::default()
+            ..Answered::default()
         },
     };
     for line in &mut lines {
@@ -66,11 +66,11 @@ pub fn run(case: &Case, at: &[SocketAddr], length: Duration) -> Result<Told, Str
         }
         let now = Instant::now();
         if now >= asker.ends {
-            asker.told.stopped.get_or_insert(now);
+            asker.answered.stopped.get_or_insert(now);
             let open: usize = lines.iter().map(|line| line.sent.len()).sum();
             if open == 0 || now > asker.ends + PATIENCE {
-                asker.told.unanswered = open;
-                return Ok(asker.told);
+                asker.answered.unanswered = open;
+                return Ok(asker.answered);
             }
         }
     }
@@ -82,7 +82,7 @@ struct Asker {
     callers: usize,
     random: u64,
     ends: Instant,
-    told: Told,
+    answered: Answered,
 }
 
 impl Asker {
@@ -97,14 +97,14 @@ impl Asker {
     }
 
     fn hear(&mut self, verdict: Verdict, sent: &Sent, server: usize, now: Instant) {
-        self.told.admitted[sent.caller] += u32::from(verdict.allowed);
+        self.answered.admitted[sent.caller] += u32::from(verdict.allowed);
         let us = now.saturating_duration_since(sent.at).as_micros();
         let us = u32::try_from(us).unwrap_or(u32::MAX);
         if verdict.exact {
-            self.told.exact_us.push(us);
-            self.told.exact_by_server[server] += 1;
+            self.answered.exact_us.push(us);
+            self.answered.exact_by_server[server] += 1;
         } else {
-            self.told.other_us.push(us);
+            self.answered.other_us.push(us);
         }
     }
 }

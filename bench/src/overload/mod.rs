@@ -82,11 +82,11 @@ fn measure(case: &Case, tidegate: &Path, length: Duration, mode: Mode) -> Result
     let polite = Polite::begin(case.load.listener, &at)?;
     thread::sleep(BEFORE);
     let before = servers.store_did()?;
-    let told = closed_loop::run(case, &at, length)?;
-    let stopped = told.stopped.ok_or("the load never stopped")?;
+    let answer = closed_loop::run(case, &at, length)?;
+    let stopped = answer.stopped.ok_or("the load never stopped")?;
     let did = servers.store_did()?.since(before);
     let polite = polite.end(stopped)?;
-    Ok(Line::of(case, length, told, polite, did))
+    Ok(Line::of(case, length, answer, polite, did))
 }
 
 impl Setting {

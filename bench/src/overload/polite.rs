@@ -19,7 +19,7 @@ const AFTER: Duration = Duration::from_secs(1);
 
 /// The answers that they got.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Answered {
     pub asked: u64,
     /// How many of them the store decided.
     pub exact: u64,
@@ -34,7 +34,7 @@ pub struct Told {
 /// Those who ask until some time after the load.
 pub struct Polite {
     stopped: Arc<OnceLock<Instant>>,
-    threads: Vec<JoinHandle<Result<Told, String>>>,
+    threads: Vec<JoinHandle<Result<Answered, String>>>,
 }
 
 impl Polite {
@@ -57,9 +57,9 @@ impl Polite {
     ///
     /// # Errors
     /// When a connection was lost, or an answer was not understood.
-    pub fn end(self, stopped: Instant) -> Result<Told, String> {
+    pub fn end(self, stopped: Instant) -> Result<Answered, String> {
         let _ = self.stopped.set(stopped);
-        let mut all = Told::default();
+        let mut all = Answered::default();
         for one in self.threads {
             let one = one.join().map_err(|_| "a polite caller failed".to_owned())??;
             all.asked += one.asked;
@@ -90,8 +90,8 @@ impl Caller {
         Ok(Self { stream, answers, template, number, read: Vec::new(), asked: 0 })
     }
 
-    fn ask_until(mut self, stopped: &OnceLock<Instant>) -> Result<Told, String> {
-        let (mut told, mut admitted) = (Told::default(), 0);
+    fn ask_until(mut self, stopped: &OnceLock<Instant>) -> Result<Answered, String> {
+        let (mut answer, mut admitted) = (Answered::default(), 0);
         loop {
             let begun = Instant::now();
             let before = stopped.get().copied();
@@ -100,23 +100,23 @@ impl Caller {
             match before {
                 // What was asked before the load had stopped counts as under it.
                 None => {
-                    told.asked += 1;
-                    told.exact += u64::from(exact);
+                    answer.asked += 1;
+                    answer.exact += u64::from(exact);
                     let us = begun.elapsed().as_micros();
-                    told.us.push(u32::try_from(us).unwrap_or(u32::MAX));
+                    answer.us.push(u32::try_from(us).unwrap_or(u32::MAX));
                     thread::sleep(APART);
                 }
                 Some(stopped) if stopped.elapsed() > AFTER => break,
                 Some(stopped) => {
                     if !exact {
-                        told.until_exact = stopped.elapsed();
+                        answer.until_exact = stopped.elapsed();
                     }
                     thread::sleep(APART_AFTER);
                 }
             }
         }
-        told.over = u64::saturating_sub(admitted, OWN_LIMIT.into());
-        Ok(told)
+        answer.over = u64::saturating_sub(admitted, OWN_LIMIT.into());
+        Ok(answer)
     }
 
     fn ask(&mut self) -> Result<Verdict, String> {

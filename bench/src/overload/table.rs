@@ -71,35 +71,35 @@ impl Line {
     pub fn of(
         case: &Case,
         length: Duration,
-        mut told: closed_loop::Told,
-        mut polite: polite::Told,
+        mut answer: closed_loop::Answered,
+        mut polite: polite::Answered,
         did: Did,
     ) -> Self {
         let per_s = |count: usize| (count as f64 / length.as_secs_f64()).round();
-        let exact: u64 = told.exact_by_server.iter().sum();
-        let least = told.exact_by_server.iter().min().copied().unwrap_or_default();
-        let [exact_p50_us, exact_p99_us] = percentiles(&mut told.exact_us);
-        let [p50_us, p99_us] = percentiles(&mut told.other_us);
+        let exact: u64 = answer.exact_by_server.iter().sum();
+        let least = answer.exact_by_server.iter().min().copied().unwrap_or_default();
+        let [exact_p50_us, exact_p99_us] = percentiles(&mut answer.exact_us);
+        let [p50_us, p99_us] = percentiles(&mut answer.other_us);
         let line = Self {
             scenario: case.scenario.to_string(),
             load: case.load.to_string(),
             servers: case.servers,
             setting: case.setting.to_string(),
-            over: case.scenario.over(&told.admitted),
+            over: case.scenario.over(&answer.admitted),
             polite_over: polite.over,
             polite_exact: polite.exact as f64 / polite.asked.max(1) as f64,
             polite_p99_us: percentiles(&mut polite.us)[1],
-            exact_per_s: per_s(told.exact_us.len()),
+            exact_per_s: per_s(answer.exact_us.len()),
             least_share: (least * case.servers as u64) as f64 / exact.max(1) as f64,
             exact_p50_us,
             exact_p99_us,
             until_exact_ms: (polite.until_exact.as_secs_f64() * 1e4).round() / 10.0,
-            unanswered: told.unanswered,
+            unanswered: answer.unanswered,
             scripts_per_s: per_s(did.scripts as usize),
             store_cpu_us: did.cpu_us as f64 / exact.max(1) as f64,
             ..Self::default()
         };
-        let other = per_s(told.other_us.len());
+        let other = per_s(answer.other_us.len());
         match case.setting.other() {
             "shed" => Self { shed_per_s: other, shed_p50_us: p50_us, shed_p99_us: p99_us, ..line },
             _ => Self { local_per_s: other, local_p50_us: p50_us, local_p99_us: p99_us, ..line },
@@ -177,16 +177,16 @@ mod tests {
         let case = Case::all().into_iter().find(|case| {
             case.setting == Setting::Local && case.servers == 4 && case.scenario == Scenario::OneKey
         });
-        let told = closed_loop::Told {
+        let answer = closed_loop::Answered {
             admitted: vec![505],
             exact_us: vec![7; 300],
             other_us: vec![9; 100],
             exact_by_server: vec![100, 100, 60, 40],
-            ..closed_loop::Told::default()
+            ..closed_loop::Answered::default()
         };
-        let polite = polite::Told { asked: 10, exact: 9, ..polite::Told::default() };
+        let polite = polite::Answered { asked: 10, exact: 9, ..polite::Answered::default() };
         let did = Did { scripts: 20, cpu_us: 600, network_bytes: 0 };
-        let line = Line::of(&case.unwrap(), Duration::from_secs(10), told, polite, did);
+        let line = Line::of(&case.unwrap(), Duration::from_secs(10), answer, polite, did);
         assert_eq!((line.over, line.exact_per_s, line.local_per_s), (5, 30.0, 10.0));
         assert_eq!((line.shed_per_s, line.scripts_per_s, line.store_cpu_us), (0.0, 2.0, 2.0));
         assert!((line.least_share - 40.0 / 75.0).abs() < 1e-9);

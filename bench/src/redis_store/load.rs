@@ -152,8 +152,8 @@ impl<'a> Load<'a> {
             connection.send(&command)?;
             connection.reply()?;
         }
-        let told = connection.ask(&[b"MEMORY", b"USAGE", key.as_bytes(), b"SAMPLES", b"0"])?;
-        Ok(match told {
+        let answer = connection.ask(&[b"MEMORY", b"USAGE", key.as_bytes(), b"SAMPLES", b"0"])?;
+        Ok(match answer {
             Reply::Int(bytes) => u64::try_from(bytes).ok(),
             _ => None,
         })

@@ -63,10 +63,10 @@ impl Cluster {
     fn is_whole(&self) -> Result<bool, String> {
         let known = format!("cluster_known_nodes:{}\r", self.primaries.len());
         for server in &self.primaries {
-            let told = server.connect()?.ask(&[b"CLUSTER", b"INFO"])?;
-            let Reply::Bytes(told) = told else { return Ok(false) };
-            let told = String::from_utf8_lossy(&told).into_owned();
-            if !told.contains("cluster_state:ok") || !told.contains(&known) {
+            let answer = server.connect()?.ask(&[b"CLUSTER", b"INFO"])?;
+            let Reply::Bytes(answer) = answer else { return Ok(false) };
+            let message = String::from_utf8_lossy(&answer).into_owned();
+            if !message.contains("cluster_state:ok") || !message.contains(&known) {
                 return Ok(false);
             }
         }

@@ -70,20 +70,20 @@ impl Subject for Server {
         let at = self.servers.at(self.case.load.listener);
         let (before, cpu_before) = (self.servers.store_did()?, self.servers.cpu()?);
         let begun = Instant::now();
-        let mut told = closed_loop::run(&self.case, &at, length)?;
-        let wall = told.stopped.map_or(length, |stopped| stopped.duration_since(begun));
+        let mut answer = closed_loop::run(&self.case, &at, length)?;
+        let wall = answer.stopped.map_or(length, |stopped| stopped.duration_since(begun));
         let did = self.servers.store_did()?.since(before);
         let cpu = self.servers.cpu()?.saturating_sub(cpu_before);
-        let admitted: u64 = told.admitted.iter().map(|units| u64::from(*units)).sum();
+        let admitted: u64 = answer.admitted.iter().map(|units| u64::from(*units)).sum();
         let refused = self.kept == Kept::Refused;
         // The first of all takes the one unit.
-        if !told.other_us.is_empty() || told.unanswered > 0 || refused && admitted > 1 {
-            let (without, unanswered) = (told.other_us.len(), told.unanswered);
+        if !answer.other_us.is_empty() || answer.unanswered > 0 || refused && admitted > 1 {
+            let (without, unanswered) = (answer.other_us.len(), answer.unanswered);
             return Err(format!(
                 "{without} without the store, {unanswered} not answered, {admitted} admitted"
             ));
         }
-        let asked = told.exact_us.len() as u64;
-        Ok(Sample::of(asked, wall, cpu, did, &mut told.exact_us))
+        let asked = answer.exact_us.len() as u64;
+        Ok(Sample::of(asked, wall, cpu, did, &mut answer.exact_us))
     }
 }

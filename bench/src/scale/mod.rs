@@ -109,9 +109,9 @@ impl Scale {
     fn measure(&self, subjects: &[&cases::Named]) -> Result<Vec<table::Row>, String> {
         let length = Duration::from_millis(self.millis);
         let begin = |named: &&cases::Named| {
-            let told = |problem| format!("{}: {problem}", named.name);
-            let mut subject = named.kind.begin(self.tidegate.as_deref()).map_err(told)?;
-            subject.sample(WARM_UP).map_err(told)?;
+            let message = |problem| format!("{}: {problem}", named.name);
+            let mut subject = named.kind.begin(self.tidegate.as_deref()).map_err(message)?;
+            subject.sample(WARM_UP).map_err(message)?;
             Ok::<_, String>((named.name, subject, Vec::new()))
         };
         let mut ready: Vec<_> = subjects.iter().map(begin).collect::<Result<_, _>>()?;
@@ -119,8 +119,8 @@ impl Scale {
             for place in 0..ready.len() {
                 let turn = (round + place) % ready.len();
                 let (name, subject, samples) = &mut ready[turn];
-                let told = |problem| format!("{name}: {problem}");
-                samples.push(subject.sample(length).map_err(told)?);
+                let message = |problem| format!("{name}: {problem}");
+                samples.push(subject.sample(length).map_err(message)?);
             }
         }
         Ok(ready.iter().map(|(name, _, samples)| table::Row::of(name, samples)).collect())

@@ -179,7 +179,7 @@ impl Case {
     }
 
     /// A problem with one of its subjects.
-    pub fn told(&self, subject: Subject, problem: &str) -> String {
+    pub fn answered(&self, subject: Subject, problem: &str) -> String {
         format!("{}/{}: {problem}", self.name, self.subject_name(subject))
     }
 

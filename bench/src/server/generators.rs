@@ -305,8 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn h2load_is_told_the_rate_of_a_connection_and_how_much_that_is_in_all() {
-        let told = paced(32_510.0, Duration::from_secs(2)).join(" ");
-        assert_eq!(told, "-r 1 --rate-period 3ms -n 65000 --rps=650");
+    fn h2load_is_reported_the_rate_of_a_connection_and_how_much_that_is_in_all() {
+        let answer = paced(32_510.0, Duration::from_secs(2)).join(" ");
+        assert_eq!(answer, "-r 1 --rate-period 3ms -n 65000 --rps=650");
     }
 }

@@ -100,7 +100,7 @@ impl Server {
     ) -> Result<rounds::Case, String> {
         let ready = subjects.iter().map(|subject| {
             let ready = self.ready(case, *subject, programs);
-            ready.map_err(|problem| case.told(*subject, &problem))
+            ready.map_err(|problem| case.answered(*subject, &problem))
         });
         let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
         let mut samples = vec![Vec::new(); ready.len()];
@@ -108,19 +108,19 @@ impl Server {
             for place in 0..ready.len() {
                 let turn = (round + place) % ready.len();
                 let sample = self.sample(case, &ready[turn]);
-                let told = |problem: String| case.told(ready[turn].subject, &problem);
-                samples[turn].push(sample.map_err(told)?);
+                let reported = |problem: String| case.answered(ready[turn].subject, &problem);
+                samples[turn].push(sample.map_err(reported)?);
             }
         }
-        let told = ready.iter().zip(samples).map(|(one, samples)| {
+        let reported = ready.iter().zip(samples).map(|(one, samples)| {
             // A program that refuses in the end has done less than it was asked, and generators do not see it.
             let decides = check(&one.running, case.listener, one.subject);
-            decides.map_err(|problem| case.told(one.subject, &problem))?;
+            decides.map_err(|problem| case.answered(one.subject, &problem))?;
             let name = case.subject_name(one.subject);
             let bytes = process::peak_bytes(one.running.pid)?;
             Ok(rounds::Subject { name, samples, bytes: Some(bytes) })
         });
-        let subjects = told.collect::<Result<_, String>>()?;
+        let subjects = reported.collect::<Result<_, String>>()?;
         let by = if case.pace == Pace::Highest { By::Rate } else { By::Cpu };
         Ok(rounds::Case { name: case.name.to_owned(), base: case.base(), by, subjects })
     }

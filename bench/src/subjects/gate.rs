@@ -44,10 +44,10 @@ fn limiter(spec: Spec) -> KeyedLimiter {
 }
 
 #[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
-fn gate(rule: Rule, rules: usize, met: usize) -> Gate {
+fn gate(rule: Rule, rules: usize, matching: usize) -> Gate {
     let of_path = |number: usize| {
         let per_user = RuleSpec::new(number.to_string(), spec(rule)).key(["user"]);
-        per_user.when("path", (number / met).to_string())
+        per_user.when("path", (number / matching).to_string())
     };
     Gate::new(Policy::new((0..rules).map(of_path).collect()).expect("sound rules"))
 }

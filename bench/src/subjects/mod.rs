@@ -106,11 +106,11 @@ mod tests {
                 let subject = candidate.build();
                 let first = subject.run(&asks, Pace::Overlapping);
                 let second = subject.run(&asks, Pace::Overlapping);
-                let told = format!("{} in {}", candidate.name, case.name);
+                let message = format!("{} in {}", candidate.name, case.name);
                 match case.expect {
-                    Expect::Allowed => assert_eq!(second, asks.len() as u64, "{told}"),
-                    Expect::Denied => assert_eq!(second, 0, "{told}"),
-                    Expect::Either => assert!(first > 0, "{told}"),
+                    Expect::Allowed => assert_eq!(second, asks.len() as u64, "{message}"),
+                    Expect::Denied => assert_eq!(second, 0, "{message}"),
+                    Expect::Either => assert!(first > 0, "{message}"),
                 }
             }
         }

@@ -85,12 +85,12 @@ fn a_million_per_second_at_a_microsecond_takes_less_than_17_mb() {
 /// The memory that a rule counts against `max_memory` is the memory held, except one chunk and the
 /// list of chunks.
 #[test]
-fn the_state_holds_what_the_rule_was_told_it_would() {
+fn the_state_holds_what_the_rule_was_reported_it_would() {
     let _turn = turn();
     for limit in [1, 10, 100, 5_000, 60_000, 500_000] {
-        let told = usize::try_from(limit).unwrap() * 16;
+        let answer = usize::try_from(limit).unwrap() * 16;
         let bytes = peak_of_two_saturated_seconds(&log(limit, 1));
-        assert!(bytes <= told + told / 16 + 18 * KIB, "{bytes} for {limit} entries");
+        assert!(bytes <= answer + answer / 16 + 18 * KIB, "{bytes} for {limit} entries");
     }
 }
 

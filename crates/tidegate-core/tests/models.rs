@@ -69,8 +69,8 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
             }
             50..65 => {
                 let expected = model.reserve(at_us, cost);
-                let (told, since_us) = limiter.reserve(at_us, cost);
-                assert_eq!(told, expected, "reserve, {}", context());
+                let (answer, since_us) = limiter.reserve(at_us, cost);
+                assert_eq!(answer, expected, "reserve, {}", context());
                 if expected.allowed && cost > 0 && since_us >= changed_us {
                     assert_eq!(Some(since_us), model.last_us(), "{}", context());
                     taken.push((since_us, cost));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_one_name_are_told_apart_by_their_places_as_live() {
+    fn entries_of_one_name_are_distinguished_by_their_places_as_live() {
         let policy = Policy::new(vec![one_each("default", &["path", "path#2"])]).unwrap();
         let two = |second: &'static str| [("path", "a"), ("ip", "x"), ("path", second)];
         let (b, c, one) = (two("b"), two("c"), [("path", "a")]);

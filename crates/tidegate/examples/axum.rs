@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ];
     for (caller, path, expected) in visits {
         let answer = visit(&client, server, caller, path).await?;
-        println!("{caller} {path:<10} {}", told(&answer));
+        println!("{caller} {path:<10} {}", answered(&answer));
         assert_eq!(answer.status(), expected);
     }
     let minute = statistics.minute();
@@ -86,7 +86,7 @@ async fn visit(
     Ok(client.request(request.body(Body::empty())?).await?)
 }
 
-fn told<B>(answer: &Response<B>) -> String {
+fn answered<B>(answer: &Response<B>) -> String {
     let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
     let limits = field("ratelimit").unwrap_or("-");
     match field("retry-after") {

@@ -63,8 +63,8 @@ fn restart(algorithm: AlgorithmKind, keys: u32) -> Result<(), Box<dyn Error>> {
 
 /// The processor time of this thread, where the system tells it.
 fn processor_time() -> Duration {
-    let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = told.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    let message = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = message.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 

@@ -114,10 +114,10 @@ impl<C: Clock> Gate<C> {
     #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     pub fn admits<'r>(&self, request: impl Into<Request<'r>>) -> bool {
         let request = &request.into();
-        let is_told = !self.front.observers.is_empty()
+        let is_reported = !self.front.observers.is_empty()
             || !self.front.bans.is_empty()
             || request.id().is_some();
-        let step = if is_told { Step::Ask } else { Step::Decide };
+        let step = if is_reported { Step::Ask } else { Step::Decide };
         self.decide(request, &self.clock, step).is_allowed()
     }
 
@@ -215,8 +215,8 @@ impl<C: Clock> Gate<C> {
         step: Step,
     ) -> Option<IdempotencyKey> {
         // A peek reports the limiter as it is now, whatever usage was reported before.
-        let is_told_anew = step == Step::Peek && asks.iter().any(|ask| ask.report);
-        if is_told_anew { None } else { self.once(generation, request, asks) }
+        let is_reported_anew = step == Step::Peek && asks.iter().any(|ask| ask.report);
+        if is_reported_anew { None } else { self.once(generation, request, asks) }
     }
 
     /// Runs one step over the limiters in `asks`, regardless of waiters.

@@ -33,8 +33,8 @@ static HANGING: Mutex<Option<HashMap<PathBuf, JoinHandle<()>>>> = Mutex::new(Non
 pub fn read_secret_file(path: &Path) -> io::Result<Vec<u8>> {
     let read = read_within(path, MOST_BYTES, PATIENCE).map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => {
-            let told = "it is larger than 1 MiB: expected a secret, a key or certificates";
-            io::Error::new(ErrorKind::FileTooLarge, told)
+            let answer = "it is larger than 1 MiB: expected a secret, a key or certificates";
+            io::Error::new(ErrorKind::FileTooLarge, answer)
         }
         _ => error,
     });
@@ -44,8 +44,8 @@ pub fn read_secret_file(path: &Path) -> io::Result<Vec<u8>> {
 /// Drops the byte order mark with which some editors begin a file.
 fn without_mark(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        let told = "it is UTF-16, as some programs on Windows save texts: expected UTF-8";
-        return Err(io::Error::new(ErrorKind::InvalidData, told));
+        let answer = "it is UTF-16, as some programs on Windows save texts: expected UTF-8";
+        return Err(io::Error::new(ErrorKind::InvalidData, answer));
     }
     if bytes.starts_with(b"\xef\xbb\xbf") {
         bytes.drain(..3);

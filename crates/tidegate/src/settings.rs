@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_out_of_range_is_told_and_the_defaults_are_sound() {
+    fn every_setting_out_of_range_is_reported_and_the_defaults_are_sound() {
         let mut settings = StoreSettings::new("redis://127.0.0.1".parse().unwrap());
         assert_eq!(settings.mistakes(), []);
         (settings.timeout, settings.nodes) = (Duration::from_micros(999), Some(0));

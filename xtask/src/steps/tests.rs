@@ -64,9 +64,10 @@ mod cases {
         let mut context = Context::load().unwrap();
         let mut test = Command::new("no-such-program-here");
         counted(&mut test, &mut context).unwrap_err();
-        let told = test.get_envs().find(|(name, _)| *name == THREADS).and_then(|(_, value)| value);
+        let answer =
+            test.get_envs().find(|(name, _)| *name == THREADS).and_then(|(_, value)| value);
         let expected = env::var_os(THREADS).is_none().then(|| at_a_time().to_string());
-        assert_eq!(told, expected.as_deref().map(AsRef::as_ref));
+        assert_eq!(answer, expected.as_deref().map(AsRef::as_ref));
     }
 
     #[test]

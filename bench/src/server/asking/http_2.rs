@@ -143,9 +143,9 @@ mod tests {
             frame(HEADERS, END_HEADERS | END_STREAM, 7, b"trailers"),
         ];
         let mut messages = 0;
-        let told = answered.map(|frame| answer(&frame, &mut messages).unwrap());
+        let reported = answered.map(|frame| answer(&frame, &mut messages).unwrap());
         let [update, fields, message] = [13, 15, 16].map(Begins::Other);
-        assert_eq!(told, [update, fields, message, Begins::Answer(17, 3)]);
+        assert_eq!(reported, [update, fields, message, Begins::Answer(17, 3)]);
         let refused = frame(HEADERS, END_HEADERS | END_STREAM, 7, b"status 13");
         assert_eq!(answer(&refused[..12], &mut messages), Ok(Begins::More));
         assert!(answer(&refused, &mut messages).is_err());

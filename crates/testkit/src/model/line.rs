@@ -61,9 +61,9 @@ impl Line {
         while let Some(at) = self.next_us().filter(|at| *at <= until_us) {
             self.now_us = at;
             let Some(head) = self.line.pop_front() else { return };
-            let told = self.model.step(at, head.cost);
-            assert!(told.allowed, "the model's own wait suffices");
-            self.ends[head.number] = Some(End::Runs(at + told.delay_us));
+            let answer = self.model.step(at, head.cost);
+            assert!(answer.allowed, "the model's own wait suffices");
+            self.ends[head.number] = Some(End::Runs(at + answer.delay_us));
             self.admitted_us = at;
         }
         self.now_us = until_us;

@@ -41,17 +41,17 @@ impl Revised {
             self.model = Model::new(policy.clone());
         }
         if in_force || self.policy() == policy {
-            let told = self.model.step(at_us, cost);
-            self.revision = self.revision.max(told.allowed.then_some(revision));
-            return told;
+            let answer = self.model.step(at_us, cost);
+            self.revision = self.revision.max(answer.allowed.then_some(revision));
+            return answer;
         }
         let ways = [self.amended(at_us, policy), self.since_the_last_unit(at_us, policy)];
         for mut way in ways.clone() {
-            let told = way.step(at_us, cost);
-            if told.allowed {
+            let answer = way.step(at_us, cost);
+            if answer.allowed {
                 (self.model, self.revision) = (way, Some(revision));
                 self.changes += 1;
-                return told;
+                return answer;
             }
         }
         let [now, since] = ways.map(|mut way| way.peek(at_us, cost));

@@ -29,8 +29,8 @@ fn nobody_waits_longer_than_a_window_because_of_a_step() {
         let trace = traffic::jumpy_trace(rng, &policy, STEPS);
         for (at_us, cost) in trace {
             let answer = limiter.step(at_us, cost);
-            if let Some(told_us) = answer.retry_after_us {
-                assert!(told_us <= longest_us, "{told_us}: {policy:?}");
+            if let Some(reported_us) = answer.retry_after_us {
+                assert!(reported_us <= longest_us, "{reported_us}: {policy:?}");
             }
         }
         let (at_us, _) = *traffic::jumpy_trace(rng, &policy, STEPS).last().unwrap();
@@ -165,7 +165,7 @@ fn a_step_back_alone_gives_nothing() {
 /// The wait is counted on the clock that was read, and includes the time by which that is behind
 /// the last unit.
 #[test]
-fn after_a_step_back_the_wait_told_is_enough_and_not_a_microsecond_too_much() {
+fn after_a_step_back_the_wait_reported_is_enough_and_not_a_microsecond_too_much() {
     let mut waits = 0;
     for_many_policies(705, 2 * MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
@@ -174,8 +174,8 @@ fn after_a_step_back_the_wait_told_is_enough_and_not_a_microsecond_too_much() {
             let back_us = rng.pick([1, policy.window_us / 3, policy.window_us]);
             let reads_us = at_us.saturating_sub(rng.between(0, back_us));
             let any = rng.between(1, policy.decision_limit().max(1));
-            let told = limiter.peek(reads_us, any);
-            if let Some(wait_us @ 1..) = told.retry_after_us {
+            let answer = limiter.peek(reads_us, any);
+            if let Some(wait_us @ 1..) = answer.retry_after_us {
                 waits += u64::from(reads_us < at_us);
                 assert!(limiter.peek(reads_us + wait_us, any).allowed, "{wait_us}: {policy:?}");
                 assert!(
@@ -183,7 +183,7 @@ fn after_a_step_back_the_wait_told_is_enough_and_not_a_microsecond_too_much() {
                     "{wait_us}: {policy:?}"
                 );
             }
-            assert_resets(limiter.as_mut(), reads_us, told.reset_after_us);
+            assert_resets(limiter.as_mut(), reads_us, answer.reset_after_us);
         }
     });
     assert!(waits > 10_000, "only {waits} waits after a step back: the property says little");

@@ -47,18 +47,18 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn a_look_tells_what_the_request_is_then_told() {
+fn a_look_tells_what_the_request_is_then_reported() {
     for_many_policies(404, MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
         for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
-            let (seen, told) = (limiter.peek(at_us, cost), limiter.step(at_us, cost));
+            let (seen, answer) = (limiter.peek(at_us, cost), limiter.step(at_us, cost));
             assert_eq!(
                 (seen.allowed, seen.retry_after_us, seen.delay_us),
-                (told.allowed, told.retry_after_us, told.delay_us),
+                (answer.allowed, answer.retry_after_us, answer.delay_us),
                 "{policy:?}"
             );
-            if told.allowed {
-                assert_eq!(seen.remaining - cost, told.remaining, "{policy:?}");
+            if answer.allowed {
+                assert_eq!(seen.remaining - cost, answer.remaining, "{policy:?}");
             }
         }
     });

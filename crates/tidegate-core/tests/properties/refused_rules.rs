@@ -141,7 +141,7 @@ fn a_memory_in_which_the_counters_of_one_key_have_no_space_is_refused_and_the_hi
 }
 
 #[test]
-fn values_out_of_range_are_told_with_what_is_allowed() {
+fn values_out_of_range_are_reported_with_what_is_allowed() {
     let mut spec = per_second(AlgorithmKind::TokenBucket, 1_000_000_001);
     assert!(text(spec).contains("`limit` is 1000000001: expected a whole number from 0 to"));
     spec.limit = Limit::Units(10);
@@ -200,7 +200,7 @@ fn a_word_that_means_nothing_to_the_algorithm_is_refused_with_those_it_is_for() 
 }
 
 #[test]
-fn every_mistake_is_told_at_once() {
+fn every_mistake_is_reported_at_once() {
     let mut spec = per_second(AlgorithmKind::SlidingLog, 2_000_000_000);
     spec.window = Some(Duration::ZERO);
     spec.buckets = Some(0);

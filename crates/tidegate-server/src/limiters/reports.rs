@@ -204,7 +204,7 @@ fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
         *number > 0 && now.as_micros().saturating_sub(at.as_micros()) < IN_FLIGHT_US
     };
     in_flight.retain(|_, reporters| {
-        reporters.retain(|_, told| counts(told));
+        reporters.retain(|_, answer| counts(answer));
         !reporters.is_empty()
     });
 }
@@ -229,16 +229,16 @@ mod tests {
     fn reporters_are_bounded_and_those_that_are_quiet_make_space() {
         let mut in_flight = InFlight::new();
         let at = |s: u64| Timestamp::from_micros(s * 1_000_000);
-        let mut told = |from: usize, now: u64| {
+        let mut message = |from: usize, now: u64| {
             make_space(&mut in_flight, &[tells(from, 1)], at(now))?;
             let reporters = in_flight.entry(Subject::Resource("a".to_owned())).or_default();
             reporters.insert(from.to_string(), (1, at(now)));
             Ok::<_, Unreported>(())
         };
-        assert!((0..MOST_IN_FLIGHT).all(|from| told(from, 100).is_ok()));
-        assert!(told(MOST_IN_FLIGHT, 159).is_err());
-        assert!(told(7, 159).is_ok(), "its last number is replaced");
-        assert!(told(MOST_IN_FLIGHT, 160).is_ok());
+        assert!((0..MOST_IN_FLIGHT).all(|from| message(from, 100).is_ok()));
+        assert!(message(MOST_IN_FLIGHT, 159).is_err());
+        assert!(message(7, 159).is_ok(), "its last number is replaced");
+        assert!(message(MOST_IN_FLIGHT, 160).is_ok());
         assert_eq!(in_flight.values().map(BTreeMap::len).sum::<usize>(), 2);
     }
 

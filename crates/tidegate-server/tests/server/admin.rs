@@ -79,13 +79,13 @@ async fn a_refund_gives_units_back_and_never_more_than_were_used() {
     for _ in 0..2 {
         let refund = admin.post("/v1/refund", ASKED).await;
         assert_eq!(refund.status, 200);
-        let told = refund.json();
-        assert_eq!((&told["rule"], &told["remaining"]), (&json!("per-user"), &json!(5)));
+        let answer = refund.json();
+        assert_eq!((&answer["rule"], &answer["remaining"]), (&json!("per-user"), &json!(5)));
     }
 }
 
 #[tokio::test]
-async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
+async fn the_rules_in_force_are_reported_in_the_words_of_a_configuration() {
     let (_server, _public, admin) = server();
     let answer = admin.get("/v1/rules").await;
     assert_eq!(answer.status, 200);

@@ -35,7 +35,7 @@ fn user(name: &str) -> Value {
 }
 
 /// For each decision, whether it was allowed, and the remaining units.
-fn told(answer: &Answer) -> Vec<(bool, Option<u64>)> {
+fn answered(answer: &Answer) -> Vec<(bool, Option<u64>)> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let body = answer.json();
     let each = body.as_array().unwrap().iter();
@@ -58,20 +58,20 @@ async fn each_is_decided_by_itself_and_in_order() {
     let answer = client.check(&batch.to_string()).await;
     let (yes, no) = (|left| (true, Some(left)), (false, Some(0)));
     let expected = [yes(1), yes(1), yes(0), no, yes(1), (false, Some(1)), (true, None)];
-    assert_eq!(told(&answer), expected, "one that is refused refuses no other");
+    assert_eq!(answered(&answer), expected, "one that is refused refuses no other");
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("x-ratelimit-limit"), None, "the figures are in the body");
 }
 
 #[tokio::test]
-async fn an_element_says_what_the_same_question_alone_is_told() {
+async fn an_element_says_what_the_same_question_alone_is_reported() {
     let (_server, client) = server();
     let alone = client.post("/v1/peek", &user("a").to_string()).await.json();
     let batch = client.post("/v1/peek", &json!([user("a")]).to_string()).await.json();
     let names = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&batch[0]), names(&alone));
     assert_eq!(
-        told(&client.post("/v1/peek", &json!([user("a"), user("a")]).to_string()).await),
+        answered(&client.post("/v1/peek", &json!([user("a"), user("a")]).to_string()).await),
         [(true, Some(2)), (true, Some(2))]
     );
 }
@@ -82,14 +82,14 @@ async fn a_mistake_anywhere_takes_nothing_anywhere() {
     let batch = json!([user("a"), {"domain": "", "descriptor": {}}]);
     let detail = client.check(&batch.to_string()).await.problem(400);
     assert!(detail.starts_with("question 2 of the batch: `domain` is empty"), "{detail}");
-    assert_eq!(told(&client.check(&json!([user("a")]).to_string()).await), [(true, Some(1))]);
+    assert_eq!(answered(&client.check(&json!([user("a")]).to_string()).await), [(true, Some(1))]);
 }
 
 #[tokio::test]
 async fn so_many_and_no_more() {
     let (_server, client) = server();
     let most = json!(vec![user("a"); 1000]);
-    let allowed = told(&client.check(&most.to_string()).await);
+    let allowed = answered(&client.check(&most.to_string()).await);
     assert_eq!(allowed.iter().filter(|(allowed, _)| *allowed).count(), 2);
     let more = json!(vec![user("a"); 1001]);
     let detail = client.check(&more.to_string()).await.problem(400);

@@ -76,7 +76,7 @@ fn fields(answer: &Answer) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn an_allowed_request_is_told_its_values() {
+async fn an_allowed_request_is_reported_its_values() {
     let (_server, client) = server();
     let answer = client.check(r#"{"descriptor": {"user": "a"}}"#).await;
     assert_eq!(answer.status, 200);
@@ -109,8 +109,8 @@ async fn a_refusal_is_429_with_a_retry_after_that_is_not_too_early() {
     assert_eq!((&body["allowed"], &body["rule"]), (&json!(false), &json!("per-user")));
     let wait = body["retry_after_us"].as_u64().unwrap();
     assert!((1..=HOUR_US).contains(&wait), "{wait}");
-    let told = refused.header("retry-after").unwrap();
-    assert_eq!(told.parse::<u64>().unwrap(), wait.div_ceil(1_000_000));
+    let answer = refused.header("retry-after").unwrap();
+    assert_eq!(answer.parse::<u64>().unwrap(), wait.div_ceil(1_000_000));
     let other = client.check(r#"{"descriptor": {"user": "b"}}"#).await;
     assert_eq!(other.status, 200, "another key has a limiter of its own");
 }
@@ -138,10 +138,10 @@ async fn what_no_rule_limits_is_unlimited() {
         let answer = client.check(body).await;
         assert_eq!(answer.status, 200, "{body}");
         assert_eq!(fields(&answer), FIELDS);
-        let told = answer.json();
-        assert_eq!(told["unlimited"], true, "{body}");
+        let reported = answer.json();
+        assert_eq!(reported["unlimited"], true, "{body}");
         for absent in ["rule", "limit", "remaining"] {
-            assert_eq!(told[absent], Value::Null, "{body}");
+            assert_eq!(reported[absent], Value::Null, "{body}");
         }
         assert_eq!(answer.header("x-ratelimit-limit"), None);
     }
@@ -196,7 +196,7 @@ async fn entries_may_be_called_like_fields() {
 }
 
 #[tokio::test]
-async fn a_shadow_rule_is_told_and_refuses_nothing() {
+async fn a_shadow_rule_is_reported_and_refuses_nothing() {
     let (_server, client) = server();
     let body = r#"{"descriptor": {"tenant": "t"}}"#;
     let shadow = |answer: &Answer| answer.json()["shadow"][0].clone();

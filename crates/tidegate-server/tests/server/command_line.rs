@@ -27,7 +27,7 @@ fn a_sound_configuration_is_exit_code_0() {
 }
 
 #[test]
-fn every_mistake_is_told_and_the_exit_code_is_2() {
+fn every_mistake_is_reported_and_the_exit_code_is_2() {
     let file = config(&format!("{RULE}limt = 3\n\n[[rule]]\nname = \"BAD\"\nalgorithm = \"x\"\n"));
     let output = check(file.path());
     assert_eq!(code(&output), Some(2));
@@ -85,7 +85,7 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
 }
 
 #[test]
-fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
+fn an_address_in_use_is_reported_with_its_option_and_exit_code_1() {
     let server = Server::with_example();
     let listeners = [
         ("--http", server.http),
@@ -110,7 +110,7 @@ fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
 }
 
 #[test]
-fn an_address_that_is_none_is_told_with_its_option_and_how_to_write_it() {
+fn an_address_that_is_none_is_reported_with_its_option_and_how_to_write_it() {
     for option in ["--http", "--grpc", "--resp", "--admin"] {
         let output = run(&["serve", option, "localhost:8088"]);
         assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
@@ -122,7 +122,7 @@ fn an_address_that_is_none_is_told_with_its_option_and_how_to_write_it() {
 }
 
 #[test]
-fn two_listeners_on_one_port_are_told_which_option_to_change() {
+fn two_listeners_on_one_port_are_reported_which_option_to_change() {
     for (one, other) in [("--http", "--admin"), ("--http", "--grpc"), ("--grpc", "--admin")] {
         let output = run(&["serve", one, "127.0.0.1:8088", other, "127.0.0.1:8088"]);
         assert_eq!(code(&output), Some(2));
@@ -161,7 +161,7 @@ fn a_server_that_nobody_could_ask_is_not_begun() {
 }
 
 #[test]
-fn a_bound_that_can_not_be_is_told_with_those_that_can() {
+fn a_bound_that_can_not_be_is_reported_with_those_that_can() {
     for (option, wrong, expected) in [
         ("--max-connections", "0", "from 1 to 1000000"),
         ("--max-connections", "many", "from 1 to 1000000"),
@@ -178,7 +178,7 @@ fn a_bound_that_can_not_be_is_told_with_those_that_can() {
 }
 
 #[test]
-fn an_address_of_another_machine_is_told_with_its_option() {
+fn an_address_of_another_machine_is_reported_with_its_option() {
     // An address for documentation only, which no machine has.
     let output = run(&["serve", "--http", "192.0.2.1:8088", "--admin", "127.0.0.1:0"]);
     let said = text(&output.stderr);
@@ -327,10 +327,10 @@ fn a_damaged_trace_is_reported_as_far_as_it_goes_and_exit_code_1() {
             vec!["compare", "--rate", "1/60s", "--key", "key", "--trace", trace],
         ] {
             let output = run(&command);
-            let (table, told) = (text(&output.stdout), text(&output.stderr));
-            assert_eq!(code(&output), Some(1), "{damage}: {told}");
-            assert!(!table.is_empty() && told.contains("the gzip data "), "{damage}: {told}");
-            assert!(told.contains(" is damaged: what is reported"), "{damage}: {told}");
+            let (table, message) = (text(&output.stdout), text(&output.stderr));
+            assert_eq!(code(&output), Some(1), "{damage}: {message}");
+            assert!(!table.is_empty() && message.contains("the gzip data "), "{damage}: {message}");
+            assert!(message.contains(" is damaged: what is reported"), "{damage}: {message}");
         }
     }
 }

@@ -78,13 +78,13 @@ async fn left(own: &Client, peek: &str) -> u64 {
 /// the answer.
 async fn until_left(own: &Client, peek: &str, expected: u64) {
     let mut last = None;
-    let told = async {
+    let answer = async {
         while last != Some(expected) {
             tokio::time::sleep(Duration::from_millis(5)).await;
             last = Some(left(own, peek).await);
         }
     };
-    let in_time = tokio::time::timeout(Duration::from_secs(30), told).await.is_ok();
+    let in_time = tokio::time::timeout(Duration::from_secs(30), answer).await.is_ok();
     assert!(in_time, "{expected} were to be left after 30 s, and it was {last:?}");
 }
 
@@ -118,7 +118,7 @@ async fn who_is_over_gets_429_with_the_values() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_told_is_never_too_short() {
+async fn a_wait_that_is_reported_is_never_too_short() {
     let server = Server::with_rules(RULES);
     let envoy = Envoy::before(&server, FailureMode::Allow).await;
     let client = Client::new(envoy.at);
@@ -132,8 +132,8 @@ async fn a_wait_that_is_told_is_never_too_short() {
     let own = Client::new(server.http).check(peek).await;
     let later = own.json()["retry_after_us"].as_u64().unwrap();
     // The proxy got its answer earlier, when the wait was longer.
-    let told = number(&last, "retry-after") * 1_000_000;
-    assert!(told >= later, "told {told} us, and later it were {later}");
+    let answer = number(&last, "retry-after") * 1_000_000;
+    assert!(answer >= later, "told {answer} us, and later it were {later}");
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn header_fields_of_the_service_reach_the_caller() {
 }
 
 #[tokio::test]
-async fn a_retry_after_is_told_by_the_service_or_by_the_proxy_and_never_twice() {
+async fn a_retry_after_is_reported_by_the_service_or_by_the_proxy_and_never_twice() {
     let silent = [("enable_retry_after_header: true", "enable_retry_after_header: false")];
     let tells = ["--grpc-headers", "retry-after"];
     for (service, proxy, times) in [
@@ -169,8 +169,8 @@ async fn a_retry_after_is_told_by_the_service_or_by_the_proxy_and_never_twice() 
         }
         let refused = get(&client, "/user", "ada").await;
         assert_eq!(refused.status, 429);
-        let told = refused.headers.get_all("retry-after").iter().count();
-        assert_eq!(told, times, "{service:?} {proxy:?}: {:?}", refused.headers);
+        let answer = refused.headers.get_all("retry-after").iter().count();
+        assert_eq!(answer, times, "{service:?} {proxy:?}: {:?}", refused.headers);
         if times > 0 {
             assert!((3500..=3600).contains(&number(&refused, "retry-after")));
         }
@@ -239,19 +239,19 @@ async fn ten_thousand_requests_under_load_are_counted_exactly() {
     for _ in 0..50 {
         let client = Client::new(envoy.at);
         tasks.spawn(async move {
-            let mut told = [0_u32; 2];
+            let mut answer = [0_u32; 2];
             for _ in 0..200 {
                 match get(&client, "/load", "ada").await.status.as_u16() {
-                    200 => told[0] += 1,
-                    429 => told[1] += 1,
+                    200 => answer[0] += 1,
+                    429 => answer[1] += 1,
                     other => panic!("{other}"),
                 }
             }
-            told
+            answer
         });
     }
-    let told = tasks.join_all().await;
-    let sum = |place: usize| told.iter().map(|told| told[place]).sum::<u32>();
+    let answer = tasks.join_all().await;
+    let sum = |place: usize| answer.iter().map(|answer| answer[place]).sum::<u32>();
     assert_eq!((sum(0), sum(1)), (1234, 10_000 - 1234));
     assert_eq!(envoy.upstream.served(), 1234, "nobody who was refused got through");
 }

@@ -145,7 +145,7 @@ pub(crate) fn reason(answer: &RateLimitResponse) -> &str {
     }
 }
 
-fn told(status: &DescriptorStatus) -> (Code, &str, u32) {
+fn answered(status: &DescriptorStatus) -> (Code, &str, u32) {
     let rule = status.current_limit.as_ref().map_or("", |limit| limit.name.as_str());
     (status.code(), rule, status.limit_remaining)
 }
@@ -153,13 +153,13 @@ fn told(status: &DescriptorStatus) -> (Code, &str, u32) {
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 
 #[tokio::test]
-async fn each_descriptor_is_told_of_its_own_rules_in_order() {
+async fn each_descriptor_is_reported_of_its_own_rules_in_order() {
     let mut asked = Asked::new().await;
     let all =
         || vec![descriptor(&[("path", "/login")]), descriptor(&[("other", "x")]), descriptor(ADA)];
     let answer = asked.ask(all()).await;
     assert_eq!(answer.overall_code(), Code::Ok);
-    let statuses: Vec<_> = answer.statuses.iter().map(told).collect();
+    let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
     let expected = [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::Ok, "per-user", 2)];
     assert_eq!(statuses, expected, "the path meets two rules: told is the one that leaves less");
     assert!(answer.response_headers_to_add.is_empty());
@@ -167,7 +167,7 @@ async fn each_descriptor_is_told_of_its_own_rules_in_order() {
     asked.ask(vec![costing(2, ADA)]).await;
     let refused = asked.ask(all()).await;
     assert_eq!(refused.overall_code(), Code::OverLimit);
-    let statuses: Vec<_> = refused.statuses.iter().map(told).collect();
+    let statuses: Vec<_> = refused.statuses.iter().map(answered).collect();
     let expected =
         [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::OverLimit, "per-user", 0)];
     assert_eq!(statuses, expected, "who would have been let through was not charged");
@@ -180,29 +180,29 @@ async fn a_descriptor_of_several_entries_meets_a_rule_of_several_in_any_order() 
     let turned = descriptor(&[("route", "x"), ("other", "o"), ("tenant", "a")]);
     let alone = descriptor(&[("tenant", "a")]);
     let answer = asked.ask(vec![of("a", "x"), of("a", "y"), of("b", "x"), alone]).await;
-    let statuses: Vec<_> = answer.statuses.iter().map(told).collect();
+    let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
     let new = (Code::Ok, "per-route", 1);
     assert_eq!(statuses, [new, new, new, (Code::Ok, "", u32::MAX)]);
     for (code, left) in [(Code::Ok, 0), (Code::OverLimit, 0)] {
         let answer = asked.ask(vec![turned.clone()]).await;
-        assert_eq!(told(&answer.statuses[0]), (code, "per-route", left), "its first is taken");
+        assert_eq!(answered(&answer.statuses[0]), (code, "per-route", left), "its first is taken");
     }
 }
 
 #[tokio::test]
-async fn two_keys_of_one_rule_are_told_apart_and_one_key_twice_is_one() {
+async fn two_keys_of_one_rule_are_distinguished_and_one_key_twice_is_one() {
     let mut asked = Asked::new().await;
     let answer =
         asked.ask(vec![costing(1, &[("user", "bob")]), costing(3, ADA), costing(2, ADA)]).await;
     assert_eq!(answer.overall_code(), Code::OverLimit, "five of three");
-    let statuses: Vec<_> = answer.statuses.iter().map(told).collect();
+    let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
     let over = (Code::OverLimit, "per-user", 3);
     assert_eq!(statuses, [(Code::Ok, "per-user", 3), over, over]);
     assert_eq!(answer.statuses[1].duration_until_reset, None, "five never fit");
 }
 
 #[tokio::test]
-async fn values_are_told_in_units_of_time() {
+async fn values_are_reported_in_units_of_time() {
     let mut asked = Asked::new().await;
     let answer = asked.ask(vec![descriptor(ADA), descriptor(&[("path", "/")])]).await;
     let limits = answer.statuses.iter().map(|status| {
@@ -232,12 +232,12 @@ async fn hits_of_the_request_hold_where_a_descriptor_has_none() {
     let mut asked = Asked::new().await;
     let hits = |hits_addend| RateLimitRequest { hits_addend, ..request(vec![descriptor(ADA)]) };
     let two = asked.try_ask(hits(2)).await.unwrap();
-    assert_eq!(told(&two.statuses[0]), (Code::Ok, "per-user", 1));
+    assert_eq!(answered(&two.statuses[0]), (Code::Ok, "per-user", 1));
     let own = RateLimitRequest { hits_addend: 2, ..request(vec![costing(1, ADA)]) };
     let own = asked.try_ask(own).await.unwrap();
-    assert_eq!(told(&own.statuses[0]), (Code::Ok, "per-user", 0));
+    assert_eq!(answered(&own.statuses[0]), (Code::Ok, "per-user", 0));
     let unset = asked.try_ask(hits(0)).await.unwrap();
-    assert_eq!(told(&unset.statuses[0]), (Code::OverLimit, "per-user", 0), "unset is one");
+    assert_eq!(answered(&unset.statuses[0]), (Code::OverLimit, "per-user", 0), "unset is one");
 }
 
 #[tokio::test]
@@ -245,12 +245,12 @@ async fn a_descriptor_of_no_hits_asks_and_takes_nothing() {
     let mut asked = Asked::new().await;
     for _ in 0..5 {
         let looked = asked.ask(vec![costing(0, ADA)]).await;
-        assert_eq!(told(&looked.statuses[0]), (Code::Ok, "per-user", 3));
+        assert_eq!(answered(&looked.statuses[0]), (Code::Ok, "per-user", 3));
     }
     asked.ask(vec![costing(3, ADA)]).await;
     let looked = asked.ask(vec![costing(0, ADA)]).await;
     assert_eq!(
-        (looked.overall_code(), told(&looked.statuses[0])),
+        (looked.overall_code(), answered(&looked.statuses[0])),
         (Code::Ok, (Code::Ok, "per-user", 0))
     );
 }
@@ -276,9 +276,9 @@ async fn negative_hits_give_back_to_no_more_than_all() {
     asked.ask(vec![costing(3, ADA)]).await;
     let back = asked.ask(vec![giving_back(2, ADA)]).await;
     assert_eq!(back.overall_code(), Code::Ok);
-    assert_eq!(told(&back.statuses[0]), (Code::Ok, "per-user", 2));
+    assert_eq!(answered(&back.statuses[0]), (Code::Ok, "per-user", 2));
     let back = asked.ask(vec![giving_back(u64::MAX, ADA)]).await;
-    assert_eq!(told(&back.statuses[0]), (Code::Ok, "per-user", 3));
+    assert_eq!(answered(&back.statuses[0]), (Code::Ok, "per-user", 3));
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn what_a_request_gives_back_is_there_for_what_it_asks() {
         .ask(vec![giving_back(1, ADA), costing(1, ADA), giving_back(2, &[("user", "bob")])])
         .await;
     assert_eq!(mixed.overall_code(), Code::Ok);
-    let statuses: Vec<_> = mixed.statuses.iter().map(told).collect();
+    let statuses: Vec<_> = mixed.statuses.iter().map(answered).collect();
     let [given_back, taken] = [1, 0].map(|left| (Code::Ok, "per-user", left));
     assert_eq!(statuses, [given_back, taken, (Code::Ok, "per-user", 2)]);
 }
@@ -298,10 +298,10 @@ async fn what_a_request_gives_back_is_there_for_what_it_asks() {
 async fn rules_without_a_limit_and_in_shadow_tell_no_limit() {
     let mut asked = Asked::new().await;
     let answer = asked.ask(vec![costing(9, &[("free", "x")])]).await;
-    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "", u32::MAX));
+    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "", u32::MAX));
     let answer = asked.ask(vec![costing(2, ADA)]).await;
     assert_eq!(
-        told(&answer.statuses[0]),
+        answered(&answer.statuses[0]),
         (Code::Ok, "per-user", 1),
         "the shadow rule has had enough"
     );
@@ -327,7 +327,7 @@ async fn what_asks_nothing_is_an_invalid_argument_where_errors_are_chosen() {
     let elsewhere =
         RateLimitRequest { domain: "none".to_owned(), ..request(vec![descriptor(ADA)]) };
     let answer = asked.try_ask(elsewhere).await.unwrap();
-    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "", u32::MAX), "a domain without rules");
+    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "", u32::MAX), "a domain without rules");
 }
 
 #[tokio::test]
@@ -339,11 +339,11 @@ async fn a_message_too_large_is_refused_and_the_connection_goes_on() {
     assert!(reason(&answer).contains("at most 4194304 bytes of message"), "{answer:?}");
     let fits = "a".repeat((4 << 20) - 100);
     let answer = asked.ask(vec![descriptor(&[("user", &fits)])]).await;
-    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "per-user", 2), "in many frames");
+    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "per-user", 2), "in many frames");
 }
 
 #[tokio::test]
-async fn header_fields_are_told_where_they_are_asked_for() {
+async fn header_fields_are_reported_where_they_are_asked_for() {
     let server = Server::with_rules_and(RULES, &["--grpc-headers", "ratelimit,retry-after"]);
     let mut client = client(&server).await;
     let mut ask = async |hits| {

@@ -48,9 +48,9 @@ type Left = (String, u64);
 
 /// One request, and its answer.
 #[derive(Clone, Debug)]
-struct Told {
+struct Answered {
     asked: Instant,
-    told: Instant,
+    answered: Instant,
     /// By the store's clock; 0 if the protocol does not report it.
     at_us: u64,
     cost: u64,
@@ -60,7 +60,7 @@ struct Told {
     values: Option<Expected>,
 }
 
-impl Told {
+impl Answered {
     /// The position in the serial order: a request that took more came later, and a denial came
     /// after every request that left as much.
     fn turn(&self) -> (u64, Reverse<u64>, bool, Instant) {
@@ -92,7 +92,7 @@ enum Caller {
 
 impl Caller {
     /// Sends requests, up to `deep` at a time if the protocol allows several, and waits for their answers.
-    async fn ask(&mut self, seed: u64, meets: Meets, deep: usize) -> Vec<Told> {
+    async fn ask(&mut self, seed: u64, meets: Meets, deep: usize) -> Vec<Answered> {
         let mut rng = Rng::new(seed);
         let asked: Vec<_> = (0..deep).map(|_| Asked::new(&mut rng, meets)).collect();
         match self {
@@ -126,7 +126,7 @@ impl Asked {
         Self { user: rng.skewed(users).to_string(), cost: rng.pick([1, 1, 1, 1, 2, 5]) }
     }
 
-    async fn over_http(&self, client: &Client) -> Told {
+    async fn over_http(&self, client: &Client) -> Answered {
         let asked = Instant::now();
         let body = format!(r#"{{"descriptor": {{"all": "x"}}, "cost": {}}}"#, self.cost);
         let answer = client.check(&body).await.json();
@@ -140,11 +140,15 @@ impl Asked {
             reset_after_us: number("reset_after_us").unwrap(),
             delay_us: number("delay_us").unwrap(),
         };
-        let told = self.told(asked, values.allowed, vec![values.remaining]);
-        Told { at_us: number("at_us").unwrap(), values: Some(values), ..told }
+        let reported = self.answered(asked, values.allowed, vec![values.remaining]);
+        Answered { at_us: number("at_us").unwrap(), values: Some(values), ..reported }
     }
 
-    async fn over_grpc(&self, mut client: RateLimitServiceClient<Channel>, meets: Meets) -> Told {
+    async fn over_grpc(
+        &self,
+        mut client: RateLimitServiceClient<Channel>,
+        meets: Meets,
+    ) -> Answered {
         let asked = Instant::now();
         let mut descriptors = vec![grpc::costing(self.cost, &[("all", "x")])];
         if meets == Meets::Two {
@@ -159,10 +163,10 @@ impl Asked {
             }
         };
         let left = answer.statuses.iter().map(|status| u64::from(status.limit_remaining));
-        self.told(asked, answer.overall_code() == Code::Ok, left.collect())
+        self.answered(asked, answer.overall_code() == Code::Ok, left.collect())
     }
 
-    async fn over_resp(all: &[Self], meets: Meets, connection: &mut TcpStream) -> Vec<Told> {
+    async fn over_resp(all: &[Self], meets: Meets, connection: &mut TcpStream) -> Vec<Answered> {
         let asked = Instant::now();
         let mut pipe = redis::pipe();
         for one in all {
@@ -172,30 +176,31 @@ impl Asked {
             pipe.cmd("TG.CHECK").arg(&["default", "COST", &cost, name, value]);
         }
         connection.write_all(&pipe.get_packed_pipeline()).await.unwrap();
-        let told =
+        let reported =
             read_replies(connection, all.len()).await.into_iter().zip(all).map(|(answer, one)| {
                 assert_eq!(answer["degraded"], redis::Value::Int(0), "{answer:?}");
                 let number = |name: &str| match answer[name] {
                     redis::Value::Int(number) => u64::try_from(number).unwrap(),
                     _ => panic!("{name} is no number: {answer:?}"),
                 };
-                let told = one.told(asked, number("allowed") == 1, vec![number("remaining")]);
+                let reported =
+                    one.answered(asked, number("allowed") == 1, vec![number("remaining")]);
                 match meets {
                     Meets::Own(_) => {
-                        Told { left: vec![(one.user.clone(), told.left[0].1)], ..told }
+                        Answered { left: vec![(one.user.clone(), reported.left[0].1)], ..reported }
                     }
-                    Meets::One | Meets::Two => told,
+                    Meets::One | Meets::Two => reported,
                 }
             });
-        told.collect()
+        reported.collect()
     }
 
     /// The answer that has just arrived.
-    fn told(&self, asked: Instant, allowed: bool, left: Vec<u64>) -> Told {
+    fn answered(&self, asked: Instant, allowed: bool, left: Vec<u64>) -> Answered {
         let asks = [String::new(), self.user.clone()];
         let left = asks.into_iter().zip(left).collect();
-        let (told, cost) = (Instant::now(), self.cost);
-        Told { asked, told, at_us: 0, cost, allowed, left, values: None }
+        let (answered, cost) = (Instant::now(), self.cost);
+        Answered { asked, answered, at_us: 0, cost, allowed, left, values: None }
     }
 }
 
@@ -219,63 +224,66 @@ async fn read_replies(
 }
 
 /// Has all clients ask, each for up to `deep` answers at a time, until the time is over and some were denied.
-async fn history(callers: Vec<Caller>, meets: Meets, deep: usize) -> Vec<Told> {
+async fn history(callers: Vec<Caller>, meets: Meets, deep: usize) -> Vec<Answered> {
     let (mut all, begun) = (JoinSet::new(), Instant::now());
     let denied = Arc::new(AtomicBool::new(false));
     for (number, mut caller) in callers.into_iter().enumerate() {
         let denied = Arc::clone(&denied);
         all.spawn(async move {
-            let (mut rng, mut told) = (Rng::new(number as u64), Vec::new());
+            let (mut rng, mut answer) = (Rng::new(number as u64), Vec::new());
             let lasting = || if denied.load(Relaxed) { LASTING } else { PATIENCE };
             while begun.elapsed() < lasting() {
                 let answers = caller.ask(rng.next_u64(), meets, deep).await;
-                if answers.iter().any(|told| !told.allowed) {
+                if answers.iter().any(|answer| !answer.allowed) {
                     denied.store(true, Relaxed);
                 }
-                told.extend(answers);
+                answer.extend(answers);
             }
-            told
+            answer
         });
     }
     all.join_all().await.concat()
 }
 
 /// Compares the answers with the models of their limiters, one after the other.
-fn judge(mut history: Vec<Told>, policy: impl Fn(&str) -> Policy) {
+fn judge(mut history: Vec<Answered>, policy: impl Fn(&str) -> Policy) {
     is_saturated(&history);
     compare(&mut history, &policy);
 }
 
-fn compare(history: &mut [Told], policy: impl Fn(&str) -> Policy) {
-    history.sort_by_key(Told::turn);
+fn compare(history: &mut [Answered], policy: impl Fn(&str) -> Policy) {
+    history.sort_by_key(Answered::turn);
     let mut models: HashMap<String, Model> = HashMap::new();
     let mut latest = None::<Instant>;
-    for told in history {
-        assert!(latest.is_none_or(|latest| told.told >= latest), "answered too early: {told:?}");
-        latest = latest.max(Some(told.asked));
-        for (ask, _) in &told.left {
+    for answer in history {
+        assert!(
+            latest.is_none_or(|latest| answer.answered >= latest),
+            "answered too early: {answer:?}"
+        );
+        latest = latest.max(Some(answer.asked));
+        for (ask, _) in &answer.left {
             models.entry(ask.clone()).or_insert_with(|| Model::new(policy(ask)));
         }
         let mut on_each = |run: &dyn Fn(&mut Model) -> Expected| -> Vec<_> {
-            told.left.iter().map(|(ask, _)| run(models.get_mut(ask).unwrap())).collect()
+            answer.left.iter().map(|(ask, _)| run(models.get_mut(ask).unwrap())).collect()
         };
-        let mut expected = on_each(&|model| model.peek(told.at_us, told.cost));
+        let mut expected = on_each(&|model| model.peek(answer.at_us, answer.cost));
         let allowed = expected.iter().all(|one| one.allowed);
         if allowed {
-            expected = on_each(&|model| model.step(told.at_us, told.cost));
+            expected = on_each(&|model| model.step(answer.at_us, answer.cost));
         }
-        let left: Vec<_> = told.left.iter().map(|(_, left)| *left).collect();
+        let left: Vec<_> = answer.left.iter().map(|(_, left)| *left).collect();
         let expected_left: Vec<_> = expected.iter().map(|one| one.remaining).collect();
-        assert_eq!((told.allowed, &left), (allowed, &expected_left), "{told:#?}");
-        if let Some(values) = told.values {
-            assert_eq!(values, expected[0], "{told:#?}");
+        assert_eq!((answer.allowed, &left), (allowed, &expected_left), "{answer:#?}");
+        if let Some(values) = answer.values {
+            assert_eq!(values, expected[0], "{answer:#?}");
         }
     }
 }
 
 /// Makes sure that some requests were admitted and some denied.
-fn is_saturated(history: &[Told]) {
-    let admitted = history.iter().filter(|told| told.allowed).count();
+fn is_saturated(history: &[Answered]) {
+    let admitted = history.iter().filter(|answer| answer.allowed).count();
     let denied = history.len() - admitted;
     assert!(admitted > 0 && denied > 0, "it was not saturated: {admitted} and {denied}");
 }
@@ -317,7 +325,7 @@ async fn four_servers_answer_over_grpc_as_the_definitions_of_two_rules() {
     let rules = rule("all", log, 2_000, DAY_US) + &rule("user", log, 60, DAY_US);
     let servers = servers(&store, &rules);
     let history = history(grpc(&servers).await, Meets::Two, DEEP).await;
-    let by_the_second = |told: &Told| !told.allowed && told.left[0].1 >= told.cost;
+    let by_the_second = |answer: &Answered| !answer.allowed && answer.left[0].1 >= answer.cost;
     assert!(history.iter().any(by_the_second), "the rule for each user denies some");
     judge(history, |asks| Policy::new(log, if asks.is_empty() { 2_000 } else { 60 }, DAY_US));
 }
@@ -331,6 +339,6 @@ async fn four_servers_answer_over_all_protocols_at_once_as_the_definition() {
     callers.extend(resp(&servers).await);
     let mut history = history(callers, Meets::One, DEEP).await;
     // Two of the protocols do not report the time.
-    history.iter_mut().for_each(|told| (told.at_us, told.values) = (0, None));
+    history.iter_mut().for_each(|answer| (answer.at_us, answer.values) = (0, None));
     judge(history, |_| Policy::new(log, 1_000, DAY_US));
 }

@@ -36,12 +36,12 @@ async fn lines_that_were_dropped_are_counted_once_somebody_reads_again() {
     for _ in 0..LINES {
         assert_eq!(client.get(&path).await.status, 404);
     }
-    let told = server.logs("log lines were dropped");
+    let answer = server.logs("log lines were dropped");
     let count = |name: &str| -> usize {
-        let from = told.split_once(name).unwrap().1;
+        let from = answer.split_once(name).unwrap().1;
         from.split_whitespace().next().unwrap().parse().unwrap()
     };
-    assert!(count(" lines=") > 0 && count(" lines=") == count(" in_all="), "{told}");
+    assert!(count(" lines=") > 0 && count(" lines=") == count(" in_all="), "{answer}");
 }
 
 /// An unknown token over HTTP, and over RESP.
@@ -68,9 +68,9 @@ async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
     server.signal("TERM");
     let (code, log) = server.end();
     assert_eq!(code, Some(0), "{log}");
-    let told: Vec<_> = log.lines().filter(|line| line.contains("token")).collect();
-    assert_eq!(told.len(), 1, "{log}");
-    assert!(told[0].contains("known token clients=3 admin=2"), "{log}");
+    let answer: Vec<_> = log.lines().filter(|line| line.contains("token")).collect();
+    assert_eq!(answer.len(), 1, "{log}");
+    assert!(answer[0].contains("known token clients=3 admin=2"), "{log}");
 }
 
 /// A key with what terminals and readers of lines obey, and with what would end a text of JSON.

@@ -89,10 +89,10 @@ async fn a_rule_that_is_near_its_end_marks_answers_and_counts_them() {
     let redis = redis::Client::open(format!("redis://{}/?protocol=resp3", server.resp)).unwrap();
     let mut redis = redis.get_connection().unwrap();
     for (verb, is_near) in [("TG.PEEK", true), ("TG.CHECK", true), ("TG.CHECK", false)] {
-        let told: std::collections::HashMap<String, redis::Value> =
+        let message: std::collections::HashMap<String, redis::Value> =
             redis::cmd(verb).arg(&["default", "user", "ada"]).query(&mut redis).unwrap();
         let expected = is_near.then_some(redis::Value::Boolean(true));
-        assert_eq!(told.get("near"), expected.as_ref(), "{told:?}");
+        assert_eq!(message.get("near"), expected.as_ref(), "{message:?}");
     }
     let text = metrics(&server).await;
     let counted = value(&text, "tidegate_rule_near_total{domain=\"default\",rule=\"per-user\"}");

@@ -31,8 +31,8 @@ async fn admitted(server: &Server, domain: &str) -> u64 {
     for _ in 0..30 {
         let answer = client.check(&body).await;
         assert!(matches!(answer.status.as_u16(), 200 | 429), "{}", answer.text);
-        let told = answer.json();
-        assert_eq!((&told["degraded"], &told["overloaded"]), (&true.into(), &false.into()));
+        let reported = answer.json();
+        assert_eq!((&reported["degraded"], &reported["overloaded"]), (&true.into(), &false.into()));
         admitted += u64::from(answer.status == 200);
     }
     admitted

@@ -21,11 +21,11 @@ async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz() {
     assert_eq!(health().await, "available");
     store.kill();
     assert_eq!(client.check(r#"{"descriptor": {}}"#).await.status, 200);
-    let told = server.logs("the store is unavailable");
-    assert!(told.contains(&address), "{told}");
+    let message = server.logs("the store is unavailable");
+    assert!(message.contains(&address), "{message}");
     assert_eq!(health().await, "unavailable");
     store.start_again(&[]);
-    let told = server.logs("the store is back");
-    assert!(told.contains(&address) && told.contains("outage=\""), "{told}");
+    let message = server.logs("the store is back");
+    assert!(message.contains(&address) && message.contains("outage=\""), "{message}");
     assert_eq!(health().await, "available");
 }

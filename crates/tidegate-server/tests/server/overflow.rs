@@ -39,7 +39,7 @@ async fn ask(client: &Client, domain: &str, user: &str) -> Answer {
 }
 
 /// The status, whether it has `overflow`, and the remaining units.
-fn told(answer: &Answer) -> (u16, bool, u64) {
+fn answered(answer: &Answer) -> (u16, bool, u64) {
     let body = answer.json();
     let overflow = body["overflow"].as_bool().unwrap();
     (answer.status.as_u16(), overflow, body["remaining"].as_u64().unwrap())
@@ -50,7 +50,7 @@ async fn keys_beyond_the_cap_share_one_limiter() {
     let (_server, client) = server();
     let mut all = Vec::new();
     for user in ["a", "b", "c", "d", "a", "a"] {
-        all.push(told(&ask(&client, "default", user).await));
+        all.push(answered(&ask(&client, "default", user).await));
     }
     let a = [(200, false, 1), (200, false, 0), (429, false, 0)];
     let others = [(200, true, 1), (200, true, 0), (429, true, 0)];
@@ -58,14 +58,14 @@ async fn keys_beyond_the_cap_share_one_limiter() {
 }
 
 #[tokio::test]
-async fn keys_beyond_the_cap_are_refused_and_told_to_come_back_a_window_later() {
+async fn keys_beyond_the_cap_are_refused_and_reported_to_come_back_a_window_later() {
     let (_server, client) = server();
-    assert_eq!(told(&ask(&client, "strict", "a").await), (200, false, 1));
+    assert_eq!(answered(&ask(&client, "strict", "a").await), (200, false, 1));
     let refused = ask(&client, "strict", "b").await;
-    assert_eq!(told(&refused), (429, true, 0));
+    assert_eq!(answered(&refused), (429, true, 0));
     assert_eq!(refused.header("retry-after"), Some("3600"));
     let body = refused.json();
     assert_eq!(body["retry_after_us"], HOUR_US);
     assert_eq!((&body["degraded"], &body["rule"]), (&json!(false), &json!("refuses")));
-    assert_eq!(told(&ask(&client, "strict", "a").await), (200, false, 0), "not forgotten");
+    assert_eq!(answered(&ask(&client, "strict", "a").await), (200, false, 0), "not forgotten");
 }

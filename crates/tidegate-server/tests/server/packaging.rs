@@ -41,10 +41,10 @@ async fn envoy_of_the_compose_file_limits_each_user() {
     let server = Server::with_rules(&rules.replace("1/s", "1/1h"));
     let envoy = Envoy::of_compose(&server).await;
     let client = Client::new(envoy.at);
-    let mut told = Vec::new();
+    let mut answer = Vec::new();
     for _ in 0..12 {
-        told.push(client.get_with("/", &[("x-user", "ada")]).await.status);
+        answer.push(client.get_with("/", &[("x-user", "ada")]).await.status);
     }
-    assert_eq!(told, [[200; 10].as_slice(), &[429; 2]].concat());
+    assert_eq!(answer, [[200; 10].as_slice(), &[429; 2]].concat());
     assert_eq!(client.get_with("/", &[("x-user", "bob")]).await.status, 200);
 }

@@ -22,10 +22,10 @@ fn rules(store: &Store) -> String {
 async fn reserve(client: &Client) -> String {
     let body = json!({"descriptor": {"user": "ada"}, "cost": 50}).to_string();
     loop {
-        let told = client.post("/v1/reserve", &body).await.json();
+        let answer = client.post("/v1/reserve", &body).await.json();
         // The store decides, however busy the machine is.
-        if told["degraded"] == false {
-            return told["reservation"].as_str().unwrap().to_owned();
+        if answer["degraded"] == false {
+            return answer["reservation"].as_str().unwrap().to_owned();
         }
     }
 }
@@ -37,9 +37,9 @@ async fn settle(client: &Client, id: &str, actual: u64) -> Answer {
 async fn used(client: &Client) -> u64 {
     let body = json!({"descriptor": {"user": "ada"}}).to_string();
     loop {
-        let told = client.post("/v1/peek", &body).await.json();
-        if told["degraded"] == false {
-            return 100_000 - told["remaining"].as_u64().unwrap();
+        let answer = client.post("/v1/peek", &body).await.json();
+        if answer["degraded"] == false {
+            return 100_000 - answer["remaining"].as_u64().unwrap();
         }
     }
 }
@@ -58,17 +58,17 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     store.signal("STOP");
     let (mut waiting, mut unknown) = (Vec::new(), 0);
     for id in &ids {
-        let told = settle(&client, id, 5).await;
-        match told.status.as_u16() {
+        let answer = settle(&client, id, 5).await;
+        match answer.status.as_u16() {
             202 => {
-                assert_eq!(told.json()["pending"], true);
+                assert_eq!(answer.json()["pending"], true);
                 assert_eq!(settle(&client, id, 6).await.status, 409, "another cost");
                 waiting.push(id);
             }
             200 => {}
             _ => {
-                assert!(told.header("retry-after").is_none(), "{}", told.text);
-                assert!(told.problem(503).contains("it is unknown whether"));
+                assert!(answer.header("retry-after").is_none(), "{}", answer.text);
+                assert!(answer.problem(503).contains("it is unknown whether"));
                 unknown += 1;
             }
         }
@@ -78,8 +78,8 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     while !admin.get("/metrics").await.text.contains("\ntidegate_reservations_pending 0\n") {}
     let mut settled = 0;
     for id in waiting {
-        let told = settle(&client, id, 5).await;
-        settled += u64::from(told.status == 200);
+        let answer = settle(&client, id, 5).await;
+        settled += u64::from(answer.status == 200);
     }
     // Each is settled once, or it is unknown whether it was: at least 5 units of each are used, and 50 at most.
     let used = used(&client).await;
@@ -88,26 +88,28 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
 }
 
 #[tokio::test]
-async fn redis_clients_are_told_that_a_settle_waits_and_it_is_given_up_at_the_end() {
+async fn redis_clients_are_reported_that_a_settle_waits_and_it_is_given_up_at_the_end() {
     let mut store = Store::start();
     let server = Server::granting(&rules(&store), VERBS);
     let (client, admin) = (Client::new(server.http), Client::new(server.admin));
     let body = json!({"descriptor": {"user": "ada"}, "cost": 5, "life_ms": 5_000}).to_string();
     let mut ids = Vec::new();
     while ids.len() < MANY as usize {
-        let told = client.post("/v1/reserve", &body).await.json();
-        if let (Value::Bool(false), Some(id)) = (&told["degraded"], told["reservation"].as_str()) {
+        let answer = client.post("/v1/reserve", &body).await.json();
+        if let (Value::Bool(false), Some(id)) =
+            (&answer["degraded"], answer["reservation"].as_str())
+        {
             ids.push(id.to_owned());
         }
     }
     store.kill();
     let redis = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
     let mut redis = redis.get_connection().unwrap();
-    let mut told = Vec::new();
+    let mut answer = Vec::new();
     for id in &ids {
-        told.push(redis::cmd("TG.SETTLE").arg(id).arg(1).query::<String>(&mut redis));
+        answer.push(redis::cmd("TG.SETTLE").arg(id).arg(1).query::<String>(&mut redis));
     }
-    assert!(told.iter().any(|one| one.as_deref() == Ok("PENDING")), "{told:?}");
+    assert!(answer.iter().any(|one| one.as_deref() == Ok("PENDING")), "{answer:?}");
     let given_up = "tidegate_reservations_ended_total{how=\"given_up\"} ";
     loop {
         let metrics = admin.get("/metrics").await.text;

@@ -83,7 +83,7 @@ async fn permits_in_a_store_are_taken_renewed_and_returned() {
 }
 
 #[tokio::test]
-async fn a_permit_comes_back_by_itself_and_who_renews_late_is_told() {
+async fn a_permit_comes_back_by_itself_and_who_renews_late_is_reported() {
     let mut server = granting(&rules("50ms"));
     let client = Client::new(server.http);
     let late = reserve(&client).await;
@@ -100,13 +100,13 @@ async fn a_permit_comes_back_by_itself_and_who_renews_late_is_told() {
     }
     assert!(last["permits"][0]["token"].as_u64() > late["permits"][0]["token"].as_u64());
     for _ in 0..8 {
-        let told = client.post("/v1/renew", &of(&late["reservation"])).await.json();
-        assert_eq!(told, json!({"renewed": false}));
+        let answer = client.post("/v1/renew", &of(&late["reservation"])).await.json();
+        assert_eq!(answer, json!({"renewed": false}));
     }
     server.logs("permits are renewed too late");
     let calls = client.post("/v1/reserve", r#"{"descriptor": {"team": "a"}}"#).await.json();
-    let told = client.post("/v1/renew", &of(&calls["reservation"])).await.json();
-    assert_eq!(told, json!({"renewed": true}), "it has no permit");
+    let answer = client.post("/v1/renew", &of(&calls["reservation"])).await.json();
+    assert_eq!(answer, json!({"renewed": true}), "it has no permit");
     server.logs("permits are renewed in time again");
     let metrics = Client::new(server.admin).get("/metrics").await.text;
     for (outcome, renewals) in [("late", 8), ("renewed", 1)] {
@@ -120,12 +120,12 @@ async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
     let server = granting(&rules("1h"));
     let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
     let mut client = client.get_connection().unwrap();
-    let told: Vec<Value> =
+    let reply: Vec<Value> =
         cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query(&mut client).unwrap();
     let [.., Value::BulkString(name), Value::BulkString(id), Value::BulkString(permits), list] =
-        &told[..]
+        &reply[..]
     else {
-        panic!("{told:?}")
+        panic!("{reply:?}")
     };
     assert_eq!((&name[..], &permits[..]), (&b"reservation"[..], &b"permits"[..]));
     assert!(format!("{list:?}").contains("jobs"), "{list:?}");

@@ -124,8 +124,8 @@ async fn metrics_follow_what_a_collector_accepts() {
         ("*/*", "application/openmetrics-text"),
     ] {
         let answer = collector.get_with("/metrics", &[("accept", accepted)]).await;
-        let told = answer.header("content-type").unwrap();
-        assert!(told.starts_with(media_type), "{accepted}: {told}");
+        let message = answer.header("content-type").unwrap();
+        assert!(message.starts_with(media_type), "{accepted}: {message}");
         assert_eq!(answer.text.contains("# EOF"), media_type.contains("openmetrics"), "{accepted}");
         assert!(answer.text.contains("\ntidegate_requests_total{"), "{accepted}");
     }
@@ -143,7 +143,7 @@ fn the_certificate_that_the_book_makes_is_accepted_by_operators() {
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("https://{host}:{}", server.admin.port());
         let asked = ["rules", "--admin", &url, "--tls-roots", &certificate];
-        let told = Command::new(BINARY).args(asked).output().unwrap();
-        assert!(told.status.success(), "{url}: {}", String::from_utf8_lossy(&told.stderr));
+        let message = Command::new(BINARY).args(asked).output().unwrap();
+        assert!(message.status.success(), "{url}: {}", String::from_utf8_lossy(&message.stderr));
     }
 }

@@ -285,10 +285,10 @@ async fn a_change_that_is_in_force_is_not_answered_as_failed_however_long_it_is(
     for (query, tag) in [("?dry_run=1", ""), ("", "*")] {
         let put = admin.put_rules(query, tag, &toml(7)).await;
         assert_eq!(put.status, 200, "{}", put.text);
-        let told = put.json();
-        assert_eq!(told["added"], RULES);
-        let shown = told["rules"].as_array().unwrap().len() as u64;
-        assert_eq!(shown + told["left_out"].as_u64().unwrap(), RULES as u64 + 1);
+        let answer = put.json();
+        assert_eq!(answer["added"], RULES);
+        let shown = answer["rules"].as_array().unwrap().len() as u64;
+        assert_eq!(shown + answer["left_out"].as_u64().unwrap(), RULES as u64 + 1);
         assert!(put.text.len() <= 6 << 20, "{}", put.text.len());
     }
     let body = r#"{"descriptor": {"t": "44999", "u": "ada"}}"#;

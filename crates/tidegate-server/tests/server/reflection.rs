@@ -84,16 +84,16 @@ async fn a_tool_finds_the_service_and_its_messages() {
         ask(MessageRequest::FileContainingSymbol(SERVICE.to_owned())),
         ask(MessageRequest::FileByFilename("google/protobuf/duration.proto".to_owned())),
     ];
-    let told = client.server_reflection_info(tokio_stream::iter(asked)).await.unwrap();
-    let told: Vec<_> =
-        told.into_inner().map(|one| one.unwrap().message_response.unwrap()).collect().await;
+    let answer = client.server_reflection_info(tokio_stream::iter(asked)).await.unwrap();
+    let answer: Vec<_> =
+        answer.into_inner().map(|one| one.unwrap().message_response.unwrap()).collect().await;
     let [
         MessageResponse::ListServicesResponse(list),
         MessageResponse::FileDescriptorResponse(file),
         MessageResponse::FileDescriptorResponse(needed),
-    ] = told.as_slice()
+    ] = answer.as_slice()
     else {
-        panic!("{told:?}");
+        panic!("{answer:?}");
     };
     let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
     for service in [SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"] {

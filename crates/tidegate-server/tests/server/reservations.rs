@@ -50,9 +50,9 @@ async fn settled_for_what_it_cost(server: &Server) {
     for _ in 0..2 {
         let settled = client.post("/v1/settle", &settle(&id, 120)).await;
         assert_eq!(settled.status, 200, "{}", settled.text);
-        let told = settled.json();
-        assert_eq!((&told["rule"], &told["remaining"]), (&json!("tokens"), &json!(880)));
-        assert_eq!((&told["settled"], &told["cut"]), (&json!(120), &json!(0)));
+        let answer = settled.json();
+        assert_eq!((&answer["rule"], &answer["remaining"]), (&json!("tokens"), &json!(880)));
+        assert_eq!((&answer["settled"], &answer["cut"]), (&json!(120), &json!(0)));
     }
     let other = client.post("/v1/settle", &settle(&id, 121)).await.problem(409);
     assert!(other.contains("for another cost"), "{other}");
@@ -123,8 +123,8 @@ async fn a_reservation_in_a_store_is_settled_at_its_server_and_only_there() {
     let (server, other) = (granting(&rules), granting(&rules));
     settled_for_what_it_cost(&server).await;
     let reserve = json!({"descriptor": {"user": "bob"}, "cost": 5}).to_string();
-    let told = Client::new(server.http).post("/v1/reserve", &reserve).await.json();
-    let body = settle(told["reservation"].as_str().unwrap(), 1);
+    let answer = Client::new(server.http).post("/v1/reserve", &reserve).await.json();
+    let body = settle(answer["reservation"].as_str().unwrap(), 1);
     let detail = Client::new(other.http).post("/v1/settle", &body).await.problem(404);
     assert!(detail.contains("another server gave it"), "{detail}");
     assert_eq!(Client::new(server.http).post("/v1/settle", &body).await.json()["remaining"], 999);
@@ -155,8 +155,8 @@ async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_se
     let body = settle(here["reservation"].as_str().unwrap(), 40);
     let settled = client.post("/v1/settle", &body).await;
     assert_eq!(settled.status, 200, "{}", settled.text);
-    let told = settled.json();
-    assert_eq!((&told["degraded"], &told["remaining"]), (&json!(true), &json!(left + 60)));
+    let answer = settled.json();
+    assert_eq!((&answer["degraded"], &answer["remaining"]), (&json!(true), &json!(left + 60)));
 }
 
 #[tokio::test]
@@ -183,8 +183,8 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
     let server = granting(RULES);
     let client = Client::new(server.http);
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 7, "life_ms": 1}).to_string();
-    let told = client.post("/v1/reserve", &reserve).await.json();
-    let body = settle(told["reservation"].as_str().unwrap(), 0);
+    let answer = client.post("/v1/reserve", &reserve).await.json();
+    let body = settle(answer["reservation"].as_str().unwrap(), 0);
     let ended = "\ntidegate_reservations_ended_total{how=\"unsettled\"} 1\n";
     let admin = Client::new(server.admin);
     while !admin.get("/metrics").await.text.contains(ended) {}
@@ -205,7 +205,7 @@ async fn a_repeated_reserve_is_one_reservation() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_reserved_or_settled_is_told() {
+async fn what_can_not_be_reserved_or_settled_is_reported() {
     let server = granting(RULES);
     let client = Client::new(server.http);
     let ada = json!({"user": "ada"});
@@ -253,10 +253,10 @@ async fn redis_clients_reserve_and_settle_as_well() {
     let mut client = client.get_connection().unwrap();
     let mut reserve = cmd("TG.RESERVE");
     reserve.arg(&["default", "COST", "500", "LIFE", "60000", "user", "ada"]);
-    let told: Vec<Value> = reserve.query(&mut client).unwrap();
-    let Value::BulkString(id) = told.last().unwrap() else { panic!("{told:?}") };
+    let reply: Vec<Value> = reserve.query(&mut client).unwrap();
+    let Value::BulkString(id) = reply.last().unwrap() else { panic!("{reply:?}") };
     let id = std::str::from_utf8(id).unwrap();
-    assert_eq!((told.len(), &told[7]), (24, &Value::Int(500)));
+    assert_eq!((reply.len(), &reply[7]), (24, &Value::Int(500)));
     let settled: Vec<Value> = cmd("TG.SETTLE").arg(id).arg(120).query(&mut client).unwrap();
     assert_eq!((settled.len(), &settled[7]), (26, &Value::Int(880)));
     let http = Client::new(server.http).post("/v1/settle", &settle(id, 120)).await;
@@ -294,8 +294,8 @@ async fn operators_list_settle_and_drop_reservations() {
     let mut ids = Vec::new();
     for user in ["ada", "bob", "eve"] {
         let body = json!({"descriptor": {"user": user}, "cost": 7}).to_string();
-        let told = client.post("/v1/reserve", &body).await.json();
-        ids.push(told["reservation"].as_str().unwrap().to_owned());
+        let answer = client.post("/v1/reserve", &body).await.json();
+        ids.push(answer["reservation"].as_str().unwrap().to_owned());
     }
     let list = async |token: &str| {
         admin.get_with("/v1/reservations?n=2", &[("authorization", token)]).await

@@ -75,8 +75,9 @@ fn redis_benchmark_drives_it_and_every_call_is_counted() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("requests per second"), "{said}");
     let mut client = connect(server.resp, "");
-    let told: Vec<Value> = cmd("TG.PEEK").arg(&["load", "user", "ada"]).query(&mut client).unwrap();
-    assert_eq!(told[6..8], [Value::BulkString(b"remaining".to_vec()), Value::Int(4_000)]);
+    let reply: Vec<Value> =
+        cmd("TG.PEEK").arg(&["load", "user", "ada"]).query(&mut client).unwrap();
+    assert_eq!(reply[6..8], [Value::BulkString(b"remaining".to_vec()), Value::Int(4_000)]);
 }
 
 #[test]
@@ -84,9 +85,9 @@ fn the_rust_client_speaks_both_versions_and_pipelines_any_depth() {
     let server = Server::with_rules(RULES);
     for (options, user) in [("", "a"), ("?protocol=resp3", "b")] {
         let mut client = connect(server.resp, options);
-        let told: (u8, u64, u64, i64, u64) =
+        let reply: (u8, u64, u64, i64, u64) =
             cmd("CL.THROTTLE").arg(&[user, "0", "1", "86400"]).query(&mut client).unwrap();
-        assert_eq!(told, (0, 1, 0, -1, 86_400));
+        assert_eq!(reply, (0, 1, 0, -1, 86_400));
         let mut pipe = redis::pipe();
         for _ in 0..10_000 {
             pipe.cmd("CL.THROTTLE").arg(&["deep", user, "1", "86400"]);
@@ -97,9 +98,9 @@ fn the_rust_client_speaks_both_versions_and_pipelines_any_depth() {
         for _ in 0..10_000 {
             pipe.cmd("CL.THROTTLE").arg(&[&format!("deep-{user}"), "6999", "1", "86400"]);
         }
-        let told: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut client).unwrap();
-        assert_eq!(told.iter().filter(|told| told.0 == 0).count(), 7_000);
-        assert!(told[..7_000].iter().all(|told| told.0 == 0), "in order");
+        let reply: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut client).unwrap();
+        assert_eq!(reply.iter().filter(|answer| answer.0 == 0).count(), 7_000);
+        assert!(reply[..7_000].iter().all(|answer| answer.0 == 0), "in order");
     }
 }
 
@@ -108,15 +109,15 @@ fn the_rust_client_speaks_both_versions_and_pipelines_any_depth() {
 async fn a_rule_is_shared_by_the_doors() {
     let server = Server::with_rules(RULES);
     let mut client = connect(server.resp, "");
-    let told: Vec<Value> =
+    let reply: Vec<Value> =
         cmd("TG.CHECK").arg(&["default", "COST", "3", "user", "ada"]).query(&mut client).unwrap();
-    assert_eq!(told[1], Value::Int(1));
+    assert_eq!(reply[1], Value::Int(1));
     let http = Client::new(server.http);
     assert_eq!(http.check(r#"{"descriptor": {"user": "ada"}}"#).await.status, 429);
     assert_eq!(http.check(r#"{"descriptor": {"user": "bob"}, "cost": 3}"#).await.status, 200);
-    let told: Vec<Value> =
+    let reply: Vec<Value> =
         cmd("TG.CHECK").arg(&["default", "user", "bob"]).query(&mut client).unwrap();
-    assert_eq!(told[1], Value::Int(0));
+    assert_eq!(reply[1], Value::Int(0));
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn tokens_are_asked_for_by_auth() {
 
 /// The next connection is accepted when there is room, and not before.
 #[test]
-fn each_door_holds_no_more_connections_than_it_is_told() {
+fn each_door_holds_no_more_connections_than_it_is_reported() {
     let server = Server::with_rules_and(RULES, &["--max-connections", "1"]);
     let ping = |at: SocketAddr| {
         let mut stream = TcpStream::connect(at).unwrap();

@@ -37,9 +37,9 @@ async fn a_request_is_for_one_host() {
             ("1.1", "host: b@a\r\n", "400"),
             ("1.1", "host: a/b\r\n", "400"),
         ] {
-            let told = statuses(at, &ask(version, hosts)).await;
-            assert_eq!(told.len(), 1, "{version} {hosts:?}");
-            assert_eq!(told[0].0, status, "{version} {hosts:?}");
+            let answer = statuses(at, &ask(version, hosts)).await;
+            assert_eq!(answer.len(), 1, "{version} {hosts:?}");
+            assert_eq!(answer[0].0, status, "{version} {hosts:?}");
         }
     }
     let check = CHECK.replace("host: a\r\n", "connection: close\r\n");
@@ -60,8 +60,12 @@ async fn a_body_of_two_lengths_or_an_unknown_coding_ends_the_connection() {
         ("1.0", "transfer-encoding: chunked\r\n", "400"),
     ] {
         let sent = format!("POST /v1/check HTTP/{version}\r\nhost: a\r\n{fields}\r\n{body}{CHECK}");
-        let told = statuses(server.http, &sent).await;
-        assert_eq!(told, [(status.to_owned(), true)], "what is behind it is not read: {fields:?}");
+        let answer = statuses(server.http, &sent).await;
+        assert_eq!(
+            answer,
+            [(status.to_owned(), true)],
+            "what is behind it is not read: {fields:?}"
+        );
     }
 }
 
@@ -80,9 +84,9 @@ async fn a_connection_lasts_as_long_as_its_client_says() {
         (field("keep-alive"), true),
         (CHECK.to_owned(), true),
     ] {
-        let told = statuses(server.http, &format!("{sent}{}", field("close"))).await;
-        assert_eq!(told.len(), if lasts { 2 } else { 1 }, "{sent}");
-        let closes = told.last().is_some_and(|(_, closes)| *closes);
+        let message = statuses(server.http, &format!("{sent}{}", field("close"))).await;
+        assert_eq!(message.len(), if lasts { 2 } else { 1 }, "{sent}");
+        let closes = message.last().is_some_and(|(_, closes)| *closes);
         assert!(closes || sent.contains("1.0"), "{sent}");
     }
 }

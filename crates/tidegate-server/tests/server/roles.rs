@@ -109,7 +109,7 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
     );
     let (public, admin) = (Client::new(server.http), Client::new(server.admin));
     let spend = ADA.replace('}', "") + "}, \"cost\": 5}";
-    let told = public.post("/v1/reserve", &spend).await.json();
+    let answer = public.post("/v1/reserve", &spend).await.json();
     let refund = spend.replace('5', "2");
     for (path, body, expected) in [
         (
@@ -119,12 +119,12 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
         ),
         (
             "/v1/renew",
-            json!({"reservation": told["reservation"]}).to_string(),
+            json!({"reservation": answer["reservation"]}).to_string(),
             ["verb=\"renew\"", "renewed=true", "token 2", "role change"],
         ),
         (
             "/v1/settle",
-            json!({"reservation": told["reservation"], "actual": 4}).to_string(),
+            json!({"reservation": answer["reservation"], "actual": 4}).to_string(),
             ["verb=\"settle\"", "reserved [5]", "settled for [4]", "domain=\"default\""],
         ),
         (
@@ -260,7 +260,7 @@ fn a_token_of_two_roles_is_refused_at_the_start_and_when_files_are_read_again() 
 }
 
 #[test]
-fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_read_is_told() {
+fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_read_is_reported() {
     let files = Certificates::new();
     let token = files.with("token", &"a".repeat(32));
     let snapshot = files.with("snapshot", "");
@@ -282,7 +282,7 @@ fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_re
 }
 
 #[test]
-fn a_name_of_two_roles_and_a_server_that_nobody_changes_are_told() {
+fn a_name_of_two_roles_and_a_server_that_nobody_changes_are_reported() {
     let files = Certificates::new();
     let paths = ["server.pem", "server.key", "ca.pem"].map(|name| files.path(name));
     let tls = ["--tls-cert", &*paths[0], "--tls-key", &*paths[1], "--tls-client-ca", &*paths[2]];

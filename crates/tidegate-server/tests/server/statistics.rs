@@ -134,14 +134,14 @@ async fn callers_report_outcomes_times_and_what_is_in_flight() {
     let server = Server::with_rules(RULES);
     let admin = Client::new(server.admin);
     let report = async |body: Value| admin.post("/v1/report", &body.to_string()).await;
-    let told = report(json!([
+    let answer = report(json!([
         {"resource": "GET /orders", "pass": 40, "block": 2, "took_us": [1_000, 2_001], "exception": 1},
         {"resource": "GET /orders", "in_flight": 3, "from": "api-1"},
         {"resource": "GET /orders", "in_flight": 4, "from": "api-2"},
         {"rule": "per-user", "took_us": 8_300, "in_flight": 1},
     ]))
     .await;
-    assert_eq!((told.status.as_u16(), told.json()["reported"].as_u64()), (200, Some(4)));
+    assert_eq!((answer.status.as_u16(), answer.json()["reported"].as_u64()), (200, Some(4)));
     let all = stats(&server, "").await;
     let orders = &all["resources"][0];
     assert_eq!((&orders["resource"], &orders["in_flight"]), (&json!("GET /orders"), &json!(7)));
@@ -181,8 +181,8 @@ async fn resources_are_bounded_and_clients_report_where_the_setting_allows() {
     let named = |number: usize| json!({"resource": format!("r{number}"), "pass": 1});
     for first in (0..1_000).step_by(250) {
         let batch: Vec<_> = (first..first + 250).map(named).collect();
-        let told = client.post("/v1/report", &json!(batch).to_string()).await;
-        assert_eq!(told.status, 200, "{}", told.text);
+        let message = client.post("/v1/report", &json!(batch).to_string()).await;
+        assert_eq!(message.status, 200, "{}", message.text);
     }
     let why = client.post("/v1/report", &named(1_000).to_string()).await.problem(503);
     assert!(why.contains("name parts of a program, not callers"), "{why}");

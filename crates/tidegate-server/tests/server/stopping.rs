@@ -65,8 +65,8 @@ fn a_second_signal_does_not_wait() {
     let mut server = Server::with_example();
     let _stream = under_way(&server);
     server.signal("TERM");
-    let told = server.logs("stopping once");
-    assert!(told.contains("a second signal stops at once, with exit code 1"), "{told}");
+    let message = server.logs("stopping once");
+    assert!(message.contains("a second signal stops at once, with exit code 1"), "{message}");
     server.signal("INT");
     let (code, log) = server.end();
     assert_eq!(code, Some(1), "{log}");
@@ -120,8 +120,12 @@ async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
     let (http, resp) = (rest(http), rest(resp));
     assert!(http.starts_with("HTTP/1.1 429"), "{http}");
     assert!(http.contains("retry-after:"), "{http}");
-    let told: Vec<_> = resp.lines().collect();
-    assert_eq!((told[2], told[3], *told.last().unwrap()), ("allowed", ":0", "+PONG"), "{resp}");
+    let answer: Vec<_> = resp.lines().collect();
+    assert_eq!(
+        (answer[2], answer[3], *answer.last().unwrap()),
+        ("allowed", ":0", "+PONG"),
+        "{resp}"
+    );
     let (code, log) = server.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("stopped connections_cut=0"), "{log}");

@@ -38,9 +38,9 @@ impl Store {
     fn keys(&self) -> u64 {
         let mut connection = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
         connection.write_all(b"DBSIZE\r\n").unwrap();
-        let mut told = String::new();
-        BufReader::new(connection).read_line(&mut told).unwrap();
-        told.trim_start_matches(':').trim().parse().unwrap()
+        let mut message = String::new();
+        BufReader::new(connection).read_line(&mut message).unwrap();
+        message.trim_start_matches(':').trim().parse().unwrap()
     }
 
     pub(crate) fn kill(&mut self) {
@@ -72,11 +72,11 @@ const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
 
 async fn statuses(server: &Server) -> Vec<u16> {
     let client = Client::new(server.http);
-    let mut told = Vec::new();
+    let mut answer = Vec::new();
     for _ in 0..8 {
-        told.push(client.check(ADA).await.status.as_u16());
+        answer.push(client.check(ADA).await.status.as_u16());
     }
-    told
+    answer
 }
 
 #[tokio::test]
@@ -132,13 +132,13 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
         assert_eq!(refund.header("retry-after"), Some("1"));
         let check = grpc::request(vec![grpc::descriptor(&[("user", "ada")])]);
         let check = RateLimitRequest { domain: "default".to_owned(), ..check };
-        let told = grpc::client(&server).await.should_rate_limit(check).await.unwrap();
-        let told = told.into_inner().dynamic_metadata.unwrap().fields;
-        assert_eq!(told.keys().collect::<Vec<_>>(), ["degraded"], "{choice}");
+        let reported = grpc::client(&server).await.should_rate_limit(check).await.unwrap();
+        let reported = reported.into_inner().dynamic_metadata.unwrap().fields;
+        assert_eq!(reported.keys().collect::<Vec<_>>(), ["degraded"], "{choice}");
         let back = vec![grpc::giving_back(1, &[("user", "ada")])];
         let back = RateLimitRequest { domain: "default".to_owned(), ..grpc::request(back) };
-        let told = grpc::client(&server).await.should_rate_limit(back).await.unwrap_err();
-        assert_eq!(told.code(), tonic::Code::Unavailable, "{told:?}");
+        let message = grpc::client(&server).await.should_rate_limit(back).await.unwrap_err();
+        assert_eq!(message.code(), tonic::Code::Unavailable, "{message:?}");
         assert_eq!(Client::new(server.http).get("/healthz").await.status, 200);
     }
 }
@@ -159,15 +159,15 @@ fn calls_that_carry_their_limit_are_shared_too_and_fail_clearly_while_the_store_
         pipe.cmd("CL.THROTTLE").arg(&["ada", "149", "1", "86400"]);
         pipe.cmd("PING").ignore();
     }
-    let told: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut to_one).unwrap();
-    let left: Vec<_> = told.iter().map(|told| told.2).collect();
+    let reply: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut to_one).unwrap();
+    let left: Vec<_> = reply.iter().map(|answer| answer.2).collect();
     assert_eq!(left, (50..150).rev().collect::<Vec<_>>(), "in order");
-    let told: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut to_two).unwrap();
-    assert_eq!(told.iter().filter(|told| told.0 == 0).count(), 50);
+    let reply: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut to_two).unwrap();
+    assert_eq!(reply.iter().filter(|answer| answer.0 == 0).count(), 50);
     // Another limit for the same key: used units stay used.
-    let told: (u8, u64, u64, i64, u64) =
+    let reply: (u8, u64, u64, i64, u64) =
         redis::cmd("CL.THROTTLE").arg(&["ada", "159", "1", "86400"]).query(&mut to_one).unwrap();
-    assert_eq!((told.0, told.1, told.2), (0, 160, 9));
+    assert_eq!((reply.0, reply.1, reply.2), (0, 160, 9));
     store.kill();
     let lost = redis::cmd("CL.THROTTLE").arg(&["ada", "1", "1", "1"]).query::<()>(&mut to_one);
     assert!(lost.unwrap_err().to_string().contains("store"));
@@ -271,14 +271,14 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
         }
         assert_eq!(client.check(&body("\"b\"")).await.json()["remaining"], 8);
         let long = format!("\"{}\"", "x".repeat(257));
-        for (id, told) in [
+        for (id, answer) in [
             ("\"\"", "is empty"),
             (&long, "has 257 bytes"),
             ("null", "a string"),
             ("7", "a string"),
         ] {
             let wrong = client.check(&body(id)).await;
-            assert!(wrong.status == 400 && wrong.text.contains(told), "{}", wrong.text);
+            assert!(wrong.status == 400 && wrong.text.contains(answer), "{}", wrong.text);
         }
         for path in ["/v1/refund", "/v1/reset"] {
             let wrong = Client::new(server.admin).post(path, &body("\"a\"")).await;
@@ -304,14 +304,14 @@ fn redis_clients_ask_again_under_an_id_with_and_without_a_store() {
             pipe.cmd("TG.CHECK").arg(&["default", "ID", id, "COST", "3", "user", "ada"]);
         }
         pipe.cmd("TG.CHECK").arg(&["default", "user", "ada"]);
-        let told: Vec<Vec<redis::Value>> = pipe.query(&mut connection).unwrap();
-        let remaining: Vec<_> = told.iter().map(|told| told[7].clone()).collect();
+        let reply: Vec<Vec<redis::Value>> = pipe.query(&mut connection).unwrap();
+        let remaining: Vec<_> = reply.iter().map(|answer| answer[7].clone()).collect();
         assert_eq!(remaining, [7, 7, 4, 7, 4, 3].map(redis::Value::Int));
     }
 }
 
 #[test]
-fn what_can_not_be_with_a_store_is_told_at_start() {
+fn what_can_not_be_with_a_store_is_reported_at_start() {
     let config = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(config.path(), RULE).unwrap();
     let mut command = Command::new(BINARY);
@@ -334,17 +334,17 @@ fn grpc_has_threads_of_its_own_over_a_store_and_a_listener_that_is_off_has_none(
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let mut told = Vec::new();
+        let mut answer = Vec::new();
         for line in lines {
-            told.push(line);
-            if told.last().unwrap().contains("started") {
+            answer.push(line);
+            if answer.last().unwrap().contains("started") {
                 break;
             }
         }
         let _ = child.kill();
         let _ = child.wait();
-        let warned = told.iter().any(|line| line.contains("--grpc-threads has no effect"));
-        (warned, told.pop().unwrap())
+        let warned = answer.iter().any(|line| line.contains("--grpc-threads has no effect"));
+        (warned, answer.pop().unwrap())
     };
     let (warned, line) = started(&["--grpc", "127.0.0.1:0", "--store", &store.url()]);
     assert!(!warned && line.contains("grpc_threads=3"), "{line}");
@@ -353,7 +353,7 @@ fn grpc_has_threads_of_its_own_over_a_store_and_a_listener_that_is_off_has_none(
 }
 
 #[test]
-fn a_password_that_can_not_be_read_is_told_at_start_and_never_shown() {
+fn a_password_that_can_not_be_read_is_reported_at_start_and_never_shown() {
     use std::os::unix::ffi::OsStrExt;
     let store = Store::start();
     let secret = std::ffi::OsStr::from_bytes(b"caf\xe9-sesame");
@@ -373,9 +373,9 @@ fn a_password_that_can_not_be_read_is_told_at_start_and_never_shown() {
         let mut command = Command::new(BINARY);
         command.arg("serve").args(ANY_PORTS).env("TIDEGATE_TEST_PASSWORD", secret);
         let output = command.arg("--config").arg(config.path()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(said) && !told.contains("sesame"), "{told}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(said) && !message.contains("sesame"), "{message}");
     }
 }
 

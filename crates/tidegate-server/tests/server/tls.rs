@@ -151,13 +151,13 @@ async fn redis_clients_are_answered_inside_tls_and_not_outside() {
     let server = server(&files, &["--tls-client-ca", &files.path("ca.pem")]);
     let stream = connect(&files, server.resp, "", Some("client")).await.unwrap();
     let pipeline = "CL.THROTTLE a 1 1 86400\r\n".repeat(3) + "QUIT\r\n";
-    let told = exchange(stream, &pipeline).await.unwrap();
+    let text = exchange(stream, &pipeline).await.unwrap();
     let (admitted, refused) = ("*5\r\n:0\r\n:2\r\n", "*5\r\n:1\r\n:2\r\n:0\r\n");
-    assert_eq!((told.matches(admitted).count(), told.matches(refused).count()), (2, 1), "{told}");
-    assert!(told.ends_with("+OK\r\n"), "{told}");
+    assert_eq!((text.matches(admitted).count(), text.matches(refused).count()), (2, 1), "{text}");
+    assert!(text.ends_with("+OK\r\n"), "{text}");
     let stranger = connect(&files, server.resp, "", None).await;
     let stranger = async { exchange(stranger?, "PING\r\n").await };
-    assert!(!stranger.await.is_ok_and(|told| told.contains("PONG")), "shows no certificate");
+    assert!(!stranger.await.is_ok_and(|text| text.contains("PONG")), "shows no certificate");
     let mut clear = TcpStream::connect(server.resp).await.unwrap();
     clear.write_all(b"PING\r\n").await.unwrap();
     let mut came = Vec::new();
@@ -184,8 +184,8 @@ async fn statuses(at: SocketAddr) -> Option<usize> {
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
     let (domain, descriptors) = ("default".to_owned(), vec![descriptor]);
     let request = RateLimitRequest { domain, descriptors, hits_addend: 1 };
-    let told = client.should_rate_limit(request).await;
-    told.ok().map(|told| told.into_inner().statuses.len())
+    let answer = client.should_rate_limit(request).await;
+    answer.ok().map(|answer| answer.into_inner().statuses.len())
 }
 
 /// An address at which a client without encryption reaches an encrypted connection.
@@ -299,7 +299,7 @@ async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_b
 }
 
 #[tokio::test]
-async fn a_key_that_others_may_write_is_not_taken_on_sighup_and_one_they_read_is_told() {
+async fn a_key_that_others_may_write_is_not_taken_on_sighup_and_one_they_read_is_named() {
     let files = Certificates::new();
     let mut server = server(&files, &[]);
     let first = shown(&files, server.http).await;

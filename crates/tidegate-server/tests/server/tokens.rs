@@ -59,7 +59,7 @@ fn refused(arguments: &[&str], token: Option<&str>) -> String {
 }
 
 #[test]
-fn tokens_that_can_not_be_used_are_told_without_showing_them() {
+fn tokens_that_can_not_be_used_are_reported_without_showing_them() {
     let files = Certificates::new();
     let none = files.with("none", "\n \n");
     let spaced = files.with("spaced", "fine\nsecret phrase\n");

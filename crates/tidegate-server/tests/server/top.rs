@@ -46,7 +46,7 @@ async fn top(server: &Server, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn keys_are_told_by_refusals_and_by_requests_and_hidden_where_a_rule_says_so() {
+async fn keys_are_reported_by_refusals_and_by_requests_and_hidden_where_a_rule_says_so() {
     let server = Server::with_rules(RULES);
     let public = Client::new(server.http);
     assert_eq!(top(&server, "").await, Vec::<Value>::new());
@@ -91,7 +91,7 @@ async fn redis_clients_are_counted_too() {
 }
 
 #[tokio::test]
-async fn a_wrong_query_an_unknown_rule_and_a_server_that_counts_none_are_told() {
+async fn a_wrong_query_an_unknown_rule_and_a_server_that_counts_none_are_reported() {
     let server = Server::with_rules(RULES);
     let admin = Client::new(server.admin);
     for (query, expected) in [

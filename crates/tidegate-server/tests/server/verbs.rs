@@ -53,9 +53,9 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
             .arg(&["default", "user", "ada"])
             .query::<Value>(&mut resp(&server))
             .unwrap_err();
-        let told = error.to_string();
-        assert!(told.contains("NOPERM") || error.code() == Some("NOPERM"), "{error:?}");
-        assert!(told.contains("public_verbs"), "{told}");
+        let message = error.to_string();
+        assert!(message.contains("NOPERM") || error.code() == Some("NOPERM"), "{error:?}");
+        assert!(message.contains("public_verbs"), "{message}");
     }
     let only = Server::with_rules_and(&rules(), &["--public-verbs", "peek"]);
     let client = Client::new(only.http);
@@ -191,16 +191,16 @@ async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
     let server = Server::with_rules_and(&rules(), &["--token-file", &tokens]);
     let client = Client::new(server.http);
     let status = async |token: &str| {
-        let told = client.post_as("/v1/reserve", ADA, &format!("Bearer {token}")).await;
-        (told.status.as_u16(), told.json()["reservation"].is_string())
+        let message = client.post_as("/v1/reserve", ADA, &format!("Bearer {token}")).await;
+        (message.status.as_u16(), message.json()["reservation"].is_string())
     };
     assert_eq!((status("plain").await, status("trusted").await), ((403, false), (200, true)));
     assert_eq!(status("unknown").await, (401, false));
     let mut redis = resp(&server);
     let mut reserve = |token: &str| {
         cmd("AUTH").arg(token).query::<Value>(&mut redis).unwrap();
-        let told = cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
-        told.map_err(|error| error.code() == Some("NOPERM"))
+        let reply = cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
+        reply.map_err(|error| error.code() == Some("NOPERM"))
     };
     assert!(reserve("plain").is_err_and(|is_forbidden| is_forbidden));
     assert!(reserve("trusted").is_ok());
@@ -266,7 +266,7 @@ fn a_certificate_grants_the_verbs_of_its_name() {
 }
 
 #[test]
-fn verbs_of_tokens_and_certificates_that_can_not_be_are_told() {
+fn verbs_of_tokens_and_certificates_that_can_not_be_are_reported() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "secret verbs=refunds");
     let operators = files.with("operators", "secret verbs=refund");

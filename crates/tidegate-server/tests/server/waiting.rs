@@ -43,8 +43,8 @@ async fn a_wait_that_can_only_end_after_its_deadline_is_not_begun() {
     assert_eq!(client.check(BODY).await.status, 200);
     let refused = client.check(BODY).await;
     assert_eq!(refused.status, 429);
-    let told_us = refused.json()["retry_after_us"].as_u64().unwrap();
-    assert!((3_000_000_000..=3_600_000_000).contains(&told_us), "{told_us}");
+    let reported_us = refused.json()["retry_after_us"].as_u64().unwrap();
+    assert!((3_000_000_000..=3_600_000_000).contains(&reported_us), "{reported_us}");
     assert!(refused.header("retry-after").is_some());
 }
 

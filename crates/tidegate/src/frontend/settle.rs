@@ -222,7 +222,7 @@ fn of_each(actual: &[u64]) -> impl Iterator<Item = u64> {
 }
 
 /// Pairs the limiters that a request matches now with those of its earlier answer, and drops limiters without a
-/// partner. `met` are all limiters of the request, unlimited ones included.
+/// partner. `asks` are all limiters of the request, unlimited ones included.
 pub(crate) fn again<T, K, M>(
     asks: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &Ask<K>,

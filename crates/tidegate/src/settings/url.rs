@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_character_of_a_password_is_told_and_a_coded_one_is_read() {
+    fn a_raw_character_of_a_password_is_reported_and_a_coded_one_is_read() {
         for (raw, coded) in [('/', "%2F"), ('?', "%3F"), ('#', "%23"), ('%', "%25")] {
             for form in [
                 "redis://ann:pa{}ss@h:7/1",
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_store_is_told_without_telling_the_text() {
+    fn what_is_no_url_of_a_store_is_reported_without_telling_the_text() {
         for text in [
             "",
             "localhost:6379",

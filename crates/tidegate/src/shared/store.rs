@@ -85,7 +85,7 @@ pub(super) struct PendingStep<'a> {
     pub(super) deadline: Instant,
     /// The values that decide in place of the node's own.
     pub(super) newer: Option<&'a NewerValues>,
-    /// Whether the units of a late reply are given back, to the limiters in `met` only.
+    /// Whether the units of a late reply are given back, to the limiters in `asks` only.
     pub(super) undoes: bool,
 }
 

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_are_told_apart_up_to_the_last_which_stands_for_the_rest() {
+    fn descriptors_are_distinguished_up_to_the_last_which_stands_for_the_rest() {
         let mut some = Descriptors::one(0);
         some.add(62);
         assert!(some.has(0) && some.has(62));

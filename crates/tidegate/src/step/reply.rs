@@ -118,7 +118,7 @@ impl<D> Done<D> {
 }
 
 impl Done {
-    /// Returns the decisions of `others`, which the step over `met` decided about. A limiter that is not among `met`
+    /// Returns the decisions of `others`, which the step over `asks` decided about. A limiter that is not among `asks`
     /// refuses nothing.
     pub(crate) fn of_each<K: PartialEq>(
         &self,

@@ -117,8 +117,8 @@ impl MemoryStore {
     ) -> (Kept<Generation>, T) {
         loop {
             let generation = self.newest.read();
-            if let Ok(told) = ask(&generation) {
-                return (generation, told);
+            if let Ok(answer) = ask(&generation) {
+                return (generation, answer);
             }
             self.newest.wait_for_newer();
         }
@@ -134,7 +134,7 @@ impl MemoryStore {
         self.whole.keys()
     }
 
-    /// Runs one step over all limiters of `met`, which has each limiter once.
+    /// Runs one step over all limiters of `asks`, which has each limiter once.
     pub(crate) fn step(
         &self,
         generation: &Generation,
@@ -154,7 +154,7 @@ impl MemoryStore {
         }
     }
 
-    /// Settles a reservation with all limiters of `met`, each for its own `actual` units.
+    /// Settles a reservation with all limiters of `asks`, each for its own `actual` units.
     pub(crate) fn settle(
         &self,
         generation: &Generation,
@@ -175,7 +175,7 @@ impl MemoryStore {
         }
     }
 
-    /// Renews the permits of `met`; allowed if all are still out.
+    /// Renews the permits of `asks`; allowed if all are still out.
     pub(crate) fn renew(
         &self,
         generation: &Generation,
@@ -205,7 +205,7 @@ impl MemoryStore {
         Ok(done_by(ask, one, step))
     }
 
-    /// Runs one step over limiters, with `step` for their indices in `met`.
+    /// Runs one step over limiters, with `step` for their indices in `asks`.
     fn step_with_all(
         &self,
         generation: &Generation,
@@ -235,7 +235,7 @@ impl MemoryStore {
         }
     }
 
-    /// Resets every limiter of `met`, in one step: nothing counts as used.
+    /// Resets every limiter of `asks`, in one step: nothing counts as used.
     pub(crate) fn reset(
         &self,
         generation: &Generation,

@@ -32,21 +32,21 @@ fn mistakes(path: &Path, text: &str) -> String {
 /// The table of mistakes: each `wrong/*.toml` has beside it, as `.txt`, all that is told of it. After a
 /// change that is meant, `TIDEGATE_BLESS=1` writes those files anew; read the difference.
 #[test]
-fn every_mistake_is_told_with_its_place_and_a_hint() {
+fn every_mistake_is_reported_with_its_place_and_a_hint() {
     let bless = std::env::var_os("TIDEGATE_BLESS").is_some();
     let (mut different, mut marks) = (Vec::new(), 0);
     // Without the feature one mistake more is told of every `[store]`.
     let files = files("wrong").into_iter();
     let with_store = |path: &Path| path.to_string_lossy().contains("store");
     for (path, text) in files.filter(|(path, _)| cfg!(feature = "redis") || !with_store(path)) {
-        let (told, expected) = (mistakes(&path, &text), path.with_extension("txt"));
+        let (message, expected) = (mistakes(&path, &text), path.with_extension("txt"));
         if bless {
-            fs::write(&expected, &told).unwrap();
+            fs::write(&expected, &message).unwrap();
         }
         let expected = fs::read_to_string(&expected).unwrap_or_default();
-        marks += told.lines().filter(|line| line.ends_with('^')).count();
-        if told != expected {
-            different.push(format!("--- expected\n{expected}--- told\n{told}"));
+        marks += message.lines().filter(|line| line.ends_with('^')).count();
+        if message != expected {
+            different.push(format!("--- expected\n{expected}--- told\n{message}"));
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
@@ -173,9 +173,9 @@ fn a_file_as_other_editors_write_it_is_read_the_same() {
     };
     assert!(config::parse("f", &of("1/s")).is_ok());
     let errors = config::parse("f", &of("1")).unwrap_err();
-    let told = errors.to_string();
-    assert!(told.starts_with("f:4:8: `rate`: \"1\" is not a rate"), "{told}");
-    assert!(told.ends_with("\n  4 | rate = \"1\"\n    |        ^^^"), "{told}");
+    let message = errors.to_string();
+    assert!(message.starts_with("f:4:8: `rate`: \"1\" is not a rate"), "{message}");
+    assert!(message.ends_with("\n  4 | rate = \"1\"\n    |        ^^^"), "{message}");
     let first = config::parse("f", "\u{feff}[rule]\r\n").unwrap_err();
     assert_eq!(first.iter().next().map(|error| (error.line, error.column)), Some((1, 1)));
 }
@@ -201,12 +201,12 @@ fn a_typo_that_would_switch_limiting_off_is_an_error() {
 fn in_file(name: &str, bytes: &[u8]) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, bytes).unwrap();
-    let told = config::load(&path).unwrap_err().to_string();
-    told.replace(&path.display().to_string(), name)
+    let message = config::load(&path).unwrap_err().to_string();
+    message.replace(&path.display().to_string(), name)
 }
 
 #[test]
-fn a_file_that_can_not_be_read_is_told_by_its_name() {
+fn a_file_that_can_not_be_read_is_reported_by_its_name() {
     let missing = config::load(Path::new("no/such/file.toml")).unwrap_err();
     assert_eq!(
         missing.to_string(),
@@ -217,7 +217,7 @@ fn a_file_that_can_not_be_read_is_told_by_its_name() {
 }
 
 #[test]
-fn a_file_that_is_not_text_is_told_with_the_byte() {
+fn a_file_that_is_not_text_is_reported_with_the_byte() {
     assert_eq!(
         in_file("latin1.toml", b"[[rule]]\nname = \"caf\xe9\"\n"),
         "latin1.toml:2:12: byte 20 of the file is 0xe9, which is not UTF-8 there: expected TOML, saved \
@@ -226,10 +226,10 @@ fn a_file_that_is_not_text_is_told_with_the_byte() {
 }
 
 #[test]
-fn a_file_in_utf_16_is_told_as_such_and_a_byte_order_mark_of_utf_8_is_none() {
+fn a_file_in_utf_16_is_reported_as_such_and_a_byte_order_mark_of_utf_8_is_none() {
     for bytes in [b"\xff\xfe[\0", b"\xfe\xff\0["] {
-        let told = in_file("wide.toml", bytes);
-        assert!(told.starts_with("wide.toml: is UTF-16, as some programs"), "{told}");
+        let message = in_file("wide.toml", bytes);
+        assert!(message.starts_with("wide.toml: is UTF-16, as some programs"), "{message}");
     }
     let rule = "[[rule]]\nname = \"r\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
     assert!(config::parse("marked.toml", &format!("\u{feff}{rule}")).is_ok());
@@ -237,8 +237,8 @@ fn a_file_in_utf_16_is_told_as_such_and_a_byte_order_mark_of_utf_8_is_none() {
 
 #[test]
 fn a_file_that_is_too_large_is_not_read_to_its_end() {
-    let told = in_file("large.toml", &vec![b'#'; (16 << 20) + 1]);
-    assert_eq!(told, "large.toml: larger than 16 MiB: expected a file of rules");
+    let answer = in_file("large.toml", &vec![b'#'; (16 << 20) + 1]);
+    assert_eq!(answer, "large.toml: larger than 16 MiB: expected a file of rules");
 }
 
 #[cfg(feature = "redis")]
@@ -286,6 +286,6 @@ fn a_store_is_what_its_section_says_and_its_password_is_never_shown() {
 fn a_store_that_this_build_can_not_reach_is_not_passed_over() {
     let text = "[store]\nurl = \"redis://a\"\n[[rule]]\nname = \"r\"\n\
                 algorithm = \"token_bucket\"\nrate = \"1/s\"\n";
-    let told = config::parse("f", text).unwrap_err().to_string();
-    assert!(told.contains("feature `redis`"), "{told}");
+    let message = config::parse("f", text).unwrap_err().to_string();
+    assert!(message.contains("feature `redis`"), "{message}");
 }

@@ -97,12 +97,12 @@ fn holds(text: &str) -> Result<(), TestCaseError> {
         prop_assert!((1..=lines.len()).contains(&line), "line {}", line);
         prop_assert!((1..=lines[line - 1] + 1).contains(&column), "column {}", column);
     }
-    let told = errors.to_string();
+    let message = errors.to_string();
     prop_assert!(
-        told.lines().all(|line| !line.contains(|c: char| c.is_control() && c != '\t')),
-        "{told:?}"
+        message.lines().all(|line| !line.contains(|c: char| c.is_control() && c != '\t')),
+        "{message:?}"
     );
-    prop_assert!(!told.contains("not known why"));
+    prop_assert!(!message.contains("not known why"));
     prop_assert_eq!(Some(errors), config::parse("f", text).err());
     Ok(())
 }
@@ -140,12 +140,12 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_length_and_a_rate_or_is_told_not_to_be(text in "\\PC{0,12}|[0-9./ usmhd-]{0,12}") {
-        let told = [
+    fn any_text_is_a_length_and_a_rate_or_is_reported_not_to_be(text in "\\PC{0,12}|[0-9./ usmhd-]{0,12}") {
+        let output = [
             config::parse_duration(&text).err().map(|error| error.to_string()),
             config::parse_rate(&text).err().map(|error| error.to_string()),
         ];
-        prop_assert!(told.iter().any(Option::is_some), "no text is both");
-        prop_assert!(told.iter().flatten().all(|message| message.contains("expected")));
+        prop_assert!(output.iter().any(Option::is_some), "no text is both");
+        prop_assert!(output.iter().flatten().all(|message| message.contains("expected")));
     }
 }

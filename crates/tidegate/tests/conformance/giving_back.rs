@@ -8,7 +8,7 @@ use testkit::traffic::{self, Rng};
 use tidegate::{AlgorithmKind, ManualClock, Spec, Timestamp};
 
 use crate::kit::every_subject_in_memory;
-use crate::packed::{spec_of, told};
+use crate::packed::{answered, spec_of};
 use crate::subjects::{Case, InMemory, Settle};
 use crate::walk::HORIZON_US;
 
@@ -67,7 +67,7 @@ fn reservations_that_are_held_are_settled_as_by_the_models(case: &Case<'_, dyn I
             let (key, model) = (keys[place], &mut models[place]);
             match rng.below(100) {
                 0..35 => assert_eq!(
-                    told(&subject.check(key, cost)),
+                    answered(&subject.check(key, cost)),
                     model.step(at_us, cost),
                     "{}",
                     context()
@@ -83,7 +83,7 @@ fn reservations_that_are_held_are_settled_as_by_the_models(case: &Case<'_, dyn I
                     let (place, settle, since_us, cost) = all_held.swap_remove(which);
                     let (model, actual) = (&mut models[place], rng.skewed(cost + 1));
                     model.settle_since(at_us, since_us, cost, actual);
-                    assert_eq!(told(&settle(actual)), model.peek(at_us, cost), "{}", context());
+                    assert_eq!(answered(&settle(actual)), model.peek(at_us, cost), "{}", context());
                     settled += 1;
                 }
                 65..97 => {}
@@ -97,7 +97,7 @@ fn reservations_that_are_held_are_settled_as_by_the_models(case: &Case<'_, dyn I
                 }
             }
             let (key, model) = (keys[place], &mut models[place]);
-            assert_eq!(told(&subject.peek(key, 1)), model.peek(at_us, 1), "{}", context());
+            assert_eq!(answered(&subject.peek(key, 1)), model.peek(at_us, 1), "{}", context());
         }
     }
     assert!(settled > 500, "only {settled} were settled");

@@ -94,8 +94,8 @@ fn what_was_not_taken_is_not_given_back(case: &Case<'_, dyn Store>) {
     assert!(ask(&[(ADA, 2)], |request| gate.admits(request)));
     let bob: &[(&str, &str)] = &[("user", "bob")];
     ask(&[(bob, 2)], |request| assert!(gate.hold(request, Ending::Released).is_ok()));
-    let told =
+    let answer =
         "the trial would have refused, bob has no limiter of his own, the live one has it back";
-    assert_eq!(seen(gate.as_ref(), bob), [1, 7, 7], "{told}");
+    assert_eq!(seen(gate.as_ref(), bob), [1, 7, 7], "{answer}");
     assert!(gate.hold(&Request::new("none", &[]), Ending::Released).is_ok());
 }

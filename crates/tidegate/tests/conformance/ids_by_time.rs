@@ -68,9 +68,9 @@ fn ask(at_us: u64, id: &str) -> Question {
 }
 
 /// The compared parts of an answer.
-type Told = (bool, bool, Timestamp, Vec<tidegate::Decision>);
+type Answered = (bool, bool, Timestamp, Vec<tidegate::Decision>);
 
-fn told(answer: &Answer<'_>) -> Told {
+fn answered(answer: &Answer<'_>) -> Answered {
     let decisions = answer.matched().into_iter().map(|matched| *matched.decision());
     (answer.is_allowed(), answer.is_repeated(), answer.at(), decisions.collect())
 }
@@ -83,7 +83,7 @@ impl<'k> Gate<'k> {
         Self(case.kind.by_time(BEGIN_US, rules).unwrap())
     }
 
-    fn ask(&mut self, question: &Question) -> Told {
+    fn ask(&mut self, question: &Question) -> Answered {
         let entries = [("user", question.user)];
         let descriptors = [Descriptor::new(&entries).cost(question.cost)];
         let mut request = Request::new("default", &descriptors);
@@ -93,8 +93,8 @@ impl<'k> Gate<'k> {
         self.decide(&request, question.at_us)
     }
 
-    fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Told {
-        told(&self.0.decide(request, BEGIN_US + at_us))
+    fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Answered {
+        answered(&self.0.decide(request, BEGIN_US + at_us))
     }
 }
 
@@ -107,7 +107,7 @@ fn the_same_id_takes_once(case: &Case<'_, dyn Store>) {
         assert_eq!((again.0, again.1, again.2, &again.3), (true, true, first.2, &first.3));
     }
     let other = gate.ask(&ask(9_999_999, "b"));
-    let used = |told: &Told| told.3[0].limit - told.3[0].remaining;
+    let used = |decision: &Answered| decision.3[0].limit - decision.3[0].remaining;
     assert_eq!(used(&other), used(&first) + 1, "one was taken in between");
     let late = gate.ask(&ask(10_000_000, "a"));
     assert!(!late.1 && used(&late) == used(&other) + 1, "counted anew");
@@ -171,10 +171,10 @@ fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_va
     let [ada, bob, eve] = [0, 1, 2].map(|user| Descriptor::new(&users[user]).cost(user as u64 + 1));
     for (number, order) in [[ada, bob, eve], [eve, ada, bob], [bob, eve, ada]].iter().enumerate() {
         let request = Request::new("default", order).with_id("a").unwrap();
-        let told = gate.decide(&request, number as u64);
-        let remaining: Vec<_> = told.3.iter().map(|decision| decision.remaining).collect();
+        let answer = gate.decide(&request, number as u64);
+        let remaining: Vec<_> = answer.3.iter().map(|decision| decision.remaining).collect();
         let expected: Vec<_> = order.iter().map(|one| 10 - one.units()).collect();
-        assert_eq!((told.1, remaining), (number > 0, expected));
+        assert_eq!((answer.1, remaining), (number > 0, expected));
     }
     let swapped = [ada.cost(2), bob.cost(1), eve];
     let request = Request::new("default", &swapped).with_id("a").unwrap();
@@ -240,19 +240,19 @@ fn repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them(
         let rule = RuleSpec::new("r", spec).key(["user"]);
         let mut gate = Gate::over(case, vec![rule.clone().dedupe(dedupe)]);
         let mut without = Gate::over(case, vec![rule]);
-        let mut since: HashMap<Option<String>, (u64, Told)> = HashMap::new();
+        let mut since: HashMap<Option<String>, (u64, Answered)> = HashMap::new();
         for question in trace(rng) {
-            let told = gate.ask(&question);
+            let answer = gate.ask(&question);
             let first = since.get(&question.id);
             let first =
                 first.filter(|(at, _)| question.at_us - at < Micros::from(dedupe).as_micros());
-            assert_eq!(told.1, first.is_some(), "seed {seed}: {question:?}");
+            assert_eq!(answer.1, first.is_some(), "seed {seed}: {question:?}");
             match first {
-                Some((_, first)) => assert_eq!((told.2, &told.3), (first.2, &first.3)),
-                None => assert_eq!(without.ask(&question), told, "seed {seed}: {question:?}"),
+                Some((_, first)) => assert_eq!((answer.2, &answer.3), (first.2, &first.3)),
+                None => assert_eq!(without.ask(&question), answer, "seed {seed}: {question:?}"),
             }
-            if told.0 && !told.1 {
-                since.insert(question.id.clone(), (question.at_us, told));
+            if answer.0 && !answer.1 {
+                since.insert(question.id.clone(), (question.at_us, answer));
             }
         }
     }

@@ -13,7 +13,7 @@ pub(crate) fn under_every_algorithm<K: ?Sized>(
     behaviour: impl Fn(&Case<'_, K>),
 ) {
     for algorithm in algorithms.iter().copied() {
-        let _told = IfItFails(algorithm);
+        let _reported = IfItFails(algorithm);
         behaviour(&Case { kind, algorithm });
     }
 }

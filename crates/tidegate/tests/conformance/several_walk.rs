@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::kit::kit;
-use crate::packed::{long, spec_of, told};
+use crate::packed::{answered, long, spec_of};
 use crate::subjects::{Case, Store};
 use crate::walk::HORIZON_US;
 use testkit::model::{self, Expected, Model};
@@ -50,7 +50,7 @@ fn pair(rng: &mut Rng, number: usize, algorithm: model::AlgorithmKind) -> Pair {
 }
 
 /// The limiters of a request, each with the sum of its costs, in the order of the request.
-type Met = Vec<((usize, Vec<String>), u64)>;
+type Asks = Vec<((usize, Vec<String>), u64)>;
 
 /// Decides by the models: a limiter for each rule and key.
 struct ByModels<'a> {
@@ -65,8 +65,8 @@ struct Said {
 }
 
 impl ByModels<'_> {
-    fn asks(&self, descriptors: &[(Vec<(&str, &str)>, u64)]) -> Met {
-        let mut ask: Met = Vec::new();
+    fn asks(&self, descriptors: &[(Vec<(&str, &str)>, u64)]) -> Asks {
+        let mut ask: Asks = Vec::new();
         for (entries, cost) in descriptors {
             for (number, pair) in self.pairs.iter().enumerate() {
                 let value = |name: &String| {
@@ -85,7 +85,7 @@ impl ByModels<'_> {
 
     /// Returns whether a request reports usage: to an enforced rule, or to a rule in shadow mode if no other rule could
     /// refuse it.
-    fn is_report(&self, ask: &Met) -> bool {
+    fn is_report(&self, ask: &Asks) -> bool {
         let tells = |mode: Mode, usage: Usage| {
             let is = |(id, cost): &((usize, _), u64)| {
                 let spec = &self.pairs[id.0].spec;
@@ -98,7 +98,7 @@ impl ByModels<'_> {
     }
 
     /// Takes from all limiters, and returns their decisions after that.
-    fn report(&mut self, at_us: u64, ask: &Met) -> Said {
+    fn report(&mut self, at_us: u64, ask: &Asks) -> Said {
         let (mut allowed, mut each) = (true, Vec::new());
         for (id, cost) in ask {
             let Pair { policy, spec } = &self.pairs[id.0];
@@ -114,7 +114,7 @@ impl ByModels<'_> {
         Said { allowed, each }
     }
 
-    fn check(&mut self, at_us: u64, ask: &Met) -> Said {
+    fn check(&mut self, at_us: u64, ask: &Asks) -> Said {
         if self.is_report(ask) {
             return self.report(at_us, ask);
         }
@@ -160,7 +160,7 @@ fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
     let mut got: Vec<_> = answer
         .matched()
         .into_iter()
-        .map(|m| (number(m.rule().name()), told(m.decision())))
+        .map(|m| (number(m.rule().name()), answered(m.decision())))
         .collect();
     let mut want = said.each.clone();
     // The rules in the order of the file, and the keys of each in the order of the request.
@@ -168,7 +168,7 @@ fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
     want.sort_by_key(|(number, _)| *number);
     assert_eq!(got, want);
 
-    let report = answer.reported().map(|m| (number(m.rule().name()), told(m.decision())));
+    let report = answer.reported().map(|m| (number(m.rule().name()), answered(m.decision())));
     assert_eq!(report, reported(pairs, said));
     let of_enforced = |value: fn(&Expected) -> u64| {
         let enforced = said.each.iter().filter(|(n, _)| pairs[*n].spec.mode == Mode::Enforce);

@@ -12,7 +12,7 @@ use testkit::traffic::{self, Rng};
 use tidegate::{Clock, ManualClock, Timestamp};
 
 use crate::kit::every_subject_in_memory;
-use crate::packed::{spec_of, told};
+use crate::packed::{answered, spec_of};
 use crate::subjects::{Case, InMemory, Subject};
 
 every_subject_in_memory! {
@@ -30,9 +30,9 @@ const SECOND_US: u64 = 1_000_000;
 /// One verb on the subject and on the model of its key.
 fn step(subject: &dyn Subject, model: &mut Model, key: &str, at_us: u64, rng: &mut Rng, cost: u64) {
     match rng.below(100) {
-        0..50 => assert_eq!(told(&subject.check(key, cost)), model.step(at_us, cost), "check"),
+        0..50 => assert_eq!(answered(&subject.check(key, cost)), model.step(at_us, cost), "check"),
         50..65 => assert_eq!(subject.admits(key, cost), model.step(at_us, cost).allowed, "admits"),
-        65..78 => assert_eq!(told(&subject.peek(key, cost)), model.peek(at_us, cost), "peek"),
+        65..78 => assert_eq!(answered(&subject.peek(key, cost)), model.peek(at_us, cost), "peek"),
         78..87 => {
             let _ = subject.refund(key, cost);
             model.refund(at_us, cost);
@@ -53,7 +53,7 @@ fn step(subject: &dyn Subject, model: &mut Model, key: &str, at_us: u64, rng: &m
             model.reset(at_us);
         }
     }
-    assert_eq!(told(&subject.peek(key, 1)), model.peek(at_us, 1), "as it stands then");
+    assert_eq!(answered(&subject.peek(key, 1)), model.peek(at_us, 1), "as it stands then");
 }
 
 fn a_random_walk_is_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {

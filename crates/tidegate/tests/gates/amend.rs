@@ -123,8 +123,8 @@ fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() 
     assert_eq!(in_force.spec, per_day(AlgorithmKind::TokenBucket, 20));
     assert_eq!(in_force.overrides, [vip]);
 
-    let told = gate.amend("default", "each", OverrideSpec::new("user", "ada"));
-    assert!(matches!(told, Err(AmendError::NoSuchOverride { .. })), "{told:?}");
+    let answer = gate.amend("default", "each", OverrideSpec::new("user", "ada"));
+    assert!(matches!(answer, Err(AmendError::NoSuchOverride { .. })), "{answer:?}");
 }
 
 #[test]
@@ -137,13 +137,13 @@ fn an_invalid_change_is_reported_with_its_place_and_changes_nothing() {
     assert!(admits(&gate, "ada", 4));
     let mut wrong = per_day(AlgorithmKind::SlidingWindow, 10);
     wrong.buckets = Some(999);
-    let told = gate.amend("default", "each", wrong).unwrap_err().to_string();
-    assert!(told.starts_with("rule 2 (`each`)") && told.contains("override 1"), "{told}");
+    let message = gate.amend("default", "each", wrong).unwrap_err().to_string();
+    assert!(message.starts_with("rule 2 (`each`)") && message.contains("override 1"), "{message}");
     let mut initial = per_day(AlgorithmKind::TokenBucket, 10);
     initial.initial = Some(0);
     assert!(gate.amend("default", "each", initial).unwrap_err().to_string().contains("`initial`"));
-    let told = gate.amend("default", "eech", initial).unwrap_err();
-    assert!(matches!(told, AmendError::NoSuchRule(_)), "{told}");
+    let message = gate.amend("default", "eech", initial).unwrap_err();
+    assert!(matches!(message, AmendError::NoSuchRule(_)), "{message}");
     assert_eq!(left(&gate, "ada"), [6, 6]);
 }
 
@@ -171,8 +171,8 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     let mut large = per_day(AlgorithmKind::SlidingWindow, 10);
     (large.buckets, large.max_memory) = (Some(1_000), Some(3_000_000));
     for _ in 0..2 {
-        let told = gate.amend("default", "each", large).unwrap_err().to_string();
-        assert!(told.contains("max_memory") && told.contains("1000 limiters"), "{told}");
+        let message = gate.amend("default", "each", large).unwrap_err().to_string();
+        assert!(message.contains("max_memory") && message.contains("1000 limiters"), "{message}");
         assert_eq!(gate.keys(), 1_000);
         assert!((0..500).all(|user| used("vip", user, 0) == 1 + user % 10));
         assert!((0..500).all(|user| used("any", user, 0) == 1 + user % 10));

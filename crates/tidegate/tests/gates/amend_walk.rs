@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use crate::packed::{TestClock, long, spec_of, told};
+use crate::packed::{TestClock, answered, long, spec_of};
 use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
@@ -172,13 +172,13 @@ impl<C: Clock> Walk<C> {
         let (allowed, said) = self.said(user, cost, takes);
         let answer = |answer: Answer<'_>| {
             let matched = answer.matched().into_iter();
-            let each = matched.map(|one| (told(one.decision()), *one.values().spec()));
+            let each = matched.map(|one| (answered(one.decision()), *one.values().spec()));
             (answer.is_allowed(), each.collect::<Vec<_>>())
         };
         let (goes_on, each) = self.ask(user, cost, |gate, request| {
             answer(if takes { gate.check(request) } else { gate.peek(request) })
         });
-        assert_eq!(each.iter().map(|(told, _)| *told).collect::<Vec<_>>(), said);
+        assert_eq!(each.iter().map(|(reported, _)| *reported).collect::<Vec<_>>(), said);
         assert_eq!(goes_on, allowed);
         let in_force = self.known.iter().filter_map(|known| known.values(user).map(spec_of));
         assert_eq!(
@@ -222,8 +222,8 @@ impl<C: Clock> Walk<C> {
         if of_vip {
             let next = next.filter(|_| known.own.is_some() && !self.rng.chance(10));
             let is_sound = next.as_ref().is_none_or(|next| Rule::new(spec_of(next)).is_ok());
-            let told = self.gate.amend("default", &name, vip(next.as_ref()));
-            assert_eq!(told.is_ok(), is_sound, "{told:?}");
+            let answer = self.gate.amend("default", &name, vip(next.as_ref()));
+            assert_eq!(answer.is_ok(), is_sound, "{answer:?}");
             known.vip = if is_sound { Some(next) } else { known.vip.take() };
         } else {
             // An override keeps its limit, with the other values of the rule.
@@ -235,8 +235,8 @@ impl<C: Clock> Walk<C> {
             let is_sound = all.into_iter().flatten().all(|one| Rule::new(spec_of(one)).is_ok());
             // A limit needs a window, which an unlimited rule does not have.
             let is_sound = is_sound && !(next.is_none() && matches!(known.vip, Some(Some(_))));
-            let told = self.gate.amend("default", &name, spec(next.as_ref()));
-            assert_eq!(told.is_ok(), is_sound, "{told:?}");
+            let answer = self.gate.amend("default", &name, spec(next.as_ref()));
+            assert_eq!(answer.is_ok(), is_sound, "{answer:?}");
             if is_sound {
                 (known.own, known.vip) = (next, of_vip);
             }

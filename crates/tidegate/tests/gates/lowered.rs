@@ -179,8 +179,8 @@ fn limits_that_fall_and_rise_at_random_pass_no_bound_and_make_nobody_wait_longer
                     one.limit(rng.pick([1, 7, 60, 60, 300, 1_000]));
                 }
                 let cost = if rng.chance(50) { 1 } else { one.ask(0).remaining.max(1) };
-                let told = one.ask(cost);
-                if told.is_allowed() {
+                let answer = one.ask(cost);
+                if answer.is_allowed() {
                     got.push_back((one.at_us, cost));
                 }
                 let wait = wait_us(&one.ask(1));
@@ -188,7 +188,7 @@ fn limits_that_fall_and_rise_at_random_pass_no_bound_and_make_nobody_wait_longer
                 let own = MINUTE_US / one.ask(0).limit.max(1) + 1;
                 let is_window = algorithm == AlgorithmKind::SlidingWindow;
                 let own = if is_window { MINUTE_US / 10 } else { own };
-                assert!(told.is_allowed() || wait <= most + own, "{algorithm} {seed}: {wait} us");
+                assert!(answer.is_allowed() || wait <= most + own, "{algorithm} {seed}: {wait} us");
                 while got.front().is_some_and(|(at, _)| at + MINUTE_US <= one.at_us) {
                     got.pop_front();
                 }

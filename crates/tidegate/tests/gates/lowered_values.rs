@@ -143,9 +143,9 @@ fn a_report_that_brings_a_lower_limit_makes_nobody_wait_43_minutes() {
         let rule = RuleSpec::new("r", values(algorithm, 10_000)).key(["user"]).limit_from_request();
         let one = Alone::under(rule.usage(Usage::Reported));
         let _ = one.ask(2_600);
-        let told = one.bring(values(algorithm, 60), 1);
+        let answer = one.bring(values(algorithm, 60), 1);
         // The unit that was reported is in use as well.
-        let wait = wait_us(&told);
+        let wait = wait_us(&answer);
         assert!((1..=MINUTE_US + MINUTE_US / 60).contains(&wait), "{algorithm}: {wait} us");
     }
 }

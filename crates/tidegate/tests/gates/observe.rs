@@ -12,13 +12,13 @@ use tidegate::{
 };
 
 /// The arguments of an observer: the request's domain and cost, whether it is allowed, how many rules matched.
-type Told = (String, u64, bool, usize);
+type Answered = (String, u64, bool, usize);
 
 #[derive(Default)]
-struct Journal(Mutex<Vec<Told>>);
+struct Journal(Mutex<Vec<Answered>>);
 
 impl Journal {
-    fn take(&self) -> Vec<Told> {
+    fn take(&self) -> Vec<Answered> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -26,12 +26,13 @@ impl Journal {
 impl Observer for Journal {
     fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
         let cost = request.descriptors().iter().map(Descriptor::units).sum();
-        let told = (request.domain().to_owned(), cost, answer.is_allowed(), answer.matched().len());
-        self.0.lock().unwrap().push(told);
+        let reported =
+            (request.domain().to_owned(), cost, answer.is_allowed(), answer.matched().len());
+        self.0.lock().unwrap().push(reported);
     }
 }
 
-fn told(cost: u64, allowed: bool) -> Told {
+fn answered(cost: u64, allowed: bool) -> Answered {
     ("default".to_owned(), cost, allowed, 1)
 }
 
@@ -58,7 +59,7 @@ fn each_decision_is_reported_once_and_nothing_else_is() {
     assert!(ask(6, |request| gate.admits(request)));
     assert!(!ask(1, |request| gate.check(request).is_allowed()));
     assert!(!ask(2, |request| gate.admits(request)));
-    let all = [told(4, true), told(6, true), told(1, false), told(2, false)];
+    let all = [answered(4, true), answered(6, true), answered(1, false), answered(2, false)];
     assert_eq!(journal.take(), all, "with figures, also where only a verdict was asked for");
     ask(1, |request| {
         let _ = gate.peek(request);
@@ -89,12 +90,12 @@ fn a_request_that_waits_is_reported_when_it_is_decided_and_one_that_leaves_is_no
     let mut tasks = [Task::begun(acquire(3), &clock), Task::begun(in_turn, &clock)];
     assert!(journal.take().is_empty(), "nothing is decided yet");
     assert!(!ask(1, |request| gate.admits(request)), "behind those who wait");
-    assert_eq!(journal.take(), [told(1, false)]);
+    assert_eq!(journal.take(), [answered(1, false)]);
     gone.cancel();
     run(&mut tasks, &clock);
-    assert_eq!(journal.take(), [told(3, true), told(2, true)]);
+    assert_eq!(journal.take(), [answered(3, true), answered(2, true)]);
     assert!(ask(0, |request| gate.acquire_blocking(request).is_allowed()));
-    assert_eq!(journal.take(), [told(0, true)]);
+    assert_eq!(journal.take(), [answered(0, true)]);
 }
 
 #[test]
@@ -181,8 +182,8 @@ fn units_are_counted_by_the_rule_that_passed_or_blocked_them() {
     assert!(check(&[("ada", 3)]));
     assert_eq!(counts(), [(3, 0), (3, 0), (3, 0), (0, 0)]);
     assert!(!check(&[("ada", 2)]));
-    let told = "the rule for all would have admitted it, and counts nothing, nor does the trial";
-    assert_eq!(counts(), [(3, 0), (3, 2), (3, 0), (0, 0)], "{told}");
+    let answer = "the rule for all would have admitted it, and counts nothing, nor does the trial";
+    assert_eq!(counts(), [(3, 0), (3, 2), (3, 0), (0, 0)], "{answer}");
     assert!(check(&[("ada", 1), ("bob", 2)]));
     assert_eq!(counts()[..2], [(6, 0), (6, 2)], "a rule that is met under two keys");
     assert!(!check(&[("ada", 0), ("bob", 3), ("eve", 4)]));

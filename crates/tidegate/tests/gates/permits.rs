@@ -79,7 +79,7 @@ fn a_settlement_returns_the_permit_and_changes_the_other_rule_by_what_the_work_d
 }
 
 #[test]
-fn a_crashed_holder_gives_way_after_a_life_and_a_late_renewal_is_told() {
+fn a_crashed_holder_gives_way_after_a_life_and_a_late_renewal_is_reported() {
     let clock = ManualClock::new();
     let gate = gate(1, &clock);
     let charge = gate.hold(ADA).unwrap();

@@ -163,8 +163,8 @@ fn a_policy_whose_limiters_would_not_fit_in_memory_changes_nothing() {
     let mut large = Spec::new(AlgorithmKind::SlidingWindow, 10, DAY);
     (large.buckets, large.max_memory) = (Some(1_000), Some(1_000_000));
     let next = policy([each("b", 99), RuleSpec::new("a", large).key(["user"])]);
-    let told = gate.replace(next).unwrap_err().to_string();
-    assert!(told.starts_with("rule 2 (`a`)") && told.contains("500 limiters"), "{told}");
+    let message = gate.replace(next).unwrap_err().to_string();
+    assert!(message.starts_with("rule 2 (`a`)") && message.contains("500 limiters"), "{message}");
     assert_eq!(gate.keys(), 1_000);
     assert!((0..500).all(|user| {
         let free = 9 - user % 10;
@@ -186,8 +186,8 @@ fn packed_limiters_stay_under_a_changed_rule_if_they_fit_in_memory_as_they_are_p
         replace(&gate, [rule(limit + 1, 1_000 * bytes_each)]);
         assert_eq!(gate.keys(), 1_000);
         assert!((0..1_000).all(|user| left(&gate, &user.to_string())[0].1 == limit));
-        let told = gate.replace(policy([rule(limit, 1_000 * bytes_each - 1)])).unwrap_err();
-        assert!(told.to_string().contains("1000 limiters"), "{told}");
+        let message = gate.replace(policy([rule(limit, 1_000 * bytes_each - 1)])).unwrap_err();
+        assert!(message.to_string().contains("1000 limiters"), "{message}");
         assert_eq!(left(&gate, "7")[0].1, limit);
     }
 }

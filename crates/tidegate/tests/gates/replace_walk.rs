@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::packed::{TestClock, long, spec_of, told};
+use crate::packed::{TestClock, answered, long, spec_of};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{Descriptor, Gate, Limit, OverrideSpec, Policy, Request, Rule, RuleSpec, Spec};
@@ -183,7 +183,8 @@ impl Walk {
         let (allowed, said) = self.said(user, cost, true);
         let (goes_on, each) = self.ask(user, cost, |gate, request| {
             let answer = gate.check(request);
-            let each = answer.matched().iter().map(|one| told(one.decision())).collect::<Vec<_>>();
+            let each =
+                answer.matched().iter().map(|one| answered(one.decision())).collect::<Vec<_>>();
             (answer.is_allowed(), each)
         });
         assert_eq!((goes_on, each), (allowed, said));

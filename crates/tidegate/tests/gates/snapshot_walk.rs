@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::packed::{TestClock, long, spec_of, told};
+use crate::packed::{TestClock, answered, long, spec_of};
 use testkit::model::{self, Expected};
 use testkit::traffic::{self, Rng};
 use tidegate::{
@@ -138,7 +138,7 @@ fn said(answer: &Answer<'_>) -> (bool, bool, Timestamp, Vec<(String, Expected, b
     let matched = answer.matched();
     let each = matched
         .iter()
-        .map(|one| (one.rule().name().to_owned(), told(one.decision()), one.is_overflow()));
+        .map(|one| (one.rule().name().to_owned(), answered(one.decision()), one.is_overflow()));
     (answer.is_allowed(), answer.is_repeated(), answer.at(), each.collect())
 }
 

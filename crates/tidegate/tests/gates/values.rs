@@ -114,8 +114,8 @@ fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
 fn supplied_values_go_before_the_plan_and_only_if_the_rule_lets_them() {
     let (gate, plans) = gate(2, 1_000);
     plans.set("ada", log(10));
-    let (seven, told) = (own(log(7)), |request: &Request<'_>| least_limit(&gate, request));
-    let limits = [None, Some(&seven)].map(|own| ask(&[("ada", 1)], own, told));
+    let (seven, answer) = (own(log(7)), |request: &Request<'_>| least_limit(&gate, request));
+    let limits = [None, Some(&seven)].map(|own| ask(&[("ada", 1)], own, answer));
     assert_eq!(limits, [10, 7], "and the rule for all has its own");
     let closed = gate_of(RuleSpec::new(USER, log(2)), 1_000).0;
     assert_eq!(ask(&[("ada", 1)], Some(&seven), |request| least_limit(&closed, request)), 2);
@@ -265,13 +265,13 @@ fn a_ban_counts_what_a_plan_refuses() {
 fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
     let (gate, plans) = gate_of(RuleSpec::new(USER, log(2)).mode(Mode::Shadow), 50);
     plans.set("ada", log(1));
-    let told = [(); 3].map(|()| {
+    let reported = [(); 3].map(|()| {
         ask(&[("ada", 1)], None, |request| {
             let answer = gate.check(request);
             (answer.is_allowed(), answer.matched()[0].decision().is_allowed())
         })
     });
-    assert_eq!(told, [(true, true), (true, false), (true, false)]);
+    assert_eq!(reported, [(true, true), (true, false), (true, false)]);
 }
 
 /// Keys without room share one limiter under the rule's own values, or are refused.
@@ -315,17 +315,17 @@ fn all_rules_together_keep_no_more_than_the_common_cap() {
 fn a_rule_that_there_is_not_has_no_plans() {
     let rules =
         || vec![RuleSpec::new("all", log(1)), RuleSpec::new("per-ip", log(1)).in_domain("web")];
-    let told = |domain, rule| {
+    let message = |domain, rule| {
         let gate = Gate::new(Policy::new(rules()).unwrap());
         gate.with_plans(domain, rule, |_| None).unwrap_err().to_string()
     };
     let such_as = "expected the domain and the name of a rule of the policy, such as";
     assert_eq!(
-        told("web", "all"),
+        message("web", "all"),
         format!("no rule \"all\" in domain \"web\": {such_as} (\"web\", \"per-ip\")")
     );
     assert_eq!(
-        told("other", "all"),
+        message("other", "all"),
         format!(
             "no rule \"all\" in domain \"other\": {such_as} (\"default\", \"all\"), (\"web\", \"per-ip\")"
         )

@@ -87,8 +87,8 @@ fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
     assert_eq!(answer.matched()[1].values().spec().limit, Limit::Units(20));
     ask("bob", 1, |request| {
         let answer = gate.check(request);
-        let told = answer.matched()[1].values().spec().limit;
-        assert_eq!((answer.is_allowed(), told), (true, Limit::Units(12)));
+        let answered = answer.matched()[1].values().spec().limit;
+        assert_eq!((answer.is_allowed(), answered), (true, Limit::Units(12)));
     });
     amend(&gate, EACH, 5);
     assert!(!admits(&gate, "bob", 1), "9 of 5 are used");

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use crate::packed::{TODAY_US, TestClock, long, spec_of, told};
+use crate::packed::{TODAY_US, TestClock, answered, long, spec_of};
 use testkit::model::{self, AlgorithmKind as Kind, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
@@ -55,7 +55,7 @@ type Id = (usize, String);
 
 /// A limiter of a request: its cost, its values, and whether the request supplied them.
 #[derive(Debug)]
-struct Met {
+struct AskOf {
     id: Id,
     cost: u64,
     asks: u64,
@@ -138,8 +138,8 @@ impl Walk {
     }
 
     /// The limiters of a request, including unlimited ones.
-    fn asks(&self, asked: &[Asked]) -> Vec<Met> {
-        let mut all: Vec<Met> = Vec::new();
+    fn asks(&self, asked: &[Asked]) -> Vec<AskOf> {
+        let mut all: Vec<AskOf> = Vec::new();
         for rule in 0..3 {
             for one in asked {
                 let key = if rule == 2 { String::new() } else { one.user.to_owned() };
@@ -158,7 +158,7 @@ impl Walk {
                     _ => Some(self.own[rule].clone()),
                 };
                 let supplied = own.is_some();
-                all.push(Met { id, cost: one.cost, asks: 0, values: own.or(plan), supplied });
+                all.push(AskOf { id, cost: one.cost, asks: 0, values: own.or(plan), supplied });
             }
         }
         let reports = self.reports(&all);
@@ -171,8 +171,8 @@ impl Walk {
     }
 
     /// Returns whether a request reports usage; for a rule in shadow mode only if no other rule could refuse it.
-    fn reports(&self, all: &[Met]) -> bool {
-        let is = |ask: &Met, what| (self.modes[ask.id.0], self.usages[ask.id.0]) == what;
+    fn reports(&self, all: &[AskOf]) -> bool {
+        let is = |ask: &AskOf, what| (self.modes[ask.id.0], self.usages[ask.id.0]) == what;
         let tells = |mode, usage| all.iter().any(|ask| ask.cost > 0 && is(ask, (mode, usage)));
         tells(Mode::Enforce, Usage::Reported)
             || tells(Mode::Shadow, Usage::Reported) && !tells(Mode::Enforce, Usage::Requested)
@@ -202,12 +202,12 @@ impl Walk {
     }
 
     /// The expected peek, under request-supplied values that do not come in force.
-    fn look(&self, ask: &Met, values: &model::Policy) -> Expected {
+    fn look(&self, ask: &AskOf, values: &model::Policy) -> Expected {
         self.tried(ask, values).0
     }
 
     /// The expected peek; and whether the values must come in force, because no wait would suffice.
-    fn tried(&self, ask: &Met, values: &model::Policy) -> (Expected, bool) {
+    fn tried(&self, ask: &AskOf, values: &model::Policy) -> (Expected, bool) {
         let (at_us, cost) = (self.at_us(), ask.asks);
         let seen = self.seen(&ask.id, values).peek(at_us, cost);
         let old = self.models.get(&ask.id).filter(|old| ask.supplied && old.policy() != values);
@@ -233,7 +233,7 @@ impl Walk {
     }
 
     /// The expected decision of a request that takes.
-    fn decided(&mut self, all: &[Met]) -> (bool, Vec<(usize, Expected)>) {
+    fn decided(&mut self, all: &[AskOf]) -> (bool, Vec<(usize, Expected)>) {
         let at_us = self.at_us();
         let reports = self.reports(all);
         for (ask, values) in limited(all).filter(|(ask, _)| ask.asks > 0 && !ask.supplied) {
@@ -247,13 +247,13 @@ impl Walk {
             self.model(&ask.id, values);
         }
         let seen: Vec<_> = tried.into_iter().map(|(seen, _)| seen).collect();
-        let refuses =
-            |(seen, ask): (&Expected, &Met)| !seen.allowed && self.modes[ask.id.0] == Mode::Enforce;
-        let goes_on = !seen.iter().zip(limited(all)).any(|(seen, (ask, _))| refuses((seen, ask)));
+        let enforced = |ask: &AskOf| self.modes[ask.id.0] == Mode::Enforce;
+        let goes_on =
+            limited(all).zip(&seen).all(|((ask, _), seen)| seen.allowed || !enforced(ask));
         let each = limited(all).zip(seen).map(|((ask, values), seen)| {
             let takes = goes_on && seen.allowed && ask.cost > 0 && !reports;
-            let told = if takes { self.model(&ask.id, values).step(at_us, ask.cost) } else { seen };
-            (ask.id.0, Expected { delay_us: if reports { 0 } else { told.delay_us }, ..told })
+            let took = if takes { self.model(&ask.id, values).step(at_us, ask.cost) } else { seen };
+            (ask.id.0, Expected { delay_us: if reports { 0 } else { took.delay_us }, ..took })
         });
         (goes_on, each.collect())
     }
@@ -307,7 +307,7 @@ impl Walk {
     }
 
     /// A settlement under an unlimited plan is given back under the values in force, or not taken.
-    fn settle(&mut self, all: &[Met], asked: &[Asked], actual: u64) {
+    fn settle(&mut self, all: &[AskOf], asked: &[Asked], actual: u64) {
         let at_us = self.at_us();
         for ask in all {
             let meets = |one: &&Asked| ask.id.0 == 2 || one.user == ask.id.1;
@@ -324,23 +324,23 @@ impl Walk {
         }
     }
 
-    fn after(&mut self, all: &[Met]) -> Vec<(usize, Expected)> {
+    fn after(&mut self, all: &[AskOf]) -> Vec<(usize, Expected)> {
         let at_us = self.at_us();
-        let told = limited(all)
-            .map(|(ask, values)| (ask.id.0, self.model(&ask.id, values).peek(at_us, ask.cost)));
-        told.collect()
+        limited(all)
+            .map(|(ask, values)| (ask.id.0, self.model(&ask.id, values).peek(at_us, ask.cost)))
+            .collect()
     }
 }
 
 /// The limited ones among the limiters, with their values.
-fn limited(all: &[Met]) -> impl Iterator<Item = (&Met, &model::Policy)> {
+fn limited(all: &[AskOf]) -> impl Iterator<Item = (&AskOf, &model::Policy)> {
     all.iter().filter_map(|ask| Some((ask, ask.values.as_ref()?)))
 }
 
 fn said(answer: &Answer<'_>) -> Vec<(usize, Expected)> {
     let number = |name: &str| RULES.iter().position(|rule| *rule == name).unwrap();
     let each = answer.matched().into_iter();
-    each.map(|matched| (number(matched.rule().name()), told(matched.decision()))).collect()
+    each.map(|matched| (number(matched.rule().name()), answered(matched.decision()))).collect()
 }
 
 /// A request about one user, or two, or the same twice; sometimes it supplies values.

@@ -42,15 +42,15 @@ async fn state_is_not_per_clone_of_the_service() {
 }
 
 #[tokio::test]
-async fn an_admitted_request_is_told_how_its_limit_stands() {
+async fn an_admitted_request_is_reported_how_its_limit_stands() {
     let server = serve(hello(&gate(vec![rule("per-ip", 2, &["ip"])]))).await;
     let answer = Connection::to(server).await.get("/", &[]).await;
     assert_eq!((answer.status().as_u16(), answer.body().as_str()), (200, "hello"));
-    let told = |name: &str| answer.headers()[name].to_str().unwrap();
-    assert_eq!(told("x-ratelimit-limit"), "2");
-    assert_eq!(told("x-ratelimit-remaining"), "1");
-    assert_eq!(told("ratelimit-policy"), "\"per-ip\";q=2;w=60");
-    assert_eq!(told("ratelimit"), "\"per-ip\";r=1;t=60");
+    let reported = |name: &str| answer.headers()[name].to_str().unwrap();
+    assert_eq!(reported("x-ratelimit-limit"), "2");
+    assert_eq!(reported("x-ratelimit-remaining"), "1");
+    assert_eq!(reported("ratelimit-policy"), "\"per-ip\";q=2;w=60");
+    assert_eq!(reported("ratelimit"), "\"per-ip\";r=1;t=60");
     assert!(!answer.headers().contains_key("retry-after"));
 }
 
@@ -61,11 +61,11 @@ async fn a_429_says_when_to_come_back_and_why() {
     connection.get("/", &[]).await;
     let answer = connection.get("/", &[]).await;
     assert_eq!(answer.status(), 429);
-    let told = |name: &str| answer.headers()[name].to_str().unwrap();
-    assert_eq!(told("retry-after"), "60");
-    assert_eq!(told("ratelimit"), "\"per-ip\";r=0;t=60");
-    assert_eq!(told("content-type"), "application/problem+json");
-    assert_eq!(told("cache-control"), "no-store");
+    let reported = |name: &str| answer.headers()[name].to_str().unwrap();
+    assert_eq!(reported("retry-after"), "60");
+    assert_eq!(reported("ratelimit"), "\"per-ip\";r=0;t=60");
+    assert_eq!(reported("content-type"), "application/problem+json");
+    assert_eq!(reported("cache-control"), "no-store");
     let problem: serde_json::Value = serde_json::from_str(answer.body()).unwrap();
     assert_eq!(problem["violated-policies"][0], "per-ip");
 }
@@ -180,14 +180,14 @@ async fn behind_a_named_proxy_each_caller_has_a_limit() {
     let app = Router::new().route("/", get(async || "hello")).layer(layer);
     let mut connection = Connection::to(serve(app).await).await;
     let mut seen = Vec::new();
-    for told in ["192.0.2.1", "6.6.6.6, 192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"] {
-        seen.push(connection.get("/", &[("x-forwarded-for", told)]).await.status().as_u16());
+    for answer in ["192.0.2.1", "6.6.6.6, 192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"] {
+        seen.push(connection.get("/", &[("x-forwarded-for", answer)]).await.status().as_u16());
     }
     assert_eq!(seen, [200, 429, 200, 200, 429]);
 }
 
 #[tokio::test]
-async fn values_can_be_kept_silent_and_refusals_told_otherwise() {
+async fn values_can_be_kept_silent_and_refusals_reported_otherwise() {
     let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 1, &["ip"])])).headers(false);
     let layer = layer.on_refused(|refusal, parts| {
         let text = format!("{} {:?} {}", parts.method, refusal.reason(), refusal.rules().join(","));

@@ -49,12 +49,16 @@ async fn only_what_is_answered_401_counts() {
     let mut seen = Vec::new();
     for path in ["/200", "/200", "/200", "/401", "/500", "/200", "/401", "/200"] {
         let answer = service.clone().oneshot(get(path)).await.unwrap();
-        let told = answer.headers()["x-ratelimit-remaining"].to_str().unwrap().to_owned();
-        seen.push((answer.status().as_u16(), told));
+        let reported = answer.headers()["x-ratelimit-remaining"].to_str().unwrap().to_owned();
+        seen.push((answer.status().as_u16(), reported));
     }
-    let told = [(200, "2"), (200, "2"), (200, "2"), (401, "1"), (500, "1"), (200, "1"), (401, "0")];
-    let told = told.iter().chain(&[(429, "0")]);
-    assert_eq!(seen, told.map(|(status, left)| (*status, (*left).to_owned())).collect::<Vec<_>>());
+    let reported =
+        [(200, "2"), (200, "2"), (200, "2"), (401, "1"), (500, "1"), (200, "1"), (401, "0")];
+    let reported = reported.iter().chain(&[(429, "0")]);
+    assert_eq!(
+        seen,
+        reported.map(|(status, left)| (*status, (*left).to_owned())).collect::<Vec<_>>()
+    );
     assert_eq!(left(&gate), [0]);
 }
 
@@ -94,7 +98,7 @@ async fn a_cost_comes_back_once_and_only_where_it_was_taken() {
 }
 
 #[tokio::test]
-async fn a_layer_that_is_not_told_charges_everything() {
+async fn a_layer_that_is_not_reported_charges_everything() {
     let gate = gate(vec![rule("all", 5, &[])]);
     let service = RateLimitLayer::new(gate.clone()).layer(service_fn(login));
     for path in ["/200", "/401"] {

@@ -83,22 +83,22 @@ fn a_date_is_honoured_as_seconds_are() {
 }
 
 #[test]
-fn a_hold_that_is_too_long_to_wait_for_is_told_at_once_and_nothing_is_sent() {
+fn a_hold_that_is_too_long_to_wait_for_is_reported_at_once_and_nothing_is_sent() {
     let clock = ManualClock::new();
     let (service, calls) = asks_once(429, "7200");
     let pacing =
         Pacing::new().most_hold(Duration::from_secs(60)).most_wait(Duration::from_secs(59));
     let service = RateLimitLayer::outgoing(gate(vec![], &clock), pacing).layer(service);
     poll_once(&mut Box::pin(service.clone().oneshot(to("one.example")))).unwrap().unwrap();
-    let told =
+    let answer =
         poll_once(&mut Box::pin(service.clone().oneshot(to("one.example")))).unwrap().unwrap();
-    let refusal = told.extensions().get::<Refusal>().unwrap();
+    let refusal = answer.extensions().get::<Refusal>().unwrap();
     assert_eq!(
         (refusal.reason(), refusal.retry_after()),
         (Reason::Held, Some(Duration::from_secs(60)))
     );
     assert_eq!(
-        (told.status().as_u16(), &told.headers()["retry-after"]),
+        (answer.status().as_u16(), &answer.headers()["retry-after"]),
         (429, &"60".parse().unwrap())
     );
     assert_eq!(calls.load(Ordering::Relaxed), 1);

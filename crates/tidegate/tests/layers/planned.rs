@@ -68,7 +68,7 @@ async fn each_caller_is_held_to_their_own_plan() {
 }
 
 #[tokio::test]
-async fn the_values_told_are_those_of_the_plan() {
+async fn the_values_reported_are_those_of_the_plan() {
     let service = layer(&limiter(1)).layer(service_fn(hello));
     let first = ask(&service, Some("paid bob")).await;
     assert_eq!(first.headers()["x-ratelimit-limit"], "2");
@@ -153,7 +153,7 @@ fn who_goes_away_while_it_waits_under_a_plan_takes_nothing() {
 }
 
 #[test]
-fn the_values_told_to_one_who_waited_are_those_of_the_plan_that_let_it_through() {
+fn the_values_reported_to_one_who_waited_are_those_of_the_plan_that_let_it_through() {
     let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     let rule = |limit| Arc::new(Rule::new(spec(limit)).unwrap());
     let booked = Arc::new(Mutex::new(rule(1)));

@@ -285,8 +285,8 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     let mut large = Spec::new(AlgorithmKind::SlidingWindow, 10, DAY);
     (large.buckets, large.max_memory) = (Some(1_000), Some(1_000_000));
     for _ in 0..2 {
-        let told = keyed.amend(large).unwrap_err().to_string();
-        assert!(told.contains("max_memory") && told.contains("1000 limiters"), "{told}");
+        let message = keyed.amend(large).unwrap_err().to_string();
+        assert!(message.contains("max_memory") && message.contains("1000 limiters"), "{message}");
         assert_eq!((keyed.keys(), keyed.peek("key", 0).limit), (1_000, 10));
         for key in 0..1_000_u64 {
             assert_eq!(keyed.available(key.to_le_bytes()), 9 - key % 10);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use crate::packed::{TODAY_US, TestClock, answered, long, spec_of, together};
 use std::time::Duration;
 use testkit::model::{self, Model};
 use testkit::traffic::Rng;
@@ -31,7 +31,7 @@ fn per_minute(algorithm: AlgorithmKind, limit: u64) -> Spec {
 }
 
 /// What a request came to.
-struct Told {
+struct Answered {
     allowed: bool,
     /// There was no room for the key.
     overflow: bool,
@@ -39,11 +39,11 @@ struct Told {
 }
 
 /// One request of a user.
-fn ask(gate: &Gate<TestClock>, user: &str, cost: u64) -> Told {
+fn ask(gate: &Gate<TestClock>, user: &str, cost: u64) -> Answered {
     let entries = [("user", user)];
     let descriptors = [Descriptor::new(&entries).cost(cost)];
     let answer = gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
-    Told {
+    Answered {
         allowed: answer.is_allowed(),
         overflow: answer.is_overflow(),
         decision: *answer.matched()[0].decision(),
@@ -65,8 +65,8 @@ fn the_cap_is_hard_under_a_flood_from_eight_threads() {
                 }
                 for number in 0..if thread < 8 { 1_000 } else { 0 } {
                     let user = format!("{thread}/{number}");
-                    let told = ask(&gate, &user, 1);
-                    own.fetch_add(u64::from(told.allowed && !told.overflow), Relaxed);
+                    let answer = ask(&gate, &user, 1);
+                    own.fetch_add(u64::from(answer.allowed && !answer.overflow), Relaxed);
                 }
                 running.fetch_sub(u64::from(thread < 8), Relaxed);
             });
@@ -88,8 +88,8 @@ fn three_thousand_other_keys_through_a_cache_of_a_thousand_free_nobody() {
             for number in 0..3_000 {
                 ask(&gate, &number.to_string(), 1);
                 clock.pass(100);
-                let told = ask(&gate, "limited", 1);
-                assert!(!told.allowed && !told.overflow, "{algorithm}, after {number} others");
+                let answer = ask(&gate, "limited", 1);
+                assert!(!answer.allowed && !answer.overflow, "{algorithm}, after {number} others");
             }
         }
     }
@@ -113,7 +113,7 @@ fn dropping_limiters_that_are_as_good_as_new_changes_no_decision() {
                 let want = model.step(clock.now_us(), cost);
                 let got = ask(&gate, &user.to_string(), cost);
                 assert!(!got.overflow, "seed {seed}, step {step}: {policy:?}");
-                assert_eq!(told(&got.decision), want, "seed {seed}, step {step}: {policy:?}");
+                assert_eq!(answered(&got.decision), want, "seed {seed}, step {step}: {policy:?}");
             }
             assert!(models.len() > 100 && gate.keys() <= 24, "{algorithm:?}: {}", gate.keys());
         }

@@ -119,10 +119,10 @@ fn limiters_of_one_request_that_lie_side_by_side_are_each_counted_once() {
 fn a_cap_of_no_keys_is_refused_with_a_hint() {
     for (max_keys, hint) in [(0, "`limit = 0`"), (1_000_000_001, "from 1 to 1000000000")] {
         let spec = rule("user", AlgorithmKind::FixedWindow).max_keys(max_keys, OnFull::Share);
-        let told = Policy::new(vec![spec]).unwrap_err().to_string();
+        let message = Policy::new(vec![spec]).unwrap_err().to_string();
         assert!(
-            told.contains(&format!("`max_keys` is {max_keys}")) && told.contains(hint),
-            "{told}"
+            message.contains(&format!("`max_keys` is {max_keys}")) && message.contains(hint),
+            "{message}"
         );
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use crate::packed::{TODAY_US, TestClock, answered, long, spec_of, together};
 use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::Rng;
@@ -71,7 +71,7 @@ impl All {
 
     fn ask(&mut self, cost: u64, both: bool) -> bool {
         let want = self.model.step(self.clock.now_us(), cost);
-        assert_eq!(told(&self.alone.check(cost)), want);
+        assert_eq!(answered(&self.alone.check(cost)), want);
         assert_eq!(self.keyed.admits("ada", cost), want.allowed);
         assert_eq!(with(both, cost, |request| self.gate.check(request).is_allowed()), want.allowed);
         want.allowed
@@ -95,7 +95,12 @@ impl All {
         let want = self.model.peek(self.clock.now_us(), 1);
         let gate = with(false, 1, |request| *self.gate.peek(request).matched()[0].decision());
         let seen: [Decision; 3] = [self.alone.peek(1), self.keyed.peek("ada", 1), gate];
-        assert_eq!(seen.map(|decision| told(&decision)), [want; 3], "{:?}", self.model.policy());
+        assert_eq!(
+            seen.map(|decision| answered(&decision)),
+            [want; 3],
+            "{:?}",
+            self.model.policy()
+        );
         want
     }
 

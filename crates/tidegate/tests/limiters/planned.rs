@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use crate::packed::{TODAY_US, TestClock, answered, long, spec_of, together};
 use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
@@ -145,7 +145,7 @@ impl Walk {
         match rng.below(100) {
             0..45 if cost > 0 => {
                 let want = self.decided(key, plan, cost);
-                assert_eq!(told(&ask!(self, rule, check(key, cost))), want, "check");
+                assert_eq!(answered(&ask!(self, rule, check(key, cost))), want, "check");
             }
             45..60 if cost > 0 => {
                 let want = self.decided(key, plan, cost).allowed;
@@ -180,9 +180,9 @@ impl Walk {
             _ => {
                 let seen = || self.seen(key, plan).peek(at_us, cost);
                 let want = self.would_be(key, plan, cost).unwrap_or_else(seen);
-                assert_eq!(told(&ask!(self, rule, peek(key, cost))), want, "peek");
+                assert_eq!(answered(&ask!(self, rule, peek(key, cost))), want, "peek");
                 let free = self.seen(key, plan).peek(at_us, 0);
-                assert_eq!(told(&ask!(self, rule, check(key, 0))), free, "for nothing");
+                assert_eq!(answered(&ask!(self, rule, check(key, 0))), free, "for nothing");
             }
         }
     }

@@ -30,8 +30,8 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
 
     let refused = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Refuse);
     assert!(refused.admits(Under(&small, "ada"), 1) && !refused.admits(Under(&small, "bob"), 1));
-    let told = refused.check(Under(&small, "bob"), 1);
-    assert_eq!((told.remaining, told.retry_after()), (0, Some(DAY)));
+    let answer = refused.check(Under(&small, "bob"), 1);
+    assert_eq!((answer.remaining, answer.retry_after()), (0, Some(DAY)));
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn calls_that_are_denied_under_two_values_do_not_starve_a_key() {
     assert!(limiter.admits(Under(&one, "key"), 1));
     clock.pass(400_000);
     assert!(!limiter.admits(Under(&other, "key"), 1));
-    let told = limiter.check(Under(&other, "key"), 1);
+    let answer = limiter.check(Under(&other, "key"), 1);
     assert_eq!(
-        told.retry_after(),
+        answer.retry_after(),
         Some(Duration::from_micros(600_000)),
         "what was taken goes then"
     );
@@ -121,8 +121,8 @@ fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
     empty.initial = Some(0);
     let empty = Rule::new(empty).unwrap();
     assert!(limiter.admits(Under(&log(1, 1), "key"), 1));
-    let told = limiter.check(Under(&empty, "key"), 1);
-    clock.pass(Micros::from(told.retry_after().unwrap()).as_micros());
+    let answer = limiter.check(Under(&empty, "key"), 1);
+    clock.pass(Micros::from(answer.retry_after().unwrap()).as_micros());
     assert!(limiter.admits(Under(&empty, "key"), 1));
 }
 

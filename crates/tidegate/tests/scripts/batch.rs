@@ -9,7 +9,7 @@ use tidegate::script::{Answer, Batch, Call, Decided, Each, Limiter, Reply, Step}
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
-use crate::walk_batch::{Told, is_of_others, run_batch, run_each};
+use crate::walk_batch::{Answered, is_of_others, run_batch, run_each};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -32,8 +32,8 @@ fn ask(limiters: &[Limiter<'_>]) -> Call {
 }
 
 /// What a reply of a batch means to the call that it is for.
-fn decided(call: &Call, limiters: &[Limiter<'_>], told: &Told) -> Decided {
-    match call.answer(limiters, told.as_ref().unwrap()).unwrap() {
+fn decided(call: &Call, limiters: &[Limiter<'_>], reply: &Answered) -> Decided {
+    match call.answer(limiters, reply.as_ref().unwrap()).unwrap() {
         Answer::Decided(decided) => decided,
         other => panic!("no rule was changed: {other:?}"),
     }
@@ -68,8 +68,8 @@ fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
         let call = ask(&limiters);
         run_batch(&client, &[(&call, 1)]);
         commands(&client);
-        let told = run_batch(&client, &[(&call, 300)]);
-        let admitted = told[0].iter().filter(|told| decided(&call, &limiters, told).allowed);
+        let reply = run_batch(&client, &[(&call, 300)]);
+        let admitted = reply[0].iter().filter(|reply| decided(&call, &limiters, reply).allowed);
         assert_eq!(admitted.count(), 300);
         // The first is written at once, and the rest in the end.
         let counts = match algorithm {
@@ -88,8 +88,8 @@ fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
     run_batch(&client, &[(&call, 500)]);
     commands(&client);
     let batch = Batch::of(&[(&call, 300), (&call, 100)]);
-    let told = batch.replies(client.eval(&batch.script, &batch.keys, &batch.args)).unwrap();
-    let times = told.iter().map(|replies| replies.iter().map(|one| one.times).collect());
+    let reply = batch.replies(client.eval(&batch.script, &batch.keys, &batch.args)).unwrap();
+    let times = reply.iter().map(|replies| replies.iter().map(|one| one.times).collect());
     assert_eq!(times.collect::<Vec<Vec<_>>>(), [[300], [100]], "one refusal serves all");
     let once = ["evalsha", "getrange", "time"].map(|name| (name.to_owned(), 1));
     assert_eq!(commands(&client), once);
@@ -106,17 +106,17 @@ fn a_rule_that_all_requests_share_is_read_once_and_each_caller_is_asked_by_its_o
     let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
     let merged: Vec<_> = calls.iter().map(|call| (call, 2)).collect();
     commands(&client);
-    let told = run_batch(&client, &merged);
+    let reply = run_batch(&client, &merged);
     let admitted = |user: usize| {
-        let each = told[user].iter().map(|told| decided(&calls[user], &limiters[user], told));
-        each.map(|told| told.allowed).collect::<Vec<_>>()
+        let each = reply[user].iter().map(|reply| decided(&calls[user], &limiters[user], reply));
+        each.map(|reply| reply.allowed).collect::<Vec<_>>()
     };
     for user in 0..31 {
         let expected = if user < 20 { [true, false] } else { [false, false] };
         assert_eq!(admitted(user), expected, "user {user}: 20 of all, and one of each");
     }
-    let told = commands(&client);
-    let read = told.iter().filter(|(name, _)| name == "get" || name == "getrange");
+    let reply = commands(&client);
+    let read = reply.iter().filter(|(name, _)| name == "get" || name == "getrange");
     assert_eq!(read.map(|(_, times)| *times).collect::<Vec<_>>(), [31, 1]);
 }
 
@@ -135,14 +135,14 @@ fn a_request_that_fails_spoils_no_other() {
         vec![one("good", &bucket, 1), one("list", &bucket, 1)],
     ];
     let calls = [0, 1, 2, 3].map(|number: usize| ask(&limiters[number]));
-    let told =
-        run_batch(&client, &[(&calls[0], 2), (&calls[1], 2), (&calls[2], 2), (&calls[3], 2)]);
-    for wrong in [&told[0], &told[3]] {
-        assert!(wrong.iter().all(|told| told.as_ref().unwrap_err().starts_with("WRONGTYPE")));
+    let twice: Vec<_> = calls.iter().map(|call| (call, 2)).collect();
+    let reply = run_batch(&client, &twice);
+    for wrong in [&reply[0], &reply[3]] {
+        assert!(wrong.iter().all(|reply| reply.as_ref().unwrap_err().starts_with("WRONGTYPE")));
     }
-    assert!(told[1].iter().all(is_of_others), "it amends alone, and is told there: {:?}", told[1]);
-    let left = told[2].iter().map(|told| decided(&calls[2], &limiters[2], told));
-    let left: Vec<_> = left.map(|told| told.decisions[0].remaining).collect();
+    assert!(reply[1].iter().all(is_of_others), "it amends alone: {:?}", reply[1]);
+    let left = reply[2].iter().map(|reply| decided(&calls[2], &limiters[2], reply));
+    let left: Vec<_> = left.map(|reply| reply.decisions[0].remaining).collect();
     assert_eq!(left, [4, 3], "none of the others took a unit");
 }
 
@@ -164,11 +164,11 @@ fn a_store_without_memory_fails_those_that_would_take_and_refuses_whom_it_refuse
     }
     client.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap();
     let merged: Vec<_> = calls.iter().map(|call| (call, 3)).collect();
-    let told = run_batch(&client, &merged);
-    for (refused, failed) in told.iter().step_by(2).zip(told.iter().skip(1).step_by(2)) {
+    let reply = run_batch(&client, &merged);
+    for (refused, failed) in reply.iter().step_by(2).zip(reply.iter().skip(1).step_by(2)) {
         assert!(refused.iter().all(Result::is_ok), "{refused:?}");
         assert!(
-            failed.iter().all(|told| told.as_ref().unwrap_err().starts_with("OOM")),
+            failed.iter().all(|one| one.as_ref().unwrap_err().starts_with("OOM")),
             "{failed:?}"
         );
     }
@@ -197,10 +197,10 @@ fn a_request_that_fails_while_it_takes_takes_nothing() {
     let fails = [one("bucket", &bucket, 1), one("fresh", &bucket, 1), one("set", &set, 1)];
     let (takes, fails) = (ask(&takes), ask(&fails));
     for taken in [3, 6] {
-        let told = run_batch(&client, &[(&fails, 2), (&takes, 2), (&fails, 2), (&takes, 1)]);
-        let failed = |told: &[Told]| told.iter().all(|told| told.is_err());
-        assert!(failed(&told[0]) && failed(&told[2]), "{told:?}");
-        assert!(!told[1].iter().chain(&told[3]).any(Result::is_err));
+        let reply = run_batch(&client, &[(&fails, 2), (&takes, 2), (&fails, 2), (&takes, 1)]);
+        let failed = |reply: &[Answered]| reply.iter().all(|reply| reply.is_err());
+        assert!(failed(&reply[0]) && failed(&reply[2]), "{reply:?}");
+        assert!(!reply[1].iter().chain(&reply[3]).any(Result::is_err));
         let look = [one("bucket", &bucket, 0)];
         let left = client.step(&look, Step::Peek, None).decisions[0].remaining;
         assert_eq!(left, 50 - taken);
@@ -230,15 +230,15 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
         vec![one("other", &other, 1)],
     ];
     let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
-    let remembered = calls[2].clone().remembering(b"answer".to_vec(), HOUR.into());
+    let remembered = calls[2].clone().remembering(b"reply".to_vec(), HOUR.into());
     let merged = [(&calls[0], 1), (&calls[1], 2), (&remembered, 1), (&calls[3], 2), (&calls[4], 1)];
-    let told = run_batch(&client, &merged);
-    for (number, told) in told.iter().enumerate() {
+    let reply = run_batch(&client, &merged);
+    for (number, reply) in reply.iter().enumerate() {
         let fails = number == 1 || number == 2;
-        assert!(told.iter().all(|told| told.is_err() == fails), "request {number}: {told:?}");
+        assert!(reply.iter().all(|reply| reply.is_err() == fails), "request {number}: {reply:?}");
     }
     assert_eq!(client.run(&[b"DUMP", b"log"]).unwrap(), before);
-    assert_eq!(client.int(&["EXISTS", "answer"]), 0, "no answer is remembered that nobody got");
+    assert_eq!(client.int(&["EXISTS", "reply"]), 0, "no reply is remembered that nobody got");
 }
 
 #[test]
@@ -247,20 +247,20 @@ fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
     let client = server.client();
     let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let limiters = [one("bucket", &bucket, 2)];
-    let call = ask(&limiters).remembering(b"answer".to_vec(), HOUR.into());
+    let call = ask(&limiters).remembering(b"reply".to_vec(), HOUR.into());
     assert!(call.can_merge() && !call.is_repeat_of(&call.clone()), "each is a request of its own");
-    let told = run_batch(&client, &[(&call, 1), (&call, 3), (&ask(&limiters), 1), (&call, 1)]);
-    let first = decided(&call, &limiters, &told[0][0]);
+    let reply = run_batch(&client, &[(&call, 1), (&call, 3), (&ask(&limiters), 1), (&call, 1)]);
+    let first = decided(&call, &limiters, &reply[0][0]);
     assert!(first.allowed && !first.repeated);
-    for again in told[1].iter().chain(&told[3]) {
+    for again in reply[1].iter().chain(&reply[3]) {
         let again = decided(&call, &limiters, again);
         assert!(again.repeated);
         assert_eq!(again.decisions, first.decisions);
     }
-    let next = decided(&ask(&limiters), &limiters, &told[2][0]);
+    let next = decided(&ask(&limiters), &limiters, &reply[2][0]);
     assert_eq!(next.decisions[0].remaining, 1);
     let remembered_until = first.now.plus(HOUR).as_micros();
-    let expires_ms = client.int(&["PEXPIRETIME", "answer"]);
+    let expires_ms = client.int(&["PEXPIRETIME", "reply"]);
     assert_eq!(expires_ms, remembered_until.div_ceil(1_000).cast_signed());
 }
 
@@ -275,10 +275,10 @@ fn a_key_that_a_batch_wrote_expires_when_it_is_idle() {
         let call = ask(&limiters);
         // Of the log, entries one behind the other, then in a ring.
         for times in [1, 2, 5, 30, 1] {
-            let told = run_batch(&client, &[(&call, times)]);
-            let told = decided(&call, &limiters, told[0].last().unwrap());
-            assert!(told.allowed);
-            let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
+            let reply = run_batch(&client, &[(&call, times)]);
+            let reply = decided(&call, &limiters, reply[0].last().unwrap());
+            assert!(reply.allowed);
+            let as_good_as_new = reply.at.plus(reply.decisions[0].reset_after()).as_micros();
             let expires_ms = client.int(&["PEXPIRETIME", &key]);
             assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "{rule:?}");
         }
@@ -347,12 +347,12 @@ fn distinct_keys_in_one_call_expire_when_they_are_idle_and_one_that_fails_spoils
     let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
     assert!(calls.iter().all(Call::can_go_with_others));
     for _ in 0..3 {
-        let told = run_each(&client, &calls);
-        assert!(told[last][0].as_ref().unwrap_err().starts_with("WRONGTYPE"));
+        let reply = run_each(&client, &calls);
+        assert!(reply[last][0].as_ref().unwrap_err().starts_with("WRONGTYPE"));
         for (number, key) in keys.iter().enumerate().take(last) {
-            let told = decided(&calls[number], &limiters[number], &told[number][0]);
-            assert!(told.allowed);
-            let idle_at = told.at.plus(told.decisions[0].reset_after()).as_micros();
+            let reply = decided(&calls[number], &limiters[number], &reply[number][0]);
+            assert!(reply.allowed);
+            let idle_at = reply.at.plus(reply.decisions[0].reset_after()).as_micros();
             let expires_ms = client.int(&["PEXPIRETIME", key]);
             assert_eq!(expires_ms, idle_at.div_ceil(1_000).cast_signed(), "{:?}", rules[number]);
         }
@@ -367,8 +367,8 @@ fn distinct_keys_of_a_store_without_memory_fail_each_and_take_nothing() {
     let names: Vec<_> = (0..Each::MOST).map(|number| format!("new:{number}")).collect();
     let calls: Vec<_> = names.iter().map(|name| ask(&[one(name, &bucket, 1)])).collect();
     client.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap();
-    let told = run_each(&client, &calls);
-    assert!(told.iter().all(|told| told[0].as_ref().unwrap_err().starts_with("OOM")), "{told:?}");
+    let reply = run_each(&client, &calls);
+    assert!(reply.iter().all(|one| one[0].as_ref().unwrap_err().starts_with("OOM")), "{reply:?}");
     client.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]).unwrap();
     let stored = names.iter().map(|name| client.int(&["EXISTS", name])).sum::<i64>();
     assert_eq!(stored, 0, "nothing was taken");
@@ -386,7 +386,7 @@ fn calls_of_one_limiter_go_with_others_and_a_reply_of_another_length_is_no_answe
         Call::new(&limiters[..1], Step::Peek, None),
         call.clone().amending(),
         call.clone().without_memory(),
-        call.clone().remembering(b"answer".to_vec(), HOUR.into()),
+        call.clone().remembering(b"reply".to_vec(), HOUR.into()),
     ] {
         assert!(!other.can_go_with_others(), "{other:?}");
     }

@@ -41,8 +41,8 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
                 alone(from_request(1), Step::Peek) && alone(limiter(1).looked_up(), Step::Peek)
             );
             let refusing = Limiter::new(b"full", &full, 2).unwrap();
-            let told = client.step(&[from_request(1), refusing], Step::Ask, at(5));
-            assert!(!told.allowed && told.decisions[0].is_allowed());
+            let answer = client.step(&[from_request(1), refusing], Step::Ask, at(5));
+            assert!(!answer.allowed && answer.decisions[0].is_allowed());
             assert_eq!(stored(), before, "{algorithm:?} {layout:?}");
         }
         // One whose rule was changed, or whose plan is another, follows when it is denied.

@@ -108,7 +108,7 @@ fn each_limiter_of_a_settlement_has_its_own_time() {
     let at = Timestamp::from_micros(at_us + 150_001);
     let call = Call::new(&both, Step::Settle, Some(at));
     let reply = client.eval(&call.script, &call.keys, &call.args);
-    let Ok(Answer::Decided(told)) = call.answer(&both, &reply) else { panic!("{reply:?}") };
-    let returned: Vec<_> = told.settled().map(|one| one.returned).collect();
+    let Ok(Answer::Decided(answer)) = call.answer(&both, &reply) else { panic!("{reply:?}") };
+    let returned: Vec<_> = answer.settled().map(|one| one.returned).collect();
     assert_eq!(returned, [0, 4], "the window of the first has ended");
 }

@@ -59,8 +59,8 @@ fn laid_out(policy: &Policy, layout: Layout) -> Rule {
 }
 
 /// What settles is not held up.
-fn without_delay(told: Decision) -> Decision {
-    Decision { outcome: Outcome::Allow { delay: Micros::ZERO }, ..told }
+fn without_delay(decision: Decision) -> Decision {
+    Decision { outcome: Outcome::Allow { delay: Micros::ZERO }, ..decision }
 }
 
 /// The last steps, for a message.
@@ -72,21 +72,21 @@ impl fmt::Display for Walk<'_> {
 }
 
 impl Walk<'_> {
-    fn assert_same(&self, told: &Decision, expected: &Expected) {
-        let (wait_us, delay_us) = match told.outcome {
+    fn assert_same(&self, answer: &Decision, expected: &Expected) {
+        let (wait_us, delay_us) = match answer.outcome {
             Outcome::Allow { delay } => (Some(0), delay.as_micros()),
             Outcome::Deny { retry_after } => (Some(retry_after.as_micros()), 0),
             Outcome::Never => (None, 0),
         };
-        let told = Expected {
-            allowed: told.is_allowed(),
-            limit: told.limit,
-            remaining: told.remaining,
+        let answer = Expected {
+            allowed: answer.is_allowed(),
+            limit: answer.limit,
+            remaining: answer.remaining,
             retry_after_us: wait_us,
-            reset_after_us: u64::try_from(told.reset_after().as_micros()).unwrap(),
+            reset_after_us: u64::try_from(answer.reset_after().as_micros()).unwrap(),
             delay_us,
         };
-        assert_eq!(told, *expected, "{self}");
+        assert_eq!(answer, *expected, "{self}");
     }
 
     fn limiter(&self, cost: u64) -> Limiter<'_> {
@@ -152,15 +152,15 @@ impl Walk<'_> {
         self.steps.push(format!("{at_us}: ask for {cost}, reserved: {is_reserved}"));
         let limiter = self.limiter(cost);
         let limiter = if is_reserved { limiter.reserving() } else { limiter };
-        let told = self.step(limiter, Step::Ask, at_us);
+        let answer = self.step(limiter, Step::Ask, at_us);
         let expected = match is_reserved {
             true => self.model.reserve(at_us, cost),
             false => self.model.step(at_us, cost),
         };
-        self.assert_same(&told.decisions[0], &expected);
+        self.assert_same(&answer.decisions[0], &expected);
         if expected.allowed && cost > 0 {
             let since_us = self.model.last_us().unwrap();
-            assert_eq!(told.at.as_micros(), since_us, "{self}");
+            assert_eq!(answer.at.as_micros(), since_us, "{self}");
             let token = self.model.token();
             let under = Values::of(&self.rule).unwrap();
             let taken =
@@ -196,8 +196,8 @@ impl Walk<'_> {
         let limiter = limiter.of_permit(token.and_then(Token::from_micros));
         let limiter = if undoes { limiter } else { limiter.reserving() };
         let limiter = limiter.taken_under(&under);
-        let told = self.step(limiter, if undoes { Step::Undo } else { Step::Settle }, at_us);
-        let settled = told.settled().next().unwrap();
+        let answer = self.step(limiter, if undoes { Step::Undo } else { Step::Settle }, at_us);
+        let settled = answer.settled().next().unwrap();
         if holds_permits {
             self.model.return_permit(at_us, token.unwrap_or(u64::MAX), units);
         } else {
@@ -214,16 +214,16 @@ impl Walk<'_> {
             self.late += late;
         }
         let expected = self.model.peek(at_us, 0);
-        self.assert_same(&without_delay(told.decisions[0]), &expected);
+        self.assert_same(&without_delay(answer.decisions[0]), &expected);
     }
 
     fn refund(&mut self, at_us: u64) {
         let units = 1 + self.rng.below(3);
         self.steps.push(format!("{at_us}: refund {units}"));
-        let told = self.step(self.limiter(units), Step::Settle, at_us);
+        let answer = self.step(self.limiter(units), Step::Settle, at_us);
         self.model.refund(at_us, units);
         let expected = self.model.peek(at_us, 0);
-        self.assert_same(&without_delay(told.decisions[0]), &expected);
+        self.assert_same(&without_delay(answer.decisions[0]), &expected);
     }
 
     /// A limiter that is idle is not kept. It begins anew where the clock then steps back.
@@ -269,9 +269,9 @@ impl Walk<'_> {
                 50..90 => self.settle(at_us),
                 90..95 => self.refund(at_us),
                 _ => {
-                    let told = self.step(self.limiter(cost), Step::Peek, at_us);
+                    let answer = self.step(self.limiter(cost), Step::Peek, at_us);
                     let expected = self.model.peek(at_us, cost);
-                    self.assert_same(&told.decisions[0], &expected);
+                    self.assert_same(&answer.decisions[0], &expected);
                 }
             }
             self.assert_kept(at_us);

@@ -85,8 +85,8 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
         let of = |one: &Planned<'_>, rule, units, since_us, step| {
             let limiter = Limiter::new(&one.key, rule, units).unwrap();
             let since = Timestamp::from_micros(since_us);
-            let told = one.step(limiter.turned_out(0).taken_at(Some(since)), step);
-            told.settled().next().unwrap().returned
+            let answer = one.step(limiter.turned_out(0).taken_at(Some(since)), step);
+            answer.settled().next().unwrap().returned
         };
         let taken_us = one.at_us;
         assert!(one.ask(&high, 500).is_allowed());

@@ -11,7 +11,7 @@ use tidegate::{Decision, Rule, Spec, Timestamp, Token};
 
 use crate::server::policies::rule_of;
 use crate::server::{Client, Server, long};
-use crate::walk_batch::{Told, run_batch};
+use crate::walk_batch::{Answered, run_batch};
 
 /// What one step of a limiter is about.
 struct Turn<'a> {
@@ -71,9 +71,9 @@ fn a_random_walk_of_permits_is_that_of_the_model() {
             match rng.below(10) {
                 0..5 => {
                     let cost = cost.min(1 << 40);
-                    let told = turn.step(&client, Step::Ask, cost, None);
+                    let answer = turn.step(&client, Step::Ask, cost, None);
                     let want = model.step(at_us, cost);
-                    assert_eq!(told.allowed, want.allowed, "{}", context());
+                    assert_eq!(answer.allowed, want.allowed, "{}", context());
                     if want.allowed && cost > 0 {
                         tokens.push((model.token().unwrap(), cost));
                     }
@@ -83,10 +83,10 @@ fn a_random_walk_of_permits_is_that_of_the_model() {
                     model.return_permit(at_us, token, units);
                 }
                 7 | 8 => {
-                    let told = turn.step(&client, Step::Renew, 0, Some(token));
-                    assert_eq!(told.allowed, model.renew(at_us, token), "{}", context());
+                    let answer = turn.step(&client, Step::Renew, 0, Some(token));
+                    assert_eq!(answer.allowed, model.renew(at_us, token), "{}", context());
                     (late, renewed) =
-                        (late + u64::from(!told.allowed), renewed + u64::from(told.allowed));
+                        (late + u64::from(!answer.allowed), renewed + u64::from(answer.allowed));
                 }
                 _ => {
                     let _ = turn.step(&client, Step::Settle, 2, None);
@@ -94,10 +94,10 @@ fn a_random_walk_of_permits_is_that_of_the_model() {
                 }
             }
             let any = rng.between(1, policy.limit);
-            let told = turn.step(&client, Step::Peek, any, None);
+            let answer = turn.step(&client, Step::Peek, any, None);
             let want = model.peek(at_us, any);
             let want = (want.remaining, want.reset_after_us, want.retry_after_us);
-            assert_eq!(left(&told.decisions[0]), want, "{}", context());
+            assert_eq!(left(&answer.decisions[0]), want, "{}", context());
         }
     }
     assert!(late > 100 && renewed > 100, "{late} {renewed}");
@@ -115,8 +115,8 @@ fn a_changed_rule_keeps_the_permits_and_their_tokens() {
         Rule::new(Spec::new(tidegate::AlgorithmKind::Concurrency, limit, life)).unwrap()
     };
     let step = |rule: &Rule, at_us, step, cost, token| {
-        let told = Turn { key: "changed", rule, at_us }.step(&client, step, cost, token);
-        (told.allowed, told.decisions[0].remaining, told.decisions[0].reset_after())
+        let decision = Turn { key: "changed", rule, at_us }.step(&client, step, cost, token);
+        (decision.allowed, decision.decisions[0].remaining, decision.decisions[0].reset_after())
     };
     // More permits than the first bytes of a state hold.
     for number in 0..400 {
@@ -150,14 +150,15 @@ fn a_batch_in_which_permits_have_ended_keeps_the_others() {
     let later_us = at_us + 75 * second;
     let limiters = [Limiter::new(b"batch", &rule, 1).unwrap()];
     let call = Call::new(&limiters, Step::Ask, Some(Timestamp::from_micros(later_us)));
-    let told = run_batch(&client, &[(&call, 300)]);
-    let allowed = |told: &Told| match call.answer(&limiters, told.as_ref().unwrap()).unwrap() {
-        Answer::Decided(decided) => decided.allowed,
-        other => panic!("{other:?}"),
-    };
+    let answer = run_batch(&client, &[(&call, 300)]);
+    let allowed =
+        |answer: &Answered| match call.answer(&limiters, answer.as_ref().unwrap()).unwrap() {
+            Answer::Decided(decided) => decided.allowed,
+            other => panic!("{other:?}"),
+        };
     let alone = (0..300).map(|_| turn("alone", later_us).step(&client, Step::Ask, 1, None).allowed);
     let alone: Vec<_> = alone.collect();
-    assert_eq!(told[0].iter().map(allowed).collect::<Vec<_>>(), alone);
+    assert_eq!(answer[0].iter().map(allowed).collect::<Vec<_>>(), alone);
     assert_eq!(alone.iter().filter(|allowed| **allowed).count(), 251, "149 have not ended");
     let [alone, batch] = ["alone", "batch"].map(|key| client.run(&[b"GET", key.as_bytes()]));
     assert_eq!(alone.unwrap(), batch.unwrap());

@@ -39,13 +39,13 @@ impl Node {
     }
 }
 
-fn is_as_expected(told: &Decision, expected: &model::Expected) -> bool {
-    let wait = match told.outcome {
+fn is_as_expected(answer: &Decision, expected: &model::Expected) -> bool {
+    let wait = match answer.outcome {
         Outcome::Allow { .. } => Some(0),
         Outcome::Deny { retry_after } => Some(retry_after.as_micros()),
         _ => None,
     };
-    (told.is_allowed(), wait, told.limit, told.remaining)
+    (answer.is_allowed(), wait, answer.limit, answer.remaining)
         == (expected.allowed, expected.retry_after_us, expected.limit, expected.remaining)
 }
 
@@ -102,20 +102,20 @@ fn walk(client: &Client, rng: &mut Rng, key: &str, mut nodes: [Node; 2], restart
         let context = || format!("{key} turn {turn}: node {which}, {cost} at {at_us}");
         if rng.chance(15) {
             let expected = model.clone().step(at_us, node.revision, &node.policy, cost);
-            let told = node.step(client, key, Step::Peek, at_us, cost);
-            assert_eq!(told.is_allowed(), expected.allowed, "{}", context());
+            let answer = node.step(client, key, Step::Peek, at_us, cost);
+            assert_eq!(answer.is_allowed(), expected.allowed, "{}", context());
             continue;
         }
         let expected = model.step(at_us, node.revision, &node.policy, cost);
-        let told = node.step(client, key, Step::Ask, at_us, cost);
-        assert!(is_as_expected(&told, &expected), "{}: {told:?} {expected:?}", context());
-        if told.is_allowed() {
+        let answer = node.step(client, key, Step::Ask, at_us, cost);
+        assert!(is_as_expected(&answer, &expected), "{}: {answer:?} {expected:?}", context());
+        if answer.is_allowed() {
             admitted.push((at_us, cost));
             let inside = admitted.iter().filter(|(then_us, _)| then_us + shortest > at_us);
             let inside: u64 = inside.map(|(_, cost)| cost).sum();
             let most = bound(&nodes[0], most_cost) + bound(&nodes[1], most_cost);
             assert!(restarts || inside <= most, "{}: {inside} of {most}", context());
-        } else if let Some(wait) = told.retry_after() {
+        } else if let Some(wait) = answer.retry_after() {
             // A level may also wait for a window's drain, because of units that the other values admitted.
             let because =
                 if node.policy.algorithm.has_capacity() { node.policy.window_us } else { 0 };
@@ -228,7 +228,7 @@ enum Which {
 
 /// What came of ten seconds.
 #[derive(Default)]
-struct Told {
+struct Answered {
     admitted: usize,
     /// The most in any second.
     densest: usize,
@@ -239,8 +239,8 @@ struct Told {
 }
 
 /// A request every 50 ms for ten seconds.
-fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Told {
-    let (mut told, mut admitted, mut windows) = (Told::default(), Vec::new(), Vec::new());
+fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Answered {
+    let (mut answer, mut admitted, mut windows) = (Answered::default(), Vec::new(), Vec::new());
     for turn in 0..200 {
         let at_ms = turn * 50;
         let is_new = match which {
@@ -263,14 +263,14 @@ fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Told {
         if windows.last() != Some(&window) {
             windows.push(window);
         }
-        told.pause_ms = told.pause_ms.max(at_ms - admitted.last().copied().unwrap_or_default());
+        answer.pause_ms = answer.pause_ms.max(at_ms - admitted.last().copied().unwrap_or_default());
         admitted.push(at_ms);
         let inside = admitted.iter().filter(|then_ms| **then_ms + 1_000 > at_ms);
-        told.densest = told.densest.max(inside.count());
+        answer.densest = answer.densest.max(inside.count());
     }
     client.run(&[b"DEL", b"five"]).unwrap();
-    (told.admitted, told.changes) = (admitted.len(), windows.len() - 1);
-    told
+    (answer.admitted, answer.changes) = (admitted.len(), windows.len() - 1);
+    answer
 }
 
 /// By turns, two sets of values admit about what one of them does, and keep nobody waiting for longer than one.
@@ -287,7 +287,7 @@ fn two_sets_of_values_by_turns_for_ten_seconds() {
             let most = nodes.map(|node| bound(node, 1)).iter().sum::<u64>() as usize;
             let longest_ms = nodes.map(|node| longest_wait_us(&node.policy) / 1_000);
             for which in [Which::Both, Which::Restarts, Which::RestartsWithoutWords] {
-                let told = run(which);
+                let answer = run(which);
                 println!(
                     "| {} | 5/{old_s}s, 5/{new_s}s | {} | {} | {} | {} of {most} | {} | {} |",
                     algorithm.name(),
@@ -296,27 +296,27 @@ fn two_sets_of_values_by_turns_for_ten_seconds() {
                         Which::Restarts => "the old one restarts every second",
                         _ => "the same, without `revision`",
                     },
-                    told.admitted,
+                    answer.admitted,
                     format_args!("{} and {}", old.admitted, new.admitted),
-                    told.densest,
-                    told.pause_ms,
-                    told.changes,
+                    answer.densest,
+                    answer.pause_ms,
+                    answer.changes,
                 );
                 let context = format!("{algorithm:?} {old_s} {new_s} {which:?}");
-                assert!(told.densest <= most, "{context}: {} in a second", told.densest);
+                assert!(answer.densest <= most, "{context}: {} in a second", answer.densest);
                 let (few, many) = (old.admitted.min(new.admitted), old.admitted.max(new.admitted));
                 assert!(
-                    (few - 5..=many + 5).contains(&told.admitted),
+                    (few - 5..=many + 5).contains(&answer.admitted),
                     "{context}: {}",
-                    told.admitted
+                    answer.admitted
                 );
                 let longest_ms = longest_ms[0].max(longest_ms[1]) + 50;
-                assert!(told.pause_ms <= longest_ms, "{context}: {} ms", told.pause_ms);
+                assert!(answer.pause_ms <= longest_ms, "{context}: {} ms", answer.pause_ms);
                 let restarts = which == Which::RestartsWithoutWords;
                 assert!(
-                    told.changes <= if restarts { 9 } else { 1 },
+                    answer.changes <= if restarts { 9 } else { 1 },
                     "{context}: {}",
-                    told.changes
+                    answer.changes
                 );
             }
         }

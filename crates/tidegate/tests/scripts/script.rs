@@ -66,8 +66,8 @@ fn a_key_expires_at_the_first_millisecond_at_which_it_is_idle() {
         let rule = rule(*algorithm, 97, Duration::from_secs(3_600));
         let key = format!("expiry:{algorithm}");
         for unit in 0..60 {
-            let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
-            let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
+            let answer = client.step(&one(&key, &rule, 1), Step::Ask, None);
+            let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
             let expires_ms = client.int(&["PEXPIRETIME", &key]);
             let expected = as_good_as_new.div_ceil(1_000).cast_signed();
             assert_eq!(expires_ms, expected, "{algorithm}, unit {unit}");
@@ -84,8 +84,8 @@ fn a_changed_rule_changes_when_its_keys_expire() {
         for (units, hours) in [(40, 2), (2, 1), (2, 3)] {
             let rule = rule(*algorithm, 97, Duration::from_secs(3_600 * hours));
             for unit in 0..units {
-                let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
-                let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
+                let answer = client.step(&one(&key, &rule, 1), Step::Ask, None);
+                let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
                 let expires_ms = client.int(&["PEXPIRETIME", &key]);
                 let expected = as_good_as_new.div_ceil(1_000).cast_signed();
                 assert_eq!(expires_ms, expected, "{algorithm}, {hours} hours, unit {unit}");
@@ -104,8 +104,8 @@ fn a_window_below_a_second_still_expires_its_key() {
         assert!(client.step(&one(&key, &rule, 1), Step::Ask, None).allowed);
         let gone = (0..1_000_000).any(|_| client.int(&["EXISTS", &key]) == 0);
         assert!(gone, "{algorithm}");
-        let told = client.step(&one(&key, &rule, 1), Step::Peek, None);
-        assert_eq!(told.decisions[0].reset_after(), Duration::ZERO, "{algorithm}");
+        let answer = client.step(&one(&key, &rule, 1), Step::Peek, None);
+        assert_eq!(answer.decisions[0].reset_after(), Duration::ZERO, "{algorithm}");
     }
 }
 
@@ -139,7 +139,7 @@ fn two_requests_in_one_tick_both_count() {
         let rule = Rule::new(spec).unwrap();
         let admitted =
             [(); 3].map(|()| client.step(&one(algorithm.name(), &rule, 1), Step::Ask, at));
-        assert_eq!(admitted.map(|told| told.allowed), [true, true, false], "{algorithm}");
+        assert_eq!(admitted.map(|answer| answer.allowed), [true, true, false], "{algorithm}");
     }
 }
 
@@ -157,7 +157,7 @@ fn a_script_that_the_server_forgot_is_sent_again_and_the_limiter_goes_on() {
 }
 
 #[test]
-fn what_no_limiter_wrote_is_told_and_left_alone() {
+fn what_no_limiter_wrote_is_reported_and_left_alone() {
     let server = Server::start();
     let client = server.client();
     let another_version = [b"\x63\x03".as_slice(), &[0; 60]].concat();
@@ -173,8 +173,8 @@ fn what_no_limiter_wrote_is_told_and_left_alone() {
             assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed), "{algorithm}");
             let call = call.amending();
             let reply = client.eval(&call.script, &call.keys, &call.args);
-            let told = call.answer(&limiters, &reply).unwrap_err().to_string();
-            assert!(told.contains("no limiter of this version wrote"), "{algorithm}: {told}");
+            let message = call.answer(&limiters, &reply).unwrap_err().to_string();
+            assert!(message.contains("no limiter of this version wrote"), "{algorithm}: {message}");
             let left = client.run(&[b"GET", b"foreign"]).unwrap();
             assert_eq!(left, redis::Value::BulkString(stored.to_vec()), "{algorithm}");
         }
@@ -189,16 +189,19 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
         let key = format!("changed:{algorithm}");
         let remaining = |limit: u64, cost: u64| {
             let rule = rule(*algorithm, limit, Duration::from_secs(86_400));
-            let told = client.step(&one(&key, &rule, cost), Step::Ask, None);
+            let answer = client.step(&one(&key, &rule, cost), Step::Ask, None);
             // A queue has one place more than its capacity: the one that is served.
-            told.decisions[0].remaining
+            answer.decisions[0].remaining
                 - u64::from(*algorithm == AlgorithmKind::LeakyQueue && limit > 0)
         };
         assert_eq!(remaining(100, 80), 20, "{algorithm}");
         assert_eq!(remaining(120, 0), 40, "{algorithm}: the difference is added");
         let rule = rule(*algorithm, 50, Duration::from_secs(86_400));
-        let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
-        assert!(matches!(told.decisions[0].outcome, Outcome::Deny { .. }), "{algorithm}: in debt");
+        let answer = client.step(&one(&key, &rule, 1), Step::Ask, None);
+        assert!(
+            matches!(answer.decisions[0].outcome, Outcome::Deny { .. }),
+            "{algorithm}: in debt"
+        );
         assert_eq!(remaining(100, 0), 20, "{algorithm}: there and back gives no credit");
     }
 }
@@ -216,14 +219,14 @@ fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_t
     let client = server.client();
     let rule = sorted_set(3, Duration::from_millis(30));
     let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
-    let told = [(); 4].map(|()| client.step(&one("tick", &rule, 1), Step::Ask, at));
-    assert_eq!(told.map(|told| told.allowed), [true, true, true, false]);
+    let answer = [(); 4].map(|()| client.step(&one("tick", &rule, 1), Step::Ask, at));
+    assert_eq!(answer.map(|answer| answer.allowed), [true, true, true, false]);
     assert_eq!(client.int(&["ZCARD", "tick"]), 4, "one for each, and one that says whose it is");
 
     let hour = sorted_set(90, Duration::from_secs(3_600));
     for unit in 0..90 {
-        let told = client.step(&one("hour", &hour, 1), Step::Ask, None);
-        let as_good_as_new = told.at.plus(told.decisions[0].reset_after()).as_micros();
+        let answer = client.step(&one("hour", &hour, 1), Step::Ask, None);
+        let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
         let expires_ms = client.int(&["PEXPIRETIME", "hour"]);
         assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "unit {unit}");
     }
@@ -234,7 +237,7 @@ fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_t
 }
 
 #[test]
-fn a_sorted_set_of_others_is_told_and_left_alone() {
+fn a_sorted_set_of_others_is_reported_and_left_alone() {
     let server = Server::start();
     let client = server.client();
     client.run(&[b"ZADD", b"foreign", b"1", b"one", b"2", b"two"]).unwrap();
@@ -261,7 +264,7 @@ fn layouts_measured() {
     let client = server.client();
     let window = Duration::from_secs(3_600);
     for limit in [10_u64, 100, 1_000, 10_000] {
-        let mut told = Vec::new();
+        let mut answer = Vec::new();
         for layout in [Layout::String, Layout::SortedSet] {
             let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);
             spec.layout = Some(layout);
@@ -287,9 +290,9 @@ fn layouts_measured() {
             println!(
                 "{layout:?} N={limit}: {bytes} bytes, {per_call} us of the server per decision"
             );
-            told.push(bytes);
+            answer.push(bytes);
         }
-        assert!(told[0] < told[1], "the string is the smaller one: {told:?}");
+        assert!(answer[0] < answer[1], "the string is the smaller one: {answer:?}");
     }
 }
 
@@ -299,9 +302,9 @@ fn a_log_takes_a_ninth_of_the_memory_of_a_sorted_set() {
     let client = server.client();
     let rule = rule(AlgorithmKind::SlidingLog, 1_000, Duration::from_secs(3_600));
     for _ in 0..1_000 {
-        let told = client.step(&one("log", &rule, 1), Step::Ask, None);
-        let member = format!("{}:0", told.at.as_micros());
-        let score = told.at.as_micros().to_string();
+        let answer = client.step(&one("log", &rule, 1), Step::Ask, None);
+        let member = format!("{}:0", answer.at.as_micros());
+        let score = answer.at.as_micros().to_string();
         client.run(&[b"ZADD", b"sorted", score.as_bytes(), member.as_bytes()]).unwrap();
     }
     let bytes = |key| client.int(&["MEMORY", "USAGE", key]);

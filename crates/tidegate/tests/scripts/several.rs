@@ -110,13 +110,13 @@ fn a_step_over_several_is_that_of_the_core() {
                 part.looks = part.cost == 0 && rng.chance(50);
             }
             let step = rng.pick([Step::Ask, Step::Ask, Step::Ask, Step::Peek, Step::Report]);
-            let told = {
+            let answer = {
                 let limiters: Vec<_> = parts.iter().map(limiter_of).collect();
                 client.step(&limiters, step, Some(at))
             };
             let (goes_on, decisions) = by_the_core(&mut parts, step, at);
-            assert_eq!(told.decisions, decisions, "walk {walk} turn {turn} {step:?} at {at_us}");
-            assert_eq!(told.allowed, goes_on);
+            assert_eq!(answer.decisions, decisions, "walk {walk} turn {turn} {step:?} at {at_us}");
+            assert_eq!(answer.allowed, goes_on);
             if goes_on { admitted += 1 } else { refused += 1 }
         }
     }

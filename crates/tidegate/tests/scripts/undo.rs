@@ -19,7 +19,7 @@ fn undo(client: &Client, key: &str, rule: &Rule, cost: u64, times: [u64; 2]) -> 
     let [since, at] = times.map(Timestamp::from_micros);
     let call = Call::undo(&limiters, since, Some(at));
     match call.answer(&limiters, &client.eval(&call.script, &call.keys, &call.args)) {
-        Ok(Answer::Decided(told)) => told,
+        Ok(Answer::Decided(answer)) => answer,
         other => panic!("{other:?}"),
     }
 }

@@ -133,7 +133,7 @@ impl<'c> Walk<'c> {
         step: Step,
         from_request: Option<&RequestLimit>,
         cost: u64,
-    ) -> (Told, Told, String) {
+    ) -> (Answered, Answered, String) {
         let plan = self.plan.lock().unwrap().clone();
         let rules = [0, 1, 2].map(|number| match (number, from_request, &plan) {
             (0 | 2, Some(from_request), _) => from_request.rules().next().unwrap(),
@@ -174,8 +174,8 @@ impl<'c> Walk<'c> {
             Step::Ask => gate.check(&request),
             Step::Peek => gate.peek(&request),
             Step::Decide => {
-                let told = self.client.step(&limited, script_step, Some(at)).allowed;
-                return ((told, vec![]), (gate.admits(&request), vec![]), format!("{step:?}"));
+                let answer = self.client.step(&limited, script_step, Some(at)).allowed;
+                return ((answer, vec![]), (gate.admits(&request), vec![]), format!("{step:?}"));
             }
             _ => gate.settle(&request, actual),
         };
@@ -187,20 +187,21 @@ impl<'c> Walk<'c> {
             call.given_back(&reply).unwrap();
         }
         let one = self.client.step(&limited, script_step, Some(at));
-        let other_told = other.matched().into_iter().zip(&one.decisions).map(|(matched, one)| {
-            // What gives back decides nothing in a store.
-            let other = *matched.decision();
-            let outcome = if step == Step::Settle { one.outcome } else { other.outcome };
-            Decision { outcome, ..other }
-        });
-        let other_told = other_told.collect();
+        let other_reported =
+            other.matched().into_iter().zip(&one.decisions).map(|(matched, one)| {
+                // What gives back decides nothing in a store.
+                let other = *matched.decision();
+                let outcome = if step == Step::Settle { one.outcome } else { other.outcome };
+                Decision { outcome, ..other }
+            });
+        let other_reported = other_reported.collect();
         let allowed = if step == Step::Settle { one.allowed } else { other.is_allowed() };
         let context = format!("{step:?} {cost} ({actual}) at {at:?}; {:?}", rules.map(Rule::spec));
-        ((one.allowed, one.decisions), (allowed, other_told), context)
+        ((one.allowed, one.decisions), (allowed, other_reported), context)
     }
 }
 
-type Told = (bool, Vec<Decision>);
+type Answered = (bool, Vec<Decision>);
 
 const STEPS: [Step; 7] =
     [Step::Ask, Step::Ask, Step::Ask, Step::Ask, Step::Decide, Step::Peek, Step::Settle];
@@ -210,7 +211,7 @@ fn any(rng: &mut Rng, pool: &[Rule]) -> Rule {
 }
 
 #[test]
-fn values_of_plans_and_requests_are_told_as_in_memory() {
+fn values_of_plans_and_requests_are_reported_as_in_memory() {
     let server = Server::start();
     let client = server.client();
     for seed in 0..if long() { 600 } else { 60 } {
@@ -273,7 +274,7 @@ fn a_wait_for_other_values_is_remembered_with_the_answer() {
         for _ in 0..2 {
             let reply = client.eval(&call.script, &call.keys, &call.args);
             match call.answer(&both, &reply).unwrap() {
-                Answer::Decided(told) => return told,
+                Answer::Decided(answer) => return answer,
                 Answer::Changed => call = call.amending(),
                 other => panic!("{other:?}"),
             }

@@ -10,7 +10,7 @@ use tidegate::{AlgorithmKind, Rule, Spec};
 use crate::server::Server;
 
 #[test]
-fn a_state_of_another_version_is_told_by_its_number_and_left_alone() {
+fn a_state_of_another_version_is_reported_by_its_number_and_left_alone() {
     let server = Server::start();
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
@@ -26,8 +26,8 @@ fn a_state_of_another_version_is_told_by_its_number_and_left_alone() {
             for step in [Step::Decide, Step::Ask, Step::Peek, Step::Settle] {
                 let call = Call::new(&limiters, step, None).amending();
                 let reply = client.eval(&call.script, &call.keys, &call.args);
-                let told = call.answer(&limiters, &reply).unwrap_err();
-                assert_eq!(told.other_version(), Some(version), "{algorithm}: {told}");
+                let message = call.answer(&limiters, &reply).unwrap_err();
+                assert_eq!(message.other_version(), Some(version), "{algorithm}: {message}");
             }
             let left = client.run(&[b"GET", b"key"]).unwrap();
             assert_eq!(left, Value::BulkString(stored.clone()), "{algorithm}");

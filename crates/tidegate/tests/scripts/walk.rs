@@ -137,20 +137,26 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
                 // What is used has become a debt beyond all telling: the script's stops at 2^53 us, and
                 // what is given back comes off that.
                 let limiter = Limiter::new(key.as_bytes(), &rule, 0).unwrap();
-                let told = client.step(&[limiter], Step::Peek, Some(at));
-                assert!(told.decisions.iter().all(|told| told.reset_after() >= MUCH), "{told:?}");
+                let answer = client.step(&[limiter], Step::Peek, Some(at));
+                assert!(
+                    answer.decisions.iter().all(|decided| decided.reset_after() >= MUCH),
+                    "{answer:?}"
+                );
                 break;
             }
             let cost = if step == Step::Report { actual.max(1) } else { cost };
             let looks = step == Step::Ask && rng.chance(20);
             let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
             let limiter = if looks { limiter.looking() } else { limiter };
-            let told = client.step(&[limiter], step, Some(at));
+            let answer = client.step(&[limiter], step, Some(at));
             let (allowed, decision) =
                 if looks { core.look(at) } else { core.step(step, at, cost, actual) };
             if decision.reset_after() >= END {
                 // A debt beyond all telling: the script's stops at 2^53 us.
-                assert!(told.decisions.iter().all(|told| told.reset_after() >= MUCH), "{told:?}");
+                assert!(
+                    answer.decisions.iter().all(|decided| decided.reset_after() >= MUCH),
+                    "{answer:?}"
+                );
                 break;
             }
             compared += 1;
@@ -160,10 +166,10 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
                     rule.spec()
                 )
             };
-            assert_eq!(told.allowed, allowed, "{}", context());
+            assert_eq!(answer.allowed, allowed, "{}", context());
             match step {
-                Step::Decide => assert!(told.decisions.is_empty()),
-                _ => assert_eq!(told.decisions, [decision], "{}", context()),
+                Step::Decide => assert!(answer.decisions.is_empty()),
+                _ => assert_eq!(answer.decisions, [decision], "{}", context()),
             }
         }
     }

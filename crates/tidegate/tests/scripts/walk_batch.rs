@@ -16,29 +16,34 @@ use crate::server::policies::checked;
 use crate::server::{Client, Server, long, reply};
 
 /// A reply, or the error in its place.
-pub(super) type Told = Result<Reply, String>;
+pub(super) type Answered = Result<Reply, String>;
 
 /// Runs a script, and passes on what is wrong.
-pub(super) fn run(client: &Client, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Told {
+pub(super) fn run(
+    client: &Client,
+    script: &Script,
+    keys: &[Vec<u8>],
+    args: &[Vec<u8>],
+) -> Answered {
     let count = keys.len().to_string();
     let send = |verb: &[u8], text: &str| {
         let words = [verb, text.as_bytes(), count.as_bytes()].into_iter();
         let words = words.chain(keys.iter().chain(args).map(Vec::as_slice));
         client.run(&words.collect::<Vec<_>>())
     };
-    let told = match send(b"EVALSHA", &script.sha1) {
+    let answer = match send(b"EVALSHA", &script.sha1) {
         Err(error) if error.code() == Some("NOSCRIPT") => send(b"EVAL", &script.text),
-        told => told,
+        answer => answer,
     };
-    told.map(reply).map_err(|error| error.to_string())
+    answer.map(reply).map_err(|error| error.to_string())
 }
 
 /// The replies of a batch, each as often as it was given.
-pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<Told>> {
+pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<Answered>> {
     let batch = Batch::of(calls);
-    let told = run(client, &batch.script, &batch.keys, &batch.args);
-    let told = told.unwrap_or_else(|why| panic!("{why}\n{}", batch.script.text));
-    let each = batch.replies(told).unwrap().into_iter().map(|replies| {
+    let answer = run(client, &batch.script, &batch.keys, &batch.args);
+    let answer = answer.unwrap_or_else(|why| panic!("{why}\n{}", batch.script.text));
+    let each = batch.replies(answer).unwrap().into_iter().map(|replies| {
         let each = replies.into_iter();
         each.flat_map(|one| std::iter::repeat_n(one.reply, one.times)).collect()
     });
@@ -46,11 +51,11 @@ pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<To
 }
 
 /// The replies of calls of one limiter each, as those of a batch that asks each once.
-pub(super) fn run_each(client: &Client, calls: &[Call]) -> Vec<Vec<Told>> {
+pub(super) fn run_each(client: &Client, calls: &[Call]) -> Vec<Vec<Answered>> {
     let each = Each::of(&calls.iter().collect::<Vec<_>>());
-    let told = run(client, &each.script, &each.keys, &each.args);
-    let told = told.unwrap_or_else(|why| panic!("{why}\n{}", each.script.text));
-    each.replies(told).unwrap().into_iter().map(|told| vec![told]).collect()
+    let answer = run(client, &each.script, &each.keys, &each.args);
+    let answer = answer.unwrap_or_else(|why| panic!("{why}\n{}", each.script.text));
+    each.replies(answer).unwrap().into_iter().map(|answer| vec![answer]).collect()
 }
 
 /// One limiter of a request: the number of its key, its rule and the revision of that, its cost, whether it may
@@ -67,9 +72,9 @@ struct Part {
 }
 
 /// Returns whether a limiter was found under other values: a text for each, and one without bytes behind them.
-pub(super) fn is_of_others(told: &Told) -> bool {
+pub(super) fn is_of_others(answer: &Answered) -> bool {
     let empty = Reply::Bytes(Vec::new());
-    matches!(told, Ok(Reply::Array(parts)) if parts.last() == Some(&empty))
+    matches!(answer, Ok(Reply::Array(parts)) if parts.last() == Some(&empty))
 }
 
 /// A request, and the number of its id.
@@ -248,11 +253,11 @@ struct Seen {
 }
 
 impl Seen {
-    fn note(&mut self, told: &Told, asked: &Asked) {
+    fn note(&mut self, answer: &Answered, asked: &Asked) {
         let several = asked.parts.len() > 1 || asked.id.is_some();
-        let count = match told {
+        let count = match answer {
             Err(_) => &mut self.wrong,
-            told if is_of_others(told) => &mut self.changed,
+            answer if is_of_others(answer) => &mut self.changed,
             Ok(Reply::Array(parts)) if several => match parts[0] {
                 Reply::Int(0) => &mut self.refused,
                 Reply::Int(1) => &mut self.taken,

@@ -70,12 +70,12 @@ fn walk(client: &Client, key: &str, shape: &Shape, steps: usize) -> i64 {
             _ => (Step::Settle, cost + rng.below(30)),
         };
         let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
-        let told = client.step(&[limiter], step, Some(at));
+        let answer = client.step(&[limiter], step, Some(at));
         let (allowed, decision) = core.step(step, at, cost, actual);
         let context = || format!("{key} turn {turn}: {step:?} {cost} ({actual}) at {at_us}");
-        assert_eq!(told.allowed, allowed, "{}", context());
+        assert_eq!(answer.allowed, allowed, "{}", context());
         if step != Step::Decide {
-            assert_eq!(told.decisions, [decision], "{}", context());
+            assert_eq!(answer.decisions, [decision], "{}", context());
         }
         if turn % 64 == 0 {
             most_bytes = bytes(client, key, shape).max(most_bytes);

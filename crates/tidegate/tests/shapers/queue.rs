@@ -115,7 +115,7 @@ fn idle_then_burst_leaves_as_evenly_as_ever() {
 }
 
 #[test]
-fn who_takes_late_finds_all_that_is_due_with_the_slots_it_was_told() {
+fn who_takes_late_finds_all_that_is_due_with_the_slots_it_was_reported() {
     let mut queue = ten_a_second(4);
     for name in ['A', 'B', 'C', 'D'] {
         pushed(&mut queue, 0, name, 1).unwrap();
@@ -220,14 +220,14 @@ fn closed_now_it_gives_back_the_rest_in_order() {
 }
 
 #[test]
-fn a_rule_that_can_not_shape_is_told_why() {
-    let told = |spec| ShapingQueue::<()>::new(spec).unwrap_err().to_string();
+fn a_rule_that_can_not_shape_is_reported_why() {
+    let message = |spec| ShapingQueue::<()>::new(spec).unwrap_err().to_string();
     let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1));
-    assert!(told(bucket).contains("expected `leaky_queue`"), "{}", told(bucket));
+    assert!(message(bucket).contains("expected `leaky_queue`"), "{}", message(bucket));
     let unlimited = Spec::unlimited(AlgorithmKind::LeakyQueue);
-    assert!(told(unlimited).contains("nothing would bound the queue"));
+    assert!(message(unlimited).contains("nothing would bound the queue"));
     let wrong = spec(10, 0, 2);
-    assert!(told(wrong).contains("`window` is 0us"), "{}", told(wrong));
+    assert!(message(wrong).contains("`window` is 0us"), "{}", message(wrong));
     assert!(matches!(ShapingQueue::<()>::new(wrong), Err(ShaperError::Rule(_))));
 }
 

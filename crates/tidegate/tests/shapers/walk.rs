@@ -119,7 +119,7 @@ struct Walk {
     queue: ShapingQueue<u64>,
     naive: Naive,
     now: u64,
-    told: String,
+    answered: String,
     window_us: u64,
     capacity: u64,
 }
@@ -135,7 +135,7 @@ impl Walk {
             queue: ShapingQueue::new(spec(&policy)).unwrap(),
             naive: Naive::new(policy),
             now: 1_000_000_000,
-            told: format!("seed {seed}: {limit} per {window_us} us, capacity {capacity}"),
+            answered: format!("seed {seed}: {limit} per {window_us} us, capacity {capacity}"),
             window_us,
             capacity,
         }
@@ -152,7 +152,7 @@ impl Walk {
             1 => policy(0, self.window_us, self.capacity),
             _ => policy(self.rng.skewed(5_000), self.window_us, self.capacity),
         };
-        self.told += &format!(
+        self.answered += &format!(
             "; at {} {} per {} us, {}",
             self.now, other.limit, other.window_us, self.capacity
         );
@@ -166,14 +166,14 @@ impl Walk {
         let answer = self.queue.push(Timestamp::from_micros(self.now), number, cost);
         let answer =
             answer.map(|wait| Micros::from(wait).as_micros()).map_err(|refused| refused.refusal);
-        assert_eq!(answer, said, "{}: item {number} of {cost} at {}", self.told, self.now);
+        assert_eq!(answer, said, "{}: item {number} of {cost} at {}", self.answered, self.now);
     }
 
     /// Takes out all that is due; answers when the next will be.
     fn take(&mut self) -> Option<u64> {
         loop {
             let next = self.queue.poll(Timestamp::from_micros(self.now));
-            assert_eq!(next, self.naive.poll(self.now), "{} at {}", self.told, self.now);
+            assert_eq!(next, self.naive.poll(self.now), "{} at {}", self.answered, self.now);
             match next {
                 Next::Item(_) => {}
                 Next::At(slot) => return Some(slot.as_micros()),
@@ -298,8 +298,8 @@ fn nothing_is_lost_and_nothing_comes_twice() {
             }
         }
         let most = 2 * (walk.capacity + 1);
-        assert!(walk.queue.len() as u64 <= most, "{}", walk.told);
+        assert!(walk.queue.len() as u64 <= most, "{}", walk.answered);
         out.extend(walk.queue.close_now());
-        assert_eq!(out, taken_in, "{}", walk.told);
+        assert_eq!(out, taken_in, "{}", walk.answered);
     }
 }

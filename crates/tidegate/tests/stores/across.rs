@@ -63,9 +63,13 @@ async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
         for _ in 0..5 {
             let answer = ask(&gate, PAYS).await;
             assert!(!answer.is_allowed() && !answer.is_degraded());
-            let told: Vec<_> =
+            let answered: Vec<_> =
                 answer.matched().iter().map(|one| one.decision().remaining).collect();
-            assert_eq!(told, [user - least, all - least], "the one that refuses, and the other");
+            assert_eq!(
+                answered,
+                [user - least, all - least],
+                "the one that refuses, and the other"
+            );
             let reported = answer.reported().unwrap();
             assert_eq!(reported.decision().remaining, 0);
         }
@@ -76,7 +80,7 @@ async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
         assert_eq!(remaining(&gate, PAYS).await, [user - least + 1, all - least + 1]);
         assert_eq!(gate.reset(&request).await, Ok(2));
         assert_eq!(remaining(&gate, PAYS).await, [user, all]);
-        assert_eq!(events.told(), Vec::<String>::new());
+        assert_eq!(events.seen(), Vec::<String>::new());
     }
 }
 
@@ -111,11 +115,11 @@ async fn a_shadow_rule_takes_only_what_goes_on() {
     let cluster = Cluster::start();
     let shadow = per_user(2).mode(tidegate::Mode::Shadow);
     let (gate, _) = gate_over(&cluster.url(), vec![shadow, payments(4)]).await;
-    let mut told = Vec::new();
+    let mut answer = Vec::new();
     for _ in 0..6 {
-        told.push(ask(&gate, PAYS).await.is_allowed());
+        answer.push(ask(&gate, PAYS).await.is_allowed());
     }
-    assert_eq!(told, [true, true, true, true, false, false]);
+    assert_eq!(answer, [true, true, true, true, false, false]);
     assert_eq!(remaining(&gate, PAYS).await, [0, 0]);
 }
 

@@ -119,11 +119,13 @@ async fn what_can_not_be_kept_or_shared_is_refused_and_changes_nothing() {
     let (gate, _) = gate_with(settings, vec![local]).await;
     let mut log = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Duration::from_secs(60));
     log.max_memory = Some(1 << 40);
-    let Err(AmendError::Rule(told)) = gate.amend("default", &name, log) else { panic!("it fits") };
-    let problem = told.iter().next().unwrap().problem.clone();
+    let Err(AmendError::Rule(answer)) = gate.amend("default", &name, log) else {
+        panic!("it fits")
+    };
+    let problem = answer.iter().next().unwrap().problem.clone();
     assert!(matches!(problem, Problem::TooLargeForStore { .. }), "{problem}");
-    let told = gate.amend("default", "none", per_day(AlgorithmKind::TokenBucket, 9));
-    assert!(matches!(told, Err(AmendError::NoSuchRule(_))), "{told:?}");
+    let answer = gate.amend("default", "none", per_day(AlgorithmKind::TokenBucket, 9));
+    assert!(matches!(answer, Err(AmendError::NoSuchRule(_))), "{answer:?}");
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(100), 100)]);
 }
 

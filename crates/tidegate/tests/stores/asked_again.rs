@@ -80,11 +80,11 @@ async fn one_that_was_held_is_not_held_again_under_its_id() {
     assert!(gate.check(&plain).await.is_allowed());
     let first = gate.acquire(&request).await;
     assert!(first.is_allowed() && !first.is_repeated());
-    let told = gate.check(&request).await;
-    assert!(told.is_repeated() && !told.delay().is_zero());
+    let answer = gate.check(&request).await;
+    assert!(answer.is_repeated() && !answer.delay().is_zero());
     // A second hold for the whole delay would end after this timer, which starts earlier.
     let whole = tokio::time::sleep(std::time::Duration::from_micros(
-        Micros::from(told.delay()).as_micros(),
+        Micros::from(answer.delay()).as_micros(),
     ));
     tokio::select! {
         biased;
@@ -103,9 +103,9 @@ async fn one_that_asks_again_is_held_until_its_slot() {
     let plain = Request::new("default", &descriptors);
     let request = plain.with_id("a").unwrap();
     assert!(gate.check(&plain).await.is_allowed());
-    let told = gate.check(&request).await;
+    let answer = gate.check(&request).await;
     let again = gate.acquire(&request).await;
     assert!(again.is_repeated());
     let now = gate.peek(&plain).await.at();
-    assert!(now >= told.at().plus(told.delay()), "{now:?}");
+    assert!(now >= answer.at().plus(answer.delay()), "{now:?}");
 }

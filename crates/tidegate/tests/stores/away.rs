@@ -22,12 +22,12 @@ fn token(limit: u64, on_store_error: OnStoreError) -> tidegate::RuleSpec {
 
 /// Asserts that an outage was reported once, for this reason, and its end once.
 fn one_outage(events: &Events, reason: &str) {
-    let mut told = events.told();
+    let mut answer = events.seen();
     // A busy machine looks like load.
-    told.retain(|told| !told.starts_with("overload"));
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains(reason), "{told:?}");
-    assert_eq!(told[1], "back");
+    answer.retain(|message| !message.starts_with("overload"));
+    assert_eq!(answer.len(), 2, "{answer:?}");
+    assert!(answer[0].contains(reason), "{answer:?}");
+    assert_eq!(answer[1], "back");
 }
 
 async fn remaining(gate: &SharedGate) -> u64 {
@@ -55,19 +55,19 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
 }
 
 #[tokio::test]
-async fn a_store_without_memory_left_is_told_of_and_is_no_outage() {
+async fn a_store_without_memory_left_is_reported_of_and_is_no_outage() {
     let server = Server::start(&["--maxmemory-policy", "noeviction"]);
     let rules = vec![token(10, OnStoreError::Closed)];
     let (gate, events) = gate_over(&server.url(), rules.clone()).await;
     assert_eq!(remaining(&gate).await, 9);
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
     assert_eq!(remaining(&gate).await, 8, "who has a limiter is decided by it");
-    assert!(events.told().is_empty());
+    assert!(events.seen().is_empty());
     let answer = check(&gate, "bob", 1).await;
     assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_degraded());
     assert!(answer.retry_after().unwrap() > Duration::ZERO, "denied, and not `at once`");
-    let told = events.told();
-    assert!(told.len() == 1 && told[0].contains("no memory left"), "{told:?}");
+    let reported = events.seen();
+    assert!(reported.len() == 1 && reported[0].contains("no memory left"), "{reported:?}");
     let (late, _) = gate_over(&server.url(), rules).await;
     assert_eq!(remaining(&late).await, 7, "a node that is started meanwhile is exact as well");
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -130,8 +130,8 @@ async fn a_script_that_does_not_end_keeps_the_store_away_and_no_longer() {
     assert!(check(&gate, "ada", 1).await.is_degraded());
     redis::cmd("SCRIPT").arg("KILL").exec(&mut controls).unwrap();
     gate.recovered().await;
-    let told = events.told();
-    assert_eq!(told.len(), 2, "{told:?}");
+    let answer = events.seen();
+    assert_eq!(answer.len(), 2, "{answer:?}");
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn requests_beyond_those_that_may_wait_are_shed_and_those_that_wait_are_de
     assert_eq!(remaining(&gate).await, 82);
     let counts = gate.counts();
     assert_eq!((counts.shed, counts.merged, counts.under_way), (24, 16, 0), "{counts:?}");
-    assert!(events.told()[0] == "overloaded", "no outage: {:?}", events.told());
+    assert!(events.seen()[0] == "overloaded", "no outage: {:?}", events.seen());
 }
 
 #[tokio::test]
@@ -213,13 +213,13 @@ async fn a_local_rule_goes_on_from_what_this_node_has_admitted() {
     }
     server.kill();
     until_lost(&gate, &events).await;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..5 {
         let answer = check(&gate, "ada", 1).await;
         assert!(answer.is_degraded() && !answer.is_unavailable());
-        told.push((answer.is_allowed(), answer.reported().unwrap().decision().limit));
+        reported.push((answer.is_allowed(), answer.reported().unwrap().decision().limit));
     }
-    assert_eq!(told, [(true, 10), (true, 10), (true, 10), (false, 10), (false, 10)]);
+    assert_eq!(reported, [(true, 10), (true, 10), (true, 10), (false, 10), (false, 10)]);
     let stranger = check(&gate, "bob", 1).await;
     assert!(stranger.is_allowed());
     let fields = tidegate::headers::of(&stranger);
@@ -266,7 +266,7 @@ async fn a_closed_rule_keeps_a_local_one_from_being_charged() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_told_so_and_let_in_once_the_password_is_right() {
+async fn who_is_not_let_in_is_reported_so_and_let_in_once_the_password_is_right() {
     let server = Server::start(&[]);
     server.run::<()>(&["ACL", "SETUSER", "tide", "on", ">right", "~t:*", "+@all"]);
     let file = server.folder.0.join("password");
@@ -297,7 +297,7 @@ async fn who_is_not_let_in_is_told_so_and_let_in_once_the_password_is_right() {
 }
 
 #[tokio::test]
-async fn an_outage_that_goes_on_for_another_reason_is_told_again() {
+async fn an_outage_that_goes_on_for_another_reason_is_reported_again() {
     let server = Server::start(&[]);
     let password = |text: &str| {
         server.run::<()>(&["ACL", "SETUSER", "tide", "reset", "on", text, "~*", "+@all"]);
@@ -312,23 +312,25 @@ async fn an_outage_that_goes_on_for_another_reason_is_told_again() {
     let (gate, events) = gate_with(settings, vec![token(10, OnStoreError::Open)]).await;
     password(">other");
     until_lost(&gate, &events).await;
-    events.until(|told| told.starts_with("still lost: the store does not let this user")).await;
+    events
+        .until(|message| message.starts_with("still lost: the store does not let this user"))
+        .await;
     std::fs::remove_file(&file).unwrap();
-    events.until(|told| told.starts_with("still lost: the store can not be asked")).await;
+    events.until(|message| message.starts_with("still lost: the store can not be asked")).await;
     std::fs::write(&file, "other").unwrap();
     gate.recovered().await;
-    events.until(|told| told == "back").await;
-    let told = events.told();
-    assert_eq!(told.len(), 4, "each reason once: {told:?}");
+    events.until(|answer| answer == "back").await;
+    let answer = events.seen();
+    assert_eq!(answer.len(), 4, "each reason once: {answer:?}");
 }
 
 #[tokio::test]
-async fn a_store_that_evicts_is_told_of_once() {
+async fn a_store_that_evicts_is_reported_of_once() {
     let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
-    events.until(|told| told.contains("allkeys-lru")).await;
+    events.until(|message| message.contains("allkeys-lru")).await;
     assert_eq!(remaining(&gate).await, 9);
-    assert_eq!(events.told().len(), 1, "{:?}", events.told());
+    assert_eq!(events.seen().len(), 1, "{:?}", events.seen());
 }
 
 #[tokio::test]
@@ -340,9 +342,9 @@ async fn a_key_of_somebody_else_is_that_requests_trouble_alone() {
         assert!(check(&gate, "eve", 1).await.is_degraded());
     }
     assert_eq!(remaining(&gate).await, 9);
-    let told = events.told();
-    assert_eq!(told.len(), 1, "it is no outage, and told once: {told:?}");
-    assert!(told[0].starts_with("undecided: tidegate:default:token_bucket:eve: "), "{told:?}");
+    let answer = events.seen();
+    assert_eq!(answer.len(), 1, "it is no outage, and told once: {answer:?}");
+    assert!(answer[0].starts_with("undecided: tidegate:default:token_bucket:eve: "), "{answer:?}");
 }
 
 #[tokio::test]
@@ -351,8 +353,11 @@ async fn a_store_that_takes_no_writes_is_away_until_it_does() {
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
     server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     assert!(check(&gate, "ada", 1).await.is_degraded());
-    let told = events.told();
-    assert!(told.len() == 1 && told[0].starts_with("lost: the store takes no writes"), "{told:?}");
+    let answer = events.seen();
+    assert!(
+        answer.len() == 1 && answer[0].starts_with("lost: the store takes no writes"),
+        "{answer:?}"
+    );
     server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     gate.recovered().await;
     assert_eq!(remaining(&gate).await, 9);
@@ -376,6 +381,6 @@ async fn settings_that_can_not_be_make_no_gate() {
     let policy = || Policy::new(vec![token(3, OnStoreError::Local)]).unwrap();
     let mut wrong = settings("redis://127.0.0.1:1");
     (wrong.nodes, wrong.key_prefix) = (Some(0), "{x}".to_owned());
-    let told = SharedGate::new(policy(), wrong, |_| {}).unwrap_err();
-    assert!(matches!(&told, SharedGateError::Settings(all) if all.len() == 2), "{told}");
+    let message = SharedGate::new(policy(), wrong, |_| {}).unwrap_err();
+    assert!(matches!(&message, SharedGateError::Settings(all) if all.len() == 2), "{message}");
 }

@@ -46,8 +46,8 @@ async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
     let request = Request::new("default", &descriptors);
     let denied = gate.check(&request).await;
     assert!(is_banned(&denied) && !denied.is_degraded());
-    let told: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();
-    assert_eq!(told, ["sliding_log"], "how the others stand, only the store knows");
+    let answer: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();
+    assert_eq!(answer, ["sliding_log"], "how the others stand, only the store knows");
     assert!(is_banned(&gate.peek(&request).await) && !gate.admits(&request).await);
     assert!(is_banned(&gate.acquire(&request).await) && gate.hold(&request).await.is_err());
     assert_eq!(gate.available(&request).await, 0);
@@ -102,10 +102,10 @@ async fn a_ban_holds_while_the_store_is_away_and_none_begins() {
 }
 
 #[tokio::test]
-async fn a_ban_needs_a_rule_and_observers_are_told_of_the_denied() {
+async fn a_ban_needs_a_rule_and_observers_are_reported_of_the_denied() {
     let server = Server::start(&[]);
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&told);
+    let reported = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&reported);
     let gate = banning(&server, 1, vec![log(1)]).await.with_observer(Arc::new(
         move |_: &Request<'_>, answer: &Answer<'_>| {
             count.fetch_add(usize::from(is_banned(answer)), Relaxed);
@@ -114,7 +114,7 @@ async fn a_ban_needs_a_rule_and_observers_are_told_of_the_denied() {
     for _ in 0..4 {
         _ = check(&gate, "ada", 1).await;
     }
-    assert_eq!(told.load(Relaxed), 2);
+    assert_eq!(reported.load(Relaxed), 2);
     assert!(gate.with_ban("default", "none", ban(1)).is_err());
 }
 

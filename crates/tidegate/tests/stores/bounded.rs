@@ -191,7 +191,7 @@ async fn without_memory_who_has_a_limiter_keeps_it_and_who_is_new_is_refused() {
             assert!(answer.is_allowed() && !answer.is_overflow());
             let global = answer.matched()[0].decision();
             assert_eq!(global.remaining as usize, 100 - 2 - admitted, "{algorithm}");
-            assert!(events.told().iter().all(|told| !told.starts_with("lost")), "no outage");
+            assert!(events.seen().iter().all(|message| !message.starts_with("lost")), "no outage");
         }
     }
 }

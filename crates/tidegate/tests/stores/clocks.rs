@@ -46,28 +46,28 @@ async fn saturate(url: &str, algorithm: AlgorithmKind) -> Vec<(u64, bool)> {
 }
 
 async fn ask(gate: Arc<SharedGate>, until: Instant) -> Vec<(u64, bool)> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while Instant::now() < until {
         let answer = check(&gate, "ada", 1).await;
         assert!(!answer.is_degraded());
-        told.push((answer.at().as_micros(), answer.is_allowed()));
+        reported.push((answer.at().as_micros(), answer.is_allowed()));
     }
-    told
+    reported
 }
 
 /// Compares the clients' answers with a serial limiter: the same requests at the same times, one after the
 /// other. Returns how many were admitted.
-fn judge(algorithm: AlgorithmKind, mut told: Vec<(u64, bool)>) -> usize {
+fn judge(algorithm: AlgorithmKind, mut answer: Vec<(u64, bool)>) -> usize {
     // Within one microsecond refusals come last, because nothing is given back in it.
-    told.sort_unstable_by_key(|(at, allowed)| (*at, !allowed));
+    answer.sort_unstable_by_key(|(at, allowed)| (*at, !allowed));
     let model = model::AlgorithmKind::named(algorithm.name()).unwrap();
     let mut model = Model::new(model::Policy::new(model, LIMIT, WINDOW_US));
-    for (place, (at, allowed)) in told.iter().enumerate() {
+    for (place, (at, allowed)) in answer.iter().enumerate() {
         let expected = model.step(*at, 1).allowed;
-        assert_eq!(*allowed, expected, "{algorithm}, request {place} of {} at {at}", told.len());
+        assert_eq!(*allowed, expected, "{algorithm}, request {place} of {} at {at}", answer.len());
     }
-    let admitted = told.iter().filter(|(_, allowed)| *allowed).count();
-    assert!(told.len() > admitted && admitted as u64 >= LIMIT, "{algorithm} was not saturated");
+    let admitted = answer.iter().filter(|(_, allowed)| *allowed).count();
+    assert!(answer.len() > admitted && admitted as u64 >= LIMIT, "{algorithm} was not saturated");
     admitted
 }
 
@@ -79,11 +79,11 @@ fn wall_clock_s() -> i64 {
 /// A test with one client by itself. The test below starts it as one of eight clients: then it writes its wall
 /// clock, and a line for each answer.
 #[tokio::test]
-async fn one_client_is_told_what_a_serial_limiter_would_say() {
+async fn one_client_is_reported_what_a_serial_limiter_would_say() {
     let (Ok(store), Ok(log)) = (std::env::var(STORE), std::env::var(LOG)) else {
         let server = Server::start(&[]);
-        let told = saturate(&server.url(), AlgorithmKind::SlidingLog).await;
-        judge(AlgorithmKind::SlidingLog, told);
+        let answer = saturate(&server.url(), AlgorithmKind::SlidingLog).await;
+        judge(AlgorithmKind::SlidingLog, answer);
         return;
     };
     let mut lines = format!("{}\n", wall_clock_s());
@@ -118,8 +118,8 @@ fn eight_processes_with_clocks_an_hour_apart_admit_what_one_would() {
 
     let logs = AHEAD_S.map(|ahead_s| std::fs::read_to_string(log(ahead_s)).unwrap());
     for (ahead_s, log) in AHEAD_S.iter().zip(&logs) {
-        let told: i64 = log.lines().next().unwrap().parse().unwrap();
-        let off_by = told - ahead_s - wall_clock_s();
+        let answer: i64 = log.lines().next().unwrap().parse().unwrap();
+        let off_by = answer - ahead_s - wall_clock_s();
         assert!(off_by.abs() < 300, "a clock is {off_by} s from where it was put");
     }
     let answers = logs.iter().flat_map(|log| log.lines().skip(1)).map(|line| {
@@ -129,9 +129,9 @@ fn eight_processes_with_clocks_an_hour_apart_admit_what_one_would() {
     let answers: Vec<_> = answers.collect();
     for algorithm in AlgorithmKind::ALL {
         let of = answers.iter().filter(|(name, ..)| *name == algorithm.name());
-        let told: Vec<_> = of.map(|(_, at, allowed)| (*at, *allowed)).collect();
-        let requests = told.len();
-        let admitted = judge(*algorithm, told);
+        let answer: Vec<_> = of.map(|(_, at, allowed)| (*at, *allowed)).collect();
+        let requests = answer.len();
+        let admitted = judge(*algorithm, answer);
         println!("\n| {algorithm} | {requests} | {admitted} | {admitted} | 0 |");
     }
 }
@@ -141,19 +141,22 @@ fn apart() -> Nodes {
     Nodes::start_in(3, 0, |node| ahead(if node == 1 { 3_600 } else { 0 }))
 }
 
-async fn told_of(events: &Events) -> Vec<String> {
-    while events.told().is_empty() {
+async fn reported_of(events: &Events) -> Vec<String> {
+    while events.seen().is_empty() {
         tokio::task::yield_now().await;
     }
-    events.told()
+    events.seen()
 }
 
 #[tokio::test]
-async fn nodes_of_a_cluster_whose_clocks_are_apart_are_told_of_once() {
+async fn nodes_of_a_cluster_whose_clocks_are_apart_are_reported_of_once() {
     let nodes = apart();
     let (gate, events) = gate_over(&nodes.url(), vec![short(AlgorithmKind::TokenBucket)]).await;
-    let told = told_of(&events).await;
-    assert!(told.len() == 1 && told[0].contains("clocks of the cluster's primaries"), "{told:?}");
+    let answer = reported_of(&events).await;
+    assert!(
+        answer.len() == 1 && answer[0].contains("clocks of the cluster's primaries"),
+        "{answer:?}"
+    );
     assert!(check(&gate, "ada", 1).await.is_allowed());
 }
 
@@ -187,12 +190,12 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
 }
 
 #[tokio::test]
-async fn a_server_that_says_it_is_old_is_told_of() {
+async fn a_server_that_says_it_is_old_is_reported_of() {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
     proxy.turn(Way::Aged);
     let (gate, events) = gate_over(&proxy.url(), vec![short(AlgorithmKind::TokenBucket)]).await;
-    let told = told_of(&events).await;
-    assert!(told.len() == 1 && told[0].contains("expected 6.2 or later"), "{told:?}");
+    let answer = reported_of(&events).await;
+    assert!(answer.len() == 1 && answer[0].contains("expected 6.2 or later"), "{answer:?}");
     assert!(check(&gate, "ada", 1).await.is_allowed());
 }

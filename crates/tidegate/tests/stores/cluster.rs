@@ -115,7 +115,7 @@ async fn keys_on_every_node_are_decided_and_none_on_a_wrong_one() {
     for user in 0..20 {
         asks_again(&gate, &format!("u{user}")).await;
     }
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
     let keys = cluster.0.each_ref().map(|node| node.run::<u64>(&["DBSIZE"]));
     assert!(keys.iter().all(|keys| *keys >= 3), "both nodes hold some: {keys:?}");
 }
@@ -131,7 +131,7 @@ async fn rules_that_are_tagged_alike_meet_in_one_slot_and_others_are_refused() {
         assert_eq!(check(&gate, &user, 1).await.matched().len(), 2);
         asks_again(&gate, &user).await;
     }
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
     let apart = Policy::new(["a", "b"].map(bucket).to_vec()).unwrap();
     let refused = SharedGate::new(apart, settings(&cluster.url()), |_| {}).unwrap_err();
     assert!(refused.to_string().contains("rule `a`"), "{refused}");
@@ -153,7 +153,7 @@ async fn a_slot_that_moves_is_followed_and_nothing_counts_twice() {
     way.end();
     assert_eq!(remaining(&gate, "ada").await, 6, "it has moved");
     assert_eq!(remaining(&gate, "ada").await, 5);
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -175,16 +175,16 @@ async fn one_node_that_is_away_does_not_take_the_other_with_it() {
         assert!(check(&gate, &gone, 1).await.is_degraded());
         assert_eq!(remaining(&gate, &there).await, left + 1);
     }
-    let told = events.told();
-    assert_eq!(told.len(), 1, "one line for the outage: {told:?}");
-    assert!(told[0].starts_with("8192-16383 lost: "), "{told:?}");
+    let answer = events.seen();
+    assert_eq!(answer.len(), 1, "one line for the outage: {answer:?}");
+    assert!(answer[0].starts_with("8192-16383 lost: "), "{answer:?}");
 
     cluster.0[1].start_again(&[]);
     while check(&gate, &gone, 0).await.is_degraded() {
         // While one node replies, the cluster as a whole does not count as lost.
         assert!(!check(&gate, &there, 0).await.is_degraded());
     }
-    assert_eq!(events.told()[1..], ["8192-16383 back"]);
+    assert_eq!(events.seen()[1..], ["8192-16383 back"]);
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
     for left in [4, 3] {
         assert_eq!(remaining(&gate, "ada").await, left, "it has moved");
     }
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_node_is_fit_while_the_slot_that_it_is_looked_at_by_moves_away() {
     for user in 0..20 {
         assert_eq!(remaining(&gate, &format!("u{user}")).await, 9);
     }
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -253,6 +253,6 @@ async fn a_node_of_a_cluster_that_the_url_names_as_a_single_server_says_which_ur
                 let _ = check(&gate, &user.to_string(), 1).await;
             }
         }
-        events.until(|told| told.contains("expected redis+cluster://host:port")).await;
+        events.until(|message| message.contains("expected redis+cluster://host:port")).await;
     }
 }

@@ -26,7 +26,7 @@ async fn sentinel_puts_a_replica_in_the_place_of_a_dead_primary() {
     let url = watched.url();
     let values = under_load(&url, rules(), "Sentinel: primary `kill -9`", async || {
         watched.primary.kill();
-        let primary = |told: &str| told.contains("role:master");
+        let primary = |message: &str| message.contains("role:master");
         block_in_place(|| until(&watched.replica, &["INFO", "replication"], primary));
     })
     .await;
@@ -39,8 +39,8 @@ async fn a_cluster_puts_a_replica_in_the_place_of_a_dead_primary() {
     let url = nodes.url();
     let values = under_load(&url, rules(), "cluster, 3 + 3: primary `kill -9`", async || {
         nodes.all[0].kill();
-        let failed = |told: &str| told.contains("cluster_state:fail");
-        let well = |told: &str| told.contains("cluster_state:ok");
+        let failed = |message: &str| message.contains("cluster_state:fail");
+        let well = |message: &str| message.contains("cluster_state:ok");
         block_in_place(|| {
             until(&nodes.all[1], &["CLUSTER", "INFO"], failed);
             nodes.until(1, well);
@@ -56,8 +56,8 @@ async fn a_cluster_whose_primary_stops_goes_on_without_it_and_does_not_ask_it_wh
     let url = nodes.url();
     let values = under_load(&url, rules(), "cluster, 3 + 3: primary SIGSTOP", async || {
         nodes.all[0].signal("STOP");
-        let failed = |told: &str| told.contains("cluster_state:fail");
-        let well = |told: &str| told.contains("cluster_state:ok");
+        let failed = |message: &str| message.contains("cluster_state:fail");
+        let well = |message: &str| message.contains("cluster_state:ok");
         block_in_place(|| {
             until(&nodes.all[1], &["CLUSTER", "INFO"], failed);
             nodes.until(1, well);
@@ -74,7 +74,7 @@ async fn a_planned_failover_loses_nothing() {
     let values = under_load(&nodes.url(), rules(), "cluster: CLUSTER FAILOVER", async || {
         let replica = &nodes.all[3];
         replica.run::<()>(&["CLUSTER", "FAILOVER"]);
-        let primary = |told: &str| told.contains("role:master");
+        let primary = |message: &str| message.contains("role:master");
         block_in_place(|| until(replica, &["INFO", "replication"], primary));
     })
     .await;

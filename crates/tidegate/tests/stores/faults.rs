@@ -34,16 +34,16 @@ pub(crate) fn closed(rules: Vec<RuleSpec>) -> Vec<RuleSpec> {
 pub(crate) async fn under_load(
     url: &str,
     rules: Vec<RuleSpec>,
-    told: &str,
+    message: &str,
     fault: impl AsyncFnOnce(),
 ) -> OwnValues {
-    drive(url, rules, told, false, fault).await
+    drive(url, rules, message, false, fault).await
 }
 
 async fn drive(
     url: &str,
     rules: Vec<RuleSpec>,
-    told: &str,
+    message: &str,
     asks_again: bool,
     fault: impl AsyncFnOnce(),
 ) -> OwnValues {
@@ -56,7 +56,7 @@ async fn drive(
     let lifted = Instant::now();
     load.more_exact(500).await;
     let values = OwnValues::of(&load.end().await, lifted);
-    values.tell(told);
+    values.tell(message);
     assert_eq!(
         gate.counts().leased > 0,
         takes_ahead() && !asks_again,
@@ -69,9 +69,9 @@ async fn drive(
 }
 
 /// Causes a fault that loses no data.
-async fn none_over(url: &str, told: &str, fault: impl AsyncFnOnce()) -> OwnValues {
-    let values = under_load(url, rules(), told, fault).await;
-    assert_eq!(values.over, 0, "{told}: {values:?}");
+async fn none_over(url: &str, message: &str, fault: impl AsyncFnOnce()) -> OwnValues {
+    let values = under_load(url, rules(), message, fault).await;
+    assert_eq!(values.over, 0, "{message}: {values:?}");
     values
 }
 
@@ -162,10 +162,10 @@ async fn a_script_of_somebody_that_does_not_end_keeps_all_others_waiting() {
 }
 
 /// Causes a fault of the network, not of the server.
-async fn on_the_way(told: &str, fault: impl AsyncFnOnce(&Proxy)) -> OwnValues {
+async fn on_the_way(message: &str, fault: impl AsyncFnOnce(&Proxy)) -> OwnValues {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
-    none_over(&proxy.url(), told, async || fault(&proxy).await).await
+    none_over(&proxy.url(), message, async || fault(&proxy).await).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,7 +193,7 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
     let late = SharedGate::new(policy, hasty, |_| {}).unwrap();
     assert_eq!(late.connected().await, Err(StoreError::Timeout), "answered, but never in time");
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "who can wait is answered");
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,8 +228,8 @@ async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_
     let proxy = Proxy::before(server.port).await;
     let remembering = |rule: RuleSpec| rule.dedupe(Duration::from_secs(600));
     let rules = rules().into_iter().map(remembering).collect();
-    let told = "answers lost, five times a second; asked again under an id";
-    let values = drive(&proxy.url(), rules, told, true, async || {
+    let answer = "answers lost, five times a second; asked again under an id";
+    let values = drive(&proxy.url(), rules, answer, true, async || {
         let ends = Instant::now() + lasting();
         while Instant::now() < ends {
             proxy.turn(Way::Lossy);
@@ -255,7 +255,7 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
     assert!(check(&gate, "bob", 1).await.is_allowed(), "now the server knows the script");
     proxy.turn(Way::Lossy);
     let mut asked = 0;
-    while !events.told().iter().any(|told| told.starts_with("lost")) {
+    while !events.seen().iter().any(|message| message.starts_with("lost")) {
         assert!(check(&gate, "ada", 1).await.is_unavailable());
         asked += 1;
     }

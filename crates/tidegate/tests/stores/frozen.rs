@@ -62,7 +62,7 @@ async fn ask_until(gate: &SharedGate, key: u64, such: impl Fn(bool) -> bool) {
 
 /// Asks while the primary is frozen and until it replies again. Returns the values of its keys, and of the
 /// others.
-async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [OwnValues; 2] {
+async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, message: &str) -> [OwnValues; 2] {
     // A key that the load does not reach.
     let key = (1_000_000..).find(|key| holder(nodes, *key) == FROZEN).unwrap();
     let alone = Instant::now() + ALONE;
@@ -80,8 +80,8 @@ async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [OwnValues; 
     let (own, others): (Vec<_>, Vec<_>) = load.end().await.into_iter().partition(is_own);
     [(own, "its keys"), (others, "other keys")].map(|(records, whose)| {
         let values = OwnValues::of(&records, lifted);
-        values.tell(&format!("{told}: {whose}"));
-        assert_eq!(values.over, 0, "{told}, {whose}: {values:?}");
+        values.tell(&format!("{message}: {whose}"));
+        assert_eq!(values.over, 0, "{message}, {whose}: {values:?}");
         values
     })
 }

@@ -52,8 +52,8 @@ async fn open_admits_a_key_that_has_no_limiter_and_a_limiter_that_is_there_decid
         assert_eq!(gate.degraded(), round);
     }
     assert_eq!(left(&peek(&gate, "bob").await), 3, "a look needs no memory");
-    let told = events.told();
-    assert!(told.len() == 1 && told[0].contains("no memory left"), "{told:?}");
+    let reported = events.seen();
+    assert!(reported.len() == 1 && reported[0].contains("no memory left"), "{reported:?}");
     assert_eq!(left(&check(&gate, "ada", 2).await), 0);
     let refused = check(&gate, "ada", 1).await;
     assert!(!refused.is_allowed() && !refused.is_degraded(), "{refused:?}");

@@ -47,21 +47,21 @@ struct Asked {
 }
 
 /// A limiter: its rule, and its user if each user has one.
-type Met = (String, Option<String>);
+type LimiterName = (String, Option<String>);
 
 /// An answer.
 #[derive(Clone, Debug)]
-struct Told {
+struct Answered {
     node: u64,
     asked: Asked,
     at_us: u64,
     allowed: bool,
     /// Whether it was decided without the store.
     degraded: bool,
-    each: Vec<(Met, Expected)>,
+    each: Vec<(LimiterName, Expected)>,
 }
 
-impl Told {
+impl Answered {
     fn of(node: u64, asked: Asked, answer: &Answer<'_>) -> Self {
         let each = answer.matched().into_iter().map(|matched| {
             let spec = matched.rule().spec();
@@ -81,7 +81,7 @@ impl Told {
     /// The position in the serial order: a request that took more of the first limiter came later, and one that
     /// took nothing came after all that left as much.
     fn turn(&self) -> (u64, Reverse<u64>, bool) {
-        let remaining = self.each.first().map_or(0, |(_, told)| told.remaining);
+        let remaining = self.each.first().map_or(0, |(_, decision)| decision.remaining);
         (self.at_us, Reverse(remaining), !self.allowed || self.asked.cost == 0)
     }
 }
@@ -142,24 +142,24 @@ async fn history(
     gates: &[Arc<SharedGate>],
     tasks: u64,
     asks: impl Fn(&mut Rng) -> Asked + Clone + Send + 'static,
-) -> Vec<Told> {
+) -> Vec<Answered> {
     let (mut all, ends) = (JoinSet::new(), Instant::now() + lasting());
     for (node, task) in (0..GATES).flat_map(|node| (0..tasks).map(move |task| (node, task))) {
         let (gate, asks) = (Arc::clone(&gates[node as usize]), asks.clone());
         all.spawn(async move {
-            let (mut rng, mut told) = (Rng::new(node * tasks + task), Vec::new());
+            let (mut rng, mut reported) = (Rng::new(node * tasks + task), Vec::new());
             while Instant::now() < ends {
                 let asked = asks(&mut rng);
                 let user = asked.user.to_string();
                 let entries = [("user", user.as_str())];
                 let descriptors = [Descriptor::new(&entries).cost(asked.cost)];
                 let answer = gate.check(&Request::new(asked.domain, &descriptors)).await;
-                told.push(Told::of(node, asked, &answer));
+                reported.push(Answered::of(node, asked, &answer));
                 if answer.is_degraded() {
                     tokio::time::sleep(PAUSE).await;
                 }
             }
-            told
+            reported
         });
     }
     all.join_all().await.concat()
@@ -171,33 +171,33 @@ fn counts(gates: &[Arc<SharedGate>]) -> Vec<StoreCounts> {
 }
 
 /// Compares exact answers with the models, in order. Returns how many were admitted, and how many not.
-fn judge(pairs: &[Pair], mut history: Vec<Told>) -> (usize, usize) {
-    history.sort_by_key(Told::turn);
+fn judge(pairs: &[Pair], mut history: Vec<Answered>) -> (usize, usize) {
+    history.sort_by_key(Answered::turn);
     let policies: HashMap<_, _> =
         pairs.iter().map(|pair| (pair.spec.name.clone(), &pair.policy)).collect();
-    let mut models: HashMap<&Met, Model> = HashMap::new();
-    for (place, told) in history.iter().enumerate() {
-        assert!(!told.degraded && !told.each.is_empty(), "{told:?}");
-        let (at_us, cost) = (told.at_us, told.asked.cost);
+    let mut models: HashMap<&LimiterName, Model> = HashMap::new();
+    for (place, answer) in history.iter().enumerate() {
+        assert!(!answer.degraded && !answer.each.is_empty(), "{answer:?}");
+        let (at_us, cost) = (answer.at_us, answer.asked.cost);
         let mut look = |ask| {
             let model = models.entry(ask).or_insert_with(|| Model::new(policies[&ask.0].clone()));
             model.peek(at_us, cost)
         };
-        let mut expected: Vec<_> = told.each.iter().map(|(ask, _)| look(ask)).collect();
+        let mut expected: Vec<_> = answer.each.iter().map(|(ask, _)| look(ask)).collect();
         let allowed = expected.iter().all(|one| one.allowed);
         if allowed {
-            let each = told.each.iter().zip(&mut expected);
+            let each = answer.each.iter().zip(&mut expected);
             each.for_each(|((ask, _), one)| *one = models.get_mut(ask).unwrap().step(at_us, cost));
         }
-        let each: Vec<_> = told.each.iter().map(|(_, values)| *values).collect();
-        if (told.allowed, &each) != (allowed, &expected) {
+        let each: Vec<_> = answer.each.iter().map(|(_, values)| *values).collect();
+        if (answer.allowed, &each) != (allowed, &expected) {
             let around = &history[place.saturating_sub(4)..history.len().min(place + 4)];
-            let around: Vec<_> = around.iter().map(|told| format!("{told:?}")).collect();
-            let of = format!("answer {place} of {}: {told:#?}", history.len());
+            let around: Vec<_> = around.iter().map(|answer| format!("{answer:?}")).collect();
+            let of = format!("answer {place} of {}: {answer:#?}", history.len());
             panic!("{of}\nexpected {allowed}: {expected:#?}\namong\n{}", around.join("\n"));
         }
     }
-    let admitted = history.iter().filter(|told| told.allowed).count();
+    let admitted = history.iter().filter(|answer| answer.allowed).count();
     (admitted, history.len() - admitted)
 }
 

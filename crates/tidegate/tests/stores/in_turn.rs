@@ -123,17 +123,17 @@ async fn refused_with_its_wait(algorithm: AlgorithmKind, cost: u64) {
         assert!(check(&shared, "ada", 1).await.is_allowed());
     }
     let (mut here, mut there) = (Vec::new(), Vec::new());
-    let told = loop {
+    let answer = loop {
         let mut one = Box::pin(memory.acquire(&request));
         match poll_fn(|context| Poll::Ready(one.as_mut().poll(context))).await {
-            Poll::Ready(told) => break told,
+            Poll::Ready(answer) => break answer,
             Poll::Pending => here.push(one),
         }
         there.push(waiter_for(&shared, cost).await);
     };
-    assert!(!told.is_allowed() && !here.is_empty(), "{algorithm}: {} wait", here.len());
+    assert!(!answer.is_allowed() && !here.is_empty(), "{algorithm}: {} wait", here.len());
     let (allowed, retry_after, _) = acquire(&shared, cost).await;
-    let (wait, other) = (retry_after.unwrap(), told.retry_after().unwrap());
+    let (wait, other) = (retry_after.unwrap(), answer.retry_after().unwrap());
     let apart = wait.as_micros().abs_diff(other.as_micros());
     assert!(!allowed && apart < hour.as_micros(), "{algorithm}, {cost}: {wait:?} and {other:?}");
     assert_eq!(waiting(&shared), there.len(), "{algorithm}: it did not wait");
@@ -247,10 +247,10 @@ async fn while_the_store_is_away_nobody_waits_and_each_rule_decides() {
         let mut waiters = Vec::new();
         for _ in 0..3 {
             let own = Arc::clone(&gate);
-            let told = |answer: Answer<'_>| (answer.is_degraded(), answer.is_unavailable());
+            let reported = |answer: Answer<'_>| (answer.is_degraded(), answer.is_unavailable());
             let acquire = async move {
                 let descriptors = [Descriptor::new(&[("user", "ada")])];
-                told(own.check_in_turn(&Request::new("default", &descriptors)).await)
+                reported(own.check_in_turn(&Request::new("default", &descriptors)).await)
             };
             waiters.push(waiter(&gate, acquire).await);
         }
@@ -278,7 +278,7 @@ async fn a_repeated_id_is_answered_though_others_wait() {
 }
 
 #[tokio::test]
-async fn an_observer_is_told_of_every_decision_and_which_were_degraded() {
+async fn an_observer_is_reported_of_every_decision_and_which_were_degraded() {
     let mut server = Server::start(&[]);
     let (decided, degraded) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let counts = (Arc::clone(&decided), Arc::clone(&degraded));

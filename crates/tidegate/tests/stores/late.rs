@@ -18,7 +18,7 @@ use crate::server::{Events, LONG, Server, gate_over, rule};
 
 /// Units a day, and how many of them are told before the primary falls silent.
 const LIMIT: u64 = 10_000;
-const TOLD: u64 = 6_000;
+const ANSWERED: u64 = 6_000;
 /// The cost of a request, and how many are sent to the silent primary.
 const COST: u64 = 100;
 const SENT: usize = 12;
@@ -54,20 +54,20 @@ async fn gate(url: &str, rules: Vec<RuleSpec>) -> (Arc<SharedGate>, Events) {
 
 /// Asks for units until as many were told.
 async fn tell(gate: &SharedGate, of: Of<'_>, units: u64) {
-    let mut told = 0;
-    while told < units {
-        told += COST * u64::from(ask(gate, of, COST).await.is_allowed());
+    let mut answer = 0;
+    while answer < units {
+        answer += COST * u64::from(ask(gate, of, COST).await.is_allowed());
     }
 }
 
 /// Returns how many units are told until the store denies.
 async fn rest(gate: &SharedGate, of: Of<'_>) -> u64 {
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         let answer = ask(gate, of, COST).await;
-        told += COST * u64::from(answer.is_allowed());
+        reported += COST * u64::from(answer.is_allowed());
         if !answer.is_allowed() && !answer.is_degraded() {
-            return told;
+            return reported;
         }
     }
 }
@@ -117,16 +117,16 @@ async fn undone(gate: &SharedGate) {
 /// Waits until the replica has everything that its primary has.
 fn in_step(primary: &Server, replica: &Server) {
     let offset = |server: &Server| {
-        let told: String = server.run(&["INFO", "replication"]);
-        let line = told.lines().find_map(|line| line.strip_prefix("master_repl_offset:"));
+        let message: String = server.run(&["INFO", "replication"]);
+        let line = message.lines().find_map(|line| line.strip_prefix("master_repl_offset:"));
         line.unwrap().to_owned()
     };
-    let says = |told: &str| told.contains(&format!("master_repl_offset:{}", offset(primary)));
+    let says = |message: &str| message.contains(&format!("master_repl_offset:{}", offset(primary)));
     until(replica, &["INFO", "replication"], says);
 }
 
-fn is_primary(told: &str) -> bool {
-    told.contains("role:master")
+fn is_primary(message: &str) -> bool {
+    message.contains("role:master")
 }
 
 /// Tells units, freezes the primary, sends requests to it, and waits until the replica is in its place and the gate
@@ -137,7 +137,7 @@ async fn replaced(
     [primary, replica]: [&Server; 2],
 ) {
     for of in all {
-        tell(gate, *of, TOLD).await;
+        tell(gate, *of, ANSWERED).await;
     }
     // The server knows the script of many requests then, so that it reads the next ones in one go.
     let _ = ask_at_once(gate, all, 0).await;
@@ -145,16 +145,20 @@ async fn replaced(
     block_in_place(|| in_step(primary, replica));
     primary.signal("STOP");
     refused(gate, all).await;
-    events.until(|told| told.contains("lost")).await;
+    events.until(|message| message.contains("lost")).await;
     block_in_place(|| until(replica, &["INFO", "replication"], is_primary));
-    events.until(|told| told.ends_with("back")).await;
+    events.until(|message| message.ends_with("back")).await;
 }
 
 /// All units told of each limiter, the first ones included, are at most the limit; all of it if each is asked for.
 async fn assert_within(gate: &SharedGate, all: &[Of<'_>], least: u64) {
     for of in all {
-        let told = TOLD + rest(gate, *of).await;
-        assert!((least..=LIMIT).contains(&told), "{told} of {LIMIT}: {of:?}, {:?}", gate.counts());
+        let answer = ANSWERED + rest(gate, *of).await;
+        assert!(
+            (least..=LIMIT).contains(&answer),
+            "{answer} of {LIMIT}: {of:?}, {:?}",
+            gate.counts()
+        );
     }
 }
 
@@ -187,7 +191,7 @@ impl Replaced {
         let proxy = Proxy::before(primary.port).await;
         let (gate, events) = gate(&proxy.url(), rules()).await;
         for of in of_ada() {
-            tell(&gate, of, TOLD).await;
+            tell(&gate, of, ANSWERED).await;
         }
         undone(&gate).await;
         block_in_place(|| in_step(&primary, &replica));
@@ -195,8 +199,8 @@ impl Replaced {
         proxy.name(replica.port);
         proxy.turn(Way::Held);
         refused(&gate, &of_ada()).await;
-        events.until(|told| told.starts_with("lost")).await;
-        events.until(|told| told == "back").await;
+        events.until(|message| message.starts_with("lost")).await;
+        events.until(|answer| answer == "back").await;
         Self { gate, primary, replica, proxy }
     }
 
@@ -211,7 +215,7 @@ impl Replaced {
         for of in of_ada() {
             let used = [used(&primary, of).await, used(&replica, of).await];
             let counts = self.gate.counts();
-            assert!(at_the_primary(used[0]) && used[1] == TOLD, "{used:?}: {of:?}, {counts:?}");
+            assert!(at_the_primary(used[0]) && used[1] == ANSWERED, "{used:?}: {of:?}, {counts:?}");
         }
     }
 }
@@ -221,7 +225,7 @@ async fn what_a_late_reply_took_goes_back_over_its_own_connection() {
     let replaced = Replaced::by_its_replica().await;
     let lost = replaced.gate.counts().not_undone_units;
     // A bucket keeps of each request the part of a unit that would have drained since then.
-    replaced.assert_used(Way::Open, |used| used <= TOLD + SENT as u64).await;
+    replaced.assert_used(Way::Open, |used| used <= ANSWERED + SENT as u64).await;
     assert_eq!(replaced.gate.counts().not_undone_units, lost, "nothing is lost");
     assert_within(&replaced.gate, &of_ada(), LIMIT).await;
 }
@@ -230,7 +234,7 @@ async fn what_a_late_reply_took_goes_back_over_its_own_connection() {
 async fn what_a_late_reply_took_is_lost_with_its_connection_and_counted() {
     let replaced = Replaced::by_its_replica().await;
     let back = replaced.gate.counts().undone_units;
-    replaced.assert_used(Way::Ends, |used| used > TOLD).await;
+    replaced.assert_used(Way::Ends, |used| used > ANSWERED).await;
     let counts = replaced.gate.counts();
     assert_eq!(counts.undone_units, back, "{counts:?}");
     assert!(counts.not_undone_units > 0, "{counts:?}");

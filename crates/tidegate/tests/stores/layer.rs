@@ -63,13 +63,13 @@ async fn two_layers_over_one_store_share_one_limit() {
     let server = Server::start(&[]);
     let layers =
         [gate(&server, rule(3)).await, gate(&server, rule(3)).await].map(RateLimitLayer::new);
-    let mut told = Vec::new();
+    let mut answer = Vec::new();
     for turn in 0..5 {
         let response = get(&layers[turn % 2], "/").await;
-        told.push((response.status().as_u16(), field(&response, "x-ratelimit-remaining")));
+        answer.push((response.status().as_u16(), field(&response, "x-ratelimit-remaining")));
     }
     let expected = [(200, "2"), (200, "1"), (200, "0"), (429, "0"), (429, "0")];
-    assert_eq!(told, expected.map(|(status, left)| (status, left.to_owned())));
+    assert_eq!(answer, expected.map(|(status, left)| (status, left.to_owned())));
 }
 
 #[tokio::test]
@@ -83,8 +83,9 @@ async fn only_what_counts_is_charged_and_the_response_tells_what_is_left() {
         let response = get(&layer, path).await;
         seen.push((response.status().as_u16(), field(&response, "x-ratelimit-remaining")));
     }
-    let told = [(200, "2"), (200, "2"), (200, "2"), (401, "1"), (500, "1"), (401, "0"), (429, "0")];
-    assert_eq!(seen, told.map(|(status, left)| (status, left.to_owned())));
+    let answer =
+        [(200, "2"), (200, "2"), (200, "2"), (401, "1"), (500, "1"), (401, "0"), (429, "0")];
+    assert_eq!(seen, answer.map(|(status, left)| (status, left.to_owned())));
     gate.reset(&tidegate::Request::new("default", &[Descriptor::new(&[])])).await.unwrap();
     let request = Request::get("/error").body(Body::empty()).unwrap();
     assert!(layer.layer(service_fn(service)).oneshot(request).await.is_err());

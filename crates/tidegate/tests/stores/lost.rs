@@ -93,7 +93,7 @@ async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (Shar
     let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
     settings.timeout = timeout;
     let (gate, events) = gate_with(settings, rules).await;
-    while events.told().is_empty() {
+    while events.seen().is_empty() {
         tokio::task::yield_now().await;
     }
     let descriptors = [Descriptor::new(&[("user", "nobody")])];

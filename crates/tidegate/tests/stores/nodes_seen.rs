@@ -34,9 +34,9 @@ async fn until_seen(gates: &[(SharedGate, Events)], nodes: u64) {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
-    let told = tokio::time::timeout(std::time::Duration::from_secs(30), waits).await;
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(30), waits).await;
     let counted: Vec<_> = gates.iter().map(|(gate, _)| gate.nodes()).collect();
-    assert!(told.is_ok(), "{counted:?}, expected {nodes}");
+    assert!(answer.is_ok(), "{counted:?}, expected {nodes}");
 }
 
 /// Returns the units of `user` that a gate admits without the store.
@@ -75,9 +75,9 @@ async fn three_nodes_on_one_store_see_each_other_and_share_its_limits_without_it
     assert_eq!(all_admitted(&gates, "ada").await, [3, 3, 4]);
     assert_eq!(all_admitted(&gates, "few").await, [0, 1, 1]);
     for (_, events) in &gates {
-        let told = events.told();
-        let of = |start: &str| told.iter().filter(|told| told.starts_with(start)).count();
-        assert_eq!(of("no share: sliding_log among 3"), 1, "{told:?}");
+        let answer = events.seen();
+        let of = |start: &str| answer.iter().filter(|message| message.starts_with(start)).count();
+        assert_eq!(of("no share: sliding_log among 3"), 1, "{answer:?}");
     }
 }
 
@@ -141,8 +141,8 @@ async fn a_list_that_is_lost_does_not_give_every_node_the_whole_limit() {
         tokio::task::yield_now().await;
     }
     for (_, events) in &gates {
-        let told = events.told();
-        assert!(!told.iter().any(|told| told == "nodes: 1"), "{told:?}");
+        let answer = events.seen();
+        assert!(!answer.iter().any(|answer| answer == "nodes: 1"), "{answer:?}");
     }
 }
 
@@ -158,9 +158,9 @@ async fn nodes_of_a_cluster_are_seen_in_one_slot() {
 #[tokio::test]
 async fn nobody_is_listed_where_the_number_of_nodes_is_configured() {
     let server = Server::start(&[]);
-    let mut told = settings(&server.url());
-    told.nodes = Some(3);
-    let (configured, _) = gate_with(told, vec![rule(AlgorithmKind::TokenBucket, 12)]).await;
+    let mut answer = settings(&server.url());
+    answer.nodes = Some(3);
+    let (configured, _) = gate_with(answer, vec![rule(AlgorithmKind::TokenBucket, 12)]).await;
     assert_eq!(configured.nodes(), 3);
     configured.leave().await.unwrap();
     assert_eq!(server.run::<u64>(&["EXISTS", LIST]), 0);
@@ -185,10 +185,10 @@ async fn a_rule_that_becomes_local_while_the_store_is_away_has_the_share_of_the_
 #[tokio::test]
 async fn a_number_of_nodes_above_a_limit_is_warned_of_once() {
     let server = Server::start(&[]);
-    let mut told = settings(&server.url());
-    told.nodes = Some(4);
-    let (_gate, events) = gate_with(told, vec![rule(AlgorithmKind::TokenBucket, 3)]).await;
-    assert_eq!(events.told(), ["no share: token_bucket among 4"]);
+    let mut answer = settings(&server.url());
+    answer.nodes = Some(4);
+    let (_gate, events) = gate_with(answer, vec![rule(AlgorithmKind::TokenBucket, 3)]).await;
+    assert_eq!(events.seen(), ["no share: token_bucket among 4"]);
 }
 
 /// Makes a gate that knows a denial of the store, because another node took everything.
@@ -259,13 +259,13 @@ async fn a_denial_is_forgotten_with_what_is_given_back_and_with_changed_values()
 #[tokio::test]
 async fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_for_ever() {
     let mut server = Server::start(&[]);
-    let mut told = settings(&server.url());
-    told.nodes = Some(4);
+    let mut reported = settings(&server.url());
+    reported.nodes = Some(4);
     let all = [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog, AlgorithmKind::FixedWindow];
     for algorithm in all {
         server.kill();
         server.start_again(&[]);
-        let (gate, events) = gate_with(told.clone(), vec![rule(algorithm, 20)]).await;
+        let (gate, events) = gate_with(reported.clone(), vec![rule(algorithm, 20)]).await;
         server.kill();
         until_lost(&gate, &events).await;
         let answer = check(&gate, "ada", 8).await;

@@ -113,7 +113,7 @@ async fn a_permit_takes_twenty_bytes_of_the_store() {
 }
 
 #[tokio::test]
-async fn permits_of_a_node_that_is_gone_come_back_and_a_late_renewal_is_told() {
+async fn permits_of_a_node_that_is_gone_come_back_and_a_late_renewal_is_reported() {
     let server = Server::start(&[]);
     let life = Duration::from_millis(200);
     let (gone, _) = gate_over(&server.url(), vec![jobs(1, life)]).await;

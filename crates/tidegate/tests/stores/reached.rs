@@ -36,8 +36,8 @@ async fn sentinel_names_the_primary_and_after_a_failover_the_new_one() {
     until_lost(&gate, &events).await;
     gate.recovered().await;
     assert_eq!(remaining(&gate).await, 8, "the new primary goes on from where the old one was");
-    let told: String = replica.run(&["INFO", "replication"]);
-    assert!(told.contains("role:master"), "{told}");
+    let message: String = replica.run(&["INFO", "replication"]);
+    assert!(message.contains("role:master"), "{message}");
 }
 
 fn knows_replica(sentinel: &Server) -> bool {

@@ -34,7 +34,7 @@ async fn is_opened_again(url: &str, server: &Server, rounds: u64) {
         close_all(server);
         assert_eq!(remaining(&gate).await, 100 - round, "{url}, round {round}");
     }
-    assert_eq!(events.told(), Vec::<String>::new(), "{url}");
+    assert_eq!(events.seen(), Vec::<String>::new(), "{url}");
     assert_eq!(gate.degraded(), 0);
 }
 
@@ -44,7 +44,7 @@ async fn a_connection_that_was_closed_costs_no_request_a_decision() {
     is_opened_again(&server.url(), &server, 20).await;
     let node = Server::start(&["--cluster-enabled", "yes"]);
     node.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    until(&node, &["CLUSTER", "INFO"], |told| told.contains("cluster_state:ok"));
+    until(&node, &["CLUSTER", "INFO"], |message| message.contains("cluster_state:ok"));
     is_opened_again(&node.url().replacen("redis", "redis+cluster", 1), &node, 20).await;
     let watched = tokio::task::block_in_place(Watched::start);
     // Sentinel loses its connections as well, and calls the primary down after many rounds.
@@ -59,7 +59,7 @@ async fn a_restart_between_two_requests_is_not_noticed() {
     server.kill();
     server.start_again(&[]);
     assert_eq!(remaining(&gate).await, 9, "the server kept nothing on disk");
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn what_was_under_way_over_a_closed_connection_is_not_sent_twice() {
         yield_now().await;
     }
     // The store may have run it, for all that this node can know.
-    until(&server, &["CLIENT", "LIST"], |told| told.contains("cmd=eval"));
+    until(&server, &["CLIENT", "LIST"], |message| message.contains("cmd=eval"));
     close_all(&server);
     assert!(first.await.is_unavailable());
     server.run::<()>(&["CLIENT", "UNPAUSE"]);
@@ -89,8 +89,8 @@ async fn a_server_that_is_gone_is_an_outage_at_once_and_no_request_waits_for_it(
     assert_eq!(remaining(&gate).await, 9);
     server.kill();
     assert!(check(&gate, "ada", 1).await.is_unavailable());
-    let told = events.told();
-    assert!(told.len() == 1 && told[0].contains("can not be reached"), "{told:?}");
+    let answer = events.seen();
+    assert!(answer.len() == 1 && answer[0].contains("can not be reached"), "{answer:?}");
     server.start_again(&[]);
     gate.recovered().await;
     assert_eq!(remaining(&gate).await, 9);

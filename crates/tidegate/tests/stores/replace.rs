@@ -144,11 +144,11 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
     let answer = begun.await;
     assert!(answer.is_allowed() && !answer.is_degraded());
     let matched = answer.matched();
-    let told: Vec<_> = matched
+    let reported: Vec<_> = matched
         .iter()
         .map(|one| (one.rule().name(), one.values().spec().limit, one.decision().remaining))
         .collect();
-    assert_eq!(told, [("a", Limit::Units(10), 7), ("b", Limit::Units(10), 7)]);
+    assert_eq!(reported, [("a", Limit::Units(10), 7), ("b", Limit::Units(10), 7)]);
     let policy = gate.policy();
     let in_force: Vec<_> = policy.rules().iter().map(|rule| rule.spec()).collect();
     assert_eq!(in_force, [&log("b", 20), &log("c", 30)]);
@@ -196,13 +196,13 @@ async fn a_charge_is_not_settled_with_the_limiter_of_another_hash_tag() {
 async fn what_does_not_fit_the_store_changes_nothing() {
     let cluster = Cluster::start(2, 0);
     let (gate, _) = gate_over(&cluster.url(), vec![log("r", 10)]).await;
-    let told = gate.replace(Policy::new(vec![log("r", 20), log("s", 5).key(["host"])]).unwrap());
-    let problem = told.unwrap_err().iter().next().unwrap().problem.clone();
+    let answer = gate.replace(Policy::new(vec![log("r", 20), log("s", 5).key(["host"])]).unwrap());
+    let problem = answer.unwrap_err().iter().next().unwrap().problem.clone();
     assert!(matches!(problem, Problem::AcrossSlots { .. }), "{problem}");
     let mut large = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Duration::from_secs(60));
     large.max_memory = Some(1 << 40);
-    let told = gate.replace(Policy::new(vec![RuleSpec::new("r", large)]).unwrap());
-    let problem = told.unwrap_err().iter().next().unwrap().problem.clone();
+    let answer = gate.replace(Policy::new(vec![RuleSpec::new("r", large)]).unwrap());
+    let problem = answer.unwrap_err().iter().next().unwrap().problem.clone();
     assert!(matches!(problem, Problem::TooLargeForStore { .. }), "{problem}");
     assert_eq!(asked(&gate, "ada", 1).await, (true, vec![10]));
 }

@@ -106,9 +106,9 @@ async fn a_limit_that_becomes_smaller_than_the_number_of_nodes_is_warned_of() {
     let mut settings = settings(&server.url());
     settings.nodes = Some(4);
     let (gate, events) = gate_with(settings, vec![log(8)]).await;
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
     for limit in [3, 8, 2] {
         replace(&gate, vec![log(limit)]);
     }
-    assert_eq!(events.told(), ["no share: sliding_log among 4"]);
+    assert_eq!(events.seen(), ["no share: sliding_log among 4"]);
 }

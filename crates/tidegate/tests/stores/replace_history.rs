@@ -43,7 +43,7 @@ async fn history(server: &Server, nodes: usize, algorithm: AlgorithmKind, steps:
             loop {
                 let (was_last, begun) = (done.load(SeqCst), history.now());
                 let answer = check(&gate, &user, 1).await;
-                assert!(!answer.is_degraded(), "{:?} {answer:?}", events.told());
+                assert!(!answer.is_degraded(), "{:?} {answer:?}", events.seen());
                 if !history.note(begun, &answer) && was_last {
                     return;
                 }
@@ -127,9 +127,9 @@ async fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
         tokio::time::timeout(LONG, are_answered).await.unwrap();
     }
     done.store(true, SeqCst);
-    let told = tasks.join_all().await;
+    let reported = tasks.join_all().await;
     let [surely, perhaps, all] =
-        [0, 1, 2].map(|place| told.iter().map(|one| one[place]).sum::<u64>());
+        [0, 1, 2].map(|place| reported.iter().map(|one| one[place]).sum::<u64>());
     let answer = check(&gate, "ada", 0).await;
     let used: Vec<_> = answer.matched().iter().map(|one| MOST - one.decision().remaining).collect();
     assert!((surely..=perhaps).contains(&used[0]) && surely > 0, "{used:?} {surely} {perhaps}");

@@ -50,8 +50,8 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     let log = RuleSpec::new("log", log).key(["user"]);
     let rules = || vec![rule(AlgorithmKind::TokenBucket, 10), log.clone().in_domain("logs")];
     let refused = gate(&server, &["+@all", "-pexpireat"], rules());
-    let told = refused.connected().await.unwrap_err();
-    assert!(matches!(told, StoreError::Denied(_)), "{told}");
+    let message = refused.connected().await.unwrap_err();
+    assert!(matches!(message, StoreError::Denied(_)), "{message}");
     assert!(check(&refused, "ada", 1).await.is_degraded());
     let lives_for = |user: &str| {
         server.run::<i64>(&["PTTL".to_owned(), format!("tidegate:default:token_bucket:{user}")])
@@ -88,8 +88,8 @@ async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start(
     for (number, missing) in all.iter().enumerate() {
         let others = all.iter().enumerate().filter(|(other, _)| *other != number);
         let rights: Vec<_> = others.map(|(_, right)| right.as_str()).collect();
-        let told = gate(&server, &rights, rules()).connected().await.unwrap_err();
-        assert!(matches!(told, StoreError::Denied(_)), "{missing}: {told}");
+        let message = gate(&server, &rights, rules()).connected().await.unwrap_err();
+        assert!(matches!(message, StoreError::Denied(_)), "{missing}: {message}");
     }
 }
 
@@ -132,8 +132,8 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
                 Some(id) => request.with_id(id).unwrap(),
                 None => request,
             };
-            let told = gate.check(&request).await;
-            assert!(!told.is_degraded(), "{:?}", told.reported());
+            let answer = gate.check(&request).await;
+            assert!(!answer.is_degraded(), "{:?}", answer.reported());
             assert!(!gate.peek(&request).await.is_degraded());
             assert!(!gate.settle(&request, 1).await.unwrap().is_degraded());
             assert!(!gate.refund(&request).await.unwrap().is_degraded());
@@ -143,14 +143,14 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_ask_how_the_store_is_set_up_is_told_that_nobody_looks() {
+async fn a_user_who_may_not_ask_how_the_store_is_set_up_is_reported_that_nobody_looks() {
     let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     allow(&server, &["+@all", "-info"]);
     let rules = vec![rule(AlgorithmKind::TokenBucket, 10)];
     let (gate, events) = gate_with(of_that_user(&server.url()), rules).await;
-    events.until(|told| told.contains("+info")).await;
+    events.until(|message| message.contains("+info")).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
-    assert_eq!(events.told().len(), 1, "{:?}", events.told());
+    assert_eq!(events.seen().len(), 1, "{:?}", events.seen());
 }
 
 #[tokio::test]
@@ -159,8 +159,8 @@ async fn another_database_needs_one_right_more() {
     let url = format!("{}/2", server.url());
     let mut rights = listed();
     allow(&server, &words(&rights));
-    let told = connected(&url).await.unwrap_err();
-    assert!(matches!(told, StoreError::Denied(_)), "{told}");
+    let message = connected(&url).await.unwrap_err();
+    assert!(matches!(message, StoreError::Denied(_)), "{message}");
     rights.extend(listed_after("A database other than 0 needs", ";"));
     allow(&server, &words(&rights));
     connected(&url).await.unwrap();
@@ -171,8 +171,8 @@ async fn a_primary_that_sentinel_names_needs_one_right_more() {
     let watched = tokio::task::block_in_place(Watched::start);
     let mut rights = listed();
     allow(&watched.primary, &words(&rights));
-    let told = connected(&watched.url()).await.unwrap_err();
-    assert!(matches!(told, StoreError::Denied(_)), "{told}");
+    let message = connected(&watched.url()).await.unwrap_err();
+    assert!(matches!(message, StoreError::Denied(_)), "{message}");
     rights.extend(listed_after("Sentinel needs", ";"));
     allow(&watched.primary, &words(&rights));
     connected(&watched.url()).await.unwrap();
@@ -189,8 +189,8 @@ async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
         cluster.0.iter().for_each(|node| allow(node, &words(&rights)));
     };
     allow_but("+cluster|slots");
-    let told = connected(&cluster.url()).await.unwrap_err();
-    assert!(matches!(told, StoreError::Denied(_)), "{told}");
+    let message = connected(&cluster.url()).await.unwrap_err();
+    assert!(matches!(message, StoreError::Denied(_)), "{message}");
 
     allow_but("");
     let rules = vec![rule(AlgorithmKind::TokenBucket, 10)];
@@ -205,7 +205,7 @@ async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
     allow_but("");
     way.end();
     assert!(!check(&gate, "ada", 1).await.is_degraded());
-    events.until(|told| told.contains("+info")).await;
-    let told = events.told();
-    assert!(told.iter().all(|told| told.starts_with("finding: ")), "{told:?}");
+    events.until(|message| message.contains("+info")).await;
+    let answer = events.seen();
+    assert!(answer.iter().all(|message| message.starts_with("finding: ")), "{answer:?}");
 }

@@ -59,7 +59,7 @@ fn with_tls<'a>(port: &'a str, certificate: &'a str, key: &'a str) -> Vec<&'a st
 
 /// A server without TLS waits for the rest of what it takes for a command.
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_is_told_from_a_slow_one() {
+async fn a_server_that_speaks_no_tls_is_reported_from_a_slow_one() {
     let server = Server::start(&[]);
     let error = refused(settings(&format!("rediss://127.0.0.1:{}", server.port))).await;
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
@@ -78,8 +78,8 @@ async fn tls_goes_only_to_who_has_a_certificate_that_is_trusted() {
     let mut trusting = settings(&url);
     trusting.tls_roots = Some(certificate.into());
     decides(trusting).await;
-    let told = refused(settings(&url)).await;
-    assert!(matches!(&told, StoreError::Unreachable(_)), "{told:?}");
+    let answer = refused(settings(&url)).await;
+    assert!(matches!(&answer, StoreError::Unreachable(_)), "{answer:?}");
 }
 
 /// Asserts that a store at `url` decides for a client with its certificate, and for no other.
@@ -89,13 +89,13 @@ async fn asks_for_a_certificate(url: &str, (certificate, key): (&str, &str)) {
     let mut named = nameless.clone();
     (named.tls_cert, named.tls_key) = (Some(certificate.into()), Some(key.into()));
     decides(named.clone()).await;
-    let told = refused(nameless).await;
-    assert!(matches!(&told, StoreError::Unreachable(_)), "{url}: {told:?}");
+    let answer = refused(nameless).await;
+    assert!(matches!(&answer, StoreError::Unreachable(_)), "{url}: {answer:?}");
     // A file that is no key is told of before anything is sent.
     named.tls_key = Some(certificate.into());
     let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
-    let told = SharedGate::new(policy, named, |_| {}).unwrap_err().to_string();
-    assert!(told.contains("`tls_key` holds no private key"), "{told}");
+    let message = SharedGate::new(policy, named, |_| {}).unwrap_err().to_string();
+    assert!(message.contains("`tls_key` holds no private key"), "{message}");
 }
 
 #[tokio::test]
@@ -123,18 +123,20 @@ async fn a_server_a_sentinel_and_a_cluster_that_ask_for_a_client_certificate_are
     let is_cluster = ["--cluster-enabled", "yes", "--tls-cluster", "yes"];
     let node = Server::start(&[with_tls(&port, &certificate, &key), is_cluster.into()].concat());
     node.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    crate::server::nodes::until(&node, &["CLUSTER", "INFO"], |told| told.contains("state:ok"));
+    crate::server::nodes::until(&node, &["CLUSTER", "INFO"], |message| {
+        message.contains("state:ok")
+    });
     asks_for_a_certificate(&format!("rediss+cluster://127.0.0.1:{port}"), files).await;
 }
 
 /// Waits until a Sentinel has reached the primary that it watches.
 fn until_watched(sentinel: &mut redis::Connection) {
     loop {
-        let told: Vec<String> =
+        let message: Vec<String> =
             redis::cmd("SENTINEL").arg(&["MASTER", "main"]).query(sentinel).unwrap();
-        let flags = told.iter().position(|word| word == "flags").unwrap();
-        let runs = told.iter().position(|word| word == "runid").unwrap();
-        if told[flags + 1] == "master" && !told[runs + 1].is_empty() {
+        let flags = message.iter().position(|word| word == "flags").unwrap();
+        let runs = message.iter().position(|word| word == "runid").unwrap();
+        if message[flags + 1] == "master" && !message[runs + 1].is_empty() {
             return;
         }
         std::thread::yield_now();
@@ -192,12 +194,12 @@ async fn sentinel_is_given_its_own_password_and_never_the_one_of_the_primary() {
     let mut given = watched.settings();
     given.sentinel_password = secret("sesame");
     decides(given.clone()).await;
-    let told = refused(watched.settings()).await;
-    let is_told = |told: &StoreError| matches!(told, StoreError::Denied(text) if text.contains("`sentinel_password_file`"));
-    assert!(is_told(&told), "{told}");
+    let answer = refused(watched.settings()).await;
+    let is_reported = |answer: &StoreError| matches!(answer, StoreError::Denied(text) if text.contains("`sentinel_password_file`"));
+    assert!(is_reported(&answer), "{answer}");
     given.sentinel_password = secret("wrong");
-    let told = refused(given).await;
-    assert!(is_told(&told), "{told}");
+    let answer = refused(given).await;
+    assert!(is_reported(&answer), "{answer}");
 
     // Both have a password, and Sentinel a user as well.
     let user = "requirepass other\nuser ann on >sesame &* ~* +@all\n";
@@ -208,8 +210,8 @@ async fn sentinel_is_given_its_own_password_and_never_the_one_of_the_primary() {
     given.sentinel_password = secret("sesame");
     decides(given.clone()).await;
     given.sentinel_username = None;
-    let told = refused(given).await;
-    assert!(is_told(&told), "{told}");
+    let answer = refused(given).await;
+    assert!(is_reported(&answer), "{answer}");
 
     // Both have the same password: it is named twice.
     let watched = Guarded::start(Some("right"), "requirepass right\n", Some(("", "right")));

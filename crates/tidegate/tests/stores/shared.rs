@@ -9,7 +9,7 @@ use crate::server::{Server, check, gate_over, rule, settings};
 use tidegate::{AlgorithmKind, Descriptor, Mode, Policy, Request, SharedReplay, Timestamp};
 
 #[tokio::test]
-async fn scripts_that_the_server_forgot_are_told_again() {
+async fn scripts_that_the_server_forgot_are_reported_again() {
     let server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 3)]).await;
     for remaining in [2, 1, 0] {
@@ -18,7 +18,7 @@ async fn scripts_that_the_server_forgot_are_told_again() {
         assert!(answer.is_allowed() && !answer.is_degraded());
         assert_eq!(answer.reported().unwrap().decision().remaining, remaining);
     }
-    assert_eq!(events.told(), Vec::<String>::new());
+    assert_eq!(events.seen(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -52,16 +52,16 @@ async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
     for _ in 0..2 {
         let replay = SharedReplay::new(policy(), settings(&server.url())).unwrap();
         replay.gate().connected().await.unwrap();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for at_s in [100, 50_000, 86_499, 86_500] {
             let descriptors = [Descriptor::new(&[("user", "ada")])];
             let request = Request::new("default", &descriptors);
             let at = Timestamp::from_micros(at_s * 1_000_000);
             let answer = replay.decide(&request, at).await.unwrap();
             assert_eq!(answer.at(), at);
-            told.push(answer.is_allowed());
+            reported.push(answer.is_allowed());
         }
-        assert_eq!(told, [true, true, false, true]);
+        assert_eq!(reported, [true, true, false, true]);
         replay.end().await.unwrap();
     }
     let keys: Vec<String> = server.run(&["KEYS", "*"]);

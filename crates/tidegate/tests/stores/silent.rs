@@ -71,7 +71,7 @@ async fn gate(server: &Server, on_store_error: OnStoreError) -> (Arc<SharedGate>
 }
 
 fn is_lost(events: &Events) -> bool {
-    events.told().iter().any(|told| told.starts_with("lost"))
+    events.seen().iter().any(|message| message.starts_with("lost"))
 }
 
 /// Stops the server and returns the answer to one request. If this process gets no processor time, the answer
@@ -96,13 +96,13 @@ async fn a_lonely_request_to_a_silent_server_is_decided_by_its_rule_and_opens_no
         let server = Server::start(&[]);
         let (gate, events) = gate(&server, on_store_error).await;
         assert_eq!(lonely(&server, &gate).await, wanted);
-        assert!(!is_lost(&events), "a deadline of silence is no outage: {:?}", events.told());
+        assert!(!is_lost(&events), "a deadline of silence is no outage: {:?}", events.seen());
         let others = begin(&gate, 200, |_| "ada".to_owned()).await;
         server.signal("CONT");
         let others = others.join_all().await;
         let exact = |wanted| others.iter().filter(|got| **got == wanted).count();
         assert_eq!((exact(EXACT), exact(DENIED)), (LIMIT as usize, 193), "{on_store_error:?}");
-        assert!(!is_lost(&events), "{:?}", events.told());
+        assert!(!is_lost(&events), "{:?}", events.seen());
     }
 }
 
@@ -120,7 +120,7 @@ async fn requests_that_wait_for_a_silent_server_together_are_decided_as_under_ov
         let after = begin(&gate, 50, |_| "ada".to_owned()).await.join_all().await;
         let admitted = after.iter().filter(|got| got.is_allowed).count();
         assert!(admitted <= LIMIT as usize, "{on_store_error:?}: {admitted}");
-        assert!(!is_lost(&events), "{:?}", events.told());
+        assert!(!is_lost(&events), "{:?}", events.seen());
     }
 }
 
@@ -141,7 +141,7 @@ async fn a_request_that_was_not_sent_opens_no_limit_although_few_wait() {
         assert!(got[0].is_overloaded && !got[0].is_allowed, "{got:?}");
     }
     server.signal("CONT");
-    assert!(!is_lost(&events), "{:?}", events.told());
+    assert!(!is_lost(&events), "{:?}", events.seen());
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn requests_for_keys_of_their_own_that_wait_together_have_this_nodes_share
     let silent = begin(&gate, 16, |number| format!("user-{number}")).await.join_all().await;
     server.signal("CONT");
     assert_eq!(silent, [Got { is_overloaded: true, ..OPEN }; 16]);
-    assert!(!is_lost(&events), "{:?}", events.told());
+    assert!(!is_lost(&events), "{:?}", events.seen());
 }
 
 #[tokio::test]
@@ -185,10 +185,10 @@ async fn a_server_that_stays_silent_is_given_up_once_and_nothing_waits_for_it() 
     server.signal("CONT");
     gate.recovered().await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
-    let mut told = events.told();
-    told.retain(|told| !told.starts_with("overload"));
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("lost") && told[1] == "back", "{told:?}");
+    let mut answer = events.seen();
+    answer.retain(|message| !message.starts_with("overload"));
+    assert_eq!(answer.len(), 2, "{answer:?}");
+    assert!(answer[0].starts_with("lost") && answer[1] == "back", "{answer:?}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a thread that does not run is what is tested")]
@@ -213,7 +213,7 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
             }
         };
         let events = Events::default();
-        let (told, controls) = (events.observer(), Mutex::new(server.connect()));
+        let (answer, controls) = (events.observer(), Mutex::new(server.connect()));
         let observer = move |event: StoreEvent<'_>| {
             if matches!(event, StoreEvent::Overloaded) {
                 if is_answered {
@@ -221,7 +221,7 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
                 }
                 hold_up();
             }
-            told(event);
+            answer(event);
         };
         let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Open);
         let gate = SharedGate::new(Policy::new(vec![rule]).unwrap(), narrow, observer).unwrap();
@@ -236,7 +236,7 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
         }
         // More requests than may wait: the last two of them are an overload.
         let waiting = begin(&gate, 18, |_| "bob".to_owned()).await;
-        events.until(|told| told == "overloaded").await;
+        events.until(|answer| answer == "overloaded").await;
         if !is_answered {
             unpause(&mut controls);
         }
@@ -246,6 +246,6 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
         }
         assert!(waiting.iter().all(|got| !got.is_allowed || *got == EXACT), "{waiting:?}");
         while ask(&gate, "ada").await.is_degraded {}
-        assert!(!is_lost(&events), "{:?}", events.told());
+        assert!(!is_lost(&events), "{:?}", events.seen());
     }
 }

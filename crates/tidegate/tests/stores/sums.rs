@@ -79,13 +79,13 @@ const USED: u64 = 1;
 
 /// The units of which callers were told.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct Answered {
     units: u64,
     /// Units of reservations of which no reply says whether they came back.
     in_doubt: u64,
 }
 
-impl Told {
+impl Answered {
     /// Reserves and settles.
     async fn reserve(&mut self, gate: &SharedGate, domain: &str, entries: &[(&str, &str)]) {
         let descriptors = [Descriptor::new(entries).cost(RESERVED)];
@@ -109,24 +109,24 @@ async fn ask(
     mode: Mode,
     ends: Arc<AtomicBool>,
     all: Arc<AtomicU64>,
-) -> Told {
-    let (entries, mut told) = ([("user", mode.name())], Told::default());
+) -> Answered {
+    let (entries, mut reported) = ([("user", mode.name())], Answered::default());
     let descriptors = [Descriptor::new(&entries)];
     for turn in 0.. {
         if ends.load(Relaxed) {
             break;
         }
-        let before = told.units;
+        let before = reported.units;
         if turn % 3 == 0 {
-            told.reserve(&gate, algorithm, &entries).await;
+            reported.reserve(&gate, algorithm, &entries).await;
         } else {
             let answer = gate.check(&Request::new(algorithm, &descriptors)).await;
-            told.units += u64::from(answer.is_allowed());
+            reported.units += u64::from(answer.is_allowed());
         }
-        all.fetch_add(told.units - before, Relaxed);
+        all.fetch_add(reported.units - before, Relaxed);
         sleep(PAUSE).await;
     }
-    told
+    reported
 }
 
 /// Returns the units that the store counts for a user, in all limiters. A level drains a small part of a unit meanwhile.
@@ -154,29 +154,29 @@ async fn counted(gate: &SharedGate, mode: Mode) -> u64 {
 struct Sum {
     mode: Mode,
     counted: u64,
-    told: Told,
+    answered: Answered,
     counts: StoreCounts,
 }
 
 impl Sum {
     /// Units that the store counts and of which no caller was told.
     fn missing(&self) -> i64 {
-        self.counted.cast_signed() - self.told.units.cast_signed()
+        self.counted.cast_signed() - self.answered.units.cast_signed()
     }
 
     /// Units whose loss is counted, and reservations in doubt.
     fn accounted(&self) -> i64 {
         let lost: u64 = self.counts.lost().iter().map(|(_, units)| units).sum();
-        (lost + self.told.in_doubt).cast_signed()
+        (lost + self.answered.in_doubt).cast_signed()
     }
 
     fn tell(&self, fault: &str) {
-        let Self { mode, counted, told: Told { units: told, in_doubt }, counts } = self;
+        let Self { mode, counted, answered: Answered { units: answered, in_doubt }, counts } = self;
         let StoreCounts { leased, leased_spent, leased_returned, late, undone, .. } = counts;
         let lost: Vec<_> =
             counts.lost().iter().map(|(cause, units)| format!("{units} {cause}")).collect();
         println!(
-            "| {fault} | {mode:?} | {counted} | {told} | {} | {} | {leased} | {leased_spent} | {leased_returned} | {late} | {undone} | {in_doubt} |",
+            "| {fault} | {mode:?} | {counted} | {answered} | {} | {} | {leased} | {leased_spent} | {leased_returned} | {late} | {undone} | {in_doubt} |",
             self.missing(),
             lost.join(", ")
         );
@@ -187,7 +187,7 @@ impl Sum {
 struct Asked {
     mode: Mode,
     gate: Arc<SharedGate>,
-    tasks: JoinSet<Told>,
+    tasks: JoinSet<Answered>,
 }
 
 /// Asks in all modes while a fault is caused and lifted, and sums what became of the units. The units are counted at
@@ -199,7 +199,7 @@ async fn sums(
     cause: impl AsyncFnOnce(),
     holds: impl Fn(&Sum) -> bool,
 ) -> Vec<Sum> {
-    let (ends, told) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (ends, answer) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut all = Vec::new();
     for mode in MODES {
         let mut settings = StoreSettings::new(url.parse().unwrap());
@@ -208,14 +208,14 @@ async fn sums(
         let gate = Arc::new(gate_with(settings, rules(mode)).await.0);
         let mut tasks = JoinSet::new();
         for algorithm in ALGORITHMS.iter().flat_map(|algorithm| [algorithm; TASKS]) {
-            let (gate, ends, told) = (Arc::clone(&gate), Arc::clone(&ends), Arc::clone(&told));
-            tasks.spawn(ask(gate, algorithm.name(), mode, ends, told));
+            let (gate, ends, answer) = (Arc::clone(&gate), Arc::clone(&ends), Arc::clone(&answer));
+            tasks.spawn(ask(gate, algorithm.name(), mode, ends, answer));
         }
         all.push(Asked { mode, gate, tasks });
     }
     let more = async |units: u64| {
-        let until = told.load(Relaxed) + units;
-        while told.load(Relaxed) < until {
+        let until = answer.load(Relaxed) + units;
+        while answer.load(Relaxed) < until {
             sleep(PAUSE).await;
         }
     };
@@ -226,17 +226,17 @@ async fn sums(
     let counting = gate_over(store, rules(Mode::Exact)).await.0;
     let mut sums = Vec::new();
     for Asked { mode, gate, tasks } in all {
-        let mut told = Told::default();
+        let mut answered = Answered::default();
         for one in tasks.join_all().await {
-            told.units += one.units;
-            told.in_doubt += one.in_doubt;
+            answered.units += one.units;
+            answered.in_doubt += one.in_doubt;
         }
         let _ = gate.leave().await;
         // Late replies may still be undone.
         let begun = Instant::now();
         let sum = loop {
             let counted = counted(&counting, mode).await;
-            let sum = Sum { mode, counted, told, counts: gate.counts() };
+            let sum = Sum { mode, counted, answered, counts: gate.counts() };
             if holds(&sum) || begun.elapsed() > LONG {
                 break sum;
             }
@@ -255,7 +255,7 @@ fn lasting() -> Duration {
 }
 
 fn nothing_is_lost(sum: &Sum) -> bool {
-    (0..=sum.told.in_doubt.cast_signed()).contains(&sum.missing())
+    (0..=sum.answered.in_doubt.cast_signed()).contains(&sum.missing())
 }
 
 fn what_is_lost_is_counted(sum: &Sum) -> bool {

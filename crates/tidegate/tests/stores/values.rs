@@ -50,7 +50,7 @@ fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
 }
 
 /// Returns the verdict, and for each rule the limit, the units left, and the algorithm that decided.
-fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, AlgorithmKind)>) {
+fn answered(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, AlgorithmKind)>) {
     let each = answer.matched().into_iter().map(|matched| {
         let decision = matched.decision();
         (decision.limit, decision.remaining, matched.values().spec().algorithm)
@@ -109,12 +109,12 @@ async fn walk(brings: bool) {
                 8 => (shared.settle(&request, 1).await.unwrap(), here.settle(&request, 1)),
                 _ => (shared.refund(&request).await.unwrap(), here.refund(&request)),
             };
-            let (mut one_told, other_told) = (told(&one), told(&other));
+            let (mut one_reported, other_reported) = (answered(&one), answered(&other));
             // A refund in a store does not decide.
             if verb >= 8 {
-                one_told.0 = other_told.0;
+                one_reported.0 = other_reported.0;
             }
-            assert_eq!(one_told, other_told, "seed {seed}, step {step}: {request:?}");
+            assert_eq!(one_reported, other_reported, "seed {seed}, step {step}: {request:?}");
             assert!(!one.is_degraded());
         }
         for user in USERS {
@@ -178,8 +178,11 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     let refunded = gate.refund(&Request::new("default", &descriptors)).await;
     assert!(matches!(refunded, Err(StoreError::Refused(_))), "{refunded:?}");
     assert!(check(&gate, None, None).await.is_allowed(), "all others are decided as before");
-    let told = events.told();
-    assert!(told.len() == 1 && told[0].contains("no store can hold these figures"), "{told:?}");
+    let reported = events.seen();
+    assert!(
+        reported.len() == 1 && reported[0].contains("no store can hold these figures"),
+        "{reported:?}"
+    );
 }
 
 #[tokio::test]
@@ -189,15 +192,15 @@ async fn under_another_plan_the_same_id_is_another_request() {
     let (gate, _) = gate_over(&server.url(), rules).await;
     let plans = Plans::default();
     let gate = gate.with_plans("default", "sliding_log", plans.looked_up()).unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for limit in [10, 20] {
         plans.set("ada", values(AlgorithmKind::SlidingLog, limit));
         for _ in 0..2 {
             let answer = check(&gate, None, Some("order-1")).await;
-            told.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
+            reported.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
         }
     }
-    assert_eq!(told, [(false, 9), (true, 9), (false, 18), (true, 18)]);
+    assert_eq!(reported, [(false, 9), (true, 9), (false, 18), (true, 18)]);
 }
 
 #[tokio::test]

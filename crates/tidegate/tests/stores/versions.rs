@@ -23,18 +23,18 @@ async fn a_limiter_of_a_later_version_is_left_alone_and_the_rule_says_what_then(
         }
         let entries = [("user", "ada")];
         let descriptors = [Descriptor::new(&entries)];
-        let told = gate.refund(&Request::new("default", &descriptors)).await.unwrap_err();
-        assert!(matches!(&told, StoreError::OtherVersion(_)), "{told:?}");
-        assert!(told.to_string().contains("version 2; expected version 1"), "{told}");
+        let message = gate.refund(&Request::new("default", &descriptors)).await.unwrap_err();
+        assert!(matches!(&message, StoreError::OtherVersion(_)), "{message:?}");
+        assert!(message.to_string().contains("version 2; expected version 1"), "{message}");
         assert_eq!(server.run::<Vec<u8>>(&["GET", key]), later);
 
         let other = check(&gate, &format!("bob, {on_store_error:?}"), 1).await;
         assert!(other.is_allowed() && !other.is_degraded(), "{other:?}");
-        let told = events.told();
-        let of_the_key = |told: &String| told.starts_with("undecided: ");
+        let reported = events.seen();
+        let of_the_key = |message: &String| message.starts_with("undecided: ");
         assert!(
-            told.len() == 1 && told.iter().all(of_the_key),
-            "the store itself is well: {told:?}"
+            reported.len() == 1 && reported.iter().all(of_the_key),
+            "the store itself is well: {reported:?}"
         );
     }
 }

@@ -248,7 +248,7 @@ fn a_refund_and_a_reset_wake_who_waits_at_the_gate() {
 }
 
 #[test]
-fn values_of_waiting_that_make_no_sense_are_told() {
+fn values_of_waiting_that_make_no_sense_are_reported() {
     let bad = |wait, max_waiters| {
         let rule = RuleSpec::new("all", bucket(1)).on_excess(OnExcess::Wait { wait, max_waiters });
         let errors = Policy::new(vec![rule]).unwrap_err();

@@ -49,8 +49,8 @@ fn a_repeated_request_is_held_until_the_slot_of_the_first_and_no_longer() {
     assert_eq!((at.duration_since(began), answer.delay()), (ms(10), Duration::ZERO));
     assert!(answer.is_allowed() && answer.is_repeated());
     assert!(begun(&gate, "a", &clock).is_over(), "its slot is there");
-    let told = ask("a", |request| gate.check(request).delay());
-    assert_eq!(told, ms(10), "who does not wait is told what the first was");
+    let reported = ask("a", |request| gate.check(request).delay());
+    assert_eq!(reported, ms(10), "who does not wait is told what the first was");
 }
 
 #[test]

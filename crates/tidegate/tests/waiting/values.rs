@@ -68,20 +68,20 @@ fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
 }
 
 #[test]
-fn who_waits_while_the_plan_is_raised_is_told_and_goes_on_under_the_new_one() {
+fn who_waits_while_the_plan_is_raised_is_reported_and_goes_on_under_the_new_one() {
     let planned = Planned::new(3);
     assert!(planned.check(3).is_allowed());
     let mut tasks = [planned.begun(3, None)];
     planned.change(bucket(6));
     settle(&mut tasks, &planned.clock);
     let (at, answer) = tasks[0].end.as_ref().expect("the difference was there at once");
-    let told = &answer.matched()[0];
+    let decision = &answer.matched()[0];
     assert_eq!((*at, answer.is_allowed()), (planned.clock.now(), true));
-    assert_eq!((told.decision().limit, *told.values().spec()), (6, bucket(6)));
+    assert_eq!((decision.decision().limit, *decision.values().spec()), (6, bucket(6)));
 }
 
 #[test]
-fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_is_told_of_the_other_rule() {
+fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_is_reported_of_the_other_rule() {
     let planned = Planned::new(3);
     assert!(planned.check(3).is_allowed());
     let mut tasks = [planned.begun(2, None)];
@@ -89,8 +89,8 @@ fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_is_told_of_the_other_r
     settle(&mut tasks, &planned.clock);
     let (_, answer) = tasks[0].end.as_ref().expect("nothing holds it up");
     assert!(answer.is_allowed());
-    let told: Vec<_> = answer.matched().iter().map(|m| m.rule().name()).collect();
-    assert_eq!(told, ["all"]);
+    let reported: Vec<_> = answer.matched().iter().map(|m| m.rule().name()).collect();
+    assert_eq!(reported, ["all"]);
 }
 
 #[test]

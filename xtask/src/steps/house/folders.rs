@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_among_neighbours_is_told_with_its_imports() {
+    fn a_circle_among_neighbours_is_reported_with_its_imports() {
         let found = judged(&[("a/x", "b/y"), ("b/z", "c"), ("c", "a"), ("b", "b/y")]);
         assert_eq!(found.len(), 1);
         let circle = "a/x imports b::y (line 1), b/z imports c (line 1), c imports a (line 1)";

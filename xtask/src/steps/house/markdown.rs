@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_and_blocks_are_told_apart() {
+    fn headings_and_blocks_are_distinguished() {
         let text = "# One\ntext\n```sh\n# not a heading\n```\n## Two\n#not one\n";
         let document = read(text);
         assert_eq!(document.headings, [(1, "One"), (2, "Two")]);

@@ -161,7 +161,7 @@ fn a_header_field_names_neither_the_client_nor_the_request() {
 }
 
 #[test]
-fn lines_within_json_and_events_are_told_apart() {
+fn lines_within_json_and_events_are_distinguished() {
     let read = |line| super::read(line).unwrap();
     assert_eq!(read(br#"{"log":"a\n","stream":"stdout"}"#).wrapped.as_deref(), Some("a\n"));
     assert_eq!(read(br#"{"textPayload":"a"}"#).wrapped.as_deref(), Some("a"));

@@ -117,14 +117,14 @@ mod tests {
             "at_us": 1_700_000_001_250_000_u64, "domain": "default", "rule": "login", "key": {"user": "ada"},
             "outcome": "refused", "cost": 1, "limit": 5, "remaining": 0, "retry_after_us": 3_200_000, "skipped": 7,
         });
-        let told = "22:13:21.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s \
+        let answer = "22:13:21.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s \
                     (7 left out before)";
-        assert_eq!(line(&decision), told);
+        assert_eq!(line(&decision), answer);
         decision["retry_after_us"] = Value::Null;
         decision["key"] = json!({});
         decision["skipped"] = json!(0);
         decision["degraded"] = json!(true);
-        let told = "22:13:21.250 refused default/login: cost 1, 0 of 5 remaining, degraded";
-        assert_eq!(line(&decision), told);
+        let answer = "22:13:21.250 refused default/login: cost 1, 0 of 5 remaining, degraded";
+        assert_eq!(line(&decision), answer);
     }
 }

@@ -131,11 +131,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until the proxy listens; returns where.
 async fn ready(process: &mut Process, admin: &Path, log: &Path) -> SocketAddr {
-    let told = || std::fs::read_to_string(log).unwrap();
+    let message = || std::fs::read_to_string(log).unwrap();
     let listens = async {
         loop {
             if let Some(status) = process.0.try_wait().unwrap() {
-                panic!("envoy ended, {status}: {}", told());
+                panic!("envoy ended, {status}: {}", message());
             }
             if let Some(at) = listening(admin).await {
                 return at;
@@ -144,7 +144,7 @@ async fn ready(process: &mut Process, admin: &Path, log: &Path) -> SocketAddr {
         }
     };
     let at = tokio::time::timeout(PATIENCE, listens).await;
-    at.unwrap_or_else(|_| panic!("envoy was not ready after {PATIENCE:?}: {}", told()))
+    at.unwrap_or_else(|_| panic!("envoy was not ready after {PATIENCE:?}: {}", message()))
 }
 
 async fn listening(admin: &Path) -> Option<SocketAddr> {
@@ -153,9 +153,9 @@ async fn listening(admin: &Path) -> Option<SocketAddr> {
     if client.get("/ready").await.status != 200 {
         return None;
     }
-    let told: Value = client.get("/listeners?format=json").await.json();
+    let reply: Value = client.get("/listeners?format=json").await.json();
     let address =
-        &told["listener_statuses"].as_array()?.first()?["local_address"]["socket_address"];
+        &reply["listener_statuses"].as_array()?.first()?["local_address"]["socket_address"];
     format!("{}:{}", address["address"].as_str()?, address["port_value"]).parse().ok()
 }
 

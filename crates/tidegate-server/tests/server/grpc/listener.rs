@@ -6,7 +6,7 @@ use tonic::{Code as Failure, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::{ADA, Asked, RULES, channel, client, descriptor, request, told};
+use super::{ADA, Asked, RULES, answered, channel, client, descriptor, request};
 use crate::client::Client;
 use crate::process::Server;
 
@@ -17,7 +17,7 @@ async fn one_rule_holds_through_both_doors() {
     let body = r#"{"domain": "edge", "descriptor": {"user": "ada"}, "cost": 2}"#;
     assert_eq!(http.check(body).await.status, 200);
     let answer = asked.ask(vec![descriptor(ADA)]).await;
-    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "per-user", 0));
+    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "per-user", 0));
     assert_eq!(http.check(body).await.status, 429);
     assert_eq!(asked.ask(vec![descriptor(ADA)]).await.overall_code(), Code::OverLimit);
 }
@@ -65,12 +65,12 @@ async fn a_token_opens_the_door_where_one_is_asked_for() {
     assert_eq!(ask(Some("Bearer sesame")).await, Ok(()));
     // A health probe has no token.
     let mut health = HealthClient::new(channel(&server).await);
-    let told = health.check(HealthCheckRequest::default()).await.unwrap().into_inner();
-    assert_eq!(told.status, 1);
+    let answer = health.check(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert_eq!(answer.status, 1);
 }
 
 #[tokio::test]
-async fn health_is_told_and_other_paths_are_unimplemented() {
+async fn health_is_reported_and_other_paths_are_unimplemented() {
     let server = Server::with_rules(RULES);
     let channel = channel(&server).await;
     let mut health = HealthClient::new(channel.clone());
@@ -80,9 +80,10 @@ async fn health_is_told_and_other_paths_are_unimplemented() {
         ("no.such.Service", Err(Failure::NotFound)),
     ] {
         let asked = HealthCheckRequest { service: service.to_owned() };
-        let told = health.check(asked).await;
-        let told = told.map(|told| told.into_inner().status).map_err(|status| status.code());
-        assert_eq!(told, expected, "{service}");
+        let reported = health.check(asked).await;
+        let reported =
+            reported.map(|reported| reported.into_inner().status).map_err(|status| status.code());
+        assert_eq!(reported, expected, "{service}");
     }
     let answer = Client::http2(server.grpc).post("/v1/check", "{}").await;
     assert_eq!(answer.status, 415);

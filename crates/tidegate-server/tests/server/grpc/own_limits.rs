@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use tonic::{Code as Failure, Status};
 
-use super::{ADA, client, descriptor, request, told};
+use super::{ADA, answered, client, descriptor, request};
 use crate::process::Server;
 
 const RULES: &str = r#"
@@ -50,13 +50,13 @@ async fn ask(calls: Vec<Vec<RateLimitDescriptor>>) -> Vec<Result<RateLimitRespon
 }
 
 #[tokio::test]
-async fn a_limit_that_a_descriptor_brings_holds_and_is_told() {
+async fn a_limit_that_a_descriptor_brings_holds_and_is_reported() {
     let own = || vec![bringing(5, HOUR, ADA)];
     let calls =
         vec![own(), own(), vec![descriptor(ADA)], vec![descriptor(ADA)], own(), own(), own()];
     let answers = ask(calls).await;
     let statuses: Vec<_> =
-        answers.iter().map(|answer| told(&answer.as_ref().unwrap().statuses[0])).collect();
+        answers.iter().map(|answer| answered(&answer.as_ref().unwrap().statuses[0])).collect();
     assert_eq!(
         statuses,
         [
@@ -96,6 +96,6 @@ async fn a_limit_that_can_not_be_is_invalid_and_one_that_no_rule_looks_at_is_not
         assert!(status.message().contains(said), "{status:?}");
     }
     let statuses: Vec<_> =
-        answers[2..].iter().map(|answer| told(&answer.as_ref().unwrap().statuses[0])).collect();
+        answers[2..].iter().map(|answer| answered(&answer.as_ref().unwrap().statuses[0])).collect();
     assert_eq!(statuses, [(Code::Ok, "per-path", 2), (Code::OverLimit, "per-user", 0)]);
 }

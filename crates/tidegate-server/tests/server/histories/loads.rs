@@ -27,7 +27,7 @@ async fn over_resp(servers: &[Server], connections: usize) -> Vec<Caller> {
 }
 
 /// Runs `judged` once for each load, each over a store and servers of its own.
-async fn under_each_load(rules: &[(&str, u64)], meets: Meets, judged: impl Fn(Vec<Told>)) {
+async fn under_each_load(rules: &[(&str, u64)], meets: Meets, judged: impl Fn(Vec<Answered>)) {
     for (connections, deep) in LOADS {
         let store = Store::start();
         let servers = four(&store, rules);
@@ -64,9 +64,9 @@ async fn four_servers_answer_about_a_global_rule_beside_one_for_each_user_under_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_servers_answer_about_a_hundred_thousand_keys_as_the_definition_under_each_load() {
     under_each_load(&[("user", 5)], Meets::Own(100_000), |history| {
-        let mut by_key: HashMap<String, Vec<Told>> = HashMap::new();
-        for told in history {
-            by_key.entry(told.left[0].0.clone()).or_default().push(told);
+        let mut by_key: HashMap<String, Vec<Answered>> = HashMap::new();
+        for answer in history {
+            by_key.entry(answer.left[0].0.clone()).or_default().push(answer);
         }
         by_key.into_values().for_each(|mut history| compare(&mut history, |_| log(5)));
     })

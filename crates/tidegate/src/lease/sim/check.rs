@@ -55,7 +55,7 @@ pub(super) struct Summary {
     pub(super) reference: u64,
     pub(super) admitted: u64,
     /// Units that callers were told, and units that were lost, in the order of [`Why`].
-    pub(super) told: u64,
+    pub(super) answered: u64,
     pub(super) lost: [u64; Why::COUNT],
     /// Of runs in which all nodes are asked alike: what one limiter would admit, and what they did.
     pub(super) possible: u64,
@@ -84,7 +84,7 @@ impl AddAssign for Summary {
         self.steps += other.steps;
         self.reference += other.reference;
         self.admitted += other.admitted;
-        self.told += other.told;
+        self.answered += other.answered;
         for (lost, more) in self.lost.iter_mut().zip(other.lost) {
             *lost += more;
         }
@@ -330,7 +330,7 @@ fn as_counted(
             }
             What::Stepped { .. } => (summary.steps, comparable) = (summary.steps + 1, false),
             What::Dropped { .. }
-            | What::Told { .. }
+            | What::Answered { .. }
             | What::Missed { .. }
             | What::Unused { .. } => {}
             What::Local { held } => {

@@ -22,7 +22,7 @@ pub(super) enum What {
     /// The store took units for a request, which is admitted unless they are undone. The last client has no id.
     Taken { units: u64, by: Option<RequestId> },
     /// A caller was told that a request is admitted, for which the store took these units.
-    Told { by: RequestId, units: u64 },
+    Answered { by: RequestId, units: u64 },
     /// Units that the store took will neither be told to a caller nor come back.
     Missed { of: Source, units: u64, why: Why },
     /// The store got units of a request back that nobody waited for any more, as taken at `since`.

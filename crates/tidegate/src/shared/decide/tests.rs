@@ -186,13 +186,13 @@ fn replies_of_others_while_a_request_is_decided_admit_nothing_that_many_ask_for(
     let fallback = fallback(rule(AlgorithmKind::SlidingLog, 500), Share::of(None));
     let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
     let generation = fallback.memory.newest();
-    let told = |remaining| {
+    let answer = |remaining| {
         fallback.learn_left(&generation, &ada(1), |_| Some(Decision { remaining, ..decision }));
     };
     for (before, meanwhile) in [(200, 400), (400, 200)] {
-        told(before);
+        answer(before);
         let replies_come = |_: &KeyAsk| {
-            told(meanwhile);
+            answer(meanwhile);
             None
         };
         let can_hold = |_: &Rule| true;

@@ -24,7 +24,7 @@ pub(super) struct ToStore<'g> {
     /// The store under the policy in force now, and the limiters that match under it.
     pub(super) store: Arc<Store>,
     pub(super) asks: InlineList<KeyAsk>,
-    /// The last reply of each limiter, by place in `met`.
+    /// The last reply of each limiter, by place in `asks`.
     seen: Vec<Seen>,
     decided: InlineList<Decided>,
     /// By place, for a limiter that was asked for more than its own cost: how many more times the window of its

@@ -19,7 +19,7 @@ struct Limiter<'a> {
 }
 
 impl Generation {
-    /// Runs a step over limiters, with `step` for their indices in `met`; `None`, and nothing is changed, if it has to
+    /// Runs a step over limiters, with `step` for their indices in `asks`; `None`, and nothing is changed, if it has to
     /// replace more than words.
     pub(super) fn step_in_words(
         &self,
@@ -39,11 +39,11 @@ impl Generation {
         let mut allowed = true;
         for (place, (one, ask)) in all.iter_mut().zip(asks).enumerate() {
             let (cost, step) = part(place, ask);
-            let told = one.table.step_words(&mut one.words, cost, step, at);
-            let Some(told) = told else { return Ok(None) };
-            allowed &= told.verdict.is_allowed() | !ask.enforced;
+            let answer = one.table.step_words(&mut one.words, cost, step, at);
+            let Some(answer) = answer else { return Ok(None) };
+            allowed &= answer.verdict.is_allowed() | !ask.enforced;
             if wants_values {
-                decisions.push(Decided::from(told));
+                decisions.push(Decided::from(answer));
             }
         }
         if !allowed {
@@ -55,10 +55,10 @@ impl Generation {
                     continue;
                 }
                 // It admits the request, which another one refuses: so it takes nothing.
-                let told = one.table.step_words(&mut one.words, cost, Step::Peek, at);
-                let Some(told) = told else { return Ok(None) };
+                let answer = one.table.step_words(&mut one.words, cost, Step::Peek, at);
+                let Some(answer) = answer else { return Ok(None) };
                 if let Some(decided) = decisions.get_mut(place) {
-                    *decided = told.into();
+                    *decided = answer.into();
                 }
             }
         }

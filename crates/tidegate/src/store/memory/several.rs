@@ -87,9 +87,9 @@ pub(super) fn run(
         }
     };
     let short = held.iter().any(|one| one.is_overflow());
-    let told = if step(0).wants_values() { held.as_slice() } else { &[] };
-    let mut decisions = with_space_for(told.len());
-    for (number, one) in told.iter().enumerate() {
+    let answer = if step(0).wants_values() { held.as_slice() } else { &[] };
+    let mut decisions = with_space_for(answer.len());
+    for (number, one) in answer.iter().enumerate() {
         let decided = Decided::of(one.report(), one.is_overflow(), one.is_elsewhere());
         let (token, since) = (one.token(), Some(one.at()));
         let settled = settled.get(number).copied().unwrap_or_default();

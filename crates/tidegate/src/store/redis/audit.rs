@@ -47,7 +47,7 @@ pub enum Finding {
     /// missing.
     MayNotLook {
         /// The server's error.
-        told: String,
+        message: String,
     },
     /// Clocks of the cluster's primaries differ: a key whose slot moves gets another time.
     ClocksApart {
@@ -76,10 +76,10 @@ impl fmt::Display for Finding {
                 "the store is version {version}: expected {}.{} or later",
                 LEAST_VERSION.0, LEAST_VERSION.1
             ),
-            Self::MayNotLook { told } => write!(
+            Self::MayNotLook { message } => write!(
                 f,
                 "whether the store evicts keys, or is too old, is not known: expected a user with the \
-                 right `+info` ({told})"
+                 right `+info` ({message})"
             ),
             Self::ClocksApart { by } => write!(
                 f,
@@ -145,7 +145,7 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 
 fn may_not_look(error: StoreError) -> Option<Finding> {
     match error {
-        StoreError::Denied(told) => Some(Finding::MayNotLook { told }),
+        StoreError::Denied(message) => Some(Finding::MayNotLook { message }),
         _ => None,
     }
 }

@@ -157,7 +157,7 @@ impl Client {
     ) -> Result<Reply, StoreError> {
         let (script, keys, args) = (Arc::new(script.clone()), keys.to_vec(), args.to_vec());
         let replied = self.push(Asked::Script { script, keys, args }, 0, deadline).await;
-        heard(replied).map(|told| told.reply).map_err(|no_reply| no_reply.error)
+        heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)
     }
 
     /// Notes a decision that was not taken for a reason that says nothing about the store.

@@ -55,7 +55,7 @@ impl Clock for TestClock {
 }
 
 /// A decision as the models tell it.
-pub fn told(decision: &Decision) -> Expected {
+pub fn answered(decision: &Decision) -> Expected {
     Expected {
         allowed: decision.is_allowed(),
         limit: decision.limit,

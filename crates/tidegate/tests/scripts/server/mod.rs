@@ -93,7 +93,7 @@ impl Client {
         match answer {
             // It was kept in another layout, and nothing was done.
             Err(error) if error.to_string().contains("WRONGTYPE") => Reply::Nil,
-            told => reply(told.unwrap_or_else(|error| panic!("{error}"))),
+            reported => reply(reported.unwrap_or_else(|error| panic!("{error}"))),
         }
     }
 

@@ -11,7 +11,7 @@ use testkit::model::{self, Model};
 use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Request, SharedGate, StoreSettings};
 use tokio::time::sleep;
 
-use super::{Asked, GATES, Pair, Told, counts, history, nodes};
+use super::{Answered, Asked, GATES, Pair, counts, history, nodes};
 use crate::server::{Server, settings};
 
 /// The number of requests of each node that wait for an answer together.
@@ -28,7 +28,7 @@ fn hasty(server: &Server) -> StoreSettings {
 }
 
 /// Returns all answers of a store that stops now and then, and how many were late.
-async fn interrupted(server: &Server, gates: &[Arc<SharedGate>]) -> (Vec<Told>, u64) {
+async fn interrupted(server: &Server, gates: &[Arc<SharedGate>]) -> (Vec<Answered>, u64) {
     let asks = |_: &mut _| Asked { domain: "default", user: 0, cost: 1 };
     let mut all = std::pin::pin!(history(gates, TASKS, asks));
     let all = loop {
@@ -55,30 +55,30 @@ async fn interrupted(server: &Server, gates: &[Arc<SharedGate>]) -> (Vec<Told>, 
 /// - A limiter of a node's share of N admits the requests that the node admitted without the store.
 ///
 /// So all nodes together exceed the bound of N by at most the bounds of their shares.
-fn judge(pair: &Pair, all: &[Told], late: u64) -> (usize, usize) {
+fn judge(pair: &Pair, all: &[Answered], late: u64) -> (usize, usize) {
     let (mut exact, mut own): (Vec<_>, Vec<_>) =
-        all.iter().cloned().partition(|told| !told.degraded);
-    exact.sort_by_key(Told::turn);
+        all.iter().cloned().partition(|answer| !answer.degraded);
+    exact.sort_by_key(Answered::turn);
     let (mut model, mut for_late) = (Model::new(pair.policy.clone()), 0);
-    for told in &exact {
-        let admits = model.peek(told.at_us, 1).allowed;
-        if told.allowed {
-            assert!(admits, "more than the limit: {told:?}");
-            assert!(model.step(told.at_us, 1).allowed);
+    for answer in &exact {
+        let admits = model.peek(answer.at_us, 1).allowed;
+        if answer.allowed {
+            assert!(admits, "more than the limit: {answer:?}");
+            assert!(model.step(answer.at_us, 1).allowed);
         } else if admits {
             let mut with_late = model.clone();
-            let _ = with_late.reported(told.at_us, late);
-            let admits = with_late.peek(told.at_us, 1).allowed;
-            assert!(!admits, "less than the limit, {late} late: {told:?}");
+            let _ = with_late.reported(answer.at_us, late);
+            let admits = with_late.peek(answer.at_us, 1).allowed;
+            assert!(!admits, "less than the limit, {late} late: {answer:?}");
             for_late += 1;
         }
     }
-    own.sort_by_key(|told| (told.node, told.at_us, !told.allowed));
+    own.sort_by_key(|answer| (answer.node, answer.at_us, !answer.allowed));
     for node in own.chunk_by(|one, other| one.node == other.node) {
         let limit = pair.policy.limit / GATES;
         let mut model = Model::new(model::Policy { limit, ..pair.policy.clone() });
-        for told in node.iter().filter(|told| told.allowed) {
-            assert!(model.step(told.at_us, 1).allowed, "more than its share: {told:?}");
+        for answer in node.iter().filter(|answer| answer.allowed) {
+            assert!(model.step(answer.at_us, 1).allowed, "more than its share: {answer:?}");
         }
     }
     (exact.len(), for_late)
@@ -145,7 +145,7 @@ async fn what_comes_late_is_given_back_once_but_where_its_request_goes_on() {
         let gates = nodes(&hasty(&server), &[pair]).await;
         let (all, late) = interrupted(&server, &gates).await;
         let count = |degraded| {
-            let such = |told: &&Told| told.allowed && told.degraded == degraded;
+            let such = |answer: &&Answered| answer.allowed && answer.degraded == degraded;
             all.iter().filter(such).count() as u64
         };
         let (exact, own) = (count(false), count(true));

@@ -93,21 +93,21 @@ async fn leases_that_come_too_late_are_reported_once_and_are_no_overload() {
             }
         });
     }
-    let told = |text: &str| events.told().iter().filter(|told| *told == text).count();
+    let answer = |text: &str| events.seen().iter().filter(|answer| *answer == text).count();
     let began = Instant::now();
     while gate.counts().leases_late < 12 {
-        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.told());
+        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.seen());
         sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(told("leases late: fixed_window"), 1, "{:?}", events.told());
-    assert_eq!(told("leases in time"), 0);
+    assert_eq!(answer("leases late: fixed_window"), 1, "{:?}", events.seen());
+    assert_eq!(answer("leases in time"), 0);
     proxy.turn(Way::Open);
-    while told("leases in time") == 0 {
-        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.told());
+    while answer("leases in time") == 0 {
+        assert!(began.elapsed() < LONG, "{:?} {:?}", gate.counts(), events.seen());
         sleep(Duration::from_millis(1)).await;
     }
     let counts = gate.counts();
-    assert_eq!((counts.late, told("overloaded")), (0, 0), "{counts:?} {:?}", events.told());
+    assert_eq!((counts.late, answer("overloaded")), (0, 0), "{counts:?} {:?}", events.seen());
     assert!(counts.leases_granted + counts.leases_refused > 0, "{counts:?}");
 }
 
@@ -144,9 +144,9 @@ async fn what_is_asked_for_in_the_background_is_no_late_request_and_no_overload(
             }
         }
         let counts = gate.counts();
-        let (late, told) = (counts.late - before.late, events.told());
-        assert_eq!((late, counts.shed + counts.local), (0, 0), "{counts:?} {told:?}");
-        assert!(!told.contains(&"overloaded".to_owned()), "{told:?}");
+        let (late, message) = (counts.late - before.late, events.seen());
+        assert_eq!((late, counts.shed + counts.local), (0, 0), "{counts:?} {message:?}");
+        assert!(!message.contains(&"overloaded".to_owned()), "{message:?}");
         return;
     }
 }

@@ -91,7 +91,7 @@ impl Events {
     pub fn observer(&self) -> impl Fn(StoreEvent<'_>) + Send + Sync + use<> {
         let events = Arc::clone(&self.0);
         move |event| {
-            let told = match event {
+            let message = match event {
                 StoreEvent::Lost(error) => format!("lost: {error}"),
                 StoreEvent::StillLost(error) => format!("still lost: {error}"),
                 StoreEvent::Undecided { key, error } => {
@@ -115,23 +115,23 @@ impl Events {
                 StoreEvent::Finding(finding) => format!("finding: {finding}"),
                 _ => "?".to_owned(),
             };
-            events.lock().unwrap().push(told);
+            events.lock().unwrap().push(message);
         }
     }
 
-    pub fn told(&self) -> Vec<String> {
+    pub fn seen(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
     /// Waits for an event of which `such` is true; fails if none comes for long.
     pub async fn until(&self, such: impl Fn(&str) -> bool) {
         let waits = async {
-            while !self.told().iter().any(|told| such(told)) {
+            while !self.seen().iter().any(|answer| such(answer)) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        let told = tokio::time::timeout(LONG, waits).await;
-        assert!(told.is_ok(), "{:?}", self.told());
+        let answer = tokio::time::timeout(LONG, waits).await;
+        assert!(answer.is_ok(), "{:?}", self.seen());
     }
 }
 
@@ -176,7 +176,7 @@ pub async fn check<'g>(gate: &'g SharedGate, user: &str, cost: u64) -> Answer<'g
 /// Asks until the breaker has opened, and counts the answers.
 pub async fn until_lost(gate: &SharedGate, events: &Events) -> u32 {
     let mut asked = 0;
-    while !events.told().iter().any(|told| told.starts_with("lost")) {
+    while !events.seen().iter().any(|message| message.starts_with("lost")) {
         let _ = check(gate, "lost", 1).await;
         asked += 1;
         assert!(asked < 1_000, "the store is away and nobody says so");

@@ -49,8 +49,8 @@ impl Nodes {
         }
         let known = format!("cluster_known_nodes:{}", self.all.len());
         let knows_all = |node: &Server| {
-            let told: String = node.run(&["CLUSTER", "INFO"]);
-            told.contains("cluster_state:ok") && told.contains(&known)
+            let message: String = node.run(&["CLUSTER", "INFO"]);
+            message.contains("cluster_state:ok") && message.contains(&known)
         };
         // On a busy machine nodes give up a handshake, and do not begin another by themselves.
         while !self.all.iter().all(knows_all) {
@@ -66,9 +66,11 @@ impl Nodes {
             replica.run::<()>(&["CLUSTER", "REPLICATE", &self.id(place % self.primaries)]);
         }
         for replica in &self.all[self.primaries..] {
-            until(replica, &["INFO", "replication"], |told| told.contains("master_link_status:up"));
+            until(replica, &["INFO", "replication"], |message| {
+                message.contains("master_link_status:up")
+            });
         }
-        self.until(0, |told| told.contains("cluster_state:ok"));
+        self.until(0, |message| message.contains("cluster_state:ok"));
     }
 
     /// Waits until `says` is true of every node's `CLUSTER INFO`, without the first `leaving_out` nodes.
@@ -124,7 +126,7 @@ impl Nodes {
 pub fn until(server: &Server, words: &[&str], says: impl Fn(&str) -> bool) {
     loop {
         match server.ask::<String>(words) {
-            Ok(told) if says(&told) => return,
+            Ok(answer) if says(&answer) => return,
             Err(error) if !error.is_connection_dropped() => panic!("{words:?}: {error}"),
             _ => pause(),
         }
@@ -149,7 +151,9 @@ impl Watched {
     pub fn start() -> Self {
         let primary = Server::start(&[]);
         let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
-        until(&replica, &["INFO", "replication"], |told| told.contains("master_link_status:up"));
+        until(&replica, &["INFO", "replication"], |message| {
+            message.contains("master_link_status:up")
+        });
         let folder = Folder::new();
         let file = folder.0.join("sentinel.conf");
         let watched = format!("sentinel monitor main 127.0.0.1 {} 1\n", primary.port);

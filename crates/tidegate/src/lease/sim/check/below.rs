@@ -10,7 +10,7 @@ use super::Summary;
 #[derive(Clone, Copy, Debug, Default)]
 struct Units {
     /// Those that callers were told of while the run lasted.
-    told: u64,
+    answered: u64,
     /// Those that the last client could take.
     rest: u64,
     /// Those that were lost, with a cause.
@@ -24,10 +24,10 @@ impl Units {
         let mut sum = Self::default();
         for event in history.events.iter().filter(|event| key.is_none_or(|key| event.key == key)) {
             match event.what {
-                What::Told { units, .. } | What::Spent { units, .. } => sum.told += units,
+                What::Answered { units, .. } | What::Spent { units, .. } => sum.answered += units,
                 What::Taken { units, by: None } => sum.rest += units,
-                What::More { units, .. } => sum.told += units,
-                What::Unused { units, .. } => sum.told -= units,
+                What::More { units, .. } => sum.answered += units,
+                What::Unused { units, .. } => sum.answered -= units,
                 What::Missed { units, .. } => sum.lost += units,
                 What::Returned { units, since, .. }
                 | What::Undone { units, since, .. }
@@ -93,18 +93,19 @@ pub(super) fn as_exact(
     }
     let key = (plan.kind == Kind::Lasting).then_some(0);
     let (own, exact) = (Units::of(plan, history, key), Units::of(plan, exact, key));
-    summary.admitted += own.told;
-    summary.reference += exact.told;
+    summary.admitted += own.answered;
+    summary.reference += exact.answered;
     if plan.kind != Kind::Lasting {
         return Ok(());
     }
     let raised = drained(&plan.keys[0].rules[0], plan.keys[0].life.as_micros());
-    let had = own.told + own.rest + own.lost + own.drained + raised;
-    if 100 * had < 99 * (exact.told + exact.rest) {
+    let had = own.answered + own.rest + own.lost + own.drained + raised;
+    if 100 * had < 99 * (exact.answered + exact.rest) {
         return Err(format!("{own:?} can be had of {exact:?}"));
     }
     let is_quick = plan.network.is_quick(plan.keys[0].life) && !plan.has_outage();
-    if is_quick && (raised == 0 || plan.works.are_none()) && 10 * own.told < 9 * exact.told {
+    if is_quick && (raised == 0 || plan.works.are_none()) && 10 * own.answered < 9 * exact.answered
+    {
         return Err(format!("{own:?} are told of {exact:?}"));
     }
     Ok(())

@@ -11,7 +11,7 @@ use super::clock::{Clock, Instant};
 struct Account {
     taken: u64,
     since: Instant,
-    told: u64,
+    answered: u64,
     back: u64,
     lost: u64,
 }
@@ -30,9 +30,9 @@ pub(super) fn adds_up(
     for event in events {
         clock.note(event);
         let source = match event.what {
-            What::Taken { by: Some(by), .. } | What::Told { by, .. } | What::Undone { by, .. } => {
-                Source::Request(by)
-            }
+            What::Taken { by: Some(by), .. }
+            | What::Answered { by, .. }
+            | What::Undone { by, .. } => Source::Request(by),
             What::Granted { id, .. } | What::Spent { id, .. } | What::Returned { id, .. } => {
                 Source::Lease(id)
             }
@@ -51,9 +51,9 @@ pub(super) fn adds_up(
             What::Taken { units, .. } | What::Granted { units, .. } => {
                 (account.taken, account.since) = (account.taken + units, clock.instant());
             }
-            What::Told { units, .. } | What::Spent { units, .. } => account.told += units,
+            What::Answered { units, .. } | What::Spent { units, .. } => account.answered += units,
             // More than a work has is an error below.
-            What::Unused { units, .. } => account.told = account.told.saturating_sub(units),
+            What::Unused { units, .. } => account.answered = account.answered.saturating_sub(units),
             What::Undone { .. } | What::Returned { .. } | What::Settled { .. } if is_lost => {
                 return Err(format!("units of {source:?} come back over a step of the clock"));
             }
@@ -68,21 +68,21 @@ pub(super) fn adds_up(
         }
     }
     for (source, account) in accounts {
-        let Account { taken, told, back, mut lost, .. } = account;
-        summary.told += told;
+        let Account { taken, answered, back, mut lost, .. } = account;
+        summary.answered += answered;
         if let Source::Lease((node, begun, _)) = source {
             let why = match (gone.contains(&(node, begun)), loses_data) {
                 (true, _) => Some(Why::Crashed),
                 (_, true) => Some(Why::NotTaken),
                 (false, false) => None,
             };
-            let missing = taken.saturating_sub(told + back + lost);
+            let missing = taken.saturating_sub(answered + back + lost);
             if let Some(why) = why {
                 (lost, summary.lost[why as usize]) =
                     (lost + missing, summary.lost[why as usize] + missing);
             }
         }
-        if taken != told + back + lost {
+        if taken != answered + back + lost {
             return Err(format!("the units of {source:?} do not add up: {account:?}"));
         }
     }

@@ -42,7 +42,7 @@ impl Node<'_> {
         let closed = if let Some(limiters) = admitted {
             self.answered.insert(request);
             for (key, units) in of_store(&asked, &held) {
-                history.add(time, key, What::Told { by: self.id(request), units });
+                history.add(time, key, What::Answered { by: self.id(request), units });
             }
             let closed = self.book.commit(&asks, &held);
             self.admitted(since, &asked, &held, &revisions, history);
