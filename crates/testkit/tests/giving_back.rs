@@ -42,13 +42,20 @@ struct Ledger {
     policy: Policy,
     /// When, how much is left, and how much was taken.
     takes: Vec<(u64, u64, u64)>,
+    /// When the limit changed after so many takes, and to what.
+    changes: Vec<(usize, u64, u64)>,
 }
 
 impl Ledger {
     fn used(&self, at_us: u64) -> u64 {
         let mut model = Model::new(self.policy.clone());
-        for (then_us, units, _) in self.takes.iter().filter(|(_, units, _)| *units > 0) {
-            model.settle(*then_us, 0, *units);
+        for place in 0..=self.takes.len() {
+            for (_, then_us, limit) in self.changes.iter().filter(|(after, ..)| *after == place) {
+                model.amend(*then_us, Policy { limit: *limit, ..self.policy.clone() });
+            }
+            if let Some((then_us, units @ 1.., _)) = self.takes.get(place) {
+                model.settle(*then_us, 0, *units);
+            }
         }
         model.used(at_us)
     }
@@ -63,25 +70,31 @@ fn what_is_used_after_giving_back_is_what_less_taken_would_be() {
         }
         for seed in 0..300 {
             let rng = &mut Rng::new(seed);
-            came_back[place] += walk(rng, algorithm, seed);
+            came_back[place] += walk(rng, algorithm, seed, seed % 2 == 0);
         }
         assert!(came_back[place] > 1_000, "{}: {came_back:?}", algorithm.name());
     }
 }
 
-fn walk(rng: &mut Rng, algorithm: AlgorithmKind, seed: u64) -> u64 {
+fn walk(rng: &mut Rng, algorithm: AlgorithmKind, seed: u64, changes: bool) -> u64 {
     // One unit drains in a microsecond, so no part of a unit comes back.
     let window_us = rng.pick([20, 100, 1_000]);
     let mut policy = Policy::new(algorithm, window_us, window_us);
     policy.strict = rng.chance(50);
     policy.resolution_us = rng.pick([1, 7]);
     let mut model = Model::new(policy.clone());
-    let mut ledger = Ledger { policy: policy.clone(), takes: Vec::new() };
+    let mut ledger = Ledger { policy: policy.clone(), takes: Vec::new(), changes: Vec::new() };
     let mut open: Vec<usize> = Vec::new();
     let (mut at_us, mut came_back) = (10_000, 0);
     for step in 0..120 {
         let context = || format!("seed {seed}, step {step} at {at_us}: {policy:?}");
         let units = 1 + rng.skewed(window_us / 4);
+        if changes && rng.chance(15) {
+            // Two or three drain in a microsecond, still without parts.
+            let limit = window_us * rng.between(1, 3);
+            model.amend(at_us, Policy { limit, ..policy.clone() });
+            ledger.changes.push((ledger.takes.len(), at_us, limit));
+        }
         if open.is_empty() || rng.chance(60) {
             let reserves = rng.chance(70);
             let answer = match reserves {
@@ -205,6 +218,53 @@ fn a_limit_that_changes_alone_changes_nothing_of_it() {
             assert_eq!(model.settle_since(50 * S, 50 * S, 10, 6).late, 0, "{}", algorithm.name());
             let kept = if algorithm == AlgorithmKind::Concurrency { 0 } else { used - 4 };
             assert_eq!(model.used(50 * S), kept, "{}", algorithm.name());
+        }
+    }
+}
+
+/// Units of a reservation that is held while other limits come: only what has drained under each of them is gone.
+#[test]
+fn a_changed_rate_keeps_only_what_has_drained_of_earlier_units() {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
+        for (limits, drained) in [(vec![200], 30), (vec![50], 15), (vec![50, 200, 10], 36)] {
+            let policy = Policy { capacity: Some(500), ..Policy::new(algorithm, 100, S) };
+            let mut model = Model::new(policy.clone());
+            assert!(model.reserve(50 * S, 100).allowed);
+            // The bucket is empty for a moment, so that nothing is known of its lowest level.
+            model.refund(50 * S + S / 10, 500);
+            model.step(50 * S + S / 10, 300);
+            for (tenth, limit) in (1..).zip(&limits) {
+                let at_us = 50 * S + tenth * S / 10;
+                model.amend(at_us, Policy { limit: *limit, ..policy.clone() });
+            }
+            let at_us = 50 * S + S / 10 * (1 + limits.len() as u64);
+            let used = model.used(at_us);
+            let settled = model.settle_since(at_us, 50 * S, 100, 0);
+            let name = algorithm.name();
+            assert_eq!(settled.late, drained, "{name}, {limits:?}");
+            assert_eq!(model.used(at_us), used + drained - 100, "{name}, {limits:?}");
+        }
+    }
+}
+
+/// Of many changes the oldest are known by the fastest of their limits.
+#[test]
+fn the_oldest_of_many_changed_rates_count_as_the_fastest_of_them() {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
+        for (changes, late) in [(8, 27), (9, 40), (10, 53)] {
+            let policy = Policy { capacity: Some(500), ..Policy::new(algorithm, 100, S) };
+            let mut model = Model::new(Policy { limit: 20, ..policy.clone() });
+            assert!(model.reserve(50 * S, 100).allowed);
+            model.refund(50 * S, 500);
+            model.step(50 * S, 300);
+            // Twenty a second until the first change, then 140, which is the fastest, then 10 and 20 in turn.
+            for tenth in 1..=changes {
+                let limit = if tenth == 1 { 140 } else { 10 + tenth % 2 * 10 };
+                model.amend(50 * S + tenth * S / 10, Policy { limit, ..policy.clone() });
+            }
+            let at_us = 51 * S;
+            let settled = model.settle_since(at_us, 50 * S, 100, 0);
+            assert_eq!(settled.late, late, "{}, {changes} changes", algorithm.name());
         }
     }
 }

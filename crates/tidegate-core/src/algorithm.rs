@@ -334,11 +334,6 @@ pub trait Amend: Decide {
         false
     }
 
-    /// Returns whether what was taken under `old` comes back under this rule as it would have under `old`.
-    fn gives_back_as(&self, old: &Self) -> bool {
-        self.same_shape(old)
-    }
-
     /// Turns a state of `old`, which has the same shape, into a state of this rule; used units stay
     /// used.
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}

@@ -44,6 +44,11 @@ impl Rate {
         Self { n: limit / common, w: window.as_micros() / common }
     }
 
+    /// Units times microseconds of the window N/W in a grain.
+    pub(crate) const fn parts_of_a_grain(self, window: Micros) -> u64 {
+        window.as_micros() / self.w
+    }
+
     /// Grains that `units` take to drain.
     #[inline]
     pub(crate) const fn grains(self, units: u64) -> u128 {
@@ -237,15 +242,6 @@ impl Level {
         let owed = undrained.max(rate.grains(units).min(held));
         self.past.see(whole);
         self.lower(rate, at, since.at, owed, undrained)
-    }
-
-    /// The grains of `units` that were added at `since` and that can not have drained, if the level drained them first.
-    pub(crate) fn undrained(&self, rate: Rate, at: Timestamp, units: u64, since: Since) -> u128 {
-        if !self.past.admits(since) {
-            return 0;
-        }
-        let drained = rate.instant(at).saturating_sub(rate.instant(since.at));
-        rate.grains(units).saturating_sub(drained)
     }
 
     /// Removes `owed` grains that were added at `since` as though they had never been added, at most until the level is empty;

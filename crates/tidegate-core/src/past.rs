@@ -7,6 +7,7 @@
 
 use alloc::boxed::Box;
 
+use crate::rates::Rates;
 use crate::time::{Micros, Timestamp};
 
 /// When units were taken, as the caller says who gives them back.
@@ -14,15 +15,35 @@ use crate::time::{Micros, Timestamp};
 pub struct Since {
     /// The instant that counted.
     pub at: Timestamp,
-    /// Whether the rule has another meaning since, or a level drains at another rate.
-    pub is_of_other_rule: bool,
+    /// Whether the rule has another meaning since.
+    is_of_other_rule: bool,
+    /// Whether the limit has changed since, as far as the state need not know.
+    is_of_other_limit: bool,
+    /// Since when only the state knows which limits were in force.
+    rated: Timestamp,
+    /// What a level drained until then, as units times microseconds of the window.
+    drained: u128,
 }
 
 impl Since {
     /// Units that were taken at that instant under the rule in force.
     #[must_use]
     pub const fn at(at: Timestamp) -> Self {
-        Self { at, is_of_other_rule: false }
+        let (is_of_other_rule, is_of_other_limit) = (false, false);
+        Self { at, is_of_other_rule, is_of_other_limit, rated: at, drained: 0 }
+    }
+
+    /// The same units where the rule has another meaning since.
+    #[must_use]
+    pub const fn of_other_rule(self) -> Self {
+        Self { is_of_other_rule: true, ..self }
+    }
+
+    /// The same units where these limits were in force, as whoever keeps the state knows.
+    #[must_use]
+    pub fn under(self, rates: &Rates) -> Self {
+        let (drained, rated) = rates.drained(self.at, Timestamp::MAX);
+        Self { is_of_other_limit: rates.changed_since(self.at), rated, drained, ..self }
     }
 }
 
@@ -34,9 +55,13 @@ pub struct Past(Option<Box<Memory>>);
 struct Memory {
     /// What was taken before came to nothing by a reset, or by a clock that stepped back.
     lost_before: Timestamp,
-    /// What was taken before was taken under a rule with another meaning or rate.
+    /// What was taken before was taken under a rule with another meaning.
     ruled_since: Timestamp,
-    /// When nothing that was taken before either counts any more.
+    /// The limits under which a level drained before.
+    rates: Rates,
+    /// The most units that were in use or allowed before any of these.
+    most: u64,
+    /// When nothing counts any more that was taken before any of these.
     until: Timestamp,
     mark: Option<Mark>,
     eased: Option<Box<Eased>>,
@@ -100,21 +125,66 @@ impl Past {
     pub(crate) fn lose(&mut self, at: Timestamp, until: Timestamp) {
         let past = self.0.get_or_insert_default();
         past.mark = None;
+        past.rates.forget();
         past.lost_before = past.lost_before.max(at.plus(Micros::from_micros(1)));
         past.until = past.until.max(until);
     }
 
-    /// What was taken before `at` was taken under another rule. It would count until `until`.
-    pub(crate) fn rule_changes(&mut self, at: Timestamp, until: Timestamp) {
+    /// What was taken before `at` was taken under another rule, at most so many units; after `gone`
+    /// so many count no more.
+    pub(crate) fn rule_changes(
+        &mut self,
+        at: Timestamp,
+        most: u64,
+        gone: impl FnOnce(u64) -> Micros,
+    ) {
         let past = self.0.get_or_insert_default();
+        past.rates.forget();
         past.ruled_since = past.ruled_since.max(at);
-        past.until = past.until.max(until);
+        past.most = past.most.max(most);
+        past.until = past.lost_before.max(at).plus(gone(past.most));
+    }
+
+    /// Notes that a level drained under this limit until `at`, where `gone` says how long so many units took at most. At
+    /// most so many are in use or were allowed; they will take as long as `gone_now` says.
+    pub(crate) fn limit_ends(
+        &mut self,
+        limit: u64,
+        at: Timestamp,
+        most: u64,
+        gone: impl FnOnce(u64) -> Micros,
+        gone_now: impl FnOnce(u64) -> Micros,
+    ) {
+        let past = self.0.get_or_insert_default();
+        if past.until <= at {
+            // What was in force before is forgotten, because nothing counts that was taken so long ago.
+            past.most = 0;
+            past.ruled_since = past.ruled_since.max(at.minus(gone(most)));
+        }
+        past.rates.end(limit, at);
+        past.most = past.most.max(most);
+        past.until = past.lost_before.max(at).plus(gone_now(past.most));
+    }
+
+    /// Returns whether units may have been taken under another limit, as far as that matters.
+    pub(crate) fn is_of_other_limit(&self, since: Since) -> bool {
+        let knows = |past: &Memory| past.rates.changed_since(since.at);
+        since.is_of_other_limit || self.0.as_deref().is_some_and(knows)
+    }
+
+    /// What a level drained of units since they were taken, until the last change of the limit, as units times
+    /// microseconds of the window; and when that change was.
+    pub(crate) fn drained(&self, since: Since, at: Timestamp) -> (u128, Timestamp) {
+        let of_state = self.0.as_deref().map(|past| past.rates.drained(since.rated, at));
+        let (drained, rated) = of_state.unwrap_or((0, since.rated));
+        (since.drained.saturating_add(drained), rated)
     }
 
     /// Forgets since when the rule holds, because whoever keeps the state knows it.
     pub fn forget_rule(&mut self) {
         if let Some(past) = &mut self.0 {
             past.ruled_since = Timestamp::EPOCH;
+            past.rates.forget();
             self.0.take_if(|past| past.lost_before == Timestamp::EPOCH && past.is_bare());
         }
     }
@@ -138,6 +208,9 @@ impl Past {
         if let Some(past) = &mut self.0 {
             past.eased.take_if(|eased| eased.until <= at);
             past.excess.take_if(|excess| excess.until <= at);
+            if past.until <= at {
+                past.rates.forget();
+            }
             self.0.take_if(|past| past.is_over(at) && past.mark.is_none());
         }
     }
@@ -250,7 +323,10 @@ impl Past {
 impl Memory {
     /// Returns whether it remembers times alone.
     const fn is_bare(&self) -> bool {
-        self.mark.is_none() && self.eased.is_none() && self.excess.is_none()
+        self.mark.is_none()
+            && self.eased.is_none()
+            && self.excess.is_none()
+            && self.rates.is_none()
     }
 
     fn is_over(&self, at: Timestamp) -> bool {

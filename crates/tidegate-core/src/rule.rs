@@ -77,8 +77,7 @@ impl Rule {
         self.visit(MostInUse)
     }
 
-    /// Returns whether units that were taken under `old` come back under this rule as they would have under `old`: only
-    /// how much is allowed may differ, and in a bucket not the rate.
+    /// Returns whether units that were taken under `old` come back under this rule: only how much is allowed may differ.
     #[must_use]
     pub fn gives_back_as(&self, old: &Self) -> bool {
         self.visit(LikeOld { old }).unwrap_or(false)
@@ -142,6 +141,6 @@ impl<New: Algorithm> Visitor for LikeNew<'_, New> {
 
     fn visit<R: Algorithm>(self, old: &R) -> bool {
         let old: &dyn Any = old;
-        old.downcast_ref().is_some_and(|old| self.algorithm.gives_back_as(old))
+        old.downcast_ref().is_some_and(|old| self.algorithm.same_shape(old))
     }
 }

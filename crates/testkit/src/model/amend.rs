@@ -1,6 +1,6 @@
 //! A rule that changes while its limiter exists: never a credit, never a reset.
 
-use super::{AlgorithmKind, Model, Policy, rate::Rate};
+use super::{AlgorithmKind, Model, Policy};
 
 impl Model {
     /// Puts another rule in force at `at_us`.
@@ -13,6 +13,17 @@ impl Model {
         let eased = self.still_eased(t, &policy);
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
+        let same = frame(&old) == frame(&self.policy);
+        if !same {
+            self.lost = self.lost.max(t);
+            self.limits.forget();
+        } else if used == 0 && old.algorithm.has_capacity() {
+            // What was taken before has drained.
+            self.lost = self.lost.max(t);
+            self.limits.forget();
+        } else if (old.limit, old.capacity) != (self.policy.limit, self.policy.capacity) {
+            self.limits.end(t, old.limit);
+        }
         let Some(state) = &mut self.state else { return };
         let is_open = match old.algorithm {
             AlgorithmKind::FixedWindow => state.reset_after(t) > 0,
@@ -23,14 +34,9 @@ impl Model {
             }
             _ => false,
         };
-        let same = frame(&old) == frame(&self.policy);
-        if !same {
-            self.lost = self.lost.max(t);
-            self.rated = t;
-        } else if Rate::of(&old) != Rate::of(&self.policy) {
-            self.rated = self.rated.max(t);
-        }
         if old.limit == 0 && used == 0 && !is_open {
+            self.lost = self.lost.max(t);
+            self.limits.forget();
             self.forget();
         } else if same {
             state.amend(t, &self.policy);

@@ -43,7 +43,7 @@ impl Meaning for Closed {
         self.used = (self.used - units).max(0);
     }
 
-    fn give_back(&mut self, _t: i128, units: i128, _since: i128, _rated: i128) -> i128 {
+    fn give_back(&mut self, _t: i128, units: i128, _since: i128, _drained: i128) -> i128 {
         let given = units.min(self.used);
         self.used -= given;
         given

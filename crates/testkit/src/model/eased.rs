@@ -52,23 +52,21 @@ impl Eased {
         &mut self,
         state: &mut dyn Meaning,
         t: i128,
-        (units, since, rated): (i128, i128, i128),
+        (units, since, drained): (i128, i128, i128),
         policy: &Policy,
     ) -> i128 {
         let (left, all) = (state.level(t), self.whole.level(t));
         if left == all {
-            self.whole.give_back(t, units, since, rated);
-            let returned = state.give_back(t, units, since, rated);
+            self.whole.give_back(t, units, since, drained);
+            let returned = state.give_back(t, units, since, drained);
             self.see(t, state.level(t));
             return returned;
         }
-        let returned = self.whole.give_back(t, units, since, rated);
-        let (rest, rate) = (self.whole.level(t), Rate::of(policy));
-        let most = units.min(i128::from(policy.decision_limit()));
+        let returned = self.whole.give_back(t, units, since, drained);
+        let rest = self.whole.level(t);
         let undrained = match policy.algorithm {
             super::AlgorithmKind::LeakyQueue => all - rest,
-            _ if since < rated => 0,
-            _ => (most * rate.w - (t - since).max(0) * rate.n).max(0),
+            _ => (units * Rate::of(policy).w - drained).max(0),
         };
         let of_level = if self.cut.is_some_and(|cut| since <= cut) { 0 } else { undrained };
         let lowered = (left - of_level.min(all - rest)).max(0).min(rest);

@@ -78,7 +78,7 @@ impl Meaning for FixedWindow {
     }
 
     /// Of the running window, if they were taken in it.
-    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _drained: i128) -> i128 {
         let start = self.start(t);
         let is_its = start <= since && since < start + self.window;
         units - self.history.give_back(units, |place| is_its && place == start)

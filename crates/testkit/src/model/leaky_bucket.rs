@@ -74,14 +74,11 @@ impl Meaning for LeakyBucket {
         self.mark.close(since);
     }
 
-    fn give_back(&mut self, t: i128, units: i128, since: i128, rated: i128) -> i128 {
+    fn give_back(&mut self, t: i128, units: i128, since: i128, drained: i128) -> i128 {
         let water = self.water(t);
         self.mark.see(water);
         let parts = units * self.rate.w;
-        let undrained = match since >= rated {
-            true => parts.min(self.capacity * self.rate.w) - (t - since).max(0) * self.rate.n,
-            false => 0,
-        };
+        let undrained = parts - drained;
         let given = undrained.max(self.mark.least_since(since).min(parts)).max(0).min(water);
         self.mark.lower(given);
         if given > 0 {

@@ -76,7 +76,7 @@ impl Meaning for LeakyQueue {
     }
 
     /// The last slots, as long as none was promised after them.
-    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _drained: i128) -> i128 {
         let are_last = self.promised == Some(since);
         let given = if are_last { (units * self.rate.w).min(self.wait(t)) } else { 0 };
         self.next_free -= given;

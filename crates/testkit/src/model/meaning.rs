@@ -28,9 +28,9 @@ pub(super) trait Meaning: Debug {
     fn reserve(&mut self, _t: i128) {}
     /// Ends one of the reservations that were opened at `since` or later.
     fn close(&mut self, _since: i128) {}
-    /// Gives back what is left of units that were taken at `since`; returns how many whole units came back. The rate at
-    /// which they drain is the present one since `rated`.
-    fn give_back(&mut self, t: i128, units: i128, since: i128, rated: i128) -> i128;
+    /// Gives back what is left of units that were taken at `since`; returns how many whole units came back. A level has
+    /// `drained` so many parts since then.
+    fn give_back(&mut self, t: i128, units: i128, since: i128, drained: i128) -> i128;
     /// Shifts all times so that the last unit is at `t` instead of at `last`.
     fn move_back(&mut self, last: i128, t: i128);
     /// Takes over another limit, capacity or `initial`; what is used at `t` stays used.

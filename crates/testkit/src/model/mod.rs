@@ -7,6 +7,7 @@
 mod amend;
 mod closed;
 mod concurrency;
+mod drained;
 mod eased;
 mod expected;
 mod fixed_window;
@@ -52,8 +53,8 @@ pub struct Model {
     /// What was taken before comes back no more: the rule got another meaning, the clock stepped back, or a reset
     /// forgot it.
     lost: i128,
-    /// Since when units drain at the present rate.
-    rated: i128,
+    /// The limits that were in force before.
+    limits: drained::Limits,
     /// What a change has left of a level.
     eased: Option<eased::Eased>,
 }
@@ -61,7 +62,7 @@ pub struct Model {
 impl Model {
     /// A limiter that does not exist yet: its first [`step`](Self::step) creates it.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, state: None, last: None, lost: 0, rated: 0, eased: None }
+        Self { policy, state: None, last: None, lost: 0, limits: drained::Limits::default(), eased: None }
     }
 
     /// The rule in force.
@@ -176,6 +177,7 @@ impl Model {
         let t = self.now(at_us);
         if self.state.as_ref().is_some_and(|state| state.reset_after(t) > 0) {
             self.lost = self.lost.max(t + 1);
+            self.limits.forget();
         }
         self.forget();
         if fresh(&self.policy, t).used(t) > 0 {
@@ -208,6 +210,8 @@ impl Model {
             eased.move_back(last, t);
         }
         self.lost = self.lost.max(last + 1);
+        // Only the present limit has been in force since the clock reads so.
+        self.limits.forget();
         self.last = Some(t);
         t
     }

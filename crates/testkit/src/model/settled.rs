@@ -74,12 +74,13 @@ impl Model {
         let stepped_back = since - t > self.policy.clock_window();
         let counts = self.policy.holds_permits() || since >= self.lost && !stepped_back;
         let comes_back = counts && units > 0;
+        let drained = self.drained(since, t) + self.above(units, since);
         let Some(state) = self.state.as_mut().filter(|_| comes_back) else { return 0 };
         let returned = match &mut self.eased {
             Some(eased) => {
-                eased.give_back(state.as_mut(), t, (units, since, self.rated), &self.policy)
+                eased.give_back(state.as_mut(), t, (units, since, drained), &self.policy)
             }
-            None => state.give_back(t, units, since, self.rated),
+            None => state.give_back(t, units, since, drained),
         };
         self.eased.take_if(|eased| eased.is_over(t));
         super::expected::value(returned)

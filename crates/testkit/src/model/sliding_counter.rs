@@ -112,7 +112,7 @@ impl Meaning for SlidingCounter {
     }
 
     /// Of the window in which they were taken, if that is this one or the one before.
-    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _drained: i128) -> i128 {
         let (number, of_take) = (self.number(t), self.number(since));
         let counts = of_take == number || of_take == number - 1;
         let given = units - self.history.give_back(units, |place| counts && place == of_take);

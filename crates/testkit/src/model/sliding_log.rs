@@ -72,7 +72,7 @@ impl Meaning for SlidingLog {
     }
 
     /// If they still count, as many of the oldest that count leave in their place. So what stays leaves later.
-    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _drained: i128) -> i128 {
         let counts = self.counts_at(t);
         let left = if counts(self.end_of_tick(since)) { units } else { 0 };
         left - self.history.give_back(left, counts)

@@ -74,7 +74,7 @@ impl Meaning for SlidingWindow {
     }
 
     /// Of the bucket in which they were taken, if that still counts.
-    fn give_back(&mut self, t: i128, units: i128, since: i128, _rated: i128) -> i128 {
+    fn give_back(&mut self, t: i128, units: i128, since: i128, _drained: i128) -> i128 {
         let (counts, bucket) = (self.counts_at(t), self.bucket(since));
         units - self.history.give_back(units, |place| counts(place) && place == bucket)
     }

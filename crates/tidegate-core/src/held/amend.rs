@@ -25,9 +25,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
             *self.slot.borrow_mut() = Some(state);
         } else {
             self.charge_as_new(at, past_of(old, &mut state), owed);
-        }
-        if !self.algorithm.gives_back_as(old) {
-            self.note_change(at);
+            self.note_change(at, old.limit());
         }
         self.ease(at, owed);
     }
@@ -40,7 +38,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
         let owed = old.owed(&state, at);
         self.charge_as_new(at, past_of(old, &mut state), owed);
-        self.note_change(at);
+        self.note_change(at, old.limit());
         self.ease(at, owed);
     }
 
@@ -59,15 +57,15 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
         let remembers = self.algorithm.is_unused(&fresh, at) && !self.algorithm.is_idle(&fresh, at);
         *self.slot.borrow_mut() = remembers.then_some(fresh);
-        self.note_change(at);
+        self.note_change(at, old.limit());
     }
 
-    /// Notes that what was taken before `at` was taken under another rule.
-    fn note_change(&mut self, at: Timestamp) {
-        let until = at.plus(self.algorithm.counts_for(self.algorithm.limit()));
+    /// Notes that what was taken before `at` was taken under another rule, of this limit.
+    fn note_change(&mut self, at: Timestamp, limit: u64) {
+        let algorithm = self.algorithm;
         let state = self.slot.borrow_mut().as_mut();
-        if let Some(past) = state.and_then(|state| self.algorithm.past_mut(state)) {
-            past.rule_changes(at, until);
+        if let Some(past) = state.and_then(|state| algorithm.past_mut(state)) {
+            past.rule_changes(at, algorithm.limit().max(limit), |most| algorithm.counts_for(most));
         }
     }
 

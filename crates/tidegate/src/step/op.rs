@@ -1,6 +1,6 @@
 //! The operations of a step.
 
-use tidegate_core::{Since, Timestamp, Token, Verdict};
+use tidegate_core::{Rates, Since, Timestamp, Token, Verdict};
 
 /// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
 /// decisions.
@@ -82,13 +82,14 @@ impl Step {
         }
     }
 
-    /// Returns the step on a limiter whose rule has had its meaning since that time.
+    /// Returns the step on a limiter whose rule has had its meaning since that time, and these limits.
     #[inline]
-    pub(crate) fn dated(self, meaning_since: Timestamp) -> Self {
+    pub(crate) fn dated(self, meaning_since: Timestamp, rates: &Rates) -> Self {
         match self {
-            Self::Settle { actual, token, since: Some(since) } if since.at < meaning_since => {
-                let since = Some(Since { is_of_other_rule: true, ..since });
-                Self::Settle { actual, token, since }
+            Self::Settle { actual, token, since: Some(since) } => {
+                let is_of_other_rule = since.at < meaning_since;
+                let since = if is_of_other_rule { since.of_other_rule() } else { since.under(rates) };
+                Self::Settle { actual, token, since: Some(since) }
             }
             step => step,
         }

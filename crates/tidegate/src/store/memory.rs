@@ -167,7 +167,7 @@ impl MemoryStore {
             let since = one.and_then(|one| one.since).map(Since::at);
             let step = Step::Settle { actual, token: one.and_then(|one| one.token), since };
             let table = one.and_then(|one| generation.table(one));
-            table.map_or(step, |table| step.dated(table.succession().meaning_since))
+            table.map_or(step, |table| table.succession().dated(step))
         };
         match asks {
             [one] => self.step_with_one(generation, one, clock, settle(0)),

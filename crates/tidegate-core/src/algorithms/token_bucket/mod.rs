@@ -33,6 +33,38 @@ impl TokenBucket {
     fn missing(&self, state: &Level, at: Timestamp) -> u128 {
         state.left(self.rate, at)
     }
+
+    /// Notes under which limit the level has drained until now.
+    fn note_limit(&self, old: &Self, state: &mut Level, at: Timestamp) {
+        let used = self.rate.units_ceil(state.whole(self.rate, at));
+        let most = used.max(self.capacity).max(old.capacity);
+        if used == 0 {
+            // What was taken before has drained.
+            return state.past_mut().rule_changes(at, most, |most| self.counts_for(most));
+        }
+        // Where nothing drains, no units are taken that might come back, and those that are in use stay.
+        let gone = |most| match old.per_window {
+            0 => Micros::ZERO,
+            _ => old.counts_for(most),
+        };
+        let gone_now = |most| self.rate.wait(self.rate.grains(most));
+        state.past_mut().limit_ends(old.per_window, at, most, gone, gone_now);
+    }
+
+    /// The grains of units that can not have drained since they were taken, if the level drained them first.
+    fn undrained(&self, state: &Level, at: Timestamp, units: u64, since: Since) -> u128 {
+        if !state.past().admits(since) {
+            return 0;
+        }
+        // No more than the capacity is taken at once. After a change, that of the time is forgotten when all has drained.
+        let is_of_other_limit = state.past().is_of_other_limit(since);
+        let units = if is_of_other_limit { units } else { units.min(self.capacity) };
+        let (drained, rated) = state.past().drained(since, at);
+        let passed = u128::from(at.since(rated).as_micros());
+        let drained = drained.saturating_add(passed * u128::from(self.per_window));
+        let parts_of_a_grain = u128::from(self.rate.parts_of_a_grain(self.window));
+        self.rate.grains(units).saturating_sub(drained.div_ceil(parts_of_a_grain))
+    }
 }
 
 impl Decide for TokenBucket {
@@ -88,7 +120,7 @@ impl Decide for TokenBucket {
     }
 
     fn give_back_since(&self, state: &mut Level, at: Timestamp, units: u64, since: Since) -> u64 {
-        let undrained = state.undrained(self.rate, at, units.min(self.capacity), since);
+        let undrained = self.undrained(state, at, units, since);
         state.give_back_since(self.rate, at, units, since, undrained)
     }
 
@@ -171,14 +203,13 @@ impl Amend for TokenBucket {
         self.window == old.window
     }
 
-    fn gives_back_as(&self, old: &Self) -> bool {
-        (self.window, self.per_window) == (old.window, old.per_window)
-    }
-
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
         let rises = self.per_window > old.per_window || self.capacity > old.capacity;
         // A closed limiter keeps all that was used.
         state.convert(self.rate, old.rate, at, rises || self.per_window == 0);
+        if (self.per_window, self.capacity) != (old.per_window, old.capacity) {
+            self.note_limit(old, state, at);
+        }
     }
 
     fn owed(&self, state: &Level, at: Timestamp) -> [u64; 2] {
@@ -213,7 +244,7 @@ impl Lease for TokenBucket {
         units: u64,
         since: Timestamp,
     ) -> bool {
-        let owed = state.undrained(self.rate, at, units, Since::at(since));
+        let owed = self.undrained(state, at, units, Since::at(since));
         state.lower(self.rate, at, since, owed, owed);
         owed > 0
     }

@@ -109,12 +109,12 @@ local function level(key, v, arg, now, verb, full, amended, taken)
         if since ~= last then cost_us, cost_part = 0, 0 end
         undrained_us, undrained_part = cost_us, cost_part
       else
-        if since < taken.rated then
-          cost_us, cost_part = 0, 0
-        elseif n > 0 and at > since then
-          cost_us = cost_us - (at - since)
-          if cost_us < 0 then cost_us, cost_part = 0, 0 end
+        local drained_us, drained_part = taken.drained(taken, at, arg)
+        if drained_us then
+          cost_us, cost_part = cost_us - drained_us, cost_part - drained_part
+          if cost_part < 0 then cost_us, cost_part = cost_us - 1, cost_part + n end
         end
+        if not drained_us or cost_us < 0 then cost_us, cost_part = 0, 0 end
         undrained_us, undrained_part = cost_us, cost_part
         if first and began <= since and not taken.leased then
           if taken_us > least_us or taken_us == least_us and taken_part > least_part then

@@ -123,12 +123,12 @@ impl Limiters {
     /// [`Table::one`].
     #[inline]
     pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        self.ask(|table| table.one(&part.dated(table.succession().meaning_since), reading))
+        self.ask(|table| table.one(&part.dated(table.succession()), reading))
     }
 
     /// [`Table::shared`].
     pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let dated = |table: &dyn Table| step.dated(table.succession().meaning_since);
+        let dated = |table: &dyn Table| table.succession().dated(step);
         self.ask(|table| table.shared(cost, dated(table), reading))
     }
 

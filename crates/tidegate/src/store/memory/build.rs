@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Limit, Packing, Rule, Timestamp, Visitor};
 
 use super::budget::Budget;
 use super::packed::Packed;
@@ -52,8 +52,21 @@ impl Build<'_> {
             _ => self.at,
         };
         let meaning_since = old.iter().map(meaning_of).max().unwrap_or(Timestamp::EPOCH);
+        let is_one_of_several = old.len() > 1;
+        let rates_of = |old: &SharedTable| {
+            let old = old.succession();
+            let mut rates = old.rates.clone();
+            if let Limit::Units(limit) = old.rule.spec().limit
+                && (is_one_of_several || old.rule.spec().limit != rule.spec().limit)
+            {
+                rates.end(limit, self.at);
+            }
+            rates
+        };
+        let rates = old.iter().map(rates_of).reduce(|one, other| one.or(&other));
         let mut succession = Succession::new(rule.clone(), self.at, old);
         succession.meaning_since = meaning_since;
+        succession.rates = rates.unwrap_or_default();
         succession
     }
 

@@ -6,13 +6,14 @@
 
 use std::sync::{Arc, PoisonError};
 
-use tidegate_core::{Rule, Timestamp};
+use tidegate_core::{Rates, Rule, Timestamp};
 
 use super::sync::{
     AtomicU64,
     Ordering::{Acquire, Release},
     RwLock,
 };
+use crate::step::Step;
 
 /// The number of a policy among those that a gate was given; the first has 0.
 pub(crate) type GenerationNumber = u64;
@@ -28,8 +29,9 @@ pub(super) struct Succession<T: ?Sized> {
     pub(super) rule: Rule,
     /// When the rule came in force.
     pub(super) at: Timestamp,
-    /// Since when the rules of these tables give units back alike.
+    /// Since when the rules of these tables give units back alike, and which limits they had since then.
     pub(super) meaning_since: Timestamp,
+    pub(super) rates: Rates,
     /// Twice the number of the first generation that may ask; plus one while there are tables that it succeeds.
     mark: AtomicU64,
     old: RwLock<Vec<Arc<T>>>,
@@ -39,7 +41,14 @@ impl<T: ?Sized> Succession<T> {
     /// Creates the succession of the table of `rule`, which comes in force at `at` and succeeds the `old` tables.
     pub(super) fn new(rule: Rule, at: Timestamp, old: Vec<Arc<T>>) -> Self {
         let mark = AtomicU64::new(u64::from(!old.is_empty()));
-        Self { rule, at, meaning_since: Timestamp::EPOCH, mark, old: RwLock::new(old) }
+        let (meaning_since, rates) = (Timestamp::EPOCH, Rates::default());
+        Self { rule, at, meaning_since, rates, mark, old: RwLock::new(old) }
+    }
+
+    /// Returns the step on a limiter of the table, which knows since when its rule has its meaning.
+    #[inline]
+    pub(super) fn dated(&self, step: Step) -> Step {
+        step.dated(self.meaning_since, &self.rates)
     }
 
     /// Checks that a step of this generation may ask; returns whether limiters have to be moved first.

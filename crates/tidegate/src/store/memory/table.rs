@@ -124,10 +124,10 @@ impl<'a> Part<'a> {
         Self { rule: Some(rule), supplied, ..self }
     }
 
-    /// Returns this part for a table whose rule has had its meaning since that time.
+    /// Returns this part for a table with this succession.
     #[inline]
-    pub(super) fn dated(self, meaning_since: Timestamp) -> Self {
-        Self { step: self.step.dated(meaning_since), ..self }
+    pub(super) fn dated<T: ?Sized>(self, succession: &Succession<T>) -> Self {
+        Self { step: succession.dated(self.step), ..self }
     }
 
     /// The step to run although the limiter may not decide, for want of room or under an unlimited rule, because the

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Algorithm, Rule, Timestamp};
+use tidegate_core::{Algorithm, Rates, Rule, Timestamp};
 
 use super::{Cell, followed_under};
 use crate::clock::{Clock, Reading};
@@ -68,7 +68,10 @@ impl<R: Algorithm> Cell for Locked<R> {
         let stays_unborn =
             slot.state.is_none() && !step.begins(cost) && !matches!(step, Step::Reset { .. });
         // A state remembers since when its rule has its meaning; where there was none, the cell does.
-        let step = if slot.began_later { step.dated(self.ruled_since) } else { step };
+        let step = match slot.began_later {
+            true => step.dated(self.ruled_since, &Rates::default()),
+            false => step,
+        };
         let one = step.run(&self.algorithm, &mut slot.state, cost, reading.anew());
         if stays_unborn {
             slot.state = None;

@@ -85,7 +85,7 @@ function changes.seen(key, v, head, flag)
   local its = algorithms[byte(v, 2)]
   local _, at, _, changed, value, gone, _, parts = its.step(key, v, rule_of(v, 0), now, 'look', false, false)
   if not changed or gone <= at then return v end
-  bar(key, changed + 1, 0)
+  bar(key, changed + 1)
   if its.write then
     its.write(key, v, sub(v, 1, 33), value, parts)
   elseif parts == 'whole' then
@@ -109,7 +109,8 @@ local function rewound_from(key, v)
 end
 
 -- Returns a state of another rule as one of the rule in `arg`, and how: whether it replaces the stored one. Then, from
--- when on units that are given back were taken under the new meaning, and since when they drain at the new rate.
+-- when on units that are given back were taken under the new meaning, and the change of the limit of a level: which limit
+-- was in force and which is, since when, the units in use then, and in what time the most of them drained before.
 -- Returns false if nothing is left of it; and nil, then the version, if no limiter of this version wrote it, or then
 -- its first bytes, if its revision is later.
 local function amended(key, v, arg, now)
@@ -123,7 +124,7 @@ local function amended(key, v, arg, now)
   local debt = 0
   if its.owed then used, debt = its.owed(at, left, part, eased, N, W, a) end
   if kind == kind2 then
-    local value
+    local value, how
     if its.refit then
       local mark = rewound_from(key, v) > 0 and '' or sub(v, 58, 97)
       value = its.refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)
@@ -134,12 +135,18 @@ local function amended(key, v, arg, now)
       if in_parts(kind) then value = value .. sub(v, 34 + #value) end
     end
     if value then
-      if N == 0 and used == 0 then return false, 'in place', 0, at end
-      return sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced', 0, its.most and N ~= N2 and at or 0
+      if N == 0 and used == 0 then return false, 'in place', at end
+      value, how = sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced'
+      if not its.most or N == N2 and a == a2 then return value, how, 0 end
+      -- What was taken before has drained.
+      if used == 0 then return value, how, at end
+      local gone = 0
+      if N > 0 then gone = muldiv(math.max(used, a, a2), W, N) + 1 end
+      return value, how, 0, {was = N, is = N2, at = at, used = used, gone = gone}
     end
   end
-  if N == 0 and used == 0 then return false, 'in place', at, 0 end
-  return charged(key, arg, at, used, debt), 'replaced', at, 0
+  if N == 0 and used == 0 then return false, 'in place', at end
+  return charged(key, arg, at, used, debt), 'replaced', at
 end
 
 -- Whether the cost is admitted from a state that is not stored yet.
@@ -150,7 +157,7 @@ end
 -- Returns a stored state as though the values in `arg` had been in force since its last unit was taken: all usage
 -- counts as of then. A level counts up to its capacity and one limit, less a unit, plus the former debt, so nobody waits
 -- more than one window for a unit because of values that a refusal does not put in force. Less would be a credit when the
--- limit rises again.
+-- limit rises again. Then, when that was; nil if not all units count.
 local function dated(key, v, arg)
   local kind, N, W, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2, a2 = unpack('<BI4I6I6', arg, 2)
@@ -158,11 +165,13 @@ local function dated(key, v, arg)
   if kind == kind2 and its.keeps then return false end
   local _, _, last = used_of(key, v, false, 9007199254740992)
   local at, used, _, left, part, eased = used_of(key, v, false, last)
+  local counts_since = at
   if N == 0 and used == 0 then return false end
   local debt = math.max(used - (its.most and its.most(N, a) or N), 0)
   if eased then used, debt = its.owed(at, left, part, eased, N, W, a) end
-  if most_of then used = math.min(used, most_of(N2, a2) + math.max(N2 - 1, 0) + debt) end
-  return charged(key, arg, at, used, not most_of and debt)
+  local most = most_of and most_of(N2, a2) + math.max(N2 - 1, 0) + debt
+  if most and used > most then used, counts_since = most, nil end
+  return charged(key, arg, at, used, not most_of and debt), counts_since
 end
 
 -- Of a stored state amended now, and amended as of its last unit, returns the one that admits the cost, or else the
@@ -179,11 +188,11 @@ local function better(key, v, how, since, arg, cost)
   return v, how
 end
 
--- The milliseconds in which as many units as an old rule allows have drained or left under the rule of the argument.
-local function drains_in(v, arg)
+-- The milliseconds in which as many units as are in use, or as an old rule allows, have drained or left under the rule of the argument.
+local function drains_in(v, arg, used)
   local _, N, _, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2 = unpack('<BI4I6', arg, 2)
-  local most = algorithms[byte(v, 2)].most and math.max(N, a) or N
+  local most = math.max(used, algorithms[byte(v, 2)].most and math.max(N, a) or N)
   if not algorithms[kind2].most or N2 == 0 then return 2 * W2 / 1000 end
   return math.min((2 + most / N2) * W2 / 1000, 9007199254740)
 end
@@ -196,19 +205,25 @@ function changes.amend(key, v, arg, flag)
     flag = flag - flag % 8 + 6 + flag % 2
   end
   local stored, since = v, false
-  local state, how, lost, rated = amended(key, v, arg, now)
+  local state, how, lost, change = amended(key, v, arg, now)
   if state == nil then return nil, how end
   if flag % 8 > 5 then
-    since = dated(key, stored, arg)
+    local before, counts_since = state
+    since, counts_since = dated(key, stored, arg)
     state, how = better(key, state, how, since, arg, (unpack('<d', arg, 34)))
+    if change and state ~= before then
+      -- The level drains at the new limit since its last unit. Where it was lowered, no earlier unit comes back.
+      if counts_since then change.at = counts_since else lost, change = now, nil end
+    end
   end
   return {state = state, how = how, flag = flag, stored = stored, since = since,
-    lost = math.max(lost, rewound_from(key, stored)), rated = rated, ms = drains_in(stored, arg)}
+    lost = math.max(lost, rewound_from(key, stored)), change = change,
+    ms = drains_in(stored, arg, change and change.used or 0)}
 end
 
 -- Moves the bar of a limiter that has come under the rule of an argument.
 function changes.bars(key, amending)
-  if amending.lost > 0 or amending.rated > 0 then bar(key, amending.lost, amending.rated, amending.ms) end
+  if amending.lost > 0 or amending.change then bar(key, amending.lost, amending.change, amending.ms) end
 end
 
 -- Returns the least wait until the cost is admitted, and the wait until the state is idle if it is not asked
@@ -278,7 +293,7 @@ function changes.reset()
         local _, _, last = used_of(key, v, false, 9007199254740992)
         local _, at, _, _, _, gone = algorithms[kind].step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
         -- What has left comes back no more in any case.
-        if gone > at or last > at then bar(key, math.max(last, at) + 1, 0) end
+        if gone > at or last > at then bar(key, math.max(last, at) + 1) end
         if algorithms[kind].most and missing > 0 then full = sub(v, 1, 33) .. pack('<ddd', 0, 0, 0) end
       end
       redis.call('DEL', key)

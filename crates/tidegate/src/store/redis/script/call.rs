@@ -248,7 +248,7 @@ impl Call {
         let arguments = keys.iter().map(|(_, units, since)| {
             let units = (*units).min(Timestamp::MAX.as_micros()) as f64;
             let since = since.map_or(-1.0, |since| since.as_micros() as f64);
-            [units, since, 1.0, 0.0, -1.0].into_iter().flat_map(f64::to_le_bytes).collect()
+            [units, since, 1.0, -1.0, -1.0].into_iter().flat_map(f64::to_le_bytes).collect()
         });
         let keys_alone = keys.iter().map(|(key, ..)| key.to_vec()).collect();
         Self::of_keys(Form::GivingBack, (keys_alone, keys.len()), arguments.collect(), at)

@@ -150,7 +150,7 @@ for i = count, 1, -1 do
       -- The clock has moved the state back: what was taken before comes back no more (bar.lua).
       local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
       local lives = math.max(call('PTTL', key), call('PTTL', name), 1)
-      call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', changed + 1, 0))
+      call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', -1, changed + 1))
       if not given then call('PEXPIREAT', name, string.format('%d', now / 1000 + 1 + lives)) end
     end
     local in_place = v and parts ~= 'whole' and amended ~= 'replaced'

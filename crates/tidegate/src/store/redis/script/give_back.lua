@@ -1,16 +1,15 @@
 -- What a settlement or an undo needs beside an ordinary step. An argument ends with four more doubles: when the units were
 -- taken (below zero if that is not known), whether for a reservation (1), a lease (2), under another rule (3) or none of
--- these (0), since when the caller knows the present rate, and the most units that may be in use after more is taken (below zero for any number).
+-- these (0), the limit under which they were taken (below zero if that is not known), and the most units that may be in use after more is taken (below zero for any number).
 
 settles = {}
 
 -- Returns what `step` needs to know of the units of an argument; nil if it is not known when they were taken. What was
 -- taken before the limiter's bar comes back no more, nor what was taken before a clock that this step finds stepped back.
 function settles.taken(key, v, arg, now, amending)
-  local since, of, known = struct.unpack('<ddd', arg, #arg - 31)
+  local since, of, under = struct.unpack('<ddd', arg, #arg - 31)
   if since < 0 then return nil end
-  local lost, rated = bar(key)
-  if amending then lost, rated = math.max(lost, amending.lost), math.max(rated, amending.rated) end
+  local lost, limits = bar(key, amending and amending.lost, amending and amending.change, 0, true)
   if v then
     local W, its = struct.unpack('<d', arg, 42), algorithms[string.byte(arg, 2)]
     local _, _, last = its.step(key, v, arg, 9007199254740992, 'used', true, amending and amending.how)
@@ -20,7 +19,8 @@ function settles.taken(key, v, arg, now, amending)
   end
   local opened = of == 1 and since
   if since < lost or of == 3 then since = -9007199254740992 end
-  return {since = since, rated = math.max(rated, known), leased = of == 2, opened = opened}
+  if under < 0 then under = nil end
+  return {since = since, limits = limits, under = under, drained = drained, leased = of == 2, opened = opened}
 end
 
 -- Returns the argument with no more units than may be taken, and how many are cut.

@@ -56,7 +56,7 @@ function step(key, v, arg, now, verb, full, amended)
   local cost = struct.unpack('<d', arg, 34)
   if verb == 'undo' then
     local taken_at, is_back = consume(-cost)
-    local lost, rated = bar(key)
+    local lost, limits = bar(key)
     if v then
       local last, W = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended)), struct.unpack('<d', arg, 42)
       -- The state may be another one than that which knew the units.
@@ -66,7 +66,7 @@ function step(key, v, arg, now, verb, full, amended)
     local since = -9007199254740992
     if taken_at and taken_at >= lost then since = taken_at end
     local verdict, at, takes, changed, value, gone, expires, parts, state =
-      ask(key, v, arg, now, verb, full, amended, {since = since, rated = rated, leased = true})
+      ask(key, v, arg, now, verb, full, amended, {since = since, limits = limits, drained = drained, leased = true})
     if is_back then
       verdict = 0
     elseif not taken_at then

@@ -176,8 +176,8 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// Says under which values the units were taken: under another meaning nothing comes back, and a level that drains
-    /// at another rate gives back only what it held all the time.
+    /// Says under which values the units were taken: under another meaning nothing comes back, nor of a level that began
+    /// since with another limit.
     #[must_use]
     pub const fn taken_under(mut self, values: &Values) -> Self {
         self.taken_under = Some(*values);
@@ -275,15 +275,13 @@ impl<'a> Limiter<'a> {
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
-    /// The end of an argument that settles: when the units were taken, for which purpose, since when the present rate is
-    /// known, and the most units that may be in use.
+    /// The end of an argument that settles: when the units were taken, for which purpose, under which limit, and the most
+    /// units that may be in use.
     fn of_take(&self, step: Step) -> Vec<u8> {
         let since = self.since.map_or(-1.0, |since| since.as_micros() as f64);
-        let is_of_other_rate =
-            self.both_values().is_some_and(|(taken, own)| taken.limit != own.limit);
-        let rated = if is_of_other_rate { LAST } else { 0.0 };
+        let under = self.taken_under.map_or(-1.0, |values| values.limit as f64);
         let purpose = if self.is_of_other_rule() { Purpose::OfOtherRule } else { self.purpose };
-        [since, f64::from(purpose as u8), rated, self.most(step)]
+        [since, f64::from(purpose as u8), under, self.most(step)]
             .into_iter()
             .flat_map(f64::to_le_bytes)
             .collect()
@@ -345,8 +343,6 @@ impl<'a> Limiter<'a> {
     }
 }
 
-/// The last instant.
-const LAST: f64 = (1_u64 << 53) as f64;
 const LAST_TOKEN: u64 = (1 << 53) - 1;
 
 /// The flag of a limiter that is asked for a unit which it does not take.

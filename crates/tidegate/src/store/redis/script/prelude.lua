@@ -38,7 +38,7 @@
 --     amended  false, or why the state changes even if nothing is taken: `replaced` if `v` is not in the store,
 --              `in place` if it is
 --     taken    of units that are given back, if it is known when they were taken: `since` when they count as taken,
---              since when units drain at the present rate (`rated`), whether for a lease (`leased`), and when the
+--              what a level has `drained` since then, whether they were taken for a lease (`leased`), and when the
 --              reservation that is settled took its units, if there is one (`opened`)
 --   returns the verdict (0 admits, 1 denies, 2 never admits), the time that counts, whether units were taken or
 --   given back, whether the state changed (the time before, if the clock has moved it back), its text from byte 34, and when it expires; then, where the algorithm
@@ -53,7 +53,7 @@
 -- The algorithm of this script, if there is one; with more, all of them by number.
 local step, fetch, front, write, algorithms
 -- What the files between add.
-local changes, settles, bar, no_space, finish, prepare
+local changes, settles, bar, drained, no_space, finish, prepare
 
 local keys, args, verb, flags, first, tail, given = KEYS, ARGV, 'ask', '', 0, 1, nil
 if args[2] then
