@@ -323,10 +323,7 @@ impl Past {
 impl Memory {
     /// Returns whether it remembers times alone.
     const fn is_bare(&self) -> bool {
-        self.mark.is_none()
-            && self.eased.is_none()
-            && self.excess.is_none()
-            && self.rates.is_none()
+        self.mark.is_none() && self.eased.is_none() && self.excess.is_none() && self.rates.is_none()
     }
 
     fn is_over(&self, at: Timestamp) -> bool {

@@ -21,6 +21,7 @@ every_gate! {
     changed_fields_apply_immediately,
     an_answer_keeps_the_policy_that_decided,
     a_charge_is_settled_with_the_rules_that_took_it,
+    what_was_reserved_comes_back_whole_under_another_limit,
     eight_callers_are_admitted_the_last_limit_whatever_it_was_before,
 }
 
@@ -200,6 +201,27 @@ fn a_charge_is_settled_with_the_rules_that_took_it(case: &Case<'_, dyn Store>) {
     );
     gate.replace(vec![each("b", 10)]);
     assert_eq!(left(&*gate, ADA), known(&[("b", 4)]), "what it took there stays taken");
+}
+
+/// Also of a bucket in which other units were used all the time: nothing has drained of a limit of a day.
+fn what_was_reserved_comes_back_whole_under_another_limit(case: &Case<'_, dyn Store>) {
+    if case.algorithm.is_queue() {
+        return; // only its last slots come back
+    }
+    for limit in [20, 8] {
+        let gate = case.gate([each(case, "a", 10)]);
+        ask(&[(ADA, 6)], |request| {
+            let happens = || {
+                let other =
+                    ask(&[(ADA, 4)], |request| gate.hold(request, Ending::Released).is_ok());
+                assert!(other);
+                gate.replace(vec![each(case, "a", limit)]);
+                assert!(admits(&*gate, ADA, 2));
+            };
+            assert!(gate.hold_while(request, &happens, Ending::Released).is_ok());
+        });
+        assert_eq!(left(&*gate, ADA), known(&[("a", limit - 2)]));
+    }
 }
 
 /// The limit goes up and down while many ask: no more is admitted than the largest, and nothing is lost.

@@ -7,6 +7,7 @@ mod ban;
 mod changes;
 mod counts;
 mod facades;
+mod given_back;
 mod holding;
 mod ids;
 mod lowered;

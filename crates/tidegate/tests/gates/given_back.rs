@@ -1,0 +1,140 @@
+//! Reservations that are settled after their limit has changed, on random walks compared with naive models.
+//!
+//! `TIDEGATE_LONG=1` walks twenty times as many.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::packed::{TestClock, answered, long, spec_of};
+use testkit::model::{self, AlgorithmKind, Model};
+use testkit::traffic::{self, Rng};
+use tidegate::{
+    Clock, Descriptor, Gate, Limit, ManualClock, OverrideSpec, Policy, Rule, RuleSpec, Timestamp,
+};
+
+/// Users with values of the rule, and one with a limit of an override.
+const USERS: [&[(&str, &str)]; 3] = [&[("user", "ada")], &[("user", "bob")], &[("user", "vip")]];
+const VIP: usize = 2;
+/// Packed times reach nine years.
+const HORIZON_US: u64 = 8 * 366 * 86_400_000_000;
+
+fn vip(limit: u64) -> OverrideSpec {
+    let mut vip = OverrideSpec::new("user", "vip");
+    vip.limit = Some(Limit::Units(limit));
+    vip
+}
+
+/// Another limit: higher or lower, sometimes by far, sometimes 0.
+fn other_limit(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
+    let limit = policy.limit.max(1);
+    let limit = rng.pick([limit + 1, limit * 2, limit.div_ceil(2), limit.div_ceil(10), 300, 0]);
+    let next = model::Policy { limit, ..policy.clone() };
+    if Rule::new(spec_of(&next)).is_ok() { next } else { policy.clone() }
+}
+
+/// Walks over one rule; returns how many reservations were settled under another limit than that which took them, and
+/// how many of their units came back.
+fn walk<C: Clock>(
+    rng: &mut Rng,
+    policy: model::Policy,
+    trace: Vec<(u64, u64)>,
+    (clock, set): (C, impl Fn(u64)),
+) -> (u64, u64) {
+    let (began_us, mut settled, mut returned) = (trace[0].0, 0, 0);
+    let rule = RuleSpec::new("r", spec_of(&policy)).key(["user"]).with_override(vip(policy.limit));
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock);
+    let mut policies = USERS.map(|_| policy.clone());
+    let mut models = USERS.map(|_| Model::new(policy.clone()));
+    let mut held = Vec::new();
+    for (number, (at_us, cost)) in trace.into_iter().enumerate() {
+        if at_us > began_us + HORIZON_US {
+            break;
+        }
+        set(at_us);
+        let user = rng.below(3) as usize;
+        let context = || format!("step {number} at {at_us}, user {user}: {:?}", policies[user]);
+        let asked = Descriptor::new(USERS[user]).cost(cost);
+        match rng.below(100) {
+            0..20 => {
+                let answer = gate.check(asked);
+                let expected = models[user].step(at_us, cost);
+                assert_eq!(answered(answer.matched()[0].decision()), expected, "{}", context());
+            }
+            20..55 => {
+                let charge = gate.hold(asked);
+                let expected = models[user].reserve(at_us, cost);
+                assert_eq!(charge.is_ok(), expected.allowed, "{}", context());
+                let since_us = models[user].last_us().unwrap_or(at_us);
+                let limit = policies[user].limit;
+                held.extend(charge.ok().map(|charge| (user, charge, since_us, cost, limit)));
+            }
+            55..90 if !held.is_empty() => {
+                let (user, charge, since_us, cost, limit) =
+                    held.swap_remove(rng.below(held.len() as u64) as usize);
+                let (model, actual) = (&mut models[user], rng.skewed(cost + 1) - 1);
+                let late = model.settle_since(at_us, since_us, cost, actual).late;
+                charge.settle(actual);
+                let answer = gate.peek(Descriptor::new(USERS[user]));
+                let expected = model.peek(at_us, 1);
+                let context = || format!("step {number}, {user} settles {cost} of {since_us}");
+                assert_eq!(answered(answer.matched()[0].decision()), expected, "{}", context());
+                if limit != policies[user].limit {
+                    settled += 1;
+                    returned += cost.saturating_sub(actual + late);
+                }
+            }
+            55..90 => {}
+            _ => {
+                let next = other_limit(rng, &policies[user]);
+                if user == VIP {
+                    gate.amend("default", "r", vip(next.limit)).unwrap();
+                    policies[VIP] = next;
+                } else {
+                    gate.amend("default", "r", spec_of(&next)).unwrap();
+                    policies[..VIP].fill(next);
+                }
+                for (model, policy) in models.iter_mut().zip(&policies) {
+                    if model.policy() != policy {
+                        model.replace(at_us, policy.clone());
+                    }
+                }
+            }
+        }
+        let answer = gate.peek(Descriptor::new(USERS[user]));
+        let expected = models[user].peek(at_us, 1);
+        assert_eq!(answered(answer.matched()[0].decision()), expected, "step {number} at {at_us}");
+    }
+    (settled, returned)
+}
+
+#[test]
+fn what_comes_back_under_another_limit_is_what_has_not_drained_or_left() {
+    for algorithm in AlgorithmKind::ALL {
+        if algorithm == AlgorithmKind::Concurrency {
+            continue; // its permits have walks of their own
+        }
+        let (mut settled, mut returned) = (0, 0);
+        for seed in 0..if long() { 2_000 } else { 100 } {
+            let rng = &mut Rng::new(380 + seed);
+            let mut policy = traffic::policy(rng, algorithm);
+            policy.limit = policy.limit.clamp(1, 1_000);
+            policy.capacity = policy.capacity.map(|capacity| capacity.min(1_000));
+            policy.initial = None;
+            let trace = traffic::trace(rng, &policy, 200);
+            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                if seed % 2 == 0 {
+                    let clock = TestClock::at(trace[0].0);
+                    let set = |us| clock.set(us);
+                    return walk(rng, policy, trace, (clock.clone(), set));
+                }
+                let clock = ManualClock::starting_at(Timestamp::from_micros(trace[0].0));
+                let set = |us| clock.advance_to(Timestamp::from_micros(us));
+                walk(rng, policy, trace, (clock.clone(), set))
+            }));
+            let Ok((more_settled, more_returned)) = failed else {
+                panic!("{}, seed {seed}", algorithm.name());
+            };
+            (settled, returned) = (settled + more_settled, returned + more_returned);
+        }
+        let name = algorithm.name();
+        assert!(settled > 500 && returned > 100, "{name}: {settled} settled, {returned} returned");
+    }
+}
