@@ -50,11 +50,10 @@ impl Model {
         } else if missing > 0 {
             self.born(t);
         }
-        if let Some(state) = &mut self.state {
+        // A cost of 0 opened no reservation.
+        if let (Some(state), 1..) = (&mut self.state, reserved) {
             state.close(i128::from(since_us));
-        }
-        if let Some(eased) = &mut self.eased {
-            eased.whole().close(i128::from(since_us));
+            self.eased.iter_mut().for_each(|eased| eased.whole().close(i128::from(since_us)));
         }
         let cut = missing - taken;
         // A permit that has ended is free already.

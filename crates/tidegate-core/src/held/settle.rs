@@ -79,7 +79,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
             self.give_back_units(now, reserved - actual);
             Settled::Whole
         };
-        if let (Some(since), Some(state)) = (since, self.slot.borrow_mut()) {
+        // A cost of 0 opened no reservation.
+        if let (Some(since), Some(state), 1..) = (since, self.slot.borrow_mut(), reserved) {
             self.algorithm.close(state, since.at);
         }
         settled

@@ -280,7 +280,12 @@ impl<'a> Limiter<'a> {
     fn of_take(&self, step: Step) -> Vec<u8> {
         let since = self.since.map_or(-1.0, |since| since.as_micros() as f64);
         let under = self.taken_under.map_or(-1.0, |values| values.limit as f64);
-        let purpose = if self.is_of_other_rule() { Purpose::OfOtherRule } else { self.purpose };
+        let purpose = match self.purpose {
+            _ if self.is_of_other_rule() => Purpose::OfOtherRule,
+            // A cost of 0 opened no reservation.
+            Purpose::Reservation if self.cost == 0 => Purpose::Use,
+            purpose => purpose,
+        };
         [since, f64::from(purpose as u8), under, self.most(step)]
             .into_iter()
             .flat_map(f64::to_le_bytes)
