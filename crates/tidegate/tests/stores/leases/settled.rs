@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::traffic::Rng;
-use tidegate::{Descriptor, LeaseSpec, Request, Rule, RuleSpec, SharedGate, Spec};
+use tidegate::{
+    AlgorithmKind, Descriptor, LeaseSpec, Request, Rule, RuleSpec, Settled, SharedGate, Spec, Taken,
+};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -57,6 +59,25 @@ async fn what_a_reservation_did_not_use_comes_back_under_leases_and_shares() {
             assert!(is_level(algorithm) || used == most, "{algorithm}: {used} of {most}");
         }
     }
+}
+
+/// Leases rely on the level of a bucket, so what comes back counts as taken a second earlier: in a second as much drains.
+#[tokio::test]
+async fn what_drains_in_a_second_does_not_come_back_under_leases() {
+    let server = Server::start(&[]);
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 3_600_000, Duration::from_secs(3_600));
+    let rule = with_leases(RuleSpec::new("all", spec));
+    let gate = node(&server.url(), 1, vec![rule]).await;
+    let descriptors = [Descriptor::new(&[]).cost(1_000)];
+    let request = Request::new("default", &descriptors);
+    let taken = Taken::from(&gate.check(&request).await);
+    let settled = gate.settle_taken(&request, &taken, &[0]).await.unwrap();
+    assert_eq!(settled.matched()[0].settled(), Settled::Late(1_000));
+    let longer = [Descriptor::new(&[]).cost(100_000)];
+    let longer = Request::new("default", &longer);
+    let taken = Taken::from(&gate.check(&longer).await);
+    let settled = gate.settle_taken(&longer, &taken, &[0]).await.unwrap();
+    assert!(settled.matched()[0].settled().late_units() < 100_000);
 }
 
 /// Reserves at one node until a time, and settles each reservation a little later for a random part of its cost.

@@ -35,19 +35,18 @@ local function note(units, at, gone)
   call('SET', record_key, table.concat(kept), 'PXAT', string.format('%d', (ms - ms % 1000) / 1000))
 end
 
--- Takes units out of the record. Returns since when they count, and whether they were taken out before; nothing if it
--- does not have them.
+-- Takes units out of the record. Returns since when they count, whether they were taken out before, and when all of them
+-- have gone at the limit under which they were taken; nothing if it does not have them.
 local function consume(units)
   local record = call('GET', record_key) or ''
   local stay, earlier = struct.unpack('<dd', entry, 17)
   for i = 1, #record, WIDTH do
     if string.sub(record, i, i + 15) == whose then
-      local taken, at = struct.unpack('<dd', record, i + 16)
+      local taken, at, gone = struct.unpack('<ddd', record, i + 16)
       if taken == stay then return nil, true end
       if taken - units < stay then return end
       call('SETRANGE', record_key, string.format('%d', i + 15), struct.pack('<d', stay))
-      if at < earlier then return 0 end
-      return at - earlier
+      return math.max(at - earlier, 0), false, gone
     end
   end
 end
@@ -55,7 +54,7 @@ end
 function step(key, v, arg, now, verb, full, amended)
   local cost = struct.unpack('<d', arg, 34)
   if verb == 'undo' then
-    local taken_at, is_back = consume(-cost)
+    local taken_at, is_back, gone = consume(-cost)
     local lost, limits = bar(key)
     if v then
       local last, W = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended)), struct.unpack('<d', arg, 42)
@@ -65,8 +64,11 @@ function step(key, v, arg, now, verb, full, amended)
     -- Nothing comes back that was taken so long ago.
     local since = -9007199254740992
     if taken_at and taken_at >= lost then since = taken_at end
-    local verdict, at, takes, changed, value, gone, expires, parts, state =
-      ask(key, v, arg, now, verb, full, amended, {since = since, limits = limits, drained = drained, leased = true})
+    local taken = {since = since, limits = limits, drained = drained, leased = true}
+    -- Then the level may have drained and begun again, under another limit that nothing notes.
+    if gone and gone <= now then taken.under = -1 end
+    local verdict, at, takes, changed, value, ends, expires, parts, state =
+      ask(key, v, arg, now, verb, full, amended, taken)
     if is_back then
       verdict = 0
     elseif not taken_at then
@@ -74,7 +76,7 @@ function step(key, v, arg, now, verb, full, amended)
     elseif not takes then
       verdict = 1
     end
-    return verdict, at, takes, changed, value, gone, expires, parts, state
+    return verdict, at, takes, changed, value, ends, expires, parts, state
   end
   local prepared, before = v, 0
   if prepare then
