@@ -62,7 +62,14 @@ pub struct Model {
 impl Model {
     /// A limiter that does not exist yet: its first [`step`](Self::step) creates it.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, state: None, last: None, lost: 0, limits: drained::Limits::default(), eased: None }
+        Self {
+            policy,
+            state: None,
+            last: None,
+            lost: 0,
+            limits: drained::Limits::default(),
+            eased: None,
+        }
     }
 
     /// The rule in force.

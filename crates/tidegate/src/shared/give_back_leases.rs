@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_core::{Limit, Rule, Spec};
+use tidegate_core::{Limit, Spec};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -18,9 +18,7 @@ use super::store::Store;
 use super::take_leases::report;
 use crate::lease::Unspent;
 use crate::step::Lineage;
-use crate::store::redis::script::{
-    Answer, Call, GivenBack, LeaseRecord, NewerValues, Reply, Values,
-};
+use crate::store::redis::script::{Answer, Call, GivenBack, LeaseRecord, NewerValues, Reply};
 use crate::store::redis::{heard, lease_key};
 
 /// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
@@ -69,7 +67,7 @@ impl Store {
         let _under_way = self.leases.under_way();
         let rule = rest.key.rule_in(self.policy()).ok_or(Lost::Changed)?;
         let until = Instant::now() + counts_for(rule.spec());
-        let mut back = pin!(self.ask_until_back(rest, rule));
+        let mut back = pin!(self.ask_until_back(rest));
         let mut ended = pin!(async {
             self.leases.dropped().await;
             sleep(AFTER_THE_END).await;
@@ -85,7 +83,7 @@ impl Store {
         result
     }
 
-    async fn ask_until_back(&self, rest: &Unspent<KeyAsk>, rule: &Rule) -> Result<(), Lost> {
+    async fn ask_until_back(&self, rest: &Unspent<KeyAsk>) -> Result<(), Lost> {
         let ask = rest.key.costing(rest.units);
         let limiters = self.limiters(from_ref(&ask), &[], &[]);
         let (record, kept) = (self.lease_record(&ask, rest.ticket), (rest.kept, rest.earlier));
@@ -120,9 +118,7 @@ impl Store {
                     };
                 }
                 // A changed limit alone changes nothing of what was taken.
-                Ok(Answer::Superseded(found))
-                    if found.rule().is_some_and(|new| counts_alike(rule, new)) =>
-                {
+                Ok(Answer::Superseded(found)) if found.count_as(&limiters) => {
                     newer = newer.and(found);
                 }
                 _ => return Err(Lost::Changed),
@@ -174,9 +170,4 @@ fn counts_for(spec: &Spec) -> Duration {
     let Limit::Units(limit @ 1..) = spec.limit else { return window };
     let fills = spec.capacity.unwrap_or(limit).div_ceil(limit).max(2);
     window.saturating_mul(u32::try_from(fills).unwrap_or(u32::MAX))
-}
-
-/// Returns whether both count in the same way, up to the limit.
-fn counts_alike(one: &Rule, other: &Rule) -> bool {
-    Values::of(one).zip(Values::of(other)).is_some_and(|(one, other)| other.counts_as(&one))
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::KeyAsk;
 use super::store::{PendingStep, Store, is_report};
 use crate::store::redis::script::{
-    Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Step,
+    Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Step, Values,
 };
 use crate::store::redis::{
     Client, Counts, Delivered, LateReply, NoReply, Replied, Route, StoreError, heard,
@@ -234,15 +234,18 @@ impl Store {
         let (places, seen): (Vec<_>, Vec<_>) =
             took.map(|((place, _), seen)| (*place, seen)).unzip();
         let tokens = seen.iter().map(|seen| seen.token).collect();
+        // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
+        let since = places.iter().zip(&seen).map(|(place, seen)| {
+            let terms = asks.get(*place).and_then(|ask| self.terms(ask));
+            terms.map_or(seen.reply.at, |terms| terms.exact_from(seen.reply.at))
+        });
+        let since = since.collect();
         let newer = NewerValues::seen(seen.into_iter());
-        let terms = |place: &usize| self.terms(asks.get(*place)?);
-        let since = |place| terms(place).map_or(done.now, |terms| terms.exact_from(done.now));
-        let since = places.iter().map(since).collect();
         (!places.is_empty()).then_some(Took { places, tokens, newer, since, at, route })
     }
 
-    /// Gives back what a step took. If the values of one of several limiters have changed since, that one keeps its
-    /// units, and the others get theirs one by one; so do limiters whose units count since different times.
+    /// Gives back what a step took. If the values of one of several limiters have another meaning since, that one
+    /// keeps its units, and the others get theirs one by one.
     pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let of = |(place, token): (&usize, &Option<Token>)| {
             Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })
@@ -274,41 +277,49 @@ impl Store {
     }
 
     async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
-        let limiters = took.newer.limiters(&self.limiters(here, &[], &[]));
-        let Some((since, others)) = took.since.split_first() else { return Vec::new() };
-        if others.iter().all(|other| other == since) {
-            match self.undone(&limiters, *since, took).await {
-                Some(Answer::Decided(done)) => return vec![(took.places.clone(), done)],
-                Some(_) if limiters.len() > 1 => {}
-                _ => return Vec::new(),
-            }
+        let own = self.limiters(here, &[], &[]);
+        let mut limiters = took.newer.limiters(&own);
+        limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
+        match self.undone(&limiters, &took.since, took).await {
+            Some(Answer::Decided(done)) => return vec![(took.places.clone(), done)],
+            Some(_) if limiters.len() > 1 => {}
+            _ => return Vec::new(),
         }
         let mut all = Vec::new();
         for ((place, since), one) in took.places.iter().zip(&took.since).zip(&limiters) {
-            if let Some(Answer::Decided(done)) = self.undone(from_ref(one), *since, took).await {
+            let undone = self.undone(from_ref(one), from_ref(since), took).await;
+            if let Some(Answer::Decided(done)) = undone {
                 all.push((vec![*place], done));
             }
         }
         all
     }
 
-    /// Gives back to these limiters, all or none; `None` if the store did not reply.
+    /// Gives back to these limiters, all or none; `None` if the store did not reply. Under newer values it is done again:
+    /// a changed limit alone is no reason to lose units.
     async fn undone(
         &self,
         limiters: &[Limiter<'_>],
-        since: Timestamp,
+        since: &[Timestamp],
         took: &Took,
     ) -> Option<Answer> {
-        let call = Arc::new(Call::undo(limiters, since, took.at));
-        let replied = match &took.route {
-            Some(route) => route.run(&call).await,
-            None => send_undo(&self.client, &call).await,
-        };
-        let reply = match replied {
-            Err(error) if error.is_of_other_layout() => Reply::Nil,
-            reply => reply.ok()?,
-        };
-        call.answer(limiters, &reply).ok()
+        let mut newer = NewerValues::default();
+        loop {
+            let now = newer.limiters(limiters);
+            let call = Arc::new(Call::undo(&now, since, took.at));
+            let replied = match &took.route {
+                Some(route) => route.run(&call).await,
+                None => send_undo(&self.client, &call).await,
+            };
+            let reply = match replied {
+                Err(error) if error.is_of_other_layout() => Reply::Nil,
+                reply => reply.ok()?,
+            };
+            match call.answer(&now, &reply).ok()? {
+                Answer::Superseded(found) if found.count_as(limiters) => newer = newer.and(found),
+                answer => return Some(answer),
+            }
+        }
     }
 }
 

@@ -88,7 +88,8 @@ impl Step {
         match self {
             Self::Settle { actual, token, since: Some(since) } => {
                 let is_of_other_rule = since.at < meaning_since;
-                let since = if is_of_other_rule { since.of_other_rule() } else { since.under(rates) };
+                let since =
+                    if is_of_other_rule { since.of_other_rule() } else { since.under(rates) };
                 Self::Settle { actual, token, since: Some(since) }
             }
             step => step,

@@ -17,7 +17,7 @@ fn undo(client: &Client, key: &str, rule: &Rule, cost: u64, times: [u64; 2]) -> 
     let token = Token::from_micros(times[0]);
     let limiters = [Limiter::new(key.as_bytes(), rule, cost).unwrap().of_permit(token)];
     let [since, at] = times.map(Timestamp::from_micros);
-    let call = Call::undo(&limiters, since, Some(at));
+    let call = Call::undo(&limiters, &[since], Some(at));
     match call.answer(&limiters, &client.eval(&call.script, &call.keys, &call.args)) {
         Ok(Answer::Decided(answer)) => answer,
         other => panic!("{other:?}"),
@@ -128,7 +128,7 @@ fn a_rule_that_changed_meanwhile_gives_nothing_back() {
     assert!(ask(&client, "changed", &rule(10), 4, TODAY_US).allowed);
     let (changed, since) = (rule(20), Timestamp::from_micros(TODAY_US));
     let limiters = [Limiter::new(b"changed", &changed, 4).unwrap()];
-    let call = Call::undo(&limiters, since, Some(since));
+    let call = Call::undo(&limiters, &[since], Some(since));
     let reply = client.eval(&call.script, &call.keys, &call.args);
     assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
     assert_eq!(ask(&client, "changed", &rule(10), 0, TODAY_US).decisions[0].remaining, 6);

@@ -192,9 +192,10 @@ async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     assert_eq!(proxy.scripts() - before, 3, "twice, and the look");
 }
 
-/// An undo under values or a layout that had changed gave nothing back to the other rules either.
+/// An undo under a layout or a window that had changed gave nothing back to the other rules either. A changed limit alone
+/// is no reason to give nothing back.
 #[tokio::test]
-async fn a_late_reply_is_undone_at_the_rules_whose_values_are_still_those_it_took_under() {
+async fn a_late_reply_is_undone_at_the_rules_whose_values_mean_what_they_did() {
     let server = server();
     let log = |name: &str, limit| {
         let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400));
@@ -203,11 +204,14 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_are_still_those_it_too
     let both = |name: &str, limit| vec![log(name, limit), log("kept", 10)];
     let mut other_layout = both("layout", 10);
     other_layout[0].spec.layout = Some(Layout::SortedSet);
+    let mut other_window = log("alone-in-window", 10);
+    other_window.spec.window = Some(Duration::from_secs(2 * 86_400));
     let cases = [
         (both("same", 10), both("same", 10), vec![1, 1], 1),
-        (both("changed", 10), both("changed", 20), vec![2, 1], 1),
+        (both("changed", 10), both("changed", 20), vec![1, 1], 1),
         (both("layout", 10), other_layout, vec![2, 1], 1),
-        (vec![log("alone", 10)], vec![log("alone", 20)], vec![2], 0),
+        (vec![log("alone", 10)], vec![log("alone", 20)], vec![1], 1),
+        (vec![log("alone-in-window", 10)], vec![other_window], vec![2], 0),
     ];
     for (rules, later, left, undone) in cases {
         let user = rules[0].name.clone();

@@ -32,7 +32,6 @@ pub(super) enum Question {
         key: usize,
         units: u64,
         since: Timestamp,
-        revision: usize,
     },
     /// Settles units of a reservation: gives these back, or takes more.
     Settle { key: usize, back: Vec<(Source, u64)>, more: u64, since: Timestamp },
@@ -199,9 +198,9 @@ impl<'a> Store<'a> {
                 let report = report(self.limiters[key].1.as_ref(), now);
                 Some(Reply::Back { number, key, report })
             }
-            &Question::Undo { by, key, units, since, revision, .. } => {
-                let (own, limiter) = &mut self.limiters[key];
-                if *own == revision && limiter.give_back_lease(now, units, since) {
+            &Question::Undo { by, key, units, since, .. } => {
+                let limiter = &mut self.limiters[key].1;
+                if limiter.give_back_lease(now, units, since) {
                     let since = before(time, limiter.at(now).since(since));
                     history.add(time, key, What::Undone { by, units, since });
                 } else {

@@ -23,7 +23,7 @@ impl Node<'_> {
             let Stands { key, cost: units, at, revision, .. } = *one;
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(at, |terms| terms.exact_from(at));
-            (Question::Undo { by: request, server, key, units, since, revision }, None)
+            (Question::Undo { by: request, server, key, units, since }, None)
         };
         limiters.iter().map(undo).collect()
     }

@@ -65,12 +65,12 @@ impl Call {
         Self::made(limiters, step, at)
     }
 
-    /// [`Step::Undo`] of a step that took the cost of all these limiters when the clock read
-    /// `since`.
+    /// [`Step::Undo`] of a step that took the cost of each of these limiters at its time in `since`.
     #[must_use]
-    pub fn undo(limiters: &[Limiter<'_>], since: Timestamp, at: Option<Timestamp>) -> Self {
+    pub fn undo(limiters: &[Limiter<'_>], since: &[Timestamp], at: Option<Timestamp>) -> Self {
+        let dated = limiters.iter().zip(since);
         let limiters: Vec<_> =
-            limiters.iter().map(|one| one.clone().taken_at(Some(since))).collect();
+            dated.map(|(one, since)| one.clone().taken_at(Some(*since))).collect();
         Self::made(&limiters, Step::Undo, at)
     }
 

@@ -2,10 +2,9 @@
 
 use std::iter;
 
-use tidegate_core::Rule;
-
 use super::limiter::Limiter;
 use super::revision::Written;
+use super::values::Values;
 
 /// For each limiter, the newer values that decide in place of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,9 +39,14 @@ impl NewerValues {
         self.0.is_empty()
     }
 
-    /// The values that decide about the first limiter, if they are not its own.
-    pub(crate) fn rule(&self) -> Option<&Rule> {
-        Some(&self.0.first()?.as_ref()?.rule)
+    /// Returns whether under these values units count as under the limiters' own.
+    pub(crate) fn count_as(&self, limiters: &[Limiter<'_>]) -> bool {
+        let counts_as = |newer: &Written, one: &Limiter<'_>| {
+            let values = Values::of(&newer.rule).zip(Values::of(one.rule));
+            values.is_some_and(|(newer, own)| newer.counts_as(&own))
+        };
+        let mut all = self.0.iter().zip(limiters);
+        all.all(|(newer, one)| newer.as_ref().is_none_or(|newer| counts_as(newer, one)))
     }
 
     /// The limiters to ask about in place of the original ones.
