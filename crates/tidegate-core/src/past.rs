@@ -207,11 +207,11 @@ impl Past {
     fn drop_over(&mut self, at: Timestamp) {
         if let Some(past) = &mut self.0 {
             past.eased.take_if(|eased| eased.until <= at);
-            past.excess.take_if(|excess| excess.until <= at);
             if past.until <= at {
                 past.rates.forget();
             }
-            self.0.take_if(|past| past.is_over(at) && past.mark.is_none());
+            let is_held = |past: &Memory| past.mark.is_some() || past.excess.is_some();
+            self.0.take_if(|past| past.is_over(at) && !is_held(past));
         }
     }
 
@@ -229,6 +229,15 @@ impl Past {
     #[inline]
     pub(crate) fn excess(&self) -> Option<&Excess> {
         self.0.as_deref()?.excess.as_deref()
+    }
+
+    /// A counter took units at `at`, before which no time counts any more: its excess may be over. A look at a later time
+    /// does not end it, because the clock may step back.
+    #[inline]
+    pub(crate) fn counted(&mut self, at: Timestamp) {
+        if self.excess().is_some_and(|excess| excess.until <= at) {
+            self.exceed(None);
+        }
     }
 
     /// Notes the units of a counter that make no caller wait, or that all do.

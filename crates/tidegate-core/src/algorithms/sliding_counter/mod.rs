@@ -144,6 +144,7 @@ impl Decide for SlidingCounter {
         let View { current, previous, .. } = self.whole(state, at);
         (state.window, state.last) = (self.number(at), at);
         (state.current, state.previous) = (current.saturating_add(cost), previous);
+        state.past.counted(at);
     }
 
     /// Gives back this window's units first: those of the previous one weigh less.
