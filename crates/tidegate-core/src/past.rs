@@ -82,16 +82,15 @@ pub(crate) struct Eased {
 }
 
 /// Units of one window of a counter that make no caller wait, because a change of the rule lowered the limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Excess {
-    /// The number of the window.
-    pub(crate) window: u64,
     pub(crate) units: u64,
     /// When the count was lowered by them; the epoch if it was not.
     pub(crate) cut: Timestamp,
     /// The part of the other units that is above the limit because of changes; a debt is above it.
     pub(crate) caused: u64,
-    /// The first instant at which the window counts no more.
+    /// The first instant at which the window counts no more. It says which window that is: also the one before the epoch,
+    /// where a clock that steps back to it may have moved a window.
     pub(crate) until: Timestamp,
 }
 

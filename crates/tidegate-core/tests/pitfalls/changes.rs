@@ -158,3 +158,20 @@ fn two_thousand_million_per_nine_quintillion_seconds_is_refused_not_run() {
         }
     }
 }
+
+/// A clock that stepped back to the epoch merged what a lower limit had left of one window with the window after it, so
+/// that units of that window did not count.
+#[test]
+fn an_excess_of_the_window_before_the_epoch_is_taken_off_the_first_window() {
+    let counter = |limit| Policy::new(AlgorithmKind::SlidingCounter, limit, SECOND);
+    let mut one = common::limiter(&counter(100));
+    assert!(one.step(5 * SECOND, 100).allowed);
+    let mut one = one.amend(5 * SECOND, &counter(10));
+    assert!(one.step(7 * SECOND - 1, 5).allowed);
+    let before = one.peek(7 * SECOND - 1, 0);
+    assert_eq!((before.remaining, before.reset_after_us), (4, SECOND + 1));
+    // The reading is the start of the first window, in which all units of the window before it are still inside.
+    let after = one.peek(0, 6);
+    assert_eq!((after.allowed, after.remaining, after.reset_after_us), (false, 0, 2 * SECOND));
+    assert_eq!(one.peek(SECOND - 1, 0).remaining, 4);
+}

@@ -3,28 +3,36 @@
 use super::{SlidingCounter, State, View};
 use crate::algorithm::Amend;
 use crate::past::Excess;
-use crate::time::{Micros, Timestamp};
+use crate::time::Timestamp;
 
 impl SlidingCounter {
-    /// The first instant at which the units of a window count no more.
-    pub(super) fn counts_until(&self, window: u64) -> Timestamp {
-        let end = window.saturating_add(2).saturating_mul(self.window.as_micros());
-        Timestamp::EPOCH.plus(Micros::from_micros(end))
+    /// The excess of the running window.
+    fn running_excess<'s>(&self, state: &'s State, at: Timestamp) -> Option<&'s Excess> {
+        let at = self.not_before(state, at);
+        state.past.excess().filter(|excess| excess.until.since(at) > self.window)
     }
 
-    /// Notes that units of a window came back, `off` of them of those that make no caller wait.
-    pub(super) fn lower_excess(state: &mut State, window: u64, off: u64) {
-        let Some(excess) = state.past.excess().filter(|excess| excess.window == window) else {
-            return;
-        };
-        let count = match state.window.checked_sub(window) {
-            Some(0) => state.current,
-            Some(1) => state.previous,
-            _ => 0,
-        };
-        let units = excess.units.saturating_sub(off).min(count);
-        let caused = excess.caused.min(count - units);
-        state.past.exceed(Some(Excess { units, caused, ..excess.clone() }));
+    /// Gives back at most `units` of the state's window, or of the one `before` (1), that were taken at `since`, or at any
+    /// time. First those leave that make no caller wait, unless they were taken after the count was lowered.
+    pub(super) fn lower(
+        &self,
+        state: &mut State,
+        before: u64,
+        units: u64,
+        since: Option<Timestamp>,
+    ) -> u64 {
+        let count = if before == 0 { &mut state.current } else { &mut state.previous };
+        let given = units.min(*count);
+        *count -= given;
+        let until = self.start(state.window.saturating_add(2) - before);
+        if let Some(excess) = state.past.excess().filter(|excess| excess.until == until) {
+            let is_of_it = since.is_none_or(|since| since <= excess.cut);
+            let off = if is_of_it { given } else { 0 };
+            let units = excess.units.saturating_sub(off).min(*count);
+            let caused = excess.caused.min(*count - units);
+            state.past.exceed(Some(Excess { units, caused, ..*excess }));
+        }
+        given
     }
 }
 
@@ -34,7 +42,7 @@ impl Amend for SlidingCounter {
     }
 
     fn refit(&self, old: &Self, state: &mut State, _at: Timestamp) {
-        if self.limit > old.limit || self.limit == 0 {
+        if self.limit > old.limit {
             state.past.exceed(None);
         }
     }
@@ -42,12 +50,12 @@ impl Amend for SlidingCounter {
     /// A debt is above the limit in the running window alone: no other way leads there but a change.
     fn owed(&self, state: &State, at: Timestamp) -> [u64; 2] {
         let whole = self.whole(state, at);
-        let number = self.number(self.not_before(state, at));
-        let excess = state.past.excess().filter(|excess| excess.window == number);
-        let without = self.limit.max(excess.map_or(0, |excess| excess.caused));
-        let debt = self.view(state, at).current.saturating_sub(without);
-        let debt = if self.limit == 0 { 0 } else { debt };
-        [whole.current.saturating_add(self.inside(&whole)), debt]
+        let used = whole.current.saturating_add(self.inside(&whole));
+        if self.limit == 0 {
+            return [used, 0];
+        }
+        let caused = self.running_excess(state, at).map_or(0, |excess| excess.caused);
+        [used, self.view(state, at).current.saturating_sub(self.limit.max(caused))]
     }
 
     /// Lowers the count of the running window to the limit, and a debt, or to what lets a unit pass after one window if
@@ -57,21 +65,20 @@ impl Amend for SlidingCounter {
             return state.past.exceed(None);
         };
         let at = self.not_before(state, at);
-        let window = self.number(at);
         let View { current, overlap_us, .. } = self.view(state, at);
         let passes = u128::from(one_less) * u128::from(self.window.as_micros());
         let passes = u64::try_from(passes / u128::from(overlap_us)).unwrap_or(u64::MAX);
         let kept = current.min(self.limit.max(passes).saturating_add(debt));
         let above = kept.saturating_sub(debt);
         let caused = if above > self.limit { above } else { 0 };
-        let before = state.past.excess().filter(|excess| excess.window == window);
+        let before = self.running_excess(state, at);
         if kept == current && caused == 0 && before.is_none() {
             return;
         }
         let cut = before.map_or(Timestamp::EPOCH, |excess| excess.cut);
         let cut = if kept < current { at } else { cut };
         let units = self.whole(state, at).current - kept;
-        let until = self.counts_until(window);
-        state.past.exceed(Some(Excess { window, units, cut, caused, until }));
+        let until = self.start(self.number(at) + 2);
+        state.past.exceed(Some(Excess { units, cut, caused, until }));
     }
 }

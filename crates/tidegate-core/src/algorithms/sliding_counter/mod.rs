@@ -57,8 +57,13 @@ impl SlidingCounter {
     /// the time of its last unit, and must not go back to an earlier window for a reading that
     /// arrives late.
     fn not_before(&self, state: &State, at: Timestamp) -> Timestamp {
-        let start = state.window.saturating_mul(self.window.as_micros());
-        at.max(Timestamp::EPOCH.plus(Micros::from_micros(start)))
+        at.max(self.start(state.window))
+    }
+
+    /// The instant at which a window begins.
+    fn start(&self, window: u64) -> Timestamp {
+        let start_us = window.saturating_mul(self.window.as_micros());
+        Timestamp::EPOCH.plus(Micros::from_micros(start_us))
     }
 
     const fn number(&self, at: Timestamp) -> u64 {
@@ -83,10 +88,12 @@ impl SlidingCounter {
     fn view(&self, state: &State, at: Timestamp) -> View {
         let mut view = self.whole(state, at);
         if let Some(excess) = state.past.excess() {
-            match self.number(self.not_before(state, at)).checked_sub(excess.window) {
-                Some(0) => view.current = view.current.saturating_sub(excess.units),
-                Some(1) => view.previous = view.previous.saturating_sub(excess.units),
-                _ => {}
+            // A window counts for as long as it lasts, and then once more as the one before.
+            let left = excess.until.since(self.not_before(state, at));
+            if left > self.window {
+                view.current = view.current.saturating_sub(excess.units);
+            } else if !left.is_zero() {
+                view.previous = view.previous.saturating_sub(excess.units);
             }
         }
         view
@@ -151,17 +158,14 @@ impl Decide for SlidingCounter {
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         match self.number(at).saturating_sub(state.window) {
             0 => {
-                let earlier = units.saturating_sub(state.current);
-                state.current = state.current.saturating_sub(units);
-                state.previous = state.previous.saturating_sub(earlier);
-                if let Some(before) = state.window.checked_sub(1) {
-                    Self::lower_excess(state, before, earlier);
-                }
+                let given = self.lower(state, 0, units, None);
+                self.lower(state, 1, units - given, None);
             }
-            1 => state.current = state.current.saturating_sub(units),
-            _ => return,
+            1 => {
+                self.lower(state, 0, units, None);
+            }
+            _ => {}
         }
-        Self::lower_excess(state, state.window, units);
     }
 
     /// Lowers the count of the window of `since`, if that is the running one or the one before.
@@ -171,16 +175,10 @@ impl Decide for SlidingCounter {
         if of_take + 1 < number || !state.past.admits(since) {
             return 0;
         }
-        let count = match state.window.checked_sub(of_take) {
-            Some(0) => &mut state.current,
-            Some(1) => &mut state.previous,
-            _ => return 0,
-        };
-        let given = units.min(*count);
-        *count -= given;
-        let is_before = state.past.excess().is_some_and(|excess| since.at <= excess.cut);
-        Self::lower_excess(state, of_take, if is_before { given } else { 0 });
-        given
+        match state.window.checked_sub(of_take) {
+            Some(before @ 0..=1) => self.lower(state, before, units, Some(since.at)),
+            _ => 0,
+        }
     }
 
     fn past<'s>(&self, state: &'s State) -> Option<&'s Past> {
@@ -208,11 +206,9 @@ impl Decide for SlidingCounter {
         let windows = self.number(state.last) - self.number(to);
         state.window = state.window.saturating_sub(windows);
         state.last = to;
-        if let Some(excess) = state.past.excess().cloned() {
-            let window = excess.window.saturating_sub(windows);
-            let cut = excess.cut.min(to);
-            let until = self.counts_until(window);
-            state.past.exceed(Some(Excess { window, cut, until, ..excess }));
+        if let Some(excess) = state.past.excess() {
+            let until = excess.until.minus(self.start(windows).since(Timestamp::EPOCH));
+            state.past.exceed(Some(Excess { cut: excess.cut.min(to), until, ..*excess }));
         }
     }
 
@@ -268,8 +264,7 @@ impl Decide for SlidingCounter {
 impl Lease for SlidingCounter {
     fn lease_end(&self, state: &State, at: Timestamp) -> Option<Timestamp> {
         let number = self.number(self.not_before(state, at));
-        let end = (number + 1).saturating_mul(self.window.as_micros());
-        Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
+        Some(self.start(number + 1))
     }
 }
 
@@ -336,7 +331,7 @@ impl Persist for SlidingCounter {
     fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
         numbers.extend([state.window, state.current, state.previous, last.as_micros()]);
         if let Some(excess) = state.past.excess() {
-            numbers.extend([excess.window, excess.units, excess.caused]);
+            numbers.extend([excess.until.as_micros(), excess.units, excess.caused]);
         }
     }
 
@@ -345,9 +340,9 @@ impl Persist for SlidingCounter {
         let mut state = self.decode_state(counts)?;
         match *excess {
             [] => {}
-            [window, units, caused] => {
-                let until = self.counts_until(window);
-                state.past.exceed(Some(Excess { window, units, cut: state.last, caused, until }));
+            [until_us, units, caused] => {
+                let until = Timestamp::EPOCH.plus(Micros::from_micros(until_us));
+                state.past.exceed(Some(Excess { units, cut: state.last, caused, until }));
             }
             _ => return None,
         }

@@ -24,7 +24,8 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
     else
       local windows = ((last - last % W) - (now - now % W)) / W
       window = math.max(window - windows, 0)
-      if eased then eased, cut = math.max(eased - windows, 0), math.min(cut, now) end
+      -- The window before that of the epoch is -1.
+      if eased then eased, cut = eased - windows, math.min(cut, now) end
       last, amended = now, amended or last
     end
   end
