@@ -81,10 +81,10 @@ fn algorithms() -> impl Iterator<Item = AlgorithmKind> {
 /// Asks for one unit, which has to wait for one window at most, or in a counter as long as under a full new limit.
 fn waits_one_window(one: &Alone, what: &str) {
     let algorithm = one.rule.spec.algorithm;
-    let told = one.ask(1);
+    let decision = one.ask(1);
     let is_counter = algorithm == AlgorithmKind::SlidingCounter;
-    let longest = MINUTE_US + if is_counter { MINUTE_US / told.limit } else { 0 };
-    let wait = wait_us(&told);
+    let longest = MINUTE_US + if is_counter { MINUTE_US / decision.limit } else { 0 };
+    let wait = wait_us(&decision);
     assert!((1..=longest).contains(&wait), "{algorithm}, {what}: {wait} us");
     one.pass(wait - 1);
     assert!(!one.ask(1).is_allowed(), "{algorithm}, {what}: not a microsecond sooner");
