@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use crate::algorithm::{HORIZON, Packing, WORD_BITS};
 use crate::error::RuleError;
-use crate::past::{Eased, Past, Since};
+use crate::past::{Past, Since};
 use crate::time::{Micros, Timestamp};
 
 /// The longest time in which a bucket may fill: 2^53 microseconds.
@@ -216,14 +216,15 @@ impl Level {
 
     /// Removes `units`, at most until the level is empty; first those that make no caller wait.
     pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
-        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
+        let left = self.left(rate, at);
+        let whole = self.whole(rate, at);
         let rest = whole.saturating_sub(rate.grains(units));
         if left > 0 {
             self.empty_at = rate.instant(at) + left.min(rest);
         }
         if whole > 0 {
             self.past.see(rest);
-            self.change_whole(rate, at, |_| rest);
+            self.set_whole(rate, at, rest);
         }
     }
 
@@ -256,7 +257,8 @@ impl Level {
         owed: u128,
         undrained: u128,
     ) -> u64 {
-        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
+        let left = self.left(rate, at);
+        let whole = self.whole(rate, at);
         let given = owed.min(whole);
         let of_level = match self.past.eased() {
             Some(eased) if whole > left && since <= eased.cut => 0,
@@ -265,7 +267,7 @@ impl Level {
         };
         let kept = left.saturating_sub(of_level).min(whole - given);
         self.empty_at -= left - kept;
-        self.change_whole(rate, at, |_| whole - given);
+        self.set_whole(rate, at, whole - given);
         self.past.lower(given);
         rate.units_ceil(given)
     }
@@ -274,15 +276,14 @@ impl Level {
     /// unit was added, and the time of that unit.
     pub(crate) fn decode_state(rate: Rate, numbers: &[u64]) -> Option<Self> {
         let [us, part, last, ..] = *numbers else { return None };
-        let (left, last) =
-            (u128::from(us) * u128::from(rate.n.max(1)), Timestamp::from_micros(last));
+        let left = u128::from(us) * u128::from(rate.n.max(1));
+        let last = Timestamp::from_micros(last);
         Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last, ..Self::EMPTY })
     }
 
     /// Appends the grains left at `last`, low word first, and `last`; of an eased level also the grains of all that was
     /// used, and of what changes have caused. Unlike those of a script, the numbers hold every debt.
     pub(crate) fn persist(&self, rate: Rate, last: Timestamp, numbers: &mut Vec<u64>) {
-        let words = |grains: u128| [grains as u64, (grains >> u64::BITS) as u64];
         numbers.extend(words(self.left(rate, last)));
         numbers.push(last.as_micros());
         if let Some(eased) = self.past.eased() {
@@ -293,17 +294,16 @@ impl Level {
 
     /// The level of the numbers that [`Level::persist`] appended.
     pub(crate) fn restore(rate: Rate, numbers: &[u64]) -> Option<Self> {
-        let grains = |[low, high]: [u64; 2]| u128::from(high) << u64::BITS | u128::from(low);
         let (&[low, high, last], eased) = numbers.split_first_chunk()?;
         let last = Timestamp::from_micros(last);
-        let end = |left| rate.instant(last).saturating_add(left);
-        let mut level = Self { empty_at: end(grains([low, high])), last, ..Self::EMPTY };
+        let mut level = Self { last, ..Self::EMPTY };
+        level.empty_at = rate.instant(last).saturating_add(grains(low, high));
         match *eased {
             [] => {}
             [whole_low, whole_high, low, high] => {
-                let (whole, caused) = (grains([whole_low, whole_high]), end(grains([low, high])));
-                let eased = Eased { whole, cut: last, caused, until: last };
-                level.past.ease(Some(Self::eased(rate, last, whole, eased)));
+                let whole = grains(whole_low, whole_high);
+                let caused = rate.instant(last).saturating_add(grains(low, high));
+                level.past.ease(Some(Self::eased(rate, last, whole, last, caused)));
             }
             _ => return None,
         }
@@ -316,8 +316,7 @@ impl Level {
         if let Some(eased) = self.past.eased() {
             let left = eased.whole.saturating_sub(rate.instant(self.last));
             let caused = eased.caused.saturating_sub(step);
-            let eased = Eased { cut: eased.cut.min(to), caused, ..*eased };
-            self.past.ease(Some(Self::eased(rate, to, left, eased)));
+            self.past.ease(Some(Self::eased(rate, to, left, eased.cut.min(to), caused)));
         }
         self.empty_at = self.empty_at.saturating_sub(step);
         self.last = to;
@@ -326,16 +325,26 @@ impl Level {
     /// Keeps the units and drains them at `rate` from now on; if more is allowed than before (`rises`), also those that
     /// made no caller wait. An empty level stays empty at any reading of the clock.
     pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp, rises: bool) {
-        let (left, whole) = (self.left(old, at), self.whole(old, at));
+        let left = self.left(old, at);
+        let whole = self.whole(old, at);
         self.past.see(whole);
         self.past.convert(|grains| rate.convert_down(old, grains));
         let left = rate.convert(old, if rises { whole } else { left });
         self.empty_at = if left == 0 { 0 } else { rate.instant(at).saturating_add(left) };
         if let Some(eased) = self.past.eased() {
-            let eased = Eased { caused: 0, ..*eased };
-            self.past.ease(Some(Self::eased(rate, at, rate.convert(old, whole), eased)));
+            let whole = rate.convert(old, whole);
+            self.past.ease(Some(Self::eased(rate, at, whole, eased.cut, 0)));
         }
     }
+}
+
+/// The words of a number of grains, the low one first.
+const fn words(grains: u128) -> [u64; 2] {
+    [grains as u64, (grains >> u64::BITS) as u64]
+}
+
+const fn grains(low: u64, high: u64) -> u128 {
+    (high as u128) << u64::BITS | low as u128
 }
 
 const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {

@@ -19,7 +19,7 @@ pub struct Since {
     is_of_other_rule: bool,
     /// Whether the limit has changed since, as far as the state need not know.
     is_of_other_limit: bool,
-    /// Since when only the state knows which limits were in force.
+    /// Only the state knows which limits were in force after this.
     rated: Timestamp,
     /// What a level drained until then, as units times microseconds of the window.
     drained: u128,
@@ -29,8 +29,7 @@ impl Since {
     /// Units that were taken at that instant under the rule in force.
     #[must_use]
     pub const fn at(at: Timestamp) -> Self {
-        let (is_of_other_rule, is_of_other_limit) = (false, false);
-        Self { at, is_of_other_rule, is_of_other_limit, rated: at, drained: 0 }
+        Self { at, is_of_other_rule: false, is_of_other_limit: false, rated: at, drained: 0 }
     }
 
     /// The same units where the rule has another meaning since.
@@ -39,7 +38,7 @@ impl Since {
         Self { is_of_other_rule: true, ..self }
     }
 
-    /// The same units where these limits were in force, as whoever keeps the state knows.
+    /// The same units where these limits were in force, as the keeper of the state knows.
     #[must_use]
     pub fn under(self, rates: &Rates) -> Self {
         let (drained, rated) = rates.drained(self.at, Timestamp::MAX);
@@ -116,8 +115,8 @@ impl Past {
 
     /// Returns whether units that were taken at `since` may come back.
     pub(crate) fn admits(&self, since: Since) -> bool {
-        let lost = |past: &Memory| since.at < past.lost_before || since.at < past.ruled_since;
-        !since.is_of_other_rule && !self.0.as_deref().is_some_and(lost)
+        let begins = self.0.as_deref().map(|past| past.lost_before.max(past.ruled_since));
+        !since.is_of_other_rule && begins.is_none_or(|begins| since.at >= begins)
     }
 
     /// What was taken up to `at` comes back no more. It would count until `until`.
@@ -144,21 +143,21 @@ impl Past {
         past.until = past.lost_before.max(at).plus(gone(past.most));
     }
 
-    /// Notes that a level drained under this limit until `at`, where `gone` says how long so many units took at most. At
-    /// most so many are in use or were allowed; they will take as long as `gone_now` says.
+    /// Notes that a level drained under this limit until `at`. `most` units at most are in use or were allowed, which took
+    /// no longer than `gone`; units will take as long as `gone_now` says.
     pub(crate) fn limit_ends(
         &mut self,
         limit: u64,
         at: Timestamp,
         most: u64,
-        gone: impl FnOnce(u64) -> Micros,
+        gone: Micros,
         gone_now: impl FnOnce(u64) -> Micros,
     ) {
         let past = self.0.get_or_insert_default();
         if past.until <= at {
             // What was in force before is forgotten, because nothing counts that was taken so long ago.
             past.most = 0;
-            past.ruled_since = past.ruled_since.max(at.minus(gone(most)));
+            past.ruled_since = past.ruled_since.max(at.minus(gone));
         }
         past.rates.end(limit, at);
         past.most = past.most.max(most);
@@ -167,19 +166,19 @@ impl Past {
 
     /// Returns whether units may have been taken under another limit, as far as that matters.
     pub(crate) fn is_of_other_limit(&self, since: Since) -> bool {
-        let knows = |past: &Memory| past.rates.changed_since(since.at);
-        since.is_of_other_limit || self.0.as_deref().is_some_and(knows)
+        since.is_of_other_limit
+            || self.0.as_deref().is_some_and(|past| past.rates.changed_since(since.at))
     }
 
     /// What a level drained of units since they were taken, until the last change of the limit, as units times
     /// microseconds of the window; and when that change was.
     pub(crate) fn drained(&self, since: Since, at: Timestamp) -> (u128, Timestamp) {
-        let of_state = self.0.as_deref().map(|past| past.rates.drained(since.rated, at));
-        let (drained, rated) = of_state.unwrap_or((0, since.rated));
+        let Some(past) = self.0.as_deref() else { return (since.drained, since.rated) };
+        let (drained, rated) = past.rates.drained(since.rated, at);
         (since.drained.saturating_add(drained), rated)
     }
 
-    /// Forgets since when the rule holds, because whoever keeps the state knows it.
+    /// Forgets since when the rule holds, because the keeper of the state knows it.
     pub fn forget_rule(&mut self) {
         if let Some(past) = &mut self.0 {
             past.ruled_since = Timestamp::EPOCH;
@@ -209,8 +208,9 @@ impl Past {
             if past.until <= at {
                 past.rates.forget();
             }
-            let is_held = |past: &Memory| past.mark.is_some() || past.excess.is_some();
-            self.0.take_if(|past| past.is_over(at) && !is_held(past));
+            if past.is_over(at) && past.mark.is_none() && past.excess.is_none() {
+                self.0 = None;
+            }
         }
     }
 
@@ -244,7 +244,7 @@ impl Past {
         if excess.is_some() || self.excess().is_some() {
             let excess = excess.filter(|excess| excess.units > 0 || excess.caused > 0);
             self.0.get_or_insert_default().excess = excess.map(Box::new);
-            self.change(|_| true);
+            self.drop_bare();
         }
     }
 
@@ -252,7 +252,7 @@ impl Past {
     pub(crate) fn ease(&mut self, eased: Option<Eased>) {
         if eased.is_some() || self.eased().is_some() {
             self.0.get_or_insert_default().eased = eased.map(Box::new);
-            self.change(|_| true);
+            self.drop_bare();
         }
     }
 
@@ -322,8 +322,13 @@ impl Past {
 
     /// Changes the mark, and drops it if `stays` says so.
     fn change(&mut self, stays: impl FnOnce(&mut Mark) -> bool) {
-        let Some(past) = &mut self.0 else { return };
-        past.mark.take_if(|mark| !stays(mark));
+        if let Some(past) = &mut self.0 {
+            past.mark.take_if(|mark| !stays(mark));
+            self.drop_bare();
+        }
+    }
+
+    fn drop_bare(&mut self) {
         self.0.take_if(|past| past.is_bare() && past.until == Timestamp::EPOCH);
     }
 }

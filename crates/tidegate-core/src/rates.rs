@@ -30,8 +30,9 @@ impl Rates {
         }
         if self.0.len() > KEPT {
             let oldest = self.0.remove(0);
-            let next = self.0.first_mut();
-            next.into_iter().for_each(|next| next.limit = next.limit.max(oldest.limit));
+            if let Some(next) = self.0.first_mut() {
+                next.limit = next.limit.max(oldest.limit);
+            }
         }
     }
 

@@ -32,7 +32,8 @@ impl Level {
         if rate.n == 0 {
             return self.past.ease(None);
         }
-        let (left, whole) = (self.left(rate, at), self.whole(rate, at));
+        let left = self.left(rate, at);
+        let whole = self.whole(rate, at);
         let most = rate.grains(capacity.saturating_add(per_window - 1).saturating_add(debt));
         let kept = left.min(most);
         let above = kept.saturating_sub(rate.grains(debt));
@@ -40,30 +41,31 @@ impl Level {
         let cut = if kept < left { at } else { before };
         let is_above = above > rate.grains(capacity);
         let caused = if is_above { rate.instant(at).saturating_add(above) } else { 0 };
-        let eased = Self::eased(rate, at, whole, Eased { whole, cut, caused, until: at });
+        let eased = Self::eased(rate, at, whole, cut, caused);
         self.past.ease((whole > kept || caused > 0).then_some(eased));
         if kept < left {
             self.empty_at = rate.instant(at).saturating_add(kept);
         }
     }
 
-    /// The same with so many grains of all that was used.
-    pub(super) fn eased(rate: Rate, at: Timestamp, whole: u128, eased: Eased) -> Eased {
-        let until = at.plus(rate.wait_from(at, whole));
-        Eased { whole: rate.instant(at).saturating_add(whole), until, ..eased }
-    }
-
-    /// Changes the grains of all that was used, if a change of the rule has eased the level.
-    pub(super) fn change_whole(
-        &mut self,
+    /// What is noted of a level that was lowered at `cut`, with so many grains of all that was used.
+    pub(super) fn eased(
         rate: Rate,
         at: Timestamp,
-        change: impl FnOnce(u128) -> u128,
-    ) {
+        whole: u128,
+        cut: Timestamp,
+        caused: u128,
+    ) -> Eased {
+        let until = at.plus(rate.wait_from(at, whole));
+        Eased { whole: rate.instant(at).saturating_add(whole), cut, caused, until }
+    }
+
+    /// Sets the grains of all that was used, if a change of the rule has eased the level.
+    pub(super) fn set_whole(&mut self, rate: Rate, at: Timestamp, whole: u128) {
         if let Some(eased) = self.past.eased() {
             // Of units that came back none was there because of a change.
-            let eased = Eased { caused: eased.caused.min(self.empty_at), ..*eased };
-            let eased = Self::eased(rate, at, change(self.whole(rate, at)), eased);
+            let caused = eased.caused.min(self.empty_at);
+            let eased = Self::eased(rate, at, whole, eased.cut, caused);
             self.past.ease((eased.until > at).then_some(eased));
         }
     }
@@ -71,7 +73,8 @@ impl Level {
     /// Away from the path of levels that remember nothing, which is inlined.
     #[cold]
     pub(super) fn note_added(&mut self, rate: Rate, at: Timestamp, units: u64) {
-        self.past.see(self.whole(rate, at));
-        self.change_whole(rate, at, |whole| whole.saturating_add(rate.grains(units)));
+        let whole = self.whole(rate, at);
+        self.past.see(whole);
+        self.set_whole(rate, at, whole.saturating_add(rate.grains(units)));
     }
 }

@@ -43,12 +43,10 @@ impl TokenBucket {
             return state.past_mut().rule_changes(at, most, |most| self.counts_for(most));
         }
         // Where nothing drains, no units are taken that might come back, and those that are in use stay.
-        let gone = |most| match old.per_window {
-            0 => Micros::ZERO,
-            _ => old.counts_for(most),
-        };
-        let gone_now = |most| self.rate.wait(self.rate.grains(most));
-        state.past_mut().limit_ends(old.per_window, at, most, gone, gone_now);
+        let gone = if old.per_window == 0 { Micros::ZERO } else { old.counts_for(most) };
+        state.past_mut().limit_ends(old.per_window, at, most, gone, |most| {
+            self.rate.wait(self.rate.grains(most))
+        });
     }
 
     /// The grains of units that can not have drained since they were taken, if the level drained them first.
