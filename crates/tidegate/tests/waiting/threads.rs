@@ -65,13 +65,18 @@ fn threads_that_wait_and_threads_that_do_not_share_a_limit_exactly() {
     assert_eq!((admitted.into_inner(), limiter.waiting()), (100, 0));
 }
 
-/// Every unit given back wakes somebody who waits for it: the clock stands still, so nothing else can.
+/// Every unit given back wakes a thread that waits for it: the clock stands still, so nothing else can.
 #[test]
 fn refunds_alone_let_every_waiter_through() {
-    let spec = Spec::new(AlgorithmKind::FixedWindow, 2, Duration::from_secs(86_400));
+    const DAY: Duration = Duration::from_secs(86_400);
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 2, DAY);
     let limiter = Limiter::with_clock(spec, ManualClock::new()).unwrap();
+    // Two leave a day, so a waiter with four others in front of it is in time only after three days. All threads may
+    // wait at the same time.
+    let wait = DAY * THREADS as u32;
     all(|_, _| {
-        assert!(limiter.acquire_blocking(1, Duration::from_secs(86_400 * 2)).is_allowed());
+        let decision = limiter.acquire_blocking(1, wait);
+        assert!(decision.is_allowed(), "{decision:?}");
         let _ = limiter.refund(1);
     });
     assert_eq!((limiter.peek(1).remaining, limiter.waiting()), (2, 0));
