@@ -123,3 +123,24 @@ fn a_lowered_level_expires_when_nothing_would_count_under_a_higher_plan() {
         assert!(expires_ms.abs_diff(drained_ms) < 60_000, "{algorithm}: {expires_ms}");
     }
 }
+
+/// A clock that stepped back to the epoch has moved the lowered window before it, and its excess is none of the first.
+#[test]
+fn an_excess_of_the_window_before_the_epoch_is_taken_off_the_first_window() {
+    let server = Server::start();
+    let client = server.client();
+    let mut one = Planned::new(&client, "epoch");
+    let high = rule(AlgorithmKind::SlidingCounter, 100, 0);
+    let low = rule(AlgorithmKind::SlidingCounter, 10, 0);
+    one.at_us = 5 * MINUTE_US;
+    assert!(one.ask(&high, 100).is_allowed());
+    assert!(!one.ask(&low, 1).is_allowed());
+    // Ten of the hundred units count, and half of their window is still inside.
+    one.at_us = 6 * MINUTE_US + MINUTE_US / 2;
+    assert!(one.ask(&low, 5).is_allowed());
+    one.at_us = 0;
+    let decision = one.ask(&low, 0);
+    assert_eq!((decision.remaining, decision.reset_after.as_micros()), (0, 2 * MINUTE_US));
+    one.at_us = MINUTE_US - 1;
+    assert_eq!(one.ask(&low, 0).remaining, 4);
+}
