@@ -1,8 +1,8 @@
-//! What a state remembers of units that may still be given back.
+//! The memory of a state about units that may still be given back.
 //!
 //! Most states remember nothing. A level with a reservation has a *mark*: how low the level was since the reservation
 //! took its units. A state whose clock stepped back, that was reset, or whose rule got another meaning remembers since
-//! when: what was taken before comes back no more. A level that a change has *eased* remembers what it would be, and a
+//! when: units that were taken before come back no more. A level that a change has *eased* remembers what it would be, and a
 //! counter the units that make no caller wait.
 
 use alloc::boxed::Box;
@@ -15,13 +15,13 @@ use crate::time::{Micros, Timestamp};
 pub struct Since {
     /// The instant that counted.
     pub at: Timestamp,
-    /// Whether the rule has another meaning since.
+    /// True if the rule has another meaning since.
     is_of_other_rule: bool,
-    /// Whether the limit has changed since, as far as the state need not know.
+    /// True if the limit has changed since, as far as the state need not know.
     is_of_other_limit: bool,
     /// Only the state knows which limits were in force after this.
     rated: Timestamp,
-    /// What a level drained until then, as units times microseconds of the window.
+    /// Units that a level drained until then, times microseconds of the window.
     drained: u128,
 }
 
@@ -46,19 +46,19 @@ impl Since {
     }
 }
 
-/// What a state remembers of units that may still be given back.
+/// The memory of a state about units that may still be given back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past(Option<Box<Memory>>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Memory {
-    /// What was taken before came to nothing by a reset, or by a clock that stepped back.
+    /// Units that were taken before this came to nothing by a reset, or by a clock that stepped back.
     lost_before: Timestamp,
-    /// What was taken before was taken under a rule with another meaning.
+    /// Units that were taken before this were taken under a rule with another meaning.
     ruled_since: Timestamp,
     /// The limits under which a level drained before.
     rates: Rates,
-    /// The most units that were in use or allowed before any of these.
+    /// The largest number of units that were in use or allowed before any of these.
     most: u64,
     /// When nothing counts any more that was taken before any of these.
     until: Timestamp,
@@ -67,7 +67,7 @@ struct Memory {
     excess: Option<Box<Excess>>,
 }
 
-/// What a change of the rule left of a level that was above the new capacity, as ends like that of the level itself.
+/// A level that was above the new capacity when the rule changed, as ends like the end of the level itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Eased {
     /// When all that was used has drained, with what makes no caller wait.
@@ -119,7 +119,7 @@ impl Past {
         !since.is_of_other_rule && begins.is_none_or(|begins| since.at >= begins)
     }
 
-    /// What was taken up to `at` comes back no more. It would count until `until`.
+    /// Units that were taken up to `at` come back no more. They would count until `until`.
     pub(crate) fn lose(&mut self, at: Timestamp, until: Timestamp) {
         let past = self.0.get_or_insert_default();
         past.mark = None;
@@ -128,7 +128,7 @@ impl Past {
         past.until = past.until.max(until);
     }
 
-    /// What was taken before `at` was taken under another rule, at most so many units; after `gone`
+    /// Units that were taken before `at` were taken under another rule, at most so many; after `gone`
     /// so many count no more.
     pub(crate) fn rule_changes(
         &mut self,
@@ -139,8 +139,7 @@ impl Past {
         let past = self.0.get_or_insert_default();
         past.rates.forget();
         past.ruled_since = past.ruled_since.max(at);
-        past.most = past.most.max(most);
-        past.until = past.lost_before.max(at).plus(gone(past.most));
+        past.outlast(at, most, gone);
     }
 
     /// Notes that a level drained under this limit until `at`. `most` units at most are in use or were allowed, which took
@@ -155,13 +154,12 @@ impl Past {
     ) {
         let past = self.0.get_or_insert_default();
         if past.until <= at {
-            // What was in force before is forgotten, because nothing counts that was taken so long ago.
+            // Earlier limits are forgotten, because nothing counts that was taken so long ago.
             past.most = 0;
             past.ruled_since = past.ruled_since.max(at.minus(gone));
         }
         past.rates.end(limit, at);
-        past.most = past.most.max(most);
-        past.until = past.lost_before.max(at).plus(gone_now(past.most));
+        past.outlast(at, most, gone_now);
     }
 
     /// Returns whether units may have been taken under another limit, as far as that matters.
@@ -170,8 +168,8 @@ impl Past {
             || self.0.as_deref().is_some_and(|past| past.rates.changed_since(since.at))
     }
 
-    /// What a level drained of units since they were taken, until the last change of the limit, as units times
-    /// microseconds of the window; and when that change was.
+    /// The units that a level drained since these were taken, until the last change of the limit, times microseconds of
+    /// the window; and when that change was.
     pub(crate) fn drained(&self, since: Since, at: Timestamp) -> (u128, Timestamp) {
         let Some(past) = self.0.as_deref() else { return (since.drained, since.rated) };
         let (drained, rated) = past.rates.drained(since.rated, at);
@@ -192,7 +190,7 @@ impl Past {
         self.0.as_deref().is_none_or(|past| past.is_over(at))
     }
 
-    /// Drops what says nothing any more.
+    /// Drops the parts that say nothing any more.
     #[inline]
     pub(crate) fn pass(&mut self, at: Timestamp) {
         if self.0.is_some() {
@@ -248,7 +246,7 @@ impl Past {
         }
     }
 
-    /// Notes what a change left of the level, or that nothing is left to note.
+    /// Notes how a change has eased the level, or that nothing is left to note.
     pub(crate) fn ease(&mut self, eased: Option<Eased>) {
         if eased.is_some() || self.eased().is_some() {
             self.0.get_or_insert_default().eased = eased.map(Box::new);
@@ -299,18 +297,14 @@ impl Past {
 
     /// So many grains came back, as though they had never been taken.
     pub(crate) fn lower(&mut self, grains: u128) {
-        self.change(|mark| {
-            mark.least = mark.least.saturating_sub(grains);
-            true
-        });
+        self.convert(|least| least.saturating_sub(grains));
     }
 
     /// The level drains at another rate, in other grains.
     pub(crate) fn convert(&mut self, convert: impl FnOnce(u128) -> u128) {
-        self.change(|mark| {
+        if let Some(mark) = self.0.as_mut().and_then(|past| past.mark.as_mut()) {
             mark.least = convert(mark.least);
-            true
-        });
+        }
     }
 
     /// The lowest level since units were taken at `since`, as far as it is known; 0 if they came to nothing.
@@ -334,6 +328,12 @@ impl Past {
 }
 
 impl Memory {
+    /// Lasts as long as `gone` says that the largest number of units counts, from `at` on.
+    fn outlast(&mut self, at: Timestamp, most: u64, gone: impl FnOnce(u64) -> Micros) {
+        self.most = self.most.max(most);
+        self.until = self.lost_before.max(at).plus(gone(self.most));
+    }
+
     /// Returns whether it remembers times alone.
     const fn is_bare(&self) -> bool {
         self.mark.is_none() && self.eased.is_none() && self.excess.is_none() && self.rates.is_none()

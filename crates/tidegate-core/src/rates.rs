@@ -1,4 +1,4 @@
-//! What a level has drained since a time, under the limits that were in force since then.
+//! The units that a level has drained since a time, under the limits that were in force since then.
 //!
 //! All of these limits have one window W, so d * N / W units drain in d microseconds under a limit N. Sums of d * N are
 //! whole numbers, and nothing is rounded before the end.
@@ -54,7 +54,7 @@ impl Rates {
         self.0.iter().find(|former| former.until >= at).map_or(0, |former| former.limit)
     }
 
-    /// What drained from `since` until the last change, but not after `at`, as units times microseconds of the window;
+    /// The units that drained from `since` until the last change, but not after `at`, times microseconds of the window;
     /// and when that change was.
     pub(crate) fn drained(&self, since: Timestamp, at: Timestamp) -> (u128, Timestamp) {
         let mut sum = 0_u128;

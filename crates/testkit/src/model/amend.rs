@@ -14,13 +14,9 @@ impl Model {
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
         let same = frame(&old) == frame(&self.policy);
-        if !same {
-            self.lost = self.lost.max(t);
-            self.limits.forget();
-        } else if used == 0 && old.algorithm.has_capacity() {
-            // What was taken before has drained.
-            self.lost = self.lost.max(t);
-            self.limits.forget();
+        // A bucket or a queue that is empty has drained all that was taken before.
+        if !same || used == 0 && old.algorithm.has_capacity() {
+            self.lose(t);
         } else if (old.limit, old.capacity) != (self.policy.limit, self.policy.capacity) {
             self.limits.end(t, old.limit);
         }
@@ -35,8 +31,7 @@ impl Model {
             _ => false,
         };
         if old.limit == 0 && used == 0 && !is_open {
-            self.lost = self.lost.max(t);
-            self.limits.forget();
+            self.lose(t);
             self.forget();
         } else if same {
             state.amend(t, &self.policy);

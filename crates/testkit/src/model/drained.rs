@@ -1,4 +1,4 @@
-//! What a level has drained since a time, under the limits that were in force since then.
+//! The units that a level has drained since a time, under the limits that were in force since then.
 
 use super::{Model, rate::Rate, rate::ceil_div};
 
@@ -34,6 +34,12 @@ impl Limits {
 }
 
 impl Model {
+    /// Units that were taken before `t` come back no more.
+    pub(super) fn lose(&mut self, t: i128) {
+        self.lost = self.lost.max(t);
+        self.limits.forget();
+    }
+
     /// The parts of a unit that a level has drained from `since` to `t`.
     pub(super) fn drained(&self, since: i128, t: i128) -> i128 {
         let mut limits = self.limits.known();

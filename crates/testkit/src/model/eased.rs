@@ -1,6 +1,6 @@
-//! A limit that falls in memory: nobody waits for more than one new window because of it, and nothing is forgotten.
+//! A limit that falls in memory: no caller waits for more than one new window because of it, and nothing is forgotten.
 //!
-//! Beside the level by which requests are decided the model keeps two more, which drain at the same rate. *Whole* is
+//! Next to the level by which requests are decided the model keeps two more, which drain at the same rate. *Whole* is
 //! the level that was never lowered: it counts when more is allowed again. *Caused* is the part of the level that is
 //! there without a debt: of a level that is above it and above the capacity, the rest was owed whatever changed.
 
@@ -26,7 +26,7 @@ impl Eased {
         self.whole.level(t) == 0
     }
 
-    /// Gives units back, first those that make nobody wait.
+    /// Gives units back, first those that make no caller wait.
     pub(super) fn refund(&mut self, t: i128, units: i128, state: &mut dyn Meaning) {
         let is_lower = state.level(t) < self.whole.level(t);
         self.whole.refund(t, units);
@@ -39,7 +39,7 @@ impl Eased {
         self.see(t, state.level(t));
     }
 
-    /// What is there because of a change is no more than the level.
+    /// The part that is there because of a change is no more than the level.
     fn see(&mut self, t: i128, level: i128) {
         if self.caused.level(t) > level {
             self.caused.set_level(t, level);
@@ -115,7 +115,7 @@ impl Model {
         }
     }
 
-    /// What stays of an eased level under another rule. Where more is allowed, or what is used is taken again, all that
+    /// The rest of an eased level under another rule. Where more is allowed, or what is used is taken again, all that
     /// was used counts.
     pub(super) fn still_eased(&mut self, t: i128, policy: &Policy) -> Option<Eased> {
         let old = &self.policy;
@@ -136,7 +136,7 @@ impl Model {
         Some(eased)
     }
 
-    /// How long until nothing is used, with what makes nobody wait.
+    /// The time until nothing is used, with what makes no caller wait.
     pub fn gone_us(&mut self, at_us: u64) -> u64 {
         let t = self.now(at_us);
         let whole = self.eased.as_ref().map_or(0, |eased| match eased.whole.level(t) {

@@ -183,8 +183,7 @@ impl Model {
     pub fn reset(&mut self, at_us: u64) {
         let t = self.now(at_us);
         if self.state.as_ref().is_some_and(|state| state.reset_after(t) > 0) {
-            self.lost = self.lost.max(t + 1);
-            self.limits.forget();
+            self.lose(t + 1);
         }
         self.forget();
         if fresh(&self.policy, t).used(t) > 0 {
@@ -216,9 +215,8 @@ impl Model {
         if let Some(eased) = &mut self.eased {
             eased.move_back(last, t);
         }
-        self.lost = self.lost.max(last + 1);
         // Only the present limit has been in force since the clock reads so.
-        self.limits.forget();
+        self.lose(last + 1);
         self.last = Some(t);
         t
     }

@@ -2,7 +2,7 @@
 //! current one, stay at or under N. Compared as exact fractions over W.
 //!
 //! After a lower limit the count of the running window *shows* as what is above neither the limit nor what lets a unit pass
-//! after one window, and a debt. What it does not show counts again when more is allowed.
+//! after one window, and a debt. Units that it does not show count again when more is allowed.
 
 use super::{Policy, history::History, meaning::Meaning, rate::ceil_div};
 
@@ -15,7 +15,7 @@ pub(super) struct SlidingCounter {
     hidden: Option<Hidden>,
 }
 
-/// What the count of a window does not show.
+/// Units that the count of a window does not show.
 #[derive(Clone, Debug)]
 struct Hidden {
     number: i128,

@@ -1,7 +1,7 @@
 -- Sliding counter. The state: the number of the window that the last unit fell into, its count, the count of
 -- the window before, and the time of the last unit.
 --
--- Behind it, from byte 66, is what a change of the rule has left (`ease` of mod.rs): the number of a window, its units
+-- From byte 66 on follows what a change of the rule has left (`ease` of mod.rs): the number of a window, its units
 -- that make no caller wait, when the count was lowered by them, and the part of the others that is above the limit
 -- because of changes.
 

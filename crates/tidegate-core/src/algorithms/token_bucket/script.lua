@@ -3,12 +3,12 @@
 -- token bucket the level is the missing tokens, and some may be missing at the start. If nothing drains (n = 0),
 -- the level is kept in units, and time does not change it.
 --
--- Behind it, from byte 58, is the mark of a bucket while reservations are open: when the first of them took its units,
+-- From byte 58 on follows the mark of a bucket while reservations are open: when the first of them took its units,
 -- how many are open, since when the lowest level is known, and that level less what came back, in microseconds and
 -- parts. It goes with the last reservation, or when the level is empty. An argument that opens a reservation has a byte
 -- more than others.
 --
--- Behind that, from byte 98, is what a level remembers that a change has eased (level/eased.rs): all that was used, and
+-- From byte 98 on follows what a level remembers that a change has eased (level/eased.rs): all that was used, and
 -- the part of the level that is above the capacity because of changes, both in microseconds and parts as of the last
 -- unit; and when the level was lowered. Its mark is about all that was used, and is nothing but zeros without one.
 
