@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn h2load_is_reported_the_rate_of_a_connection_and_how_much_that_is_in_all() {
+    fn h2load_gets_the_rate_of_a_connection_and_how_much_that_is_in_all() {
         let answer = paced(32_510.0, Duration::from_secs(2)).join(" ");
         assert_eq!(answer, "-r 1 --rate-period 3ms -n 65000 --rps=650");
     }

@@ -85,7 +85,7 @@ fn a_million_per_second_at_a_microsecond_takes_less_than_17_mb() {
 /// The memory that a rule counts against `max_memory` is the memory held, except one chunk and the
 /// list of chunks.
 #[test]
-fn the_state_holds_what_the_rule_was_reported_it_would() {
+fn the_state_holds_what_the_rule_says_it_would() {
     let _turn = turn();
     for limit in [1, 10, 100, 5_000, 60_000, 500_000] {
         let answer = usize::try_from(limit).unwrap() * 16;

@@ -209,7 +209,7 @@ fn a_reading_that_was_overtaken_admits_nothing_that_a_later_one_would_refuse() {
 /// A thread whose reading was overtaken waits from that reading on: its wait is long enough, and
 /// not a microsecond longer; and after the wait until the limiter is idle nothing is used.
 #[test]
-fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_reported() {
+fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_answered() {
     let (mut waits, mut overtaken) = (0, 0);
     walk(|rng, walker, at_us, cost| {
         walker.limiter.ask(at_us, cost);

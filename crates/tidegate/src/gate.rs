@@ -114,10 +114,10 @@ impl<C: Clock> Gate<C> {
     #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     pub fn admits<'r>(&self, request: impl Into<Request<'r>>) -> bool {
         let request = &request.into();
-        let is_reported = !self.front.observers.is_empty()
+        let wants_values = !self.front.observers.is_empty()
             || !self.front.bans.is_empty()
             || request.id().is_some();
-        let step = if is_reported { Step::Ask } else { Step::Decide };
+        let step = if wants_values { Step::Ask } else { Step::Decide };
         self.decide(request, &self.clock, step).is_allowed()
     }
 
@@ -125,9 +125,9 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Peek, |generation, ask, done| {
-            let done = done.for_request(request, &generation.policy, ask);
-            answer(generation, ask, done)
+        self.step(request, &self.clock, Step::Peek, |generation, asks, done| {
+            let done = done.for_request(request, &generation.policy, asks);
+            answer(generation, asks, done)
         })
     }
 
@@ -157,8 +157,8 @@ impl<C: Clock> Gate<C> {
     }
 
     fn decide<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
-        self.step(request, clock, step, |generation, ask, done| {
-            self.conclude(request, generation, ask, done)
+        self.step(request, clock, step, |generation, asks, done| {
+            self.conclude(request, generation, asks, done)
         })
     }
 
@@ -215,8 +215,8 @@ impl<C: Clock> Gate<C> {
         step: Step,
     ) -> Option<IdempotencyKey> {
         // A peek reports the limiter as it is now, whatever usage was reported before.
-        let is_reported_anew = step == Step::Peek && asks.iter().any(|ask| ask.report);
-        if is_reported_anew { None } else { self.once(generation, request, asks) }
+        let is_answered_again = step == Step::Peek && asks.iter().any(|ask| ask.report);
+        if is_answered_again { None } else { self.once(generation, request, asks) }
     }
 
     /// Runs one step over the limiters in `asks`, regardless of waiters.

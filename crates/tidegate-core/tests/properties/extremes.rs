@@ -121,7 +121,7 @@ fn a_debt_without_end_leaves_the_limit_in_force() {
 }
 
 #[test]
-fn costs_too_large_ever_to_fit_are_reported_so() {
+fn costs_too_large_ever_to_fit_are_never_admitted() {
     for_many_policies(804, MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
         for cost in [policy.decision_limit() + 1, 1 << 32, (1 << 63) + 1, u64::MAX] {

@@ -47,7 +47,7 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn a_look_tells_what_the_request_is_then_reported() {
+fn a_look_says_what_the_request_is_then_answered() {
     for_many_policies(404, MANY, |rng, policy| {
         let mut limiter = common::limiter(&policy);
         for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {

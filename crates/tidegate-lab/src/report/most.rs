@@ -52,8 +52,10 @@ impl Most {
     #[must_use]
     pub fn top(&self, n: usize) -> Vec<Counted<'_>> {
         let mut all: Vec<_> = self.names.counters().map(counted).collect();
-        let order = |c: &Counted<'_>| (u64::MAX - c.at_least, u64::MAX - c.at_most);
-        all.sort_unstable_by(|a, b| order(a).cmp(&order(b)).then(a.name.cmp(b.name)));
+        all.sort_unstable_by(|a, b| {
+            let by_count = (b.at_least, b.at_most).cmp(&(a.at_least, a.at_most));
+            by_count.then(a.name.cmp(b.name))
+        });
         all.truncate(n);
         all
     }

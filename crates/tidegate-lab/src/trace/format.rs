@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_objects_is_reported_what_makes_lines_of_it() {
+    fn an_array_of_objects_is_an_error_that_says_what_makes_lines_of_it() {
         let array: &[u8] = br#"[{"ts": 1431857103, "remote_addr": "192.0.2.1", "path": "/"},"#;
         for line in [array, b"[", b" [ "] {
             let reason = is_event(&mut parser(), line).unwrap_err();

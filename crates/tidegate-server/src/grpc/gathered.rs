@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_failed_is_reported_of_at_the_next_flush() {
+    async fn a_stream_that_failed_is_an_error_at_the_next_flush() {
         let (one, other) = duplex(8);
         drop(other);
         let mut gathered = Gathered::new(one);

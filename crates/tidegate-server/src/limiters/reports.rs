@@ -204,7 +204,7 @@ fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
         *number > 0 && now.as_micros().saturating_sub(at.as_micros()) < IN_FLIGHT_US
     };
     in_flight.retain(|_, reporters| {
-        reporters.retain(|_, answer| counts(answer));
+        reporters.retain(|_, report| counts(report));
         !reporters.is_empty()
     });
 }

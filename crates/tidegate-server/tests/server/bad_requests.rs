@@ -70,7 +70,7 @@ fn server() -> (Server, Client) {
 }
 
 #[tokio::test]
-async fn a_body_that_can_not_be_understood_is_reported_what_is_wrong() {
+async fn a_body_that_can_not_be_understood_is_answered_what_is_wrong() {
     let (_server, client) = server();
     for (body, expected) in BODIES {
         let detail = client.check(body).await.problem(400);
@@ -220,7 +220,7 @@ async fn a_refused_body_takes_nothing() {
 }
 
 #[tokio::test]
-async fn an_unknown_path_is_404_and_reported_what_there_is() {
+async fn an_unknown_path_is_404_and_says_what_there_is() {
     let (server, client) = server();
     let detail = client.check_path("/v1/chek").await;
     assert!(
@@ -251,7 +251,7 @@ async fn a_path_of_the_other_listener_is_404_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_405_and_reported_the_right_one() {
+async fn a_wrong_method_is_405_and_names_the_right_one() {
     let (server, client) = server();
     let answer = client.get("/v1/check").await;
     assert_eq!(answer.header("allow"), Some("POST"));

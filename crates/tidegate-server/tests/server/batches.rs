@@ -64,7 +64,7 @@ async fn each_is_decided_by_itself_and_in_order() {
 }
 
 #[tokio::test]
-async fn an_element_says_what_the_same_question_alone_is_reported() {
+async fn an_element_says_what_the_same_question_alone_is_answered() {
     let (_server, client) = server();
     let alone = client.post("/v1/peek", &user("a").to_string()).await.json();
     let batch = client.post("/v1/peek", &json!([user("a")]).to_string()).await.json();

@@ -76,7 +76,7 @@ fn fields(answer: &Answer) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn an_allowed_request_is_reported_its_values() {
+async fn an_allowed_request_learns_its_values() {
     let (_server, client) = server();
     let answer = client.check(r#"{"descriptor": {"user": "a"}}"#).await;
     assert_eq!(answer.status, 200);

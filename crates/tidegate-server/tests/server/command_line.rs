@@ -122,7 +122,7 @@ fn an_address_that_is_none_is_reported_with_its_option_and_how_to_write_it() {
 }
 
 #[test]
-fn two_listeners_on_one_port_are_reported_which_option_to_change() {
+fn two_listeners_on_one_port_are_an_error_that_names_the_option_to_change() {
     for (one, other) in [("--http", "--admin"), ("--http", "--grpc"), ("--grpc", "--admin")] {
         let output = run(&["serve", one, "127.0.0.1:8088", other, "127.0.0.1:8088"]);
         assert_eq!(code(&output), Some(2));

@@ -153,7 +153,7 @@ fn answered(status: &DescriptorStatus) -> (Code, &str, u32) {
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 
 #[tokio::test]
-async fn each_descriptor_is_reported_of_its_own_rules_in_order() {
+async fn each_descriptor_is_answered_by_its_own_rules_in_order() {
     let mut asked = Asked::new().await;
     let all =
         || vec![descriptor(&[("path", "/login")]), descriptor(&[("other", "x")]), descriptor(ADA)];

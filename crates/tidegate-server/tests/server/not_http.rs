@@ -47,7 +47,7 @@ fn last_problem(response: &Response<'_>, status: u16) -> (String, String) {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_reported_what_is_wrong_and_what_was_expected() {
+async fn what_is_no_request_is_an_error_that_says_what_is_wrong_and_what_was_expected() {
     let server = Server::with_example();
     for at in [server.http, server.admin] {
         for (sent, expected) in GARBAGE {

@@ -58,7 +58,7 @@ async fn keys_beyond_the_cap_share_one_limiter() {
 }
 
 #[tokio::test]
-async fn keys_beyond_the_cap_are_refused_and_reported_to_come_back_a_window_later() {
+async fn keys_beyond_the_cap_are_refused_and_asked_to_come_back_a_window_later() {
     let (_server, client) = server();
     assert_eq!(answered(&ask(&client, "strict", "a").await), (200, false, 1));
     let refused = ask(&client, "strict", "b").await;

@@ -88,7 +88,7 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
 }
 
 #[tokio::test]
-async fn redis_clients_are_reported_that_a_settle_waits_and_it_is_given_up_at_the_end() {
+async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end() {
     let mut store = Store::start();
     let server = Server::granting(&rules(&store), VERBS);
     let (client, admin) = (Client::new(server.http), Client::new(server.admin));

@@ -49,7 +49,7 @@ async fn a_head_request_is_answered_like_a_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn a_head_too_large_is_reported_so_over_http_2_too() {
+async fn a_head_too_large_is_answered_over_http_2_too() {
     let server = Server::with_example();
     let client = Client::http2(server.http);
     let long = format!("application/json; padding={}", "a".repeat(100_000));

@@ -136,7 +136,7 @@ fn tokens_are_asked_for_by_auth() {
 
 /// The next connection is accepted when there is room, and not before.
 #[test]
-fn each_door_holds_no_more_connections_than_it_is_reported() {
+fn each_listener_holds_no_more_connections_than_it_may() {
     let server = Server::with_rules_and(RULES, &["--max-connections", "1"]);
     let ping = |at: SocketAddr| {
         let mut stream = TcpStream::connect(at).unwrap();

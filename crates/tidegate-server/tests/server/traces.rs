@@ -111,8 +111,8 @@ fn more_than_one_percent_of_unreadable_lines_is_exit_code_1_after_the_report() {
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {said}");
         assert_eq!(counts(&output), (198, 197), "the report is printed in any case");
         assert!(said.contains(" lines were left out, not being readable:\n  line 199: "), "{said}");
-        let message = said.contains("3 of 201 lines of ") && said.contains("--explain-line 199");
-        assert_eq!(message, code == 1 && !flags.contains(&"--allow-unreadable"), "{said}");
+        let says_how = said.contains("3 of 201 lines of ") && said.contains("--explain-line 199");
+        assert_eq!(says_how, code == 1 && !flags.contains(&"--allow-unreadable"), "{said}");
     }
     let compare = ["compare", "--rate", "1/1h", "--key", "ip", "--trace", path(&more)];
     assert_eq!(run(&compare).status.code(), Some(1));

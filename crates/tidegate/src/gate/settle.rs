@@ -78,8 +78,8 @@ impl<C: Clock> Gate<C> {
         let request = &request.into();
         let (_, are_out) = self.memory.ask(|generation| {
             let asks = taken.permits_of(self.all_asks(generation, request));
-            asks.map_or(Ok(false), |ask| {
-                Ok(self.memory.renew(generation, &ask, &self.clock)?.allowed)
+            asks.map_or(Ok(false), |asks| {
+                Ok(self.memory.renew(generation, &asks, &self.clock)?.allowed)
             })
         });
         are_out

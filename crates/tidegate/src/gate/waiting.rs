@@ -48,10 +48,10 @@ impl<C: Clock> Gate<C> {
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Ask, |generation, ask, done| {
-            let waits = || may_wait(&generation.policy, ask, request.longest_wait().into());
+        self.step(request, &self.clock, Step::Ask, |generation, asks, done| {
+            let waits = || may_wait(&generation.policy, asks, request.longest_wait().into());
             let is_decided = done.allowed || !waits();
-            is_decided.then(|| self.conclude(request, generation, ask, done))
+            is_decided.then(|| self.conclude(request, generation, asks, done))
         })
     }
 

@@ -42,7 +42,7 @@ impl SharedGate {
             return Ok(Decision::UNLIMITED);
         };
         let done = self.newest().ask(limiter).await?;
-        let none = || StoreError::Answer("no figures".to_owned());
+        let none = || StoreError::Answer("no values".to_owned());
         done.decisions.into_iter().next().ok_or_else(none)
     }
 }

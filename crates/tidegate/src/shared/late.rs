@@ -244,7 +244,7 @@ impl Store {
         (!places.is_empty()).then_some(Took { places, tokens, newer, since, at, route })
     }
 
-    /// Gives back what a step took. If the values of one of several limiters have another meaning since, that one
+    /// Gives back what a step took. If the values of one of several limiters have another meaning since, that limiter
     /// keeps its units, and the others get theirs one by one.
     pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
         let of = |(place, token): (&usize, &Option<Token>)| {

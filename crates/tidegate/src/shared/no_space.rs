@@ -105,7 +105,7 @@ pub(super) const fn is_opened(decided: &step::Decided) -> bool {
 /// Returns the refusal for a key without room: come back a window later, when every limiter that was not asked
 /// meanwhile is idle.
 fn refusal(one: &Limiter<'_>, step: Step) -> Decision {
-    let (limit, window) = one.rule.visit(OwnValues).unwrap_or_default();
+    let (limit, window) = one.rule.visit(LimitAndWindow).unwrap_or_default();
     let outcome = match one.asks(step) {
         0 => Outcome::Allow { delay: Micros::ZERO },
         _ => Outcome::Deny { retry_after: window },
@@ -123,9 +123,9 @@ fn without_limiter(decision: &Decision, done: &Decided) -> Seen {
 }
 
 /// Reads limit and window.
-struct OwnValues;
+struct LimitAndWindow;
 
-impl Visitor for OwnValues {
+impl Visitor for LimitAndWindow {
     type Out = (u64, Micros);
     fn visit<R: Algorithm>(self, algorithm: &R) -> (u64, Micros) {
         (algorithm.limit(), algorithm.window())

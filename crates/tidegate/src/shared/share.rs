@@ -4,7 +4,7 @@ use tidegate_core::{Algorithm, AlgorithmKind, Limit, Rule, Spec, Visitor};
 
 use crate::rules::{OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, refused};
 
-/// One node's share of every limit.
+/// The share of a node in every limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     /// The number of nodes, at least 1.

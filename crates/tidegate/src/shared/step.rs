@@ -36,7 +36,7 @@ impl Store {
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
         if !self.can_hold(asks) {
-            let error = StoreError::Refused("no store can hold these figures".to_owned());
+            let error = StoreError::Refused("no store can hold these values".to_owned());
             self.note_undecided(&error, asks);
             return Err(error);
         }
@@ -228,10 +228,12 @@ impl Store {
                 Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
                 _ => limiter,
             };
-            let limiter = match ask.from_request {
-                true => limiter.from_request(),
-                false if self.is_looked_up(ask.rule) => limiter.looked_up(),
-                false => limiter,
+            let limiter = if ask.from_request {
+                limiter.from_request()
+            } else if self.is_looked_up(ask.rule) {
+                limiter.looked_up()
+            } else {
+                limiter
             };
             Some(if ask.enforced { limiter } else { limiter.shadow() })
         });

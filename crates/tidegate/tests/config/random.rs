@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_length_and_a_rate_or_is_reported_not_to_be(text in "\\PC{0,12}|[0-9./ usmhd-]{0,12}") {
+    fn any_text_is_a_length_and_a_rate_or_an_error_says_that_it_is_not(text in "\\PC{0,12}|[0-9./ usmhd-]{0,12}") {
         let output = [
             config::parse_duration(&text).err().map(|error| error.to_string()),
             config::parse_rate(&text).err().map(|error| error.to_string()),

@@ -10,7 +10,7 @@ use tidegate::{
     Clock, Descriptor, Gate, Limit, ManualClock, OverrideSpec, Policy, Rule, RuleSpec, Timestamp,
 };
 
-/// Users with values of the rule, and one with a limit of an override.
+/// Users with values of the rule, and a user with a limit of an override.
 const USERS: [&[(&str, &str)]; 3] = [&[("user", "ada")], &[("user", "bob")], &[("user", "vip")]];
 const VIP: usize = 2;
 /// Packed times reach nine years.

@@ -157,7 +157,7 @@ fn a_limit_that_falls_and_rises_gives_no_free_units() {
             one.pass(MINUTE_US);
             assert!(one.ask(1).is_allowed());
             one.limit(10_000);
-            // A minute at 60 let 60 drain, and one was taken.
+            // In a minute at 60 there drained 60 units, and a unit was taken.
             let left = one.ask(1).remaining;
             assert!(left <= 60, "{algorithm}: {left} after a minute");
         }

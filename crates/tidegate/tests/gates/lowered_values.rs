@@ -18,7 +18,7 @@ const MINUTE_US: u64 = 60_000_000;
 const LEVELS: [AlgorithmKind; 3] =
     [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue];
 
-/// A gate with one rule for each user, whose values come from everywhere.
+/// A gate with a rule for each user, whose values come from everywhere.
 struct Alone {
     gate: Gate<TestClock>,
     clock: TestClock,
@@ -78,7 +78,7 @@ fn algorithms() -> impl Iterator<Item = AlgorithmKind> {
     AlgorithmKind::ALL.iter().copied().filter(|kind| *kind != AlgorithmKind::Concurrency)
 }
 
-/// Asks for one unit, which has to wait for one window at most, or in a counter as long as under a full new limit.
+/// Asks for a unit, which has to wait for a window at most, or in a counter as long as under a full new limit.
 fn waits_one_window(one: &Alone, what: &str) {
     let algorithm = one.rule.spec.algorithm;
     let decision = one.ask(1);
@@ -150,7 +150,7 @@ fn a_report_that_brings_a_lower_limit_makes_nobody_wait_43_minutes() {
     }
 }
 
-/// What a lower plan does not make a caller wait for is used still under a higher one.
+/// Units for which a lower plan makes no caller wait are still used under a higher plan.
 #[test]
 fn a_plan_that_falls_and_rises_gives_no_free_units() {
     for algorithm in LEVELS {
@@ -167,7 +167,7 @@ fn a_plan_that_falls_and_rises_gives_no_free_units() {
         one.pass(MINUTE_US);
         assert!(one.ask(1).is_allowed());
         one.plan(values(algorithm, 10_000));
-        // A minute at 60 let 60 drain, and one was taken.
+        // In a minute at 60 there drained 60 units, and a unit was taken.
         let left = one.ask(1).remaining;
         assert!(left <= 60, "{algorithm}: {left} after a minute");
     }
@@ -214,9 +214,9 @@ fn a_caller_who_chooses_between_values_by_turns_is_admitted_no_more_than_the_lar
     }
 }
 
-/// A refusal does not put the values of a request in force, so its wait is that of the values which are: one window of
-/// theirs. Put in force by the refusal, as those of a plan are, a short window would forget what a long one counts, and
-/// whoever chooses the values would be admitted twice.
+/// A refusal does not put the values of a request in force, so its wait is a window of the values in force. If the
+/// refusal put them in force, as a plan is, a short window would forget what a long window counts, and a caller who
+/// chooses the values would be admitted twice.
 #[test]
 fn values_of_a_refused_request_do_not_forget_what_a_longer_window_counts() {
     let hour = Duration::from_secs(3_600);

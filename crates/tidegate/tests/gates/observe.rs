@@ -71,7 +71,7 @@ fn each_decision_is_reported_once_and_nothing_else_is() {
 }
 
 #[test]
-fn a_request_that_waits_is_reported_when_it_is_decided_and_one_that_leaves_is_not() {
+fn a_request_that_waits_is_observed_when_it_is_decided_and_one_that_leaves_is_not() {
     let (journal, clock) = (Arc::new(Journal::default()), ManualClock::new());
     let gate = Gate::with_clock(policy(vec![waiting(10)]), clock.clone());
     let gate = gate.with_observer(journal.clone());

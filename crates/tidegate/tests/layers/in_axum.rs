@@ -42,7 +42,7 @@ async fn state_is_not_per_clone_of_the_service() {
 }
 
 #[tokio::test]
-async fn an_admitted_request_is_reported_how_its_limit_stands() {
+async fn an_admitted_request_learns_how_its_limit_stands() {
     let server = serve(hello(&gate(vec![rule("per-ip", 2, &["ip"])]))).await;
     let answer = Connection::to(server).await.get("/", &[]).await;
     assert_eq!((answer.status().as_u16(), answer.body().as_str()), (200, "hello"));

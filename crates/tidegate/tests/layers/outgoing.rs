@@ -83,7 +83,7 @@ fn a_date_is_honoured_as_seconds_are() {
 }
 
 #[test]
-fn a_hold_that_is_too_long_to_wait_for_is_reported_at_once_and_nothing_is_sent() {
+fn a_hold_that_is_too_long_to_wait_for_is_an_error_at_once_and_nothing_is_sent() {
     let clock = ManualClock::new();
     let (service, calls) = asks_once(429, "7200");
     let pacing =

@@ -153,7 +153,7 @@ fn who_goes_away_while_it_waits_under_a_plan_takes_nothing() {
 }
 
 #[test]
-fn the_values_reported_to_one_who_waited_are_those_of_the_plan_that_let_it_through() {
+fn a_request_that_waited_learns_the_values_of_the_plan_that_let_it_through() {
     let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     let rule = |limit| Arc::new(Rule::new(spec(limit)).unwrap());
     let booked = Arc::new(Mutex::new(rule(1)));

@@ -49,7 +49,7 @@ fn a_lower_plan_makes_nobody_wait_43_minutes_and_gives_no_free_units() {
     let (server, mut number) = (Server::start(), 0);
     let client = server.client();
     for before in AlgorithmKind::ALL {
-        // What a permit holds does not end sooner because of a change.
+        // Units that a permit holds do not end sooner because of a change.
         let counter = AlgorithmKind::SlidingCounter;
         let afters = LEVELS.iter().chain([&counter]);
         for after in afters.filter(|_| *before != AlgorithmKind::Concurrency) {
@@ -66,7 +66,7 @@ fn a_lower_plan_makes_nobody_wait_43_minutes_and_gives_no_free_units() {
             assert!(!one.ask(&low, 1).is_allowed(), "{before} to {after}: not sooner");
             one.at_us += 1;
             assert!(one.ask(&low, 1).is_allowed(), "{before} to {after}: the wait was true");
-            // A minute at 60 let 60 drain, and one was taken.
+            // In a minute at 60 there drained 60 units, and a unit was taken.
             let rises = rule(*after, 10_000, 10_000);
             let left = one.ask(&rises, 0).remaining;
             assert!(left <= 10_002 - 2_541, "{before} to {after}: {left}");
@@ -100,7 +100,7 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
         assert!(one.ask(&low, 1).is_allowed() && !one.ask(&low, 1).is_allowed());
         assert_eq!(of(&one, &low, 1, taken_us, Step::Undo), 1);
         assert!(one.ask(&low, 1).is_allowed(), "{algorithm}: what was taken since comes back");
-        // Of 499 units 99 came back, 60 drained, and one was taken.
+        // Of 499 units 99 came back, 60 drained, and a unit was taken.
         assert_eq!(one.ask(&high, 0).remaining, 1_000 - (499 - 99 - 60 + 1), "{algorithm}");
     }
 }

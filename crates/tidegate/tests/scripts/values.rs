@@ -189,7 +189,7 @@ impl<'c> Walk<'c> {
         let one = self.client.step(&limited, script_step, Some(at));
         let other_reported =
             other.matched().into_iter().zip(&one.decisions).map(|(matched, one)| {
-                // What gives back decides nothing in a store.
+                // A step that gives back decides nothing in a store.
                 let other = *matched.decision();
                 let outcome = if step == Step::Settle { one.outcome } else { other.outcome };
                 Decision { outcome, ..other }

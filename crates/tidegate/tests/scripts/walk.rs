@@ -126,7 +126,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
                 client.run(&[b"DEL", key.as_bytes()]).unwrap();
                 core.reset();
             }
-            // What is used beside the level is beyond all telling, and may count again.
+            // Units that are used next to the level are unknown, and may count again.
             if core.eased_for(at) >= END {
                 break;
             }

@@ -115,7 +115,7 @@ fn idle_then_burst_leaves_as_evenly_as_ever() {
 }
 
 #[test]
-fn who_takes_late_finds_all_that_is_due_with_the_slots_it_was_reported() {
+fn who_takes_late_finds_all_that_is_due_with_the_slots_it_was_given() {
     let mut queue = ten_a_second(4);
     for name in ['A', 'B', 'C', 'D'] {
         pushed(&mut queue, 0, name, 1).unwrap();
@@ -220,7 +220,7 @@ fn closed_now_it_gives_back_the_rest_in_order() {
 }
 
 #[test]
-fn a_rule_that_can_not_shape_is_reported_why() {
+fn a_rule_that_can_not_shape_is_an_error_that_says_why() {
     let message = |spec| ShapingQueue::<()>::new(spec).unwrap_err().to_string();
     let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1));
     assert!(message(bucket).contains("expected `leaky_queue`"), "{}", message(bucket));

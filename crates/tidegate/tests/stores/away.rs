@@ -55,7 +55,7 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
 }
 
 #[tokio::test]
-async fn a_store_without_memory_left_is_reported_of_and_is_no_outage() {
+async fn a_store_without_memory_left_is_reported_and_is_no_outage() {
     let server = Server::start(&["--maxmemory-policy", "noeviction"]);
     let rules = vec![token(10, OnStoreError::Closed)];
     let (gate, events) = gate_over(&server.url(), rules.clone()).await;
@@ -266,7 +266,7 @@ async fn a_closed_rule_keeps_a_local_one_from_being_charged() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_reported_so_and_let_in_once_the_password_is_right() {
+async fn who_is_not_let_in_reads_why_and_is_let_in_once_the_password_is_right() {
     let server = Server::start(&[]);
     server.run::<()>(&["ACL", "SETUSER", "tide", "on", ">right", "~t:*", "+@all"]);
     let file = server.folder.0.join("password");
@@ -325,7 +325,7 @@ async fn an_outage_that_goes_on_for_another_reason_is_reported_again() {
 }
 
 #[tokio::test]
-async fn a_store_that_evicts_is_reported_of_once() {
+async fn a_store_that_evicts_is_reported_once() {
     let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
     events.until(|message| message.contains("allkeys-lru")).await;

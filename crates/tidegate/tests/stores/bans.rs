@@ -102,7 +102,7 @@ async fn a_ban_holds_while_the_store_is_away_and_none_begins() {
 }
 
 #[tokio::test]
-async fn a_ban_needs_a_rule_and_observers_are_reported_of_the_denied() {
+async fn a_ban_needs_a_rule_and_observers_learn_of_the_denied() {
     let server = Server::start(&[]);
     let reported = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&reported);

@@ -79,7 +79,7 @@ fn wall_clock_s() -> i64 {
 /// A test with one client by itself. The test below starts it as one of eight clients: then it writes its wall
 /// clock, and a line for each answer.
 #[tokio::test]
-async fn one_client_is_reported_what_a_serial_limiter_would_say() {
+async fn one_client_is_answered_what_a_serial_limiter_would_say() {
     let (Ok(store), Ok(log)) = (std::env::var(STORE), std::env::var(LOG)) else {
         let server = Server::start(&[]);
         let answer = saturate(&server.url(), AlgorithmKind::SlidingLog).await;
@@ -149,7 +149,7 @@ async fn reported_of(events: &Events) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nodes_of_a_cluster_whose_clocks_are_apart_are_reported_of_once() {
+async fn nodes_of_a_cluster_whose_clocks_are_apart_are_reported_once() {
     let nodes = apart();
     let (gate, events) = gate_over(&nodes.url(), vec![short(AlgorithmKind::TokenBucket)]).await;
     let answer = reported_of(&events).await;
@@ -190,7 +190,7 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
 }
 
 #[tokio::test]
-async fn a_server_that_says_it_is_old_is_reported_of() {
+async fn a_server_that_says_it_is_old_is_reported() {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
     proxy.turn(Way::Aged);

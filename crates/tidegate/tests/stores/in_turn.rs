@@ -278,7 +278,7 @@ async fn a_repeated_id_is_answered_though_others_wait() {
 }
 
 #[tokio::test]
-async fn an_observer_is_reported_of_every_decision_and_which_were_degraded() {
+async fn an_observer_learns_of_every_decision_and_which_were_degraded() {
     let mut server = Server::start(&[]);
     let (decided, degraded) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let counts = (Arc::clone(&decided), Arc::clone(&degraded));

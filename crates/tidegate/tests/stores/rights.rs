@@ -143,7 +143,7 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_ask_how_the_store_is_set_up_is_reported_that_nobody_looks() {
+async fn a_user_who_may_not_ask_how_the_store_is_set_up_learns_that_nobody_looks() {
     let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     allow(&server, &["+@all", "-info"]);
     let rules = vec![rule(AlgorithmKind::TokenBucket, 10)];

@@ -9,7 +9,7 @@ use crate::server::{Server, check, gate_over, rule, settings};
 use tidegate::{AlgorithmKind, Descriptor, Mode, Policy, Request, SharedReplay, Timestamp};
 
 #[tokio::test]
-async fn scripts_that_the_server_forgot_are_reported_again() {
+async fn scripts_that_the_server_forgot_are_sent_again() {
     let server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 3)]).await;
     for remaining in [2, 1, 0] {

@@ -180,7 +180,7 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     assert!(check(&gate, None, None).await.is_allowed(), "all others are decided as before");
     let reported = events.seen();
     assert!(
-        reported.len() == 1 && reported[0].contains("no store can hold these figures"),
+        reported.len() == 1 && reported[0].contains("no store can hold these values"),
         "{reported:?}"
     );
 }

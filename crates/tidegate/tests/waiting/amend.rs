@@ -77,7 +77,7 @@ fn a_limit_that_rises_wakes_the_head_and_those_behind_it_follow() {
 }
 
 #[test]
-fn who_can_not_be_in_time_after_a_change_is_reported_so_when_it_learns_of_it() {
+fn who_can_not_be_in_time_after_a_change_is_refused_when_it_learns_of_it() {
     let (gate, clock) = empty(100, 10);
     let began = clock.now();
     let mut tasks = all_begun(&gate, [4], &clock);

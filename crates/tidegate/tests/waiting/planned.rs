@@ -57,7 +57,7 @@ fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
 }
 
 #[test]
-fn who_waits_while_the_plan_is_raised_is_reported_and_goes_on_under_the_new_one() {
+fn who_waits_while_the_plan_is_raised_is_woken_and_goes_on_under_the_new_one() {
     let planned = Planned::new(3);
     assert!(planned.limiter.admits("key", 3));
     let mut tasks = [planned.begun(3, ms(100))];

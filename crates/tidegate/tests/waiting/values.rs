@@ -68,7 +68,7 @@ fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
 }
 
 #[test]
-fn who_waits_while_the_plan_is_raised_is_reported_and_goes_on_under_the_new_one() {
+fn who_waits_while_the_plan_is_raised_is_woken_and_goes_on_under_the_new_one() {
     let planned = Planned::new(3);
     assert!(planned.check(3).is_allowed());
     let mut tasks = [planned.begun(3, None)];
@@ -81,7 +81,7 @@ fn who_waits_while_the_plan_is_raised_is_reported_and_goes_on_under_the_new_one(
 }
 
 #[test]
-fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_is_reported_of_the_other_rule() {
+fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_learns_of_the_other_rule() {
     let planned = Planned::new(3);
     assert!(planned.check(3).is_allowed());
     let mut tasks = [planned.begun(2, None)];

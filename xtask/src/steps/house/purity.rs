@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_reported_from_integers() {
+    fn floats_are_distinguished_from_integers() {
         assert!(["1.5", "1.", "2e3", "1_0f64", "3f32"].into_iter().all(is_float));
         assert!(!["1", "1usize", "0x1f32", "0b1", "\"1.5\"", "'1'"].into_iter().any(is_float));
     }

@@ -23,8 +23,8 @@ impl Generation {
         locked: &mut Locked<'a>,
     ) -> Result<(), Moved> {
         let part = |place: usize, ask: &'a Ask| self.part(place, ask, step(place));
-        let mut lock = |asks: &'a Ask, parts: &[Part<'a>]| {
-            let Some(table) = self.table(asks) else { return Ok(()) };
+        let mut lock = |ask: &'a Ask, parts: &[Part<'a>]| {
+            let Some(table) = self.table(ask) else { return Ok(()) };
             match table.hold(parts, clock) {
                 Ok(hold) => locked.push(hold),
                 Err(Moved) => {
@@ -87,9 +87,9 @@ pub(super) fn run(
         }
     };
     let short = held.iter().any(|one| one.is_overflow());
-    let answer = if step(0).wants_values() { held.as_slice() } else { &[] };
-    let mut decisions = with_space_for(answer.len());
-    for (number, one) in answer.iter().enumerate() {
+    let answered = if step(0).wants_values() { held.as_slice() } else { &[] };
+    let mut decisions = with_space_for(answered.len());
+    for (number, one) in answered.iter().enumerate() {
         let decided = Decided::of(one.report(), one.is_overflow(), one.is_elsewhere());
         let (token, since) = (one.token(), Some(one.at()));
         let settled = settled.get(number).copied().unwrap_or_default();

@@ -41,7 +41,8 @@ impl<T: ?Sized> Succession<T> {
     /// Creates the succession of the table of `rule`, which comes in force at `at` and succeeds the `old` tables.
     pub(super) fn new(rule: Rule, at: Timestamp, old: Vec<Arc<T>>) -> Self {
         let mark = AtomicU64::new(u64::from(!old.is_empty()));
-        let (meaning_since, rates) = (Timestamp::EPOCH, Rates::default());
+        let meaning_since = Timestamp::EPOCH;
+        let rates = Rates::default();
         Self { rule, at, meaning_since, rates, mark, old: RwLock::new(old) }
     }
 

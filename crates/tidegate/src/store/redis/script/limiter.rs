@@ -49,7 +49,7 @@ enum Source {
     /// A plan.
     LookedUp,
     /// The request.
-    Brought,
+    FromRequest,
 }
 
 /// The purpose of taken units, by its number in a script.
@@ -116,7 +116,7 @@ impl<'a> Limiter<'a> {
     /// begins with fewer tokens than the cost, the limiter is amended nevertheless.
     #[must_use]
     pub const fn from_request(mut self) -> Self {
-        self.source = Source::Brought;
+        self.source = Source::FromRequest;
         self
     }
 
@@ -267,7 +267,7 @@ impl<'a> Limiter<'a> {
         let looks = self.cost == 0 && !self.looks || step == Step::Peek;
         let stays = match self.source {
             Source::Own if decides && self.revision.is_some() => 6,
-            Source::Brought if decides => 4,
+            Source::FromRequest if decides => 4,
             Source::LookedUp if decides && looks => 2,
             _ => 0,
         };
