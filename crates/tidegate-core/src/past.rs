@@ -15,6 +15,8 @@ use crate::time::{Micros, Timestamp};
 pub struct Since {
     /// The instant that counted.
     pub at: Timestamp,
+    /// True if they opened a reservation, which the settlement closes.
+    pub(crate) is_of_reservation: bool,
     /// True if the rule has another meaning since.
     is_of_other_rule: bool,
     /// True if the limit has changed since, as far as the state need not know.
@@ -29,7 +31,20 @@ impl Since {
     /// Units that were taken at that instant under the rule in force.
     #[must_use]
     pub const fn at(at: Timestamp) -> Self {
-        Self { at, is_of_other_rule: false, is_of_other_limit: false, rated: at, drained: 0 }
+        Self {
+            at,
+            is_of_reservation: false,
+            is_of_other_rule: false,
+            is_of_other_limit: false,
+            rated: at,
+            drained: 0,
+        }
+    }
+
+    /// The same units where they were taken for a reservation that is open.
+    #[must_use]
+    pub const fn of_reservation(self) -> Self {
+        Self { is_of_reservation: true, ..self }
     }
 
     /// The same units where the rule has another meaning since.

@@ -43,6 +43,8 @@ pub(crate) struct Reply {
     pub(crate) overflow: bool,
     /// Whether another limiter than the key's own decided.
     pub(crate) elsewhere: bool,
+    /// Whether the cost is reserved.
+    pub(crate) reserves: bool,
 }
 
 /// The rules that decided a request.

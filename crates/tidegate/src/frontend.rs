@@ -70,5 +70,6 @@ fn reply<K>(ask: &Ask<K>, decided: Decided) -> Option<Reply> {
         settled: decided.settled,
         overflow: decided.overflow,
         elsewhere: decided.elsewhere,
+        reserves: ask.reserves,
     })
 }

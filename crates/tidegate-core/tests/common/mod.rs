@@ -198,7 +198,7 @@ impl<R: Algorithm> Limiter for Of<R> {
     }
 
     fn settle_since(&mut self, at_us: u64, since_us: u64, reserved: u64, actual: u64) -> Settled {
-        let since = Some(Since::at(Timestamp::from_micros(since_us)));
+        let since = Some(Since::at(Timestamp::from_micros(since_us)).of_reservation());
         let settlement = Settlement { token: None, since, reserved, actual };
         self.held(0).settle(Timestamp::from_micros(at_us), settlement)
     }

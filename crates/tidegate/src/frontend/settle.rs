@@ -48,6 +48,8 @@ struct FromLimiter {
     token: Option<Token>,
     /// When the units were taken, if that is known.
     since: Option<Timestamp>,
+    /// Whether the step opened a reservation, which a settlement closes.
+    reserves: bool,
     /// The values under which they were taken.
     #[cfg(feature = "redis")]
     under: Option<Values>,
@@ -66,6 +68,7 @@ impl From<&Answer<'_>> for Taken {
             is_enforced: one.is_enforced(),
             token: one.token(),
             since: one.reply.since,
+            reserves: one.reply.reserves,
             #[cfg(feature = "redis")]
             under: Values::of(one.values()),
         };
@@ -94,7 +97,7 @@ impl Taken {
             !one.is_elsewhere || *actual > ask.cost
         };
         let with_token = |((ask, actual), one): ((Ask<K>, u64), &FromLimiter)| {
-            (Ask { token: one.token, since: one.since, ..ask }, actual)
+            (Ask { token: one.token, since: one.since, reserves: one.reserves, ..ask }, actual)
         };
         both.into_iter().filter(can_settle).map(with_token).collect()
     }

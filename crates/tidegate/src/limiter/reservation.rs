@@ -40,7 +40,7 @@ impl Reservation {
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
         let decision = one.decision;
         let (is_elsewhere, token) = (one.elsewhere, one.token);
-        let since = one.since.map(Since::at);
+        let since = one.since.map(|since| Since::at(since).of_reservation());
         let reservation = Self { units, decision, is_elsewhere, token, since };
         if decision.is_allowed() { Ok(reservation) } else { Err(decision) }
     }

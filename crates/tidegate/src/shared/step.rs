@@ -215,7 +215,7 @@ impl Store {
             let limiter = limiter.taken_at(since);
             let limiter = if terms.is_some() {
                 limiter.leased()
-            } else if ask.reserves || ask.since.is_some() {
+            } else if ask.reserves {
                 limiter.reserving()
             } else {
                 limiter

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::{Array, SmallVec};
-use tidegate_core::{Rule, Timestamp, Token};
+use tidegate_core::{Rule, Since, Timestamp, Token};
 
 use super::Step;
 use crate::key::Fingerprint;
@@ -83,7 +83,7 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
-    /// Whether the cost is reserved, to be settled later.
+    /// Whether the cost is reserved, to be settled later, or comes back of a reservation.
     pub(crate) reserves: bool,
     /// The token of the permit to return or to renew.
     pub(crate) token: Option<Token>,
@@ -153,6 +153,12 @@ impl<K> Ask<K> {
         K: Clone,
     {
         Self { cost, asks: cost, report: false, ..self.clone() }
+    }
+
+    /// The units that come back, as the limiter knows them; `None` if it is not known when they were taken.
+    pub(crate) fn taken(&self) -> Option<Since> {
+        let since = Since::at(self.since?);
+        Some(if self.reserves { since.of_reservation() } else { since })
     }
 
     /// Returns whether the limiter would begin with units in use.

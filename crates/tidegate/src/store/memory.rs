@@ -41,7 +41,7 @@ mod unlimited;
 
 use std::sync::Arc;
 
-use tidegate_core::{Since, Timestamp};
+use tidegate_core::Timestamp;
 
 use crate::clock::{Clock, Reading};
 use crate::inline_list::{InlineList, StepList};
@@ -164,7 +164,7 @@ impl MemoryStore {
     ) -> Result<Done, Moved> {
         let settle = |place: usize| {
             let (actual, one) = (actual.get(place).copied().unwrap_or(0), asks.get(place));
-            let since = one.and_then(|one| one.since).map(Since::at);
+            let since = one.and_then(Ask::taken);
             let step = Step::Settle { actual, token: one.and_then(|one| one.token), since };
             let table = one.and_then(|one| generation.table(one));
             table.map_or(step, |table| table.succession().dated(step))

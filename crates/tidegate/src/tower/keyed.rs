@@ -82,6 +82,7 @@ impl<C: Clock> Keyed<C> {
                 settled,
                 overflow,
                 elsewhere,
+                reserves: false,
             });
         }
         let answer = Answer {
@@ -117,7 +118,7 @@ impl<C: Clock> Keyed<C> {
 
     /// Gives back all that a request took.
     fn give_back(&self, question: &Question<'_>, took: &Taken) {
-        let since = took.times().next().map(Since::at);
+        let since = took.times().next().map(|since| Since::at(since).of_reservation());
         if took.gives_back() {
             self.step(question, Step::Settle { actual: 0, token: None, since }, |_, _| ());
         }

@@ -184,3 +184,22 @@ fn each_descriptor_is_settled_for_its_own_cost() {
     assert_eq!(used(&[1, 20]), [1, 20, 20]);
     assert_eq!(used(&[]), [0, 0, 0]);
 }
+
+/// Units that are checked, not reserved, open no reservation: to settle them closes none of another caller.
+#[test]
+fn settling_a_check_closes_no_reservation_of_another_caller() {
+    let clock = ManualClock::new();
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 60, Duration::from_secs(60));
+    let gate = gate(vec![RuleSpec::new("r", spec).key(["user"])], clock.clone());
+    let entries = [("user", "ada")];
+    let charge = gate.hold(Descriptor::new(&entries).cost(30)).unwrap();
+    assert!(gate.check(Descriptor::new(&entries).cost(30)).is_allowed());
+    for _ in 0..130 {
+        clock.advance(Duration::from_secs(1));
+        let request = ("default", &entries);
+        let taken = Taken::from(&gate.check(request));
+        assert_eq!(gate.settle_taken(request, &taken, &[1]).remaining(), Some(0));
+    }
+    charge.settle(0);
+    assert_eq!(gate.available(("default", &entries)), 30);
+}

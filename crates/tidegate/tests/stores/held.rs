@@ -179,6 +179,30 @@ async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
     assert_eq!(gate.available(&fifty).await, 50);
 }
 
+/// Units that are checked, not reserved, open no reservation: to settle them closes none of another caller.
+#[tokio::test]
+async fn settling_a_check_closes_no_reservation_of_another_caller() {
+    let folder = Folder::new();
+    let clock = Stepped::new(&folder.0);
+    let server = Server::start_in(&clock.environment(), &[]);
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(100 * 3_600));
+    let (gate, _) = gate_over(&server.url(), vec![RuleSpec::new("all", spec)]).await;
+    let of = |units| [Descriptor::new(&[]).cost(units)];
+    let (of_50, of_10) = (of(50), of(10));
+    let [fifty, ten] = [&of_50, &of_10].map(|all| Request::new("default", all));
+    let charge = gate.hold(&fifty).await.unwrap();
+    assert!(gate.check(&fifty).await.is_allowed());
+    for hours in 1..=12 {
+        // Ten units flow in, and are taken.
+        clock.step(36_000 * hours);
+        let answer = gate.check(&ten).await;
+        assert!(answer.is_allowed(), "{hours}");
+        gate.settle_taken(&ten, &Taken::from(&answer), &[10]).await.unwrap();
+    }
+    charge.release().await.unwrap();
+    assert_eq!(gate.available(&fifty).await, 50);
+}
+
 /// Nothing comes back for what was taken before a reset, nor under a rule with another meaning.
 #[tokio::test]
 async fn nothing_comes_back_after_a_reset_or_under_another_meaning() {
