@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::server::{Client, Server};
+use testkit::model::{self, Model, Policy};
 use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Step};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
 
@@ -111,4 +112,43 @@ fn each_limiter_of_a_settlement_has_its_own_time() {
     let Ok(Answer::Decided(answer)) = call.answer(&both, &reply) else { panic!("{reply:?}") };
     let returned: Vec<_> = answer.settled().map(|one| one.returned).collect();
     assert_eq!(returned, [0, 4], "the window of the first has ended");
+}
+
+/// A bucket of a minute.
+fn bucket(limit: u64) -> Rule {
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(60));
+    spec.capacity = Some(60);
+    Rule::new(spec).unwrap()
+}
+
+/// A reservation that is older than the time to fill the bucket is open when the limit changes for the first time: the
+/// level was never low since, so all of it comes back.
+#[test]
+fn a_changed_limit_keeps_the_mark_of_an_old_reservation() {
+    let server = Server::start();
+    let client = &server.client();
+    let old = bucket(60);
+    for limit in [61, 120, 30] {
+        let (key, new) = (format!("k{limit}"), bucket(limit));
+        let of = |rule, cost| Limiter::new(key.as_bytes(), rule, cost).unwrap();
+        let mut policy = Policy::new(model::AlgorithmKind::TokenBucket, 60, 60 * S);
+        policy.capacity = Some(60);
+        let mut model = Model::new(policy.clone());
+        let reserved = step(client, of(&old, 30).reserving(), Step::Ask, TODAY_US);
+        assert!(reserved.allowed && model.reserve(TODAY_US, 30).allowed);
+        for second in 0..130 {
+            let (cost, at_us) = (if second == 0 { 30 } else { 1 }, TODAY_US + second * S);
+            assert!(step(client, of(&old, cost), Step::Ask, at_us).allowed, "{key}");
+            model.step(at_us, cost);
+        }
+        let at_us = TODAY_US + 130 * S;
+        step(client, of(&new, 0), Step::Ask, at_us);
+        policy.limit = limit;
+        model.replace(at_us, policy);
+        let settles = of(&new, 30).reserving().taken_at(Some(reserved.at));
+        let settled = step(client, settles, Step::Settle, at_us + 1).settled().next().unwrap();
+        let late = model.settle_since(at_us + 1, TODAY_US, 30, 0).late;
+        assert_eq!((settled.returned, settled.late), (30, 0), "{key}");
+        assert_eq!(late, 0, "{key}: in the model");
+    }
 }

@@ -1,22 +1,23 @@
 -- The bar of a limiter, beside its state: since when units may come back, and which limits were in force since then. It
 -- is a list of pairs. A limit below zero and a time: what was taken before comes back no more, because the rule got
 -- another meaning, the clock stepped back or a reset forgot it; the pairs before it hold no more. Any other limit: a
--- level drains at that limit since that time. A step that moves a state back with the clock adds a pair by itself,
+-- level drains at that limit since that time. What was taken before the first of these has drained, but a level may know
+-- that it was never so low since. A step that moves a state back with the clock adds a pair by itself,
 -- because a script without a use for this file should not carry it.
 
 -- How many limits are kept. Of older ones the fastest counts, so that less comes back, and never more.
 local KEPT = 9
 
 -- Notes that a limit has changed. The pair before may be that of a state that has drained since, whose successor began
--- under another limit.
+-- under another limit. The first begins when nothing counts any more that was taken before.
 local function note(limits, change)
-  if not limits[1] then limits[1] = {change.was, 0} end
+  if not limits[1] then limits[1] = {change.was, math.max(change.at - change.gone, 0)} end
   local last = limits[#limits]
   if last[1] < change.was then last[1] = change.was end
   if last[1] ~= change.is then limits[#limits + 1] = {change.is, change.at} end
   while #limits > KEPT do
     local oldest = table.remove(limits, 1)
-    limits[1] = {math.max(oldest[1], limits[1][1]), 0}
+    limits[1] = {math.max(oldest[1], limits[1][1]), oldest[2]}
   end
 end
 
@@ -36,11 +37,7 @@ function bar(key, lost, change, ms, looks)
   end
   if not lost then return latest, limits end
   if lost > 0 then latest, limits = math.max(latest, lost), {} end
-  if change then
-    -- What was in force before is forgotten, because nothing counts that was taken so long ago.
-    if not limits[1] then latest = math.max(latest, change.at - change.gone) end
-    note(limits, change)
-  end
+  if change then note(limits, change) end
   if looks then return latest, limits end
   local text, lives = struct.pack('<dd', -1, latest), redis.call('PTTL', key)
   for i = 1, #limits do text = text .. struct.pack('<dd', limits[i][1], limits[i][2]) end
@@ -61,7 +58,7 @@ function drained(taken, at, arg)
   local N, W = struct.unpack('<I4I6', arg, 3)
   local n, limits, begin = struct.unpack('<d', arg, 50), taken.limits, taken.since
   local last = limits[#limits]
-  if begin < 0 then return nil end
+  if begin < 0 or limits[1] and begin < limits[1][2] then return nil end
   if taken.under and (not last or begin > last[2]) then
     -- No change is known since then. If there was one, the level was empty in between.
     if taken.under ~= N then return nil end
