@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::server::{Client, Server};
 use testkit::model::{self, Model, Policy};
-use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Step};
+use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Revision, Step};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
 
 /// A time of our days, at the beginning of a second.
@@ -150,5 +150,32 @@ fn a_changed_limit_keeps_the_mark_of_an_old_reservation() {
         let late = model.settle_since(at_us + 1, TODAY_US, 30, 0).late;
         assert_eq!((settled.returned, settled.late), (30, 0), "{key}");
         assert_eq!(late, 0, "{key}: in the model");
+    }
+}
+
+/// Values of a newer revision that are dated back to the last unit keep what is known of a reservation.
+#[test]
+fn values_dated_back_keep_the_mark_of_a_reservation() {
+    let server = Server::start();
+    let client = &server.client();
+    let (old, new) = (bucket(60), bucket(120));
+    for (key, next) in [("changed", (&new, 2)), ("same", (&old, 1))] {
+        let limiter = |(rule, revision), cost| {
+            let revision = Revision::new(0, Timestamp::from_micros(revision));
+            Limiter::new(key.as_bytes(), rule, cost).unwrap().of_revision(revision)
+        };
+        let reserved = step(client, limiter((&old, 1), 30).reserving(), Step::Ask, TODAY_US);
+        assert!(reserved.allowed, "{key}");
+        for second in 0..50 {
+            let (cost, at_us) = (if second == 0 { 30 } else { 1 }, TODAY_US + second * S);
+            assert!(step(client, limiter((&old, 1), cost), Step::Ask, at_us).allowed, "{key}");
+        }
+        // Less than a unit has drained at the old limit, and more at the new one.
+        let at_us = TODAY_US + 49 * S + 900_000;
+        let admits = step(client, limiter(next, 1), Step::Ask, at_us).allowed;
+        assert_eq!(admits, key == "changed");
+        let settles = limiter(next, 30).reserving().taken_at(Some(reserved.at));
+        let settled = step(client, settles, Step::Settle, at_us + 1).settled().next().unwrap();
+        assert_eq!((settled.returned, settled.late), (30, 0), "{key}");
     }
 }

@@ -271,7 +271,9 @@ if changes or settles then
   end
 
   -- The mark of a level that has come under another rate, rounded down; empty if nothing is used.
-  function its.mark_at(mark, all_us, all_part, n, w, n2, w2)
+  function its.mark_at(mark, all_us, all_part, N, W, N2, W2)
+    local n, w = lowest(N, W)
+    local n2, w2 = lowest(N2, W2)
     if all_us == 0 and all_part == 0 or mark == NO_MARK then return '' end
     local first, open, began, least_us, least_part = struct.unpack('<ddddd', mark)
     if all_us < least_us or all_us == least_us and all_part < least_part then
@@ -323,7 +325,7 @@ if changes or settles then
     local _, debt = its.owed(at, left_us, left_part, eased, N, W, capacity)
     local all_us, all_part = left_us, left_part
     if eased then all_us, all_part = eased[1], eased[2] end
-    if mark ~= '' then mark = its.mark_at(mark, all_us, all_part, n, w, n2, w2) end
+    if mark ~= '' then mark = its.mark_at(mark, all_us, all_part, N, W, N2, W2) end
     all_us, all_part = at_rate(all_us, all_part, n, w, n2, w2, true)
     if N2 > N or capacity2 > capacity or N2 == 0 then
       left_us, left_part = all_us, all_part

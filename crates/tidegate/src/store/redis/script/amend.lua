@@ -10,6 +10,7 @@
 --   owed(at, left, part, eased, N, W, a)  all units in use, also those that make no caller wait, and how many are a debt
 --   refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)  the state under another limit, from that and what
 --              stands behind it; nil if it has another meaning there
+--   mark_at(mark, left, part, N, W, N2, W2)  the mark of open reservations under another limit
 --   eased(at, value, N, W, a, debt)  the text of a state that begins with units in use, in which no caller waits for
 --              more than one window because of the change
 --   most(N, a)                 the most units that can be in use without a debt
@@ -171,7 +172,13 @@ local function dated(key, v, arg)
   if eased then used, debt = its.owed(at, left, part, eased, N, W, a) end
   local most = most_of and most_of(N2, a2) + math.max(N2 - 1, 0) + debt
   if most and used > most then used, counts_since = most, nil end
-  return charged(key, arg, at, used, not most_of and debt), counts_since
+  local state, mark = charged(key, arg, at, used, not most_of and debt), sub(v, 58, 97)
+  -- All that was used counts as of then, so the level was never lower since its reservations began.
+  if counts_since and kind == kind2 and its.mark_at and W == W2 and mark ~= '' then
+    if eased then left, part = eased[1], eased[2] end
+    state = state .. its.mark_at(mark, left, part, N, W, N2, W2)
+  end
+  return state, counts_since
 end
 
 -- Of a stored state amended now, and amended as of its last unit, returns the one that admits the cost, or else the
