@@ -55,9 +55,13 @@ impl Build<'_> {
         let is_one_of_several = old.len() > 1;
         let rates_of = |old: &SharedTable| {
             let old = old.succession();
+            let spec = old.rule.spec();
+            let new = rule.spec();
+            // Of an old capacity more may have been taken at once than of the new one.
+            let differs = (spec.limit, spec.capacity) != (new.limit, new.capacity);
             let mut rates = old.rates.clone();
-            if let Limit::Units(limit) = old.rule.spec().limit
-                && (is_one_of_several || old.rule.spec().limit != rule.spec().limit)
+            if let Limit::Units(limit) = spec.limit
+                && (is_one_of_several || differs)
             {
                 rates.end(limit, self.at);
             }
