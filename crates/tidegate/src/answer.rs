@@ -43,7 +43,7 @@ pub(crate) struct Reply {
     pub(crate) overflow: bool,
     /// Whether another limiter than the key's own decided.
     pub(crate) elsewhere: bool,
-    /// Whether the cost is reserved.
+    /// True if the cost is reserved.
     pub(crate) reserves: bool,
 }
 

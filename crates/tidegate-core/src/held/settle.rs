@@ -79,8 +79,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
             self.give_back_units(now, reserved - actual);
             Settled::Whole
         };
-        // A cost of 0 opened no reservation. Units that were taken without a reservation must not close that of another
-        // caller.
+        // A cost of 0 opened no reservation. Units that were taken without a reservation must not close a reservation of
+        // another caller.
         let opened = since.filter(|since| since.is_of_reservation);
         if let (Some(since), Some(state), 1..) = (opened, self.slot.borrow_mut(), reserved) {
             self.algorithm.close(state, since.at);

@@ -34,7 +34,7 @@ impl Unreached {
     }
 
     /// Returns whether the descriptor with this number has this limiter: see
-    /// [`Matched::is_matched_by`](crate::Matched::matches).
+    /// [`Matched::is_matched_by`](crate::Matched::is_matched_by).
     #[must_use]
     pub const fn is_matched_by(&self, descriptor: usize) -> bool {
         self.by.has(descriptor)

@@ -48,7 +48,7 @@ struct FromLimiter {
     token: Option<Token>,
     /// When the units were taken, if that is known.
     since: Option<Timestamp>,
-    /// Whether the step opened a reservation, which a settlement closes.
+    /// True if the step opened a reservation, which a settlement closes.
     reserves: bool,
     /// The values under which they were taken.
     #[cfg(feature = "redis")]

@@ -161,7 +161,7 @@ pub struct RuleSpec {
     pub across_slots: bool,
     /// The leases that a node takes from a shared store, if any.
     pub lease: Option<LeaseSpec>,
-    /// Whether the limit is split among the nodes of a shared store; in place of `lease`. Each node takes its share of what
+    /// True if the limit is split among the nodes of a shared store; in place of `lease`. Each node takes its share of what
     /// is left and renews it every second or two, so that all nodes together never admit more than the limit. A gate in
     /// memory is the only node, and has the whole limit.
     pub split: bool,

@@ -75,7 +75,7 @@ impl Share {
         Rule::new(self.spec(whole.spec())).unwrap_or_else(|_| closed(whole))
     }
 
-    /// Returns whether some node has no share of this limit.
+    /// Returns true if some node has no share of this limit.
     fn leaves_some_without(self, whole: &Rule) -> bool {
         counts(whole.spec()).any(|units| (1..self.nodes()).contains(&units))
     }

@@ -83,7 +83,7 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
-    /// Whether the cost is reserved, to be settled later, or comes back of a reservation.
+    /// True if the cost is reserved, to be settled later, or comes back of a reservation.
     pub(crate) reserves: bool,
     /// The token of the permit to return or to renew.
     pub(crate) token: Option<Token>,

@@ -24,7 +24,7 @@ fn vip(policy: &model::Policy) -> OverrideSpec {
     vip
 }
 
-/// Another limit or another capacity alone: higher or lower, sometimes by far; sometimes a limit of 0.
+/// Only another limit, or only another capacity: higher or lower, sometimes by far; sometimes a limit of 0.
 fn other_limit(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
     if let Some(capacity) = policy.capacity.filter(|_| rng.below(2) == 0) {
         let capacity = rng.pick([capacity + 1, capacity * 2, capacity.div_ceil(10), 300]);

@@ -185,7 +185,7 @@ fn each_descriptor_is_settled_for_its_own_cost() {
     assert_eq!(used(&[]), [0, 0, 0]);
 }
 
-/// Units that are checked, not reserved, open no reservation: to settle them closes none of another caller.
+/// Units that are checked, not reserved, open no reservation: to settle them closes no reservation of another caller.
 #[test]
 fn settling_a_check_closes_no_reservation_of_another_caller() {
     let clock = ManualClock::new();

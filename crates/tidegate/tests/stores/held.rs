@@ -179,7 +179,7 @@ async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
     assert_eq!(gate.available(&fifty).await, 50);
 }
 
-/// Units that are checked, not reserved, open no reservation: to settle them closes none of another caller.
+/// Units that are checked, not reserved, open no reservation: to settle them closes no reservation of another caller.
 #[tokio::test]
 async fn settling_a_check_closes_no_reservation_of_another_caller() {
     let folder = Folder::new();

@@ -57,7 +57,7 @@ impl Build<'_> {
             let old = old.succession();
             let spec = old.rule.spec();
             let new = rule.spec();
-            // Of an old capacity more may have been taken at once than of the new one.
+            // A larger capacity before may have let more be taken at once.
             let differs = (spec.limit, spec.capacity) != (new.limit, new.capacity);
             let mut rates = old.rates.clone();
             if let Limit::Units(limit) = spec.limit

@@ -1,15 +1,15 @@
 -- The bar of a limiter, beside its state: since when units may come back, and which limits were in force since then. It
 -- is a list of pairs. A limit below zero and a time: what was taken before comes back no more, because the rule got
 -- another meaning, the clock stepped back or a reset forgot it; the pairs before it hold no more. Any other limit: a
--- level drains at that limit since that time. What was taken before the first of these has drained, but a level may know
--- that it was never so low since. A step that moves a state back with the clock adds a pair by itself,
+-- level drains at that limit since that time. Units that were taken before the first of these have drained, but a level may
+-- know that it was never so low since. A step that moves a state back with the clock adds a pair by itself,
 -- because a script without a use for this file should not carry it.
 
 -- How many limits are kept. Of older ones the fastest counts, so that less comes back, and never more.
 local KEPT = 9
 
 -- Notes that a limit has changed. The pair before may be that of a state that has drained since, whose successor began
--- under another limit. The first begins when nothing counts any more that was taken before.
+-- under another limit. The first begins when no earlier units count any more.
 local function note(limits, change)
   if not limits[1] then limits[1] = {change.was, math.max(change.at - change.gone, 0)} end
   local last = limits[#limits]

@@ -305,7 +305,7 @@ impl Call {
     }
 
     /// Makes the step fit a server that has no memory: existing limiters go on, and a new one is
-    /// answered [`Answer::NoRoom`](super::Answer::NoRoom).
+    /// answered [`Answer::NoSpace`](super::Answer::NoSpace).
     #[must_use]
     pub fn without_memory(self) -> Self {
         self.changed(|call| call.has_no_memory = true)

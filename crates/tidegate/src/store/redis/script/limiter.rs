@@ -132,7 +132,7 @@ impl<'a> Limiter<'a> {
     }
 
     /// Bounds the number of keys: a new key without room is answered
-    /// [`Answer::NoRoom`](super::Answer::NoRoom). The count expires with the keys.
+    /// [`Answer::NoSpace`](super::Answer::NoSpace). The count expires with the keys.
     #[must_use]
     pub const fn among(mut self, among: Among<'a>) -> Self {
         self.among = Some(among);
