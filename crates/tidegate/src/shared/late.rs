@@ -295,8 +295,8 @@ impl Store {
         all
     }
 
-    /// Gives back to these limiters, all or none; `None` if the store did not reply. Under newer values it is done again:
-    /// a changed limit alone is no reason to lose units.
+    /// Gives back to these limiters, all or none; `None` if the store did not reply. Under newer values it is done again
+    /// for a while: a changed limit alone is no reason to lose units.
     async fn undone(
         &self,
         limiters: &[Limiter<'_>],
@@ -304,6 +304,7 @@ impl Store {
         took: &Took,
     ) -> Option<Answer> {
         let mut newer = NewerValues::default();
+        let until = Instant::now() + PATIENCE;
         loop {
             let now = newer.limiters(limiters);
             let call = Arc::new(Call::undo(&now, since, took.at));
@@ -316,7 +317,9 @@ impl Store {
                 reply => reply.ok()?,
             };
             match call.answer(&now, &reply).ok()? {
-                Answer::Superseded(found) if found.count_as(limiters) => newer = newer.and(found),
+                Answer::Superseded(found) if found.count_as(limiters) && Instant::now() < until => {
+                    newer = newer.and(found);
+                }
                 answer => return Some(answer),
             }
         }
