@@ -12,12 +12,24 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
     /// also by way of a limit of 0, but keep no caller waiting for more than one window because of the change.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
-        let Some(mut state) = self.slot.borrow_mut().take() else {
-            return;
-        };
+        if let Some((at, owed)) = self.refitted(now, old) {
+            self.ease(at, owed);
+        }
+    }
+
+    /// Like [`Held::amend`], but callers may wait until all that was used has drained: where slots are promised, none
+    /// may come before an earlier one.
+    pub fn refit(&mut self, now: Timestamp, old: &R) {
+        let _ = self.refitted(now, old);
+    }
+
+    /// Refits the state; returns the instant that counts, and what the state owed.
+    fn refitted(&mut self, now: Timestamp, old: &R) -> Option<(Timestamp, [u64; 2])> {
+        let mut state = self.slot.borrow_mut().take()?;
         let at = old.advance(&mut state, now);
         if leaves_nothing(old, &state, at) {
-            return self.begin_later(at, old, &mut state);
+            self.begin_later(at, old, &mut state);
+            return None;
         }
         let owed = old.owed(&state, at);
         if self.algorithm.same_shape(old) {
@@ -27,7 +39,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
             self.charge_as_new(at, past_of(old, &mut state), owed);
             self.note_change(at, old.limit());
         }
-        self.ease(at, owed);
+        Some((at, owed))
     }
 
     /// Carries over `state` of another algorithm: units in use there count as taken now.

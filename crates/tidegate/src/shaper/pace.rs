@@ -36,7 +36,7 @@ impl Pace {
     /// has passed ([`Pace::advance`]), and `at` is the instant that counts.
     pub(super) fn amend(&mut self, other: Self, at: Timestamp) {
         let mut slot = Some(self.state.clone());
-        Held::new(&other.algorithm, &mut slot, 0).amend(at, &self.algorithm);
+        Held::new(&other.algorithm, &mut slot, 0).refit(at, &self.algorithm);
         let state = slot.unwrap_or(other.state);
         *self = Self { state, since: at, ..other };
     }
