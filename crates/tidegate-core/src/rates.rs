@@ -24,16 +24,18 @@ struct Former {
 impl Rates {
     /// Notes that a limit was in force until `at`.
     pub fn end(&mut self, limit: u64, at: Timestamp) {
-        match self.0.last_mut() {
-            Some(last) if last.limit == limit => last.until = at,
-            _ => self.0.push(Former { limit, until: at }),
+        if let Some(last) = self.0.last_mut().filter(|last| last.limit == limit) {
+            last.until = at;
+            return;
         }
-        if self.0.len() > KEPT {
+        let mut new = Former { limit, until: at };
+        // Before, so that the list never needs space for more than it keeps.
+        if self.0.len() == KEPT {
             let oldest = self.0.remove(0);
-            if let Some(next) = self.0.first_mut() {
-                next.limit = next.limit.max(oldest.limit);
-            }
+            let next = self.0.first_mut().unwrap_or(&mut new);
+            next.limit = next.limit.max(oldest.limit);
         }
+        self.0.push(new);
     }
 
     /// The rates of a level that drained under one of two, it is not known which: the faster at each time. Both end at

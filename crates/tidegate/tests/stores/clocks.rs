@@ -96,7 +96,7 @@ async fn one_client_is_answered_what_a_serial_limiter_would_say() {
 }
 
 fn client(store: &str, ahead_s: i64, log: &Path) -> Child {
-    let test = "clocks::one_client_is_told_what_a_serial_limiter_would_say";
+    let test = "clocks::one_client_is_answered_what_a_serial_limiter_would_say";
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .envs(ahead(ahead_s))
