@@ -66,15 +66,8 @@ fn walk<C: Clock>(
                 assert_eq!(answered(answer.matched()[0].decision()), expected, "{}", context());
             }
             20..55 => {
-                // A bucket may get units back of which it does not know that they are reserved.
-                let is_bucket = policies[user].algorithm == AlgorithmKind::TokenBucket;
-                let (charge, expected) = if !is_bucket || rng.chance(50) {
-                    (gate.hold(asked).ok().map(Ok), models[user].reserve(at_us, cost))
-                } else {
-                    let answer = gate.check(asked);
-                    let taken = answer.is_allowed().then(|| Err(Taken::from(&answer)));
-                    (taken, models[user].step(at_us, cost))
-                };
+                let charge = gate.hold(asked).ok();
+                let expected = models[user].reserve(at_us, cost);
                 assert_eq!(charge.is_some(), expected.allowed, "{}", context());
                 let since_us = models[user].last_us().unwrap_or(at_us);
                 let taken = policies[user].clone();
@@ -85,13 +78,7 @@ fn walk<C: Clock>(
                     held.swap_remove(rng.below(held.len() as u64) as usize);
                 let (model, actual) = (&mut models[user], rng.skewed(cost + 1) - 1);
                 let late = model.settle_since(at_us, since_us, cost, actual).late;
-                match charge {
-                    Ok(charge) => charge.settle(actual),
-                    Err(taken) => {
-                        let asked = Descriptor::new(USERS[user]).cost(cost);
-                        gate.settle_taken(asked, &taken, &[actual]);
-                    }
-                }
+                charge.settle(actual);
                 let answer = gate.peek(Descriptor::new(USERS[user]));
                 let expected = model.peek(at_us, 1);
                 let context = || format!("step {number}, {user} settles {cost} of {since_us}");
