@@ -86,8 +86,8 @@ const LEASES: &[Mutant] = &[
         name: "returned units of a level come back as though nothing had drained",
         file: LEVEL,
         replacements: &[(
-            "rate.grains(units).saturating_sub(drained)",
-            "rate.grains(units).max(drained.min(1))",
+            "undrained.max(rate.grains(units).min(held))",
+            "undrained.max(rate.grains(units).max(held.min(1)))",
         )],
     },
     Mutant {
@@ -106,7 +106,10 @@ const LEASES: &[Mutant] = &[
     Mutant {
         name: "units of a weighted window are returned to the next one",
         file: COUNTER,
-        replacements: &[("Some(1) => &mut state.previous,", "Some(1) => &mut state.current,")],
+        replacements: &[(
+            "Some(before @ 0..=1) => self.lower(state, before,",
+            "Some(0..=1) => self.lower(state, 0,",
+        )],
     },
     Mutant {
         name: "a lease outlives its bucket",
