@@ -227,12 +227,12 @@ const CHECK: Request<'_> = Request {
 };
 
 /// Returns whether it is the answer of a limiter that says no.
-fn refuses(subject: Subject, answer: &[Reply]) -> bool {
+fn refuses(subject: Subject, answers: &[Reply]) -> bool {
     match subject {
-        Subject::Tidegate => answer.first() != Some(&Reply::Int(0)),
+        Subject::Tidegate => answers.first() != Some(&Reply::Int(0)),
         // The name of the figure, and the figure.
         Subject::TidegateChecks | Subject::TidegateUnwatched => {
-            answer.get(1) != Some(&Reply::Int(1))
+            answers.get(1) != Some(&Reply::Int(1))
         }
         _ => false,
     }

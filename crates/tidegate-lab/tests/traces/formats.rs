@@ -162,14 +162,14 @@ fn progress_grows_to_the_whole_file() {
     let path = dir.path().join("log");
     let text = format!("{LOG}\n").repeat(20_000);
     std::fs::write(&path, &text).unwrap();
-    let mut answer: Vec<Progress> = Vec::new();
-    let options = Options::new().on_progress(|p| answer.push(p));
+    let mut progress: Vec<Progress> = Vec::new();
+    let options = Options::new().on_progress(|p| progress.push(p));
     drop(trace::read(Source::open(&path).unwrap(), options).unwrap());
     let size = text.len() as u64;
-    assert!(answer.len() >= 3);
-    assert!(answer.windows(2).all(|p| p[0].bytes_read <= p[1].bytes_read));
-    assert!(answer.iter().all(|p| p.bytes_total == Some(size)));
-    assert_eq!(answer.last().map(|p| (p.bytes_read, p.events)), Some((size, 20_000)));
+    assert!(progress.len() >= 3);
+    assert!(progress.windows(2).all(|p| p[0].bytes_read <= p[1].bytes_read));
+    assert!(progress.iter().all(|p| p.bytes_total == Some(size)));
+    assert_eq!(progress.last().map(|p| (p.bytes_read, p.events)), Some((size, 20_000)));
 }
 
 #[test]

@@ -242,8 +242,8 @@ mod tests {
         }
         // The last of them may be left out, and no line says so yet.
         let left_out = watch.reader.skipped.load(Relaxed);
-        let answer: u64 = lines.iter().map(|line| 1 + line["skipped"].as_u64().unwrap()).sum();
-        assert!(!lines.is_empty() && answer + left_out == 100, "{lines:?}");
+        let counted: u64 = lines.iter().map(|line| 1 + line["skipped"].as_u64().unwrap()).sum();
+        assert!(!lines.is_empty() && counted + left_out == 100, "{lines:?}");
     }
 
     #[test]

@@ -14,10 +14,10 @@ const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 28\r\
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// A connection that has sent a request and read this many bytes of its answer.
-fn connected(at: SocketAddr, asked: &[u8], answer: usize) -> TcpStream {
+fn connected(at: SocketAddr, asked: &[u8], bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.write_all(asked).unwrap();
-    stream.read_exact(&mut vec![0; answer]).unwrap();
+    stream.read_exact(&mut vec![0; bytes]).unwrap();
     stream
 }
 

@@ -239,15 +239,15 @@ async fn ten_thousand_requests_under_load_are_counted_exactly() {
     for _ in 0..50 {
         let client = Client::new(envoy.at);
         tasks.spawn(async move {
-            let mut answer = [0_u32; 2];
+            let mut counts = [0_u32; 2];
             for _ in 0..200 {
                 match get(&client, "/load", "ada").await.status.as_u16() {
-                    200 => answer[0] += 1,
-                    429 => answer[1] += 1,
+                    200 => counts[0] += 1,
+                    429 => counts[1] += 1,
                     other => panic!("{other}"),
                 }
             }
-            answer
+            counts
         });
     }
     let answer = tasks.join_all().await;

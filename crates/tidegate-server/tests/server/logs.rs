@@ -68,9 +68,9 @@ async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
     server.signal("TERM");
     let (code, log) = server.end();
     assert_eq!(code, Some(0), "{log}");
-    let answer: Vec<_> = log.lines().filter(|line| line.contains("token")).collect();
-    assert_eq!(answer.len(), 1, "{log}");
-    assert!(answer[0].contains("known token clients=3 admin=2"), "{log}");
+    let answers: Vec<_> = log.lines().filter(|line| line.contains("token")).collect();
+    assert_eq!(answers.len(), 1, "{log}");
+    assert!(answers[0].contains("known token clients=3 admin=2"), "{log}");
 }
 
 /// A key with what terminals and readers of lines obey, and with what would end a text of JSON.

@@ -41,10 +41,10 @@ async fn envoy_of_the_compose_file_limits_each_user() {
     let server = Server::with_rules(&rules.replace("1/s", "1/1h"));
     let envoy = Envoy::of_compose(&server).await;
     let client = Client::new(envoy.at);
-    let mut answer = Vec::new();
+    let mut answers = Vec::new();
     for _ in 0..12 {
-        answer.push(client.get_with("/", &[("x-user", "ada")]).await.status);
+        answers.push(client.get_with("/", &[("x-user", "ada")]).await.status);
     }
-    assert_eq!(answer, [[200; 10].as_slice(), &[429; 2]].concat());
+    assert_eq!(answers, [[200; 10].as_slice(), &[429; 2]].concat());
     assert_eq!(client.get_with("/", &[("x-user", "bob")]).await.status, 200);
 }

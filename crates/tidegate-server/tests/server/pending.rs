@@ -105,11 +105,11 @@ async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end()
     store.kill();
     let redis = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
     let mut redis = redis.get_connection().unwrap();
-    let mut answer = Vec::new();
+    let mut answers = Vec::new();
     for id in &ids {
-        answer.push(redis::cmd("TG.SETTLE").arg(id).arg(1).query::<String>(&mut redis));
+        answers.push(redis::cmd("TG.SETTLE").arg(id).arg(1).query::<String>(&mut redis));
     }
-    assert!(answer.iter().any(|one| one.as_deref() == Ok("PENDING")), "{answer:?}");
+    assert!(answers.iter().any(|one| one.as_deref() == Ok("PENDING")), "{answers:?}");
     let given_up = "tidegate_reservations_ended_total{how=\"given_up\"} ";
     loop {
         let metrics = admin.get("/metrics").await.text;

@@ -85,15 +85,15 @@ async fn a_tool_finds_the_service_and_its_messages() {
         ask(MessageRequest::FileByFilename("google/protobuf/duration.proto".to_owned())),
     ];
     let answer = client.server_reflection_info(tokio_stream::iter(asked)).await.unwrap();
-    let answer: Vec<_> =
+    let answers: Vec<_> =
         answer.into_inner().map(|one| one.unwrap().message_response.unwrap()).collect().await;
     let [
         MessageResponse::ListServicesResponse(list),
         MessageResponse::FileDescriptorResponse(file),
         MessageResponse::FileDescriptorResponse(needed),
-    ] = answer.as_slice()
+    ] = answers.as_slice()
     else {
-        panic!("{answer:?}");
+        panic!("{answers:?}");
     };
     let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
     for service in [SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"] {

@@ -120,9 +120,9 @@ async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
     let (http, resp) = (rest(http), rest(resp));
     assert!(http.starts_with("HTTP/1.1 429"), "{http}");
     assert!(http.contains("retry-after:"), "{http}");
-    let answer: Vec<_> = resp.lines().collect();
+    let answers: Vec<_> = resp.lines().collect();
     assert_eq!(
-        (answer[2], answer[3], *answer.last().unwrap()),
+        (answers[2], answers[3], *answers.last().unwrap()),
         ("allowed", ":0", "+PONG"),
         "{resp}"
     );

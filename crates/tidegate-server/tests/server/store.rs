@@ -72,11 +72,11 @@ const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
 
 async fn statuses(server: &Server) -> Vec<u16> {
     let client = Client::new(server.http);
-    let mut answer = Vec::new();
+    let mut answers = Vec::new();
     for _ in 0..8 {
-        answer.push(client.check(ADA).await.status.as_u16());
+        answers.push(client.check(ADA).await.status.as_u16());
     }
-    answer
+    answers
 }
 
 #[tokio::test]
@@ -334,17 +334,17 @@ fn grpc_has_threads_of_its_own_over_a_store_and_a_listener_that_is_off_has_none(
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let mut answer = Vec::new();
+        let mut answers = Vec::new();
         for line in lines {
-            answer.push(line);
-            if answer.last().unwrap().contains("started") {
+            answers.push(line);
+            if answers.last().unwrap().contains("started") {
                 break;
             }
         }
         let _ = child.kill();
         let _ = child.wait();
-        let warned = answer.iter().any(|line| line.contains("--grpc-threads has no effect"));
-        (warned, answer.pop().unwrap())
+        let warned = answers.iter().any(|line| line.contains("--grpc-threads has no effect"));
+        (warned, answers.pop().unwrap())
     };
     let (warned, line) = started(&["--grpc", "127.0.0.1:0", "--store", &store.url()]);
     assert!(!warned && line.contains("grpc_threads=3"), "{line}");

@@ -119,8 +119,8 @@ fn who_waited_in_vain_is_counted_and_who_is_banned_does_not_wait(case: &Case<'_,
     let descriptors = [tidegate::Descriptor::new(ADA)];
     let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
     assert!(gate.check(&request).is_allowed());
-    let answer = [(); 2].map(|()| is_banned(&at_once(gate.as_ref(), request)));
-    assert_eq!(answer, [false, true]);
+    let answers = [(); 2].map(|()| is_banned(&at_once(gate.as_ref(), request)));
+    assert_eq!(answers, [false, true]);
 }
 
 /// A key that the overflow limiter refuses pays for what others took: such a refusal does not count for its ban.

@@ -93,13 +93,13 @@ fn waiting_is_a_queue_played_out_whoever_leaves_it(case: &Case<'_, dyn InMemory>
 /// Six wait, and one of them is dropped after a number of polls, or after a number of wake-ups without a poll: all
 /// others end as if it had left the naive queue at that time.
 fn cancellation_at_every_await_point_leaves_no_trace(case: &Case<'_, dyn InMemory>) {
-    let mut answer = 0;
+    let mut left = 0;
     for victim in 0..COSTS.len() {
         for step in 0..8 {
-            answer += u32::from(leaves_no_trace(case, victim, step));
+            left += u32::from(leaves_no_trace(case, victim, step));
         }
     }
-    assert!(answer > 10, "only {answer} left while they waited");
+    assert!(left > 10, "only {left} left while they waited");
 }
 
 const COSTS: [u64; 6] = [3, 2, 4, 1, 5, 2];

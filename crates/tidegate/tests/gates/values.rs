@@ -265,13 +265,13 @@ fn a_ban_counts_what_a_plan_refuses() {
 fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
     let (gate, plans) = gate_of(RuleSpec::new(USER, log(2)).mode(Mode::Shadow), 50);
     plans.set("ada", log(1));
-    let reported = [(); 3].map(|()| {
+    let answers = [(); 3].map(|()| {
         ask(&[("ada", 1)], None, |request| {
             let answer = gate.check(request);
             (answer.is_allowed(), answer.matched()[0].decision().is_allowed())
         })
     });
-    assert_eq!(reported, [(true, true), (true, false), (true, false)]);
+    assert_eq!(answers, [(true, true), (true, false), (true, false)]);
 }
 
 /// Keys without room share one limiter under the rule's own values, or are refused.

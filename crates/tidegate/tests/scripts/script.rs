@@ -219,8 +219,8 @@ fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_t
     let client = server.client();
     let rule = sorted_set(3, Duration::from_millis(30));
     let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
-    let answer = [(); 4].map(|()| client.step(&one("tick", &rule, 1), Step::Ask, at));
-    assert_eq!(answer.map(|answer| answer.allowed), [true, true, true, false]);
+    let answers = [(); 4].map(|()| client.step(&one("tick", &rule, 1), Step::Ask, at));
+    assert_eq!(answers.map(|answer| answer.allowed), [true, true, true, false]);
     assert_eq!(client.int(&["ZCARD", "tick"]), 4, "one for each, and one that says whose it is");
 
     let hour = sorted_set(90, Duration::from_secs(3_600));
@@ -264,7 +264,7 @@ fn layouts_measured() {
     let client = server.client();
     let window = Duration::from_secs(3_600);
     for limit in [10_u64, 100, 1_000, 10_000] {
-        let mut answer = Vec::new();
+        let mut sizes = Vec::new();
         for layout in [Layout::String, Layout::SortedSet] {
             let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);
             spec.layout = Some(layout);
@@ -290,9 +290,9 @@ fn layouts_measured() {
             println!(
                 "{layout:?} N={limit}: {bytes} bytes, {per_call} us of the server per decision"
             );
-            answer.push(bytes);
+            sizes.push(bytes);
         }
-        assert!(answer[0] < answer[1], "the string is the smaller one: {answer:?}");
+        assert!(sizes[0] < sizes[1], "the string is the smaller one: {sizes:?}");
     }
 }
 

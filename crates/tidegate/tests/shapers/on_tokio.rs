@@ -15,9 +15,9 @@ fn ten_a_second() -> Shaper<u64, TokioClock> {
 #[tokio::test(start_paused = true)]
 async fn a_spawned_worker_handles_each_item_in_its_slot() {
     let (shaper, began) = (ten_a_second(), Instant::now());
-    let (answer, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let worker = tokio::spawn(shaper.clone().run(move |item| {
-        let sent = answer.send((item, began.elapsed()));
+        let sent = sender.send((item, began.elapsed()));
         async move { sent.unwrap() }
     }));
     for item in 0..5 {

@@ -115,11 +115,11 @@ async fn a_shadow_rule_takes_only_what_goes_on() {
     let cluster = Cluster::start();
     let shadow = per_user(2).mode(tidegate::Mode::Shadow);
     let (gate, _) = gate_over(&cluster.url(), vec![shadow, payments(4)]).await;
-    let mut answer = Vec::new();
+    let mut answers = Vec::new();
     for _ in 0..6 {
-        answer.push(ask(&gate, PAYS).await.is_allowed());
+        answers.push(ask(&gate, PAYS).await.is_allowed());
     }
-    assert_eq!(answer, [true, true, true, true, false, false]);
+    assert_eq!(answers, [true, true, true, true, false, false]);
     assert_eq!(remaining(&gate, PAYS).await, [0, 0]);
 }
 

@@ -213,13 +213,13 @@ async fn a_local_rule_goes_on_from_what_this_node_has_admitted() {
     }
     server.kill();
     until_lost(&gate, &events).await;
-    let mut reported = Vec::new();
+    let mut answers = Vec::new();
     for _ in 0..5 {
         let answer = check(&gate, "ada", 1).await;
         assert!(answer.is_degraded() && !answer.is_unavailable());
-        reported.push((answer.is_allowed(), answer.reported().unwrap().decision().limit));
+        answers.push((answer.is_allowed(), answer.reported().unwrap().decision().limit));
     }
-    assert_eq!(reported, [(true, 10), (true, 10), (true, 10), (false, 10), (false, 10)]);
+    assert_eq!(answers, [(true, 10), (true, 10), (true, 10), (false, 10), (false, 10)]);
     let stranger = check(&gate, "bob", 1).await;
     assert!(stranger.is_allowed());
     let fields = tidegate::headers::of(&stranger);

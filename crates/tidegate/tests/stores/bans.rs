@@ -46,8 +46,8 @@ async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
     let request = Request::new("default", &descriptors);
     let denied = gate.check(&request).await;
     assert!(is_banned(&denied) && !denied.is_degraded());
-    let answer: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();
-    assert_eq!(answer, ["sliding_log"], "how the others stand, only the store knows");
+    let answers: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();
+    assert_eq!(answers, ["sliding_log"], "how the others stand, only the store knows");
     assert!(is_banned(&gate.peek(&request).await) && !gate.admits(&request).await);
     assert!(is_banned(&gate.acquire(&request).await) && gate.hold(&request).await.is_err());
     assert_eq!(gate.available(&request).await, 0);

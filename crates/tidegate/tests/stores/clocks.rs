@@ -46,28 +46,28 @@ async fn saturate(url: &str, algorithm: AlgorithmKind) -> Vec<(u64, bool)> {
 }
 
 async fn ask(gate: Arc<SharedGate>, until: Instant) -> Vec<(u64, bool)> {
-    let mut reported = Vec::new();
+    let mut answers = Vec::new();
     while Instant::now() < until {
         let answer = check(&gate, "ada", 1).await;
         assert!(!answer.is_degraded());
-        reported.push((answer.at().as_micros(), answer.is_allowed()));
+        answers.push((answer.at().as_micros(), answer.is_allowed()));
     }
-    reported
+    answers
 }
 
 /// Compares the clients' answers with a serial limiter: the same requests at the same times, one after the
 /// other. Returns how many were admitted.
-fn judge(algorithm: AlgorithmKind, mut answer: Vec<(u64, bool)>) -> usize {
+fn judge(algorithm: AlgorithmKind, mut answers: Vec<(u64, bool)>) -> usize {
     // Within one microsecond refusals come last, because nothing is given back in it.
-    answer.sort_unstable_by_key(|(at, allowed)| (*at, !allowed));
+    answers.sort_unstable_by_key(|(at, allowed)| (*at, !allowed));
     let model = model::AlgorithmKind::named(algorithm.name()).unwrap();
     let mut model = Model::new(model::Policy::new(model, LIMIT, WINDOW_US));
-    for (place, (at, allowed)) in answer.iter().enumerate() {
+    for (place, (at, allowed)) in answers.iter().enumerate() {
         let expected = model.step(*at, 1).allowed;
-        assert_eq!(*allowed, expected, "{algorithm}, request {place} of {} at {at}", answer.len());
+        assert_eq!(*allowed, expected, "{algorithm}, request {place} of {} at {at}", answers.len());
     }
-    let admitted = answer.iter().filter(|(_, allowed)| *allowed).count();
-    assert!(answer.len() > admitted && admitted as u64 >= LIMIT, "{algorithm} was not saturated");
+    let admitted = answers.iter().filter(|(_, allowed)| *allowed).count();
+    assert!(answers.len() > admitted && admitted as u64 >= LIMIT, "{algorithm} was not saturated");
     admitted
 }
 

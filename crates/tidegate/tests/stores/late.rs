@@ -54,20 +54,20 @@ async fn gate(url: &str, rules: Vec<RuleSpec>) -> (Arc<SharedGate>, Events) {
 
 /// Asks for units until as many were told.
 async fn tell(gate: &SharedGate, of: Of<'_>, units: u64) {
-    let mut answer = 0;
-    while answer < units {
-        answer += COST * u64::from(ask(gate, of, COST).await.is_allowed());
+    let mut admitted = 0;
+    while admitted < units {
+        admitted += COST * u64::from(ask(gate, of, COST).await.is_allowed());
     }
 }
 
 /// Returns how many units are told until the store denies.
 async fn rest(gate: &SharedGate, of: Of<'_>) -> u64 {
-    let mut reported = 0;
+    let mut admitted = 0;
     loop {
         let answer = ask(gate, of, COST).await;
-        reported += COST * u64::from(answer.is_allowed());
+        admitted += COST * u64::from(answer.is_allowed());
         if !answer.is_allowed() && !answer.is_degraded() {
-            return reported;
+            return admitted;
         }
     }
 }

@@ -63,13 +63,13 @@ async fn two_layers_over_one_store_share_one_limit() {
     let server = Server::start(&[]);
     let layers =
         [gate(&server, rule(3)).await, gate(&server, rule(3)).await].map(RateLimitLayer::new);
-    let mut answer = Vec::new();
+    let mut answers = Vec::new();
     for turn in 0..5 {
         let response = get(&layers[turn % 2], "/").await;
-        answer.push((response.status().as_u16(), field(&response, "x-ratelimit-remaining")));
+        answers.push((response.status().as_u16(), field(&response, "x-ratelimit-remaining")));
     }
     let expected = [(200, "2"), (200, "1"), (200, "0"), (429, "0"), (429, "0")];
-    assert_eq!(answer, expected.map(|(status, left)| (status, left.to_owned())));
+    assert_eq!(answers, expected.map(|(status, left)| (status, left.to_owned())));
 }
 
 #[tokio::test]

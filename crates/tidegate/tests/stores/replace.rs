@@ -144,11 +144,11 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
     let answer = begun.await;
     assert!(answer.is_allowed() && !answer.is_degraded());
     let matched = answer.matched();
-    let reported: Vec<_> = matched
+    let answers: Vec<_> = matched
         .iter()
         .map(|one| (one.rule().name(), one.values().spec().limit, one.decision().remaining))
         .collect();
-    assert_eq!(reported, [("a", Limit::Units(10), 7), ("b", Limit::Units(10), 7)]);
+    assert_eq!(answers, [("a", Limit::Units(10), 7), ("b", Limit::Units(10), 7)]);
     let policy = gate.policy();
     let in_force: Vec<_> = policy.rules().iter().map(|rule| rule.spec()).collect();
     assert_eq!(in_force, [&log("b", 20), &log("c", 30)]);

@@ -132,11 +132,11 @@ async fn a_server_a_sentinel_and_a_cluster_that_ask_for_a_client_certificate_are
 /// Waits until a Sentinel has reached the primary that it watches.
 fn until_watched(sentinel: &mut redis::Connection) {
     loop {
-        let message: Vec<String> =
+        let messages: Vec<String> =
             redis::cmd("SENTINEL").arg(&["MASTER", "main"]).query(sentinel).unwrap();
-        let flags = message.iter().position(|word| word == "flags").unwrap();
-        let runs = message.iter().position(|word| word == "runid").unwrap();
-        if message[flags + 1] == "master" && !message[runs + 1].is_empty() {
+        let flags = messages.iter().position(|word| word == "flags").unwrap();
+        let runs = messages.iter().position(|word| word == "runid").unwrap();
+        if messages[flags + 1] == "master" && !messages[runs + 1].is_empty() {
             return;
         }
         std::thread::yield_now();

@@ -52,16 +52,16 @@ async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
     for _ in 0..2 {
         let replay = SharedReplay::new(policy(), settings(&server.url())).unwrap();
         replay.gate().connected().await.unwrap();
-        let mut reported = Vec::new();
+        let mut answers = Vec::new();
         for at_s in [100, 50_000, 86_499, 86_500] {
             let descriptors = [Descriptor::new(&[("user", "ada")])];
             let request = Request::new("default", &descriptors);
             let at = Timestamp::from_micros(at_s * 1_000_000);
             let answer = replay.decide(&request, at).await.unwrap();
             assert_eq!(answer.at(), at);
-            reported.push(answer.is_allowed());
+            answers.push(answer.is_allowed());
         }
-        assert_eq!(reported, [true, true, false, true]);
+        assert_eq!(answers, [true, true, false, true]);
         replay.end().await.unwrap();
     }
     let keys: Vec<String> = server.run(&["KEYS", "*"]);

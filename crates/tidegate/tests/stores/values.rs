@@ -192,15 +192,15 @@ async fn under_another_plan_the_same_id_is_another_request() {
     let (gate, _) = gate_over(&server.url(), rules).await;
     let plans = Plans::default();
     let gate = gate.with_plans("default", "sliding_log", plans.looked_up()).unwrap();
-    let mut reported = Vec::new();
+    let mut answers = Vec::new();
     for limit in [10, 20] {
         plans.set("ada", values(AlgorithmKind::SlidingLog, limit));
         for _ in 0..2 {
             let answer = check(&gate, None, Some("order-1")).await;
-            reported.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
+            answers.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
         }
     }
-    assert_eq!(reported, [(false, 9), (true, 9), (false, 18), (true, 18)]);
+    assert_eq!(answers, [(false, 9), (true, 9), (false, 18), (true, 18)]);
 }
 
 #[tokio::test]

@@ -89,8 +89,8 @@ fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_learns_of_the_other_ru
     settle(&mut tasks, &planned.clock);
     let (_, answer) = tasks[0].end.as_ref().expect("nothing holds it up");
     assert!(answer.is_allowed());
-    let reported: Vec<_> = answer.matched().iter().map(|m| m.rule().name()).collect();
-    assert_eq!(reported, ["all"]);
+    let answers: Vec<_> = answer.matched().iter().map(|m| m.rule().name()).collect();
+    assert_eq!(answers, ["all"]);
 }
 
 #[test]
