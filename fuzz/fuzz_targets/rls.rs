@@ -10,7 +10,6 @@ mod admits;
 mod server {
     pub(crate) mod grpc {
         pub(crate) mod invariants;
-        mod message;
         pub(crate) mod messages;
         mod own_limits;
         mod question;

@@ -16,8 +16,9 @@ use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
 use crate::limiters::Limiters;
 use crate::verbs::PublicVerbs;
 
-/// The bytes of the answer.
-const OF_A_DECISION: u64 = 1;
+/// The descriptors of the message, their entries, and the count of those who use its bytes; the statuses of the answer,
+/// the name of a limit, and the bytes.
+const OF_A_DECISION: u64 = 6;
 
 fn message() -> Bytes {
     let entry = Entry { key: "user".into(), value: "ann".into() };
@@ -27,7 +28,7 @@ fn message() -> Bytes {
 }
 
 #[test]
-fn a_decision_allocates_only_its_answer() {
+fn a_decision_allocates_its_messages_and_no_more() {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000, Duration::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
     let limiters = Arc::new(Limiters::of(policy).unwrap().with_top_keys(256));

@@ -9,10 +9,10 @@ use tidegate::{Answer, Request, StoreError};
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::message::Message;
+use super::messages::RateLimitRequest;
 use super::own_limits::OwnLimits;
-use super::question::Question;
-use super::response::{Code, Response};
+use super::question::{self, Question};
+use super::response::{Code, RateLimitResponse};
 use super::undecided;
 use super::{Choices, Unavailable, status};
 use crate::counts::Outcome;
@@ -73,29 +73,28 @@ impl Decider {
         counted: &mut bool,
     ) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
-        let mut escaped = Vec::new();
-        let (bytes, mut message) = (message, Message::default());
-        let read = message.read(&bytes, &mut escaped).map_err(broken);
-        read.inspect_err(|status| warn_of(Cause::Message, status.message()))?;
-        message.put(&escaped);
-        let question = Question::of(&message);
-        let question = question.inspect_err(|status| warn_of(Cause::Question, status.message()))?;
+        let read = RateLimitRequest::read(message).map_err(broken);
+        let message = read.inspect_err(|status| warn_of(Cause::Message, status.message()))?;
+        let entries = question::entries(&message)
+            .inspect_err(|status| warn_of(Cause::Question, status.message()))?;
+        let question = Question::of(&message, &entries);
         if question.has_refunds() && !granted.has(PublicVerb::GrpcRefund) {
             return Err(self.no_refunds());
         }
+        // Few messages have limits, and the policy is looked at for these only.
         let mut own = OwnLimits::default();
-        if message.has_limits() {
+        if message.descriptors.iter().any(|descriptor| descriptor.limit.is_some()) {
             own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())
                 .inspect_err(|status| warn_of(Cause::Limit, status.message()))?;
         }
         let question = question.under(&own);
-        let (answer, refunded) = self.refund_then_check(message.domain, &question).await?;
+        let (answer, refunded) = self.refund_then_check(message.domain(), &question).await?;
         let only_refunds = question.has_refunds() && question.charges().is_empty();
         if !only_refunds {
             self.limiters.counts().grpc.answered(&answer);
             *counted = true;
             if let Some(span) = &mut span {
-                span.end(message.domain, &answer);
+                span.end(message.domain(), &answer);
             }
         }
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
@@ -108,7 +107,7 @@ impl Decider {
                 () = self.limiters.closing() => return Err(stops()),
             }
         }
-        Ok(self.response(message.domain, &question, &answer, refunded.as_ref()))
+        Ok(self.response(message.domain(), &question, &answer, refunded.as_ref()))
     }
 
     fn no_refunds(&self) -> Status {
@@ -154,14 +153,19 @@ impl Decider {
         let statuses = status::of(answer, &charges);
         let statuses = question.in_order(statuses, refunds, status::unlimited);
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
-        let fields = self.choices.fields.of(answer);
         let mut metadata = metadata(answer);
         if answer.is_no_rule() {
             let named = limiters::names(&Request::new(domain, &charges));
             let reason = undecided::reason(&format!("no rule matches: {named}"));
             metadata.get_or_insert_default().fields.extend([reason]);
         }
-        Response { code, statuses: &statuses, fields: &fields, metadata }.framed()
+        let response = RateLimitResponse {
+            overall_code: code.into(),
+            statuses,
+            response_headers_to_add: self.choices.fields.of(answer),
+            dynamic_metadata: metadata,
+        };
+        response.framed()
     }
 }
 

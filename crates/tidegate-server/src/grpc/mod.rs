@@ -18,8 +18,6 @@ mod health;
 mod inline;
 #[cfg(test)]
 mod invariants;
-mod message;
-#[cfg(test)]
 mod messages;
 mod own_limits;
 mod question;

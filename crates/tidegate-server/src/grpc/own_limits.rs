@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate::{Descriptor, Limit, Policy, RequestLimit};
 use tonic::Status;
 
-use super::message::{Message, SentLimit};
+use super::messages::{Multiplier, RateLimitOverride, RateLimitRequest};
 use super::unit::seconds_of;
 
 /// The limit of each descriptor; empty if no descriptor has one.
@@ -19,14 +19,14 @@ impl OwnLimits {
     /// Returns INVALID_ARGUMENT if a rule that uses the limit cannot have it, or the store cannot
     /// hold it. A limit that no rule uses is not checked.
     pub(super) fn of(
-        message: &Message<'_>,
+        message: &RateLimitRequest,
         descriptors: &[Descriptor<'_>],
         policy: &Policy,
     ) -> Result<Self, Status> {
         let all = message.descriptors.iter().zip(descriptors).enumerate();
         let own = all.map(|(number, (sent, descriptor))| {
             let Some(limit) = &sent.limit else { return Ok(None) };
-            own_limit(limit, message.domain, descriptor, policy)
+            own_limit(limit, message.domain(), descriptor, policy)
                 .map_err(|error| Status::invalid_argument(format!("descriptor {number}: {error}")))
         });
         Ok(Self(own.collect::<Result<_, _>>()?))
@@ -44,7 +44,7 @@ impl OwnLimits {
 
 /// The limit of one descriptor; `None` if no rule uses it.
 fn own_limit(
-    limit: &SentLimit,
+    limit: &RateLimitOverride,
     domain: &str,
     descriptor: &Descriptor<'_>,
     policy: &Policy,
@@ -58,7 +58,8 @@ fn own_limit(
             limit.unit
         )
     })?;
-    let window = Duration::from_micros((seconds * 1_000_000).saturating_mul(limit.multiplier()));
+    let multiplier = u64::from(limit.unit_multiplier.map_or(1, |Multiplier(units)| units.max(1)));
+    let window = Duration::from_micros((seconds * 1_000_000).saturating_mul(multiplier));
     let units = Limit::Units(limit.requests_per_unit.into());
     let own = policy.own_limit(domain, descriptor, units, window);
     let own = own.map_err(|errors| format!("its `limit` can not be: {errors}"))?;
@@ -69,8 +70,7 @@ fn own_limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::messages::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
-    use prost::Message as _;
+    use crate::grpc::messages::RateLimitDescriptor;
     use tidegate::{AlgorithmKind, RuleSpec, Spec};
 
     /// The result for a limit under two rules that use it, and one that does not.
@@ -83,12 +83,10 @@ mod tests {
             RuleSpec::new("log", spec(AlgorithmKind::SlidingLog)).limit_from_request(),
             RuleSpec::new("fixed", spec(AlgorithmKind::FixedWindow)),
         ]);
-        let limit = Some(RateLimitOverride { requests_per_unit, unit });
+        let limit = Some(RateLimitOverride { requests_per_unit, unit, unit_multiplier: None });
         let descriptors = vec![RateLimitDescriptor { limit, ..Default::default() }];
         let domain = "default".into();
-        let sent = RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec();
-        let mut message = Message::default();
-        message.read(&sent, &mut Vec::new()).unwrap();
+        let message = RateLimitRequest { domain, descriptors, hits_addend: 0 };
         let mut asked = [Descriptor::new(&[])];
         let own = OwnLimits::of(&message, &asked, &policy.unwrap())?;
         own.added_to(&mut asked);

@@ -6,13 +6,31 @@ use smallvec::SmallVec;
 use tidegate::Descriptor;
 use tonic::Status;
 
-use super::message::{DESCRIPTORS_AT_HAND, Message, SentDescriptor};
+use super::messages::{RateLimitDescriptor, RateLimitRequest};
 use super::own_limits::OwnLimits;
 
 /// The largest number of descriptors of a request: the statuses can distinguish this many.
 const MOST_DESCRIPTORS: usize = 63;
 /// The largest number of entries of a descriptor, as over HTTP and RESP: rules search them.
 const MOST_ENTRIES: usize = 64;
+
+/// Descriptors, and entries of all of them, that are kept without an allocation.
+const DESCRIPTORS_AT_HAND: usize = 4;
+const ENTRIES_AT_HAND: usize = 8;
+
+/// The names and values of all descriptors of a message.
+pub(super) type Entries<'e> = SmallVec<[(&'e str, &'e str); ENTRIES_AT_HAND]>;
+
+/// The entries of a message, one descriptor after another.
+///
+/// # Errors
+/// Returns INVALID_ARGUMENT if there is no domain, no descriptor, or there are too many; or if
+/// a descriptor has too many entries.
+pub(super) fn entries(message: &RateLimitRequest) -> Result<Entries<'_>, Status> {
+    // First, because nothing is to be allocated for a message of too many.
+    check(message)?;
+    Ok(message.entries().collect())
+}
 
 /// The descriptors of a message, some of which may give units back.
 pub(super) struct Question<'e> {
@@ -23,21 +41,20 @@ pub(super) struct Question<'e> {
 }
 
 impl<'e> Question<'e> {
-    /// The question of a message.
-    ///
-    /// # Errors
-    /// Returns INVALID_ARGUMENT if there is no domain, no descriptor, or there are too many; or if
-    /// a descriptor has too many entries.
-    pub(super) fn of(message: &'e Message<'_>) -> Result<Self, Status> {
-        check(message)?;
+    /// The question of a message with these [`entries`].
+    pub(super) fn of(message: &RateLimitRequest, mut entries: &'e [(&'e str, &'e str)]) -> Self {
         let descriptors = message.descriptors.iter().map(|descriptor| {
-            Descriptor::new(message.entries_of(descriptor)).cost(hits(message, descriptor))
+            let count = descriptor.entries.len();
+            let (own, others) = entries.split_at_checked(count).unwrap_or((entries, &[]));
+            entries = others;
+            Descriptor::new(own).cost(hits(message, descriptor))
         });
-        let (descriptors, mut gives_back) = (descriptors.collect(), Vec::new());
+        let descriptors = descriptors.collect();
+        let mut gives_back = Vec::new();
         if message.descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
             gives_back.extend(message.descriptors.iter().map(|one| one.is_negative_hits));
         }
-        Ok(Self { descriptors, gives_back })
+        Self { descriptors, gives_back }
     }
 
     /// Adds the limits of the descriptors.
@@ -76,7 +93,7 @@ impl<'e> Question<'e> {
         charges: impl IntoIterator<Item = T>,
         refunds: impl IntoIterator<Item = T>,
         none: impl Fn() -> T,
-    ) -> SmallVec<[T; DESCRIPTORS_AT_HAND]> {
+    ) -> Vec<T> {
         if !self.has_refunds() {
             return charges.into_iter().collect();
         }
@@ -87,12 +104,12 @@ impl<'e> Question<'e> {
 }
 
 /// The units of a descriptor: its own, else those of the request, where 0 means 1.
-fn hits(message: &Message<'_>, descriptor: &SentDescriptor) -> u64 {
+fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
     let of_request = || u64::from(message.hits_addend.max(1));
     descriptor.hits_addend.unwrap_or_else(of_request)
 }
 
-fn check(message: &Message<'_>) -> Result<(), Status> {
+fn check(message: &RateLimitRequest) -> Result<(), Status> {
     let wrong = match message.descriptors.len() {
         _ if message.domain.is_empty() => {
             "the domain is empty: expected that of the rules".to_owned()
@@ -100,8 +117,7 @@ fn check(message: &Message<'_>) -> Result<(), Status> {
         0 => "there are no descriptors: expected one at least".to_owned(),
         1..=MOST_DESCRIPTORS => {
             let mut numbered = message.descriptors.iter().enumerate();
-            return numbered
-                .try_for_each(|(number, one)| check_count(number, message.entries_of(one).len()));
+            return numbered.try_for_each(|(number, one)| check_count(number, one.entries.len()));
         }
         many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
     };
@@ -120,26 +136,19 @@ fn check_count(number: usize, entries: usize) -> Result<(), Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
-    use prost::Message as _;
+    use crate::grpc::messages::Entry;
 
     fn descriptor(hits_addend: Option<u64>, is_negative_hits: bool) -> RateLimitDescriptor {
         RateLimitDescriptor { hits_addend, is_negative_hits, ..Default::default() }
     }
 
-    fn request(hits_addend: u32, descriptors: Vec<RateLimitDescriptor>) -> Vec<u8> {
-        RateLimitRequest { domain: "d".into(), descriptors, hits_addend }.encode_to_vec()
+    fn request(hits_addend: u32, descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
+        RateLimitRequest { domain: "d".into(), descriptors, hits_addend }
     }
 
-    fn read(sent: &[u8]) -> Message<'_> {
-        let mut message = Message::default();
-        message.read(sent, &mut Vec::new()).unwrap();
-        message
-    }
-
-    fn costs(sent: &[u8]) -> (Vec<u64>, Vec<u64>) {
-        let message = read(sent);
-        let question = Question::of(&message).unwrap();
+    fn costs(message: &RateLimitRequest) -> (Vec<u64>, Vec<u64>) {
+        let entries = entries(message).unwrap();
+        let question = Question::of(message, &entries);
         let units = |all: &[Descriptor<'_>]| all.iter().map(Descriptor::units).collect();
         (units(&question.charges()), units(&question.refunds()))
     }
@@ -157,8 +166,8 @@ mod tests {
     fn what_is_given_back_is_not_asked_for() {
         let mixed = request(2, vec![descriptor(None, true), descriptor(Some(5), false)]);
         assert_eq!(costs(&mixed), (vec![5], vec![2]));
-        let message = read(&mixed);
-        let question = Question::of(&message).unwrap();
+        let entries = entries(&mixed).unwrap();
+        let question = Question::of(&mixed, &entries);
         let in_order =
             |refunds: Option<&'static str>| question.in_order(["charge"], refunds, || "");
         assert_eq!(in_order(Some("refund"))[..], ["refund", "charge"]);
@@ -169,30 +178,30 @@ mod tests {
     fn what_asks_nothing_is_refused_with_what_was_expected() {
         let no_domain =
             RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
-        let no_domain = no_domain.encode_to_vec();
         let many = request(0, vec![descriptor(None, false); 64]);
         let of_entries = |entries: Vec<Entry>| {
             let last = RateLimitDescriptor { entries, ..Default::default() };
             request(0, vec![descriptor(None, false), last])
         };
-        let entry = |key: &str, value: &str| Entry { key: key.into(), value: value.into() };
+        let entry = |key: &str, value: &str| Entry {
+            key: key.to_owned().into(),
+            value: value.to_owned().into(),
+        };
         let each = |number: u32| entry(&number.to_string(), "a");
         let (fit, too_many) = ((0..64).map(each).collect(), (0..65).map(each).collect());
         let (fit, too_many) = (of_entries(fit), of_entries(too_many));
-        assert!(Question::of(&read(&fit)).is_ok());
+        assert!(entries(&fit).is_ok());
         let twice = of_entries(vec![entry("a", "x"), entry("b", "x"), entry("a", "y")]);
-        let (twice, of_twice) = (read(&twice), [("a", "x"), ("b", "x"), ("a", "y")]);
-        assert_eq!(
-            Question::of(&twice).map(|it| it.descriptors[1].entries() == of_twice).ok(),
-            Some(true)
-        );
+        let all = entries(&twice).unwrap();
+        let of_twice = [("a", "x"), ("b", "x"), ("a", "y")];
+        assert_eq!(Question::of(&twice, &all).descriptors[1].entries(), of_twice);
         for (message, expected) in [
             (no_domain, "the domain is empty"),
             (request(0, vec![]), "there are no descriptors"),
             (many, "there are 64 descriptors: expected at most 63"),
             (too_many, "descriptor 1 has 65 entries: expected at most 64"),
         ] {
-            let status = Question::of(&read(&message)).err().unwrap();
+            let status = entries(&message).unwrap_err();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);
             assert!(status.message().starts_with(expected), "{status:?}");
         }

@@ -2,32 +2,33 @@
 
 use std::cmp::Reverse;
 
+use prost_types::Duration;
 use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
 
 use super::response::{Code, DescriptorStatus};
-use super::unit::{Rate, narrow};
+use super::unit::{RateLimit, narrow};
 
 /// The statuses of all descriptors, in their order.
-pub(super) fn of<'a>(
-    answer: &'a Answer<'_>,
+pub(super) fn of(
+    answer: &Answer<'_>,
     descriptors: &[Descriptor<'_>],
-) -> impl Iterator<Item = DescriptorStatus<'a>> {
+) -> impl Iterator<Item = DescriptorStatus> {
     let numbered = descriptors.iter().enumerate();
     numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0))
 }
 
 /// The statuses of descriptors that gave units back: never over the limit, whatever is left.
-pub(super) fn of_refunds<'a>(
-    answer: &'a Answer<'_>,
+pub(super) fn of_refunds(
+    answer: &Answer<'_>,
     descriptors: usize,
-) -> impl Iterator<Item = DescriptorStatus<'a>> {
+) -> impl Iterator<Item = DescriptorStatus> {
     (0..descriptors).map(|number| within(answer, number))
 }
 
 /// The status of one descriptor, by the rule that refuses it for longest, else by the one with the
 /// fewest remaining units. A descriptor without a cost is never over the limit, except with
 /// reported usage, where it is a look.
-fn one<'a>(answer: &'a Answer<'_>, number: usize, asks: bool) -> DescriptorStatus<'a> {
+fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
     let own = || answer.enforced().filter(|matched| matched.is_matched_by(number));
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
@@ -38,38 +39,44 @@ fn one<'a>(answer: &'a Answer<'_>, number: usize, asks: bool) -> DescriptorStatu
 }
 
 /// The status of a descriptor that no rule refuses.
-fn within<'a>(answer: &'a Answer<'_>, number: usize) -> DescriptorStatus<'a> {
+fn within(answer: &Answer<'_>, number: usize) -> DescriptorStatus {
     let own = answer.enforced().filter(|matched| matched.is_matched_by(number));
     own.min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
         limited(Code::Ok, &least, Some(least.decision().reset_after))
     })
 }
 
-fn limited<'a>(code: Code, matched: &Matched<'a>, wait: Option<Micros>) -> DescriptorStatus<'a> {
-    let (rule, remaining) = (matched.rule(), narrow(matched.decision().remaining));
+fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> DescriptorStatus {
     // Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers come too early.
     // What is closed is so until its rule changes, which no window tells.
     let wait = wait.filter(|_| matched.decision().limit > 0);
-    let reset_after_s = wait.map(Micros::as_secs_ceil);
-    DescriptorStatus { code, limit: Some((rule.name(), rate(matched))), remaining, reset_after_s }
+    let reset = wait.map(|wait| Duration { seconds: wait.as_secs_ceil().cast_signed(), nanos: 0 });
+    DescriptorStatus {
+        code: code.into(),
+        current_limit: Some(rate(matched)),
+        limit_remaining: narrow(matched.decision().remaining),
+        duration_until_reset: reset,
+    }
 }
 
 /// No rule with a limit is enforced, or the limits are unknown while the store is unavailable.
-pub(super) const fn unlimited<'a>() -> DescriptorStatus<'a> {
-    DescriptorStatus { code: Code::Ok, limit: None, remaining: u32::MAX, reset_after_s: None }
+pub(super) fn unlimited() -> DescriptorStatus {
+    let code = Code::Ok.into();
+    DescriptorStatus { code, limit_remaining: u32::MAX, ..Default::default() }
 }
 
 /// The capacity of the limiter per the time in which it fills, so that the remaining units never
 /// exceed it.
-fn rate(matched: &Matched<'_>) -> Rate {
+fn rate(matched: &Matched<'_>) -> RateLimit {
+    let name = matched.rule().name();
     let spec = matched.values().spec();
     let holds = matched.decision().limit;
     let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
-        return Rate::none(holds);
+        return RateLimit::none(name, holds);
     };
     let whole = u128::from(holds) * window.as_micros();
     let fills = whole.div_ceil(u128::from(limit.max(1)));
-    Rate::new(holds, u64::try_from(fills).unwrap_or(u64::MAX))
+    RateLimit::new(name, holds, u64::try_from(fills).unwrap_or(u64::MAX))
 }
 
 fn wait(matched: &Matched<'_>) -> Micros {

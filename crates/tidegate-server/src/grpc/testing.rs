@@ -58,8 +58,9 @@ impl Called {
 pub(super) fn ada(domain: &str) -> Bytes {
     let entry = Entry { key: "user".into(), value: "ada".into() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
-    let (domain, descriptors) = (domain.into(), vec![descriptor]);
-    let message = RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec();
+    let domain = domain.to_owned().into();
+    let message = RateLimitRequest { domain, descriptors: vec![descriptor], hits_addend: 0 };
+    let message = message.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     [&[0], &length[..], &message].concat().into()
 }

@@ -9,7 +9,7 @@ use prost_types::{Struct, Value};
 use tonic::{Code as StatusCode, Status};
 
 use super::BadRequest;
-use super::response::{Code, Response};
+use super::response::{Code, RateLimitResponse};
 use crate::once_a_minute::{Kind, warn_of};
 
 /// The field of the metadata with the reason of a refusal that no rule made.
@@ -51,8 +51,12 @@ pub(super) fn reason(text: &str) -> (String, Value) {
 
 /// The bytes of a refusal with its reason.
 fn refused(reason: &str) -> Bytes {
-    let metadata = Some(Struct { fields: [self::reason(reason)].into() });
-    Response { code: Code::OverLimit, statuses: &[], fields: &[], metadata }.framed()
+    let response = RateLimitResponse {
+        overall_code: Code::OverLimit.into(),
+        dynamic_metadata: Some(Struct { fields: [self::reason(reason)].into() }),
+        ..Default::default()
+    };
+    response.framed()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A window in the terms of the protocol: a number of requests in a multiple of a unit of time.
 
-use prost::Enumeration;
+use prost::{Enumeration, Message};
 
 /// A unit of time, an `envoy.type.v3.RateLimitUnit`; in a request and in a response it has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
@@ -35,33 +35,48 @@ pub(super) fn seconds_of(unit: i32) -> Option<u64> {
     UNITS.iter().find(|(known, _)| i32::from(*known) == unit).map(|(_, length)| *length)
 }
 
-/// Requests in a multiple of a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
-    pub(super) requests: u32,
-    pub(super) unit: Unit,
-    pub(super) multiplier: u32,
+/// `envoy.service.ratelimit.v3.RateLimitResponse.RateLimit`: requests in a multiple of a unit.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RateLimit {
+    #[prost(uint32, tag = "1")]
+    pub(crate) requests_per_unit: u32,
+    #[prost(enumeration = "Unit", tag = "2")]
+    pub(crate) unit: i32,
+    #[prost(string, tag = "3")]
+    pub(crate) name: String,
+    /// A `google.protobuf.UInt32Value`; absent means 1.
+    #[prost(message, optional, tag = "4")]
+    pub(crate) unit_multiplier: Option<u32>,
 }
 
-impl Rate {
-    /// `requests` in `window_us`, in the longest unit of which the window is a multiple. A window
+impl RateLimit {
+    /// A limit of this name: `requests` in `window_us`, in the longest unit of which the window is a multiple. A window
     /// shorter than a second becomes a rate per second, with the requests rounded down. Any other
     /// window that is not of whole seconds is rounded up. So the rate is never higher than the
     /// limit.
-    pub(super) fn new(requests: u64, window_us: u64) -> Self {
+    pub(super) fn new(name: &str, requests: u64, window_us: u64) -> Self {
         let Some(requests) = per_second_at_least(requests, window_us) else {
-            return Self::none(requests);
+            return Self::none(name, requests);
         };
         let seconds = window_us.div_ceil(SECOND_US);
         let fits = |(_, length): &&(Unit, u64)| seconds.is_multiple_of(*length);
         let (unit, length) = UNITS.iter().find(fits).copied().unwrap_or((Unit::Second, 1));
         let multiplier = u32::try_from(seconds / length).unwrap_or(u32::MAX);
-        Self { requests: narrow(requests), unit, multiplier }
+        Self {
+            unit: unit.into(),
+            unit_multiplier: Some(multiplier).filter(|multiplier| *multiplier > 1),
+            ..Self::none(name, requests)
+        }
     }
 
     /// A limit without a window, such as work in flight.
-    pub(super) fn none(requests: u64) -> Self {
-        Self { requests: narrow(requests), unit: Unit::Unknown, multiplier: 1 }
+    pub(super) fn none(name: &str, requests: u64) -> Self {
+        Self {
+            requests_per_unit: narrow(requests),
+            unit: Unit::Unknown.into(),
+            name: name.to_owned(),
+            unit_multiplier: None,
+        }
     }
 }
 
@@ -107,8 +122,10 @@ mod tests {
             (5, 1_500_000, 5, Unit::Second, 2),
             (5, 0, 5, Unit::Unknown, 1),
         ] {
-            let expected = Rate { requests: reported, unit, multiplier };
-            assert_eq!(Rate::new(requests, window_us), expected, "{requests} in {window_us} us");
+            let limit = RateLimit::new("all", requests, window_us);
+            let unit_multiplier = limit.unit_multiplier.unwrap_or(1);
+            let given = (limit.requests_per_unit, limit.unit(), unit_multiplier);
+            assert_eq!(given, (reported, unit, multiplier), "{requests} in {window_us} us");
         }
     }
 }

@@ -27,7 +27,10 @@ async fn what_is_not_understood_is_over_the_limit_with_the_reason_and_a_warning_
     for _ in 0..2 {
         let answer = ask(&channel, Foreign { domain: 7 }).await.unwrap();
         assert_eq!(answer.overall_code(), Code::OverLimit);
-        assert!(reason(&answer).contains("`domain` is of another type"), "{answer:?}");
+        assert!(
+            reason(&answer).contains("RateLimitRequest.domain: invalid wire type"),
+            "{answer:?}"
+        );
         for (asked, says) in [
             (question(65, 1), "descriptor 0 has 65 entries: expected at most 64"),
             (question(1, 64), "there are 64 descriptors: expected at most 63"),
