@@ -70,7 +70,7 @@ impl Source {
         let whole = Cursor::new(head).chain(raw);
         let text: Box<dyn BufRead + Send> = match kind {
             None => Box::new(whole),
-            Some("gzip") => Box::new(Gunzip::new(whole)),
+            Some("gzip") => Box::new(BufReader::with_capacity(BUFFER_BYTES, Gunzip::new(whole))),
             Some("zstd") => Box::new(BufReader::with_capacity(BUFFER_BYTES, Unzstd::new(whole))),
             Some(kind) => {
                 return Err(TraceError::Compressed { name: self.name, kind });
