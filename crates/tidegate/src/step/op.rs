@@ -87,10 +87,19 @@ impl Step {
     pub(crate) fn dated(self, meaning_since: Timestamp, rates: &Rates) -> Self {
         match self {
             Self::Settle { actual, token, since: Some(since) } => {
-                let is_of_other_rule = since.at < meaning_since;
-                let since =
-                    if is_of_other_rule { since.of_other_rule() } else { since.under(rates) };
-                Self::Settle { actual, token, since: Some(since) }
+                let since = Some(since.under(rates));
+                Self::Settle { actual, token, since }.on_limiter_since(meaning_since)
+            }
+            step => step,
+        }
+    }
+
+    /// Returns the step on a limiter that gives nothing back of what was taken before `began`.
+    #[inline]
+    pub(crate) fn on_limiter_since(self, began: Timestamp) -> Self {
+        match self {
+            Self::Settle { actual, token, since: Some(since) } if since.at < began => {
+                Self::Settle { actual, token, since: Some(since.of_other_rule()) }
             }
             step => step,
         }

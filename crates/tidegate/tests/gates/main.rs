@@ -27,6 +27,7 @@ mod reports;
 mod requests;
 mod snapshot;
 mod snapshot_walk;
+mod swept;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod values;

@@ -23,7 +23,13 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     type Recent: Default + fmt::Debug + Send;
 
     /// Creates an entry without a state, under the rule of `part`; `None` if that is unlimited.
-    fn new(part: &Part<'_>, recent: &mut Self::Recent) -> Option<Self>;
+    fn new(part: &Part<'_>, recent: &mut Self::Recent, now: Timestamp) -> Option<Self>;
+
+    /// Since when it has a state, if it knows: of what was taken before, nothing is used any more. A state whose rules
+    /// the table knows need not know that.
+    fn began(&self) -> Timestamp {
+        Timestamp::EPOCH
+    }
 
     /// Heap bytes that it needs when it is created, and for its next unit.
     fn need(&self, rules: &Self::Rules) -> Need;

@@ -22,7 +22,7 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
     type Rules = Parameters<R>;
     type Recent = ();
 
-    fn new(_part: &Part<'_>, (): &mut ()) -> Option<Self> {
+    fn new(_part: &Part<'_>, (): &mut (), _now: Timestamp) -> Option<Self> {
         Some(Self(None))
     }
 

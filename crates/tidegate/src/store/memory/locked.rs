@@ -130,6 +130,7 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
         let mut shared = self.overflow.as_mut().and_then(|(shared, _)| shared.entry.as_mut());
         let verbs = self.entries.iter_mut().map(|entry| LockedLimiter {
             place: entry.part.place,
+            began: entry.entry.as_ref().map_or(Timestamp::EPOCH, E::began),
             verbs: LockedVerbs::Made(entry.verbs(rules, &mut shared)),
         });
         held.extend(verbs);

@@ -60,8 +60,12 @@ impl Entry for RuledEntry {
     type Rules = Usual;
     type Recent = Recent;
 
-    fn new(part: &Part<'_>, recent: &mut Recent) -> Option<Self> {
-        part.rule?.visit(Beginning(recent))
+    fn new(part: &Part<'_>, recent: &mut Recent, now: Timestamp) -> Option<Self> {
+        part.rule?.visit(Beginning(recent, now))
+    }
+
+    fn began(&self) -> Timestamp {
+        for_each_kind!(self, own => own.began())
     }
 
     #[inline]
@@ -126,7 +130,7 @@ impl Entry for RuledEntry {
         let part = Part::alone(Fingerprint::FIRST, 0, Step::Ask).under(&usual, false);
         match entry {
             _ if usual.is_unlimited() => return false,
-            None => *entry = Self::new(&part, &mut recent),
+            None => *entry = Self::new(&part, &mut recent, now),
             Some(entry) if entry.is_under(&part) => {}
             Some(entry) => entry.carry_to(&usual, &mut recent, now),
         }
@@ -173,7 +177,7 @@ impl Entry for RuledEntry {
     /// A cost that the key's own rule never admits is not admitted by the overflow limiter either.
     #[cold]
     fn never(part: &Part<'_>, now: Timestamp) -> Option<One> {
-        let mut entry = Self::new(part, &mut Recent::default())?;
+        let mut entry = Self::new(part, &mut Recent::default(), now)?;
         let one = entry.any_mut().run(Step::Peek, part.cost, now);
         let one = One { overflow: true, elsewhere: true, ..one };
         (one.verdict == Verdict::Never && !part.step.is_unconditional()).then_some(one)
@@ -197,7 +201,7 @@ impl Entry for RuledEntry {
         let Some(rule) = part.rule else { return Ok(()) };
         let refusal = || refusal(rule, part).one(now);
         if follows(part) {
-            let need = Self::new(part, recent).map_or(0, |entry| entry.any().need().first);
+            let need = Self::new(part, recent, now).map_or(0, |entry| entry.any().need().first);
             if claim(need) {
                 self.carry_to(rule, recent, now);
                 return Ok(());
@@ -267,13 +271,18 @@ fn refusal(rule: &Rule, part: &Part<'_>) -> Preset {
 }
 
 /// Creates a limiter, once the algorithm of its rule is known.
-struct Beginning<'a>(&'a mut Recent);
+struct Beginning<'a>(&'a mut Recent, Timestamp);
 
 impl Visitor for Beginning<'_> {
     type Out = RuledEntry;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> RuledEntry {
-        RuledEntry::of(Own { parameters: self.0.parameters(algorithm), entry: FixedEntry(None) })
+        let Self(recent, began) = self;
+        RuledEntry::of(Own {
+            parameters: recent.parameters(algorithm),
+            began,
+            entry: FixedEntry(None),
+        })
     }
 }
 
@@ -286,7 +295,8 @@ impl Visitor for Adopting {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let state: Box<R::State> = self.0.as_it_is().downcast().ok()?;
         let parameters = Arc::new(Parameters::new(algorithm.clone()));
-        Some(RuledEntry::of(Own { parameters, entry: FixedEntry(Some(*state)) }))
+        let began = Timestamp::EPOCH;
+        Some(RuledEntry::of(Own { parameters, began, entry: FixedEntry(Some(*state)) }))
     }
 }
 
@@ -319,6 +329,7 @@ impl Visitor for Trying<'_> {
         let Seen { one, slot, has_to_begin } = Supplied { entry, algorithm, rule, now }.look(part);
         let tried = RuledEntry::of(Own {
             parameters: recent.for_a_look(algorithm),
+            began: if slot.is_some() { entry.began() } else { now },
             entry: FixedEntry(slot),
         });
         let commits = part.step.changes_rule(part.cost);

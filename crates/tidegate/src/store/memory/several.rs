@@ -153,11 +153,14 @@ fn settle_all(
     at: Timestamp,
     step: impl Fn(usize) -> Step,
 ) -> StepList<Settled> {
-    let settle = |one: &mut LockedLimiter<'_>| match (step(one.place), asks.get(one.place)) {
-        (Step::Settle { actual, token, since }, Some(ask)) => {
-            one.settle(at, Settlement { token, since, reserved: ask.cost, actual })
+    let settle = |one: &mut LockedLimiter<'_>| {
+        let step = step(one.place).on_limiter_since(one.began);
+        match (step, asks.get(one.place)) {
+            (Step::Settle { actual, token, since }, Some(ask)) => {
+                one.settle(at, Settlement { token, since, reserved: ask.cost, actual })
+            }
+            _ => Settled::Whole,
         }
-        _ => Settled::Whole,
     };
     held.iter_mut().map(settle).collect()
 }

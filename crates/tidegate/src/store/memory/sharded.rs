@@ -275,7 +275,7 @@ impl<E: Entry> Sharded<E> {
 
     /// Runs a step on a limiter that is not in its locked shard; `None` if there is no room for it.
     fn with_new(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
-        let mut entry = E::new(part, &mut shard.recent)?;
+        let mut entry = E::new(part, &mut shard.recent, now)?;
         // Also at no cost: a bucket that is created with fewer tokens starts to fill.
         let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
         if !self.find_space(shard, need, stays, now) {

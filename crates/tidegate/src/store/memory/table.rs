@@ -291,6 +291,8 @@ pub(crate) trait LockedLimiters {
 /// One of the limiters under the locks of a table.
 pub(crate) struct LockedLimiter<'a> {
     pub(super) place: usize,
+    /// Of what was taken before, nothing comes back.
+    pub(super) began: Timestamp,
     pub(super) verbs: LockedVerbs<'a>,
 }
 

@@ -128,6 +128,7 @@ impl LockedLimiters for Unlocked {
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         held.extend(self.0.iter_mut().map(|(place, preset)| LockedLimiter {
             place: *place,
+            began: Timestamp::EPOCH,
             verbs: LockedVerbs::Kept(preset),
         }));
     }

@@ -46,7 +46,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
 {
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
         let verbs = LockedVerbs::Kept(&mut self.held);
-        held.push(LockedLimiter { place: self.number, verbs });
+        held.push(LockedLimiter { place: self.number, began: Timestamp::EPOCH, verbs });
     }
 
     fn release(self: Box<Self>, at: Timestamp) {

@@ -21,6 +21,9 @@ use crate::store::memory::table::StoreVerbs;
 #[derive(Clone, Debug)]
 pub(in crate::store::memory) struct Own<R: Algorithm> {
     pub(super) parameters: Arc<Parameters<R>>,
+    /// When the state began; the epoch if it came from a table that knew its rules. A state that is dropped as idle
+    /// forgets under which rules its units were taken: those of before are used no more.
+    pub(super) began: Timestamp,
     pub(super) entry: FixedEntry<R>,
 }
 
@@ -35,6 +38,8 @@ pub(in crate::store::memory) trait AnyOwn:
     fn bytes(&self) -> usize;
 
     fn is_idle(&self, now: Timestamp) -> bool;
+
+    fn began(&self) -> Timestamp;
 
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
 

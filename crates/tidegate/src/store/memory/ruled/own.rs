@@ -45,13 +45,17 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         self.entry.is_idle(&self.parameters, now)
     }
 
+    fn began(&self) -> Timestamp {
+        self.began
+    }
+
     #[inline]
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
-        self.entry.run(&self.parameters, step, cost, now)
+        self.entry.run(&self.parameters, step.on_limiter_since(self.began), cost, now)
     }
 
     fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
-        self.entry.run_in_place(&self.parameters, step, cost, now)
+        self.entry.run_in_place(&self.parameters, step.on_limiter_since(self.began), cost, now)
     }
 
     fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_> {
@@ -117,6 +121,8 @@ impl<Old: Algorithm> Visitor for Carrying<'_, Old> {
         let state = old.entry.0.take();
         let known = &old.parameters.algorithm;
         let slot = state.and_then(|state| carried(known, state, algorithm, now));
-        RuledEntry::of(Own { parameters: recent.parameters(algorithm), entry: FixedEntry(slot) })
+        let began = if slot.is_some() { old.began } else { now };
+        let parameters = recent.parameters(algorithm);
+        RuledEntry::of(Own { parameters, began, entry: FixedEntry(slot) })
     }
 }

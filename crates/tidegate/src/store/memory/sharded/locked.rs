@@ -79,7 +79,7 @@ impl<E: Entry> Sharded<E> {
         part: Part<'a>,
         now: Timestamp,
     ) -> Option<LockedEntry<'a, E>> {
-        let entry = E::new(&part, &mut shard.recent)?;
+        let entry = E::new(&part, &mut shard.recent, now)?;
         let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
         Some(match self.find_space(shard, need, stays, now) {
             true if stays => LockedEntry::new(part, Standing::Claimed, entry, need.first),
@@ -121,7 +121,8 @@ impl<E: Entry> Sharded<E> {
 
     /// Bytes that a limiter with `bytes` needs in addition for a step under another rule.
     fn wanted_under(&self, bytes: usize, part: &Part<'_>, recent: &mut E::Recent) -> usize {
-        let entry = E::new(part, recent).filter(|_| part.step.changes_rule(part.cost));
+        let entry =
+            E::new(part, recent, Timestamp::EPOCH).filter(|_| part.step.changes_rule(part.cost));
         let Some(entry) = entry else { return 0 };
         self.need(&entry).first.saturating_sub(bytes) + self.growth(&entry, part)
     }
