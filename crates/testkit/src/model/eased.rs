@@ -92,6 +92,11 @@ impl Model {
         let t = self.now(at_us);
         let debt = self.debt(t);
         self.amend(at_us, policy);
+        self.ease(t, debt);
+    }
+
+    /// Eases a limiter whose rule has changed at `t`, except for a debt.
+    pub(super) fn ease(&mut self, t: i128, debt: u64) {
         let eased = self.eased.take();
         if let Some(state) = &mut self.state {
             state.ease(t, &self.policy, debt.into());
@@ -144,6 +149,14 @@ impl Model {
             _ => eased.whole.reset_after(t) + t - i128::from(at_us),
         });
         self.peek(at_us, 0).reset_after_us.max(super::expected::value(whole))
+    }
+
+    /// All units in use, also those that make no caller wait.
+    pub(super) fn all_used(&self, t: i128) -> i128 {
+        let mut all = self.seen(t);
+        all.count_all();
+        let whole = self.eased.as_ref().map_or(0, |eased| eased.whole.used(t));
+        all.used(t).max(whole)
     }
 
     /// Units above the limit that no change has caused.

@@ -1,7 +1,7 @@
 //! One limiter under two sets of values: those of the newest revision that has taken a unit decide,
 //! for every node.
 
-use super::{AlgorithmKind, Expected, Model, Policy};
+use super::{AlgorithmKind, Expected, Model, Policy, expected};
 
 /// One limiter that nodes with different values use.
 #[derive(Clone, Debug)]
@@ -33,8 +33,8 @@ impl Revised {
     ///
     /// Values that are not newer than those in force do not decide. Newer ones do, about the used
     /// units as they stand; or, if that refuses, as though they had been in force since the last
-    /// unit: everything then counts as taken at that time. Of a bucket or queue at most its capacity
-    /// and one limit, less a unit, count, plus an existing debt. They come in force with the units they admit.
+    /// unit: everything then counts as taken at that time, eased as by any change. They come in force with the units
+    /// they admit.
     pub fn step(&mut self, at_us: u64, revision: u64, policy: &Policy, cost: u64) -> Expected {
         let in_force = self.revision.is_some_and(|known| known >= revision);
         if self.revision.is_none() {
@@ -75,22 +75,15 @@ impl Revised {
         }
         let mut model = Model::new(policy.clone());
         if let Some(last) = self.model.last {
-            let at_us = u64::try_from(last).unwrap_or_default();
-            let mut all = self.model.clone();
-            if let Some(state) = &mut all.state {
-                state.count_all();
-            }
-            let used = all.used(at_us);
-            let debt = match self.policy().algorithm {
+            let used = self.model.all_used(last);
+            let old = self.policy();
+            let debt = match old.algorithm {
                 AlgorithmKind::SlidingCounter => self.model.debt(last),
-                _ => used.saturating_sub(self.policy().decision_limit()),
+                algorithm if algorithm.has_capacity() => self.model.debt(last),
+                _ => expected::value(used - i128::from(old.decision_limit())),
             };
-            let most = policy.decision_limit() + policy.limit.saturating_sub(1) + debt;
-            let used = if policy.algorithm.has_capacity() { used.min(most) } else { used };
-            model.start_fresh(last, i128::from(used));
-            if let Some(state) = &mut model.state {
-                state.ease(last, policy, debt.into());
-            }
+            model.start_fresh(last, used);
+            model.ease(last, debt);
         }
         model
     }

@@ -273,6 +273,38 @@ fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Answered {
     answer
 }
 
+/// Lowered by newer values, and raised by newer ones again: all that was used counts, less what has drained.
+#[test]
+fn a_limit_that_falls_and_rises_again_grants_nothing() {
+    let server = Server::start();
+    let client = server.client();
+    let node = |limit, capacity, window_us, revision| {
+        let policy = Policy {
+            capacity: Some(capacity),
+            ..Policy::new(model::AlgorithmKind::TokenBucket, limit, window_us)
+        };
+        Node::new(policy, Layout::String, revision)
+    };
+    let (second, minute) = (1_000_000, 60_000_000);
+    let cases = [
+        // At 2 units a second 878 are left after 61 seconds, and one more is taken.
+        ("same window", node(60, 1_000, minute, 1), node(120, 10, minute, 2), 121),
+        // At one unit a second 939 are left.
+        ("other window", node(1_000, 1_000, 60 * minute, 1), node(60, 60, minute, 2), 60),
+    ];
+    for (key, old, new, most) in cases {
+        assert!(old.step(&client, key, Step::Ask, TODAY_US, 1_000).is_allowed());
+        let at_us = TODAY_US + 61 * second;
+        assert!(new.step(&client, key, Step::Ask, at_us, 1).is_allowed());
+        let old = Node { revision: 3, ..old };
+        let mut more = 0;
+        while old.step(&client, key, Step::Ask, at_us + 1, 1).is_allowed() {
+            more += 1;
+        }
+        assert_eq!(more, most, "{key}");
+    }
+}
+
 /// By turns, two sets of values admit about what one of them does, and keep nobody waiting for longer than one.
 #[test]
 fn two_sets_of_values_by_turns_for_ten_seconds() {

@@ -156,29 +156,26 @@ local function admitted(key, v, how, arg, now)
 end
 
 -- Returns a stored state as though the values in `arg` had been in force since its last unit was taken: all usage
--- counts as of then. A level counts up to its capacity and one limit, less a unit, plus the former debt, so nobody waits
--- more than one window for a unit because of values that a refusal does not put in force. Less would be a credit when the
--- limit rises again. Then, when that was; nil if not all units count.
+-- counts as of then, eased so that nobody waits more than one window because of values that a refusal does not put in
+-- force. Then, when that was.
 local function dated(key, v, arg)
   local kind, N, W, a = unpack('<BI4I6I6', v, 2)
-  local kind2, N2, W2, a2 = unpack('<BI4I6I6', arg, 2)
-  local its, most_of = algorithms[kind], algorithms[kind2].most
+  local kind2, N2, W2 = unpack('<BI4I6', arg, 2)
+  local its = algorithms[kind]
   if kind == kind2 and its.keeps then return false end
   local _, _, last = used_of(key, v, false, 9007199254740992)
   local at, used, _, left, part, eased = used_of(key, v, false, last)
-  local counts_since = at
   if N == 0 and used == 0 then return false end
-  local debt = math.max(used - (its.most and its.most(N, a) or N), 0)
-  if eased then used, debt = its.owed(at, left, part, eased, N, W, a) end
-  local most = most_of and most_of(N2, a2) + math.max(N2 - 1, 0) + debt
-  if most and used > most then used, counts_since = most, nil end
-  local state, mark = charged(key, arg, at, used, not most_of and debt), sub(v, 58, 97)
+  local debt = math.max(used - N, 0)
+  if its.owed then used, debt = its.owed(at, left, part, eased, N, W, a) end
+  local state, mark = charged(key, arg, at, used, debt), sub(v, 58, 97)
   -- All that was used counts as of then, so the level was never lower since its reservations began.
-  if counts_since and kind == kind2 and its.mark_at and W == W2 and mark ~= '' then
+  if kind == kind2 and its.mark_at and W == W2 and mark ~= '' then
     if eased then left, part = eased[1], eased[2] end
-    state = state .. its.mark_at(mark, left, part, N, W, N2, W2)
+    mark = its.mark_at(mark, left, part, N, W, N2, W2)
+    if mark ~= '' then state = sub(state, 1, 57) .. mark .. sub(state, 98) end
   end
-  return state, counts_since
+  return state, at
 end
 
 -- Of a stored state amended now, and amended as of its last unit, returns the one that admits the cost, or else the
@@ -218,10 +215,8 @@ function changes.amend(key, v, arg, flag)
     local before, counts_since = state
     since, counts_since = dated(key, stored, arg)
     state, how = better(key, state, how, since, arg, (unpack('<d', arg, 34)))
-    if change and state ~= before then
-      -- The level drains at the new limit since its last unit. Where it was lowered, no earlier unit comes back.
-      if counts_since then change.at = counts_since else lost, change = now, nil end
-    end
+    -- The level drains at the new limit since its last unit.
+    if change and state ~= before then change.at = counts_since end
   end
   return {state = state, how = how, flag = flag, stored = stored, since = since,
     lost = math.max(lost, rewound_from(key, stored)), change = change,
