@@ -14,11 +14,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
 use super::fast_path::FastPath;
+use super::head;
 use super::held::ConnectionState;
 use super::hyper_io::HyperIo;
 use super::message::{Request, Response};
 use super::unread::Unread;
-use super::{bad_request, head};
 use crate::listener::Bounds;
 use crate::listener::{
     Activity, Handler, Heads, Peer, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES, WatchedTasks,
@@ -81,20 +81,16 @@ async fn by_hyper(
 ) {
     let (activity, bounds) = (Arc::new(Activity::default()), shell.bounds);
     let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &read);
-    let (stream, mut handed_over) = HyperIo::new(stream, read, Arc::clone(&activity), &shell);
+    let stream = HyperIo::new(stream, read, Arc::clone(&activity), &shell);
     let state = ConnectionState::new(Arc::clone(&activity), Arc::clone(&shell.account));
     let builder = builder(bounds);
     let connection = builder.serve_connection(TokioIo::new(stream), tracked(state, endpoint, peer));
     // Over HTTP/1.1 the stream ends after the bytes that have arrived.
     let can_shut_down = || activity.speaks_http_2();
     let ended = shell.run(connection, &activity, can_shut_down, |it| it.graceful_shutdown()).await;
-    if let Err(error) = &ended {
+    if let Err(error) = ended {
         // A broken connection concerns only its client.
         tracing::debug!(%error, "a connection broke off");
-    }
-    if let Ok(refused) = handed_over.try_recv() {
-        let reason = ended.err().map_or_else(|| "can not be read".to_owned(), |e| e.to_string());
-        bad_request::answer(refused, &reason, BUFFER_BYTES, bounds).await;
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
 }
 
 /// The problem of a body with a coding other than `chunked`.
-pub(super) fn unknown_coding() -> Problem {
+fn unknown_coding() -> Problem {
     let detail = "the body is in a transfer coding that is not known here: expected `transfer-encoding: chunked`, \
                   or none and a content-length";
     Problem::new(Kind::UnknownCoding, detail)

@@ -2,14 +2,13 @@
 //!
 //! A request passes [`listener`](crate::listener) -> [`connection`] -> [`routes`] -> [`check`] or
 //! [`admin`] -> [`body`] and [`question`] (which read it) -> the gate -> [`answer`]. A request that
-//! cannot be answered gets a [`problem`]; invalid HTTP goes to [`hyper_io`] -> [`bad_request`].
+//! cannot be answered gets a [`problem`]; a head that is no HTTP gets hyper's bare answer.
 
 mod admin;
 mod answer;
 mod app;
 mod audit;
 mod authorize;
-mod bad_request;
 mod body;
 mod browser;
 mod check;

@@ -12,7 +12,6 @@ use super::message::Response;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     InvalidRequest,
-    UriTooLong,
     HeadTooLarge,
     InvalidBody,
     UnsupportedMediaType,
@@ -49,7 +48,6 @@ impl Kind {
             Self::Conflict | Self::SettledOtherwise => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
-            Self::UriTooLong => StatusCode::URI_TOO_LONG,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -71,8 +69,7 @@ impl Kind {
     /// The end of the type, and the title.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::InvalidRequest => ("invalid-request", "What came is not an HTTP request"),
-            Self::UriTooLong => ("uri-too-long", "The path is too long"),
+            Self::InvalidRequest => ("invalid-request", "The head of the request is not clear"),
             Self::HeadTooLarge => ("head-too-large", "The head of the request is too large"),
             Self::InvalidBody => ("invalid-body", "The body is not what is expected"),
             Self::UnsupportedMediaType => {
@@ -146,7 +143,7 @@ const MOST_MISTAKES: usize = 100;
 
 impl Problem {
     /// The header fields of every problem.
-    pub(super) const FIELDS: [(HeaderName, &'static str); 2] =
+    const FIELDS: [(HeaderName, &'static str); 2] =
         [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
 
     pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {

@@ -54,7 +54,7 @@ async fn a_body_of_two_lengths_or_an_unknown_coding_ends_the_connection() {
     for (version, fields, status) in [
         ("1.1", "transfer-encoding: chunked\r\ncontent-length: 5\r\n", "200"),
         ("1.1", "content-length: 5\r\ntransfer-encoding: chunked\r\n", "200"),
-        ("1.1", "transfer-encoding: gzip\r\n", "501"),
+        ("1.1", "transfer-encoding: gzip\r\n", "400"),
         ("1.1", "transfer-encoding: gzip, chunked\r\n", "501"),
         ("1.1", "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", "501"),
         ("1.0", "transfer-encoding: chunked\r\n", "400"),
