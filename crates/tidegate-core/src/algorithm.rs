@@ -203,6 +203,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         }
         let verdict = self.decide(state, at, cost);
         if verdict.is_allowed() {
+            self.pass(state, at);
             self.take(state, at, cost);
         }
         verdict
@@ -217,15 +218,21 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     fn advance(&self, state: &mut Self::State, now: Timestamp) -> Timestamp {
         let last = self.last(state);
         if now >= last {
-            if let Some(past) = self.past_mut(state) {
-                past.pass(now);
-            }
             now
         } else if last.since(now) <= self.window() {
             last
         } else {
             self.move_back(state, now, last);
             now
+        }
+    }
+
+    /// Units are taken at `at`, before which no time counts any more: drops what the state need not remember then. A look at
+    /// a later time drops nothing, because the clock may step back.
+    #[inline]
+    fn pass(&self, state: &mut Self::State, at: Timestamp) {
+        if let Some(past) = self.past_mut(state) {
+            past.pass(at);
         }
     }
 

@@ -176,6 +176,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
 
     fn take_units(&mut self, units: u64) {
         let Some(state) = self.slot.borrow_mut() else { return };
+        self.algorithm.pass(state, self.at);
         if self.in_place {
             self.algorithm.take_in_place(state, self.at, units);
         } else {

@@ -123,7 +123,6 @@ impl Model {
             Some(eased) => eased.refund(t, i128::from(units), state.as_mut()),
             None => state.refund(t, i128::from(units)),
         }
-        self.eased.take_if(|eased| eased.is_over(t));
     }
 
     /// Ends a reservation: gives surplus units back, or takes missing ones, even into debt. Permits come back as a
@@ -206,7 +205,6 @@ impl Model {
         let t = i128::from(at_us);
         let Some(last) = self.last else { return t };
         if last - t <= self.policy.clock_window() {
-            self.eased.take_if(|eased| t >= last && eased.is_over(t));
             return t.max(last);
         }
         if let Some(state) = &mut self.state {
@@ -245,6 +243,7 @@ impl Model {
 
     /// Takes units, admitted or not.
     fn charge(&mut self, t: i128, units: i128) {
+        self.eased.take_if(|eased| eased.is_over(t));
         self.born(t).charge(t, units);
         if let Some(eased) = &mut self.eased {
             eased.whole().charge(t, units);

@@ -81,7 +81,6 @@ impl Model {
             }
             None => state.give_back(t, units, since, drained),
         };
-        self.eased.take_if(|eased| eased.is_over(t));
         super::expected::value(returned)
     }
 

@@ -66,7 +66,7 @@ impl Level {
             // Of units that came back none was there because of a change.
             let caused = eased.caused.min(self.empty_at);
             let eased = Self::eased(rate, at, whole, eased.cut, caused);
-            self.past.ease((eased.until > at).then_some(eased));
+            self.past.ease((eased.until > self.last).then_some(eased));
         }
     }
 

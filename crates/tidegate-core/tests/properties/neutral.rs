@@ -4,6 +4,8 @@
 //! verb.
 
 use crate::{MANY, STEPS, answers, common, for_many_policies};
+use testkit::model::Policy;
+
 use testkit::traffic;
 
 #[test]
@@ -44,6 +46,44 @@ fn looking_changes_nothing() {
             limiter.peek(at_us, 1);
         }
     });
+}
+
+/// Also a look at a later time than the next request: what a change has left, and what may be given back, stays.
+#[test]
+fn looking_changes_nothing_where_the_rule_has_changed() {
+    let mut eased = 0;
+    for_many_policies(408, 4 * MANY, |rng, policy| {
+        let mut policy = Policy { initial: None, ..policy };
+        let mut limiters = [common::limiter(&policy), common::limiter(&policy)];
+        let mut held = Vec::new();
+        for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
+            let later_us = at_us + rng.below(3 * policy.window_us);
+            limiters[1].peek(later_us, 1);
+            let what = rng.below(10);
+            if what == 0 {
+                let limit = rng.pick([policy.limit.div_ceil(10), policy.limit, policy.limit * 2]);
+                let next = Policy { limit, ..policy.clone() };
+                if common::rule(&next).is_ok() {
+                    policy = next;
+                    limiters = limiters.map(|limiter| limiter.amend(at_us, &policy));
+                    eased += 1;
+                }
+            } else if what < 4 {
+                let [(want, since_us), seen] =
+                    limiters.each_mut().map(|limiter| limiter.reserve(at_us, cost));
+                assert_eq!(seen, (want.clone(), since_us), "{policy:?}");
+                held.extend(want.allowed.then_some((since_us, cost)));
+            } else if let (7.., Some((since_us, cost))) = (what, held.pop()) {
+                let [want, seen] = limiters
+                    .each_mut()
+                    .map(|limiter| limiter.settle_since(at_us, since_us, cost, cost / 2));
+                assert_eq!(seen, want, "{policy:?}");
+            }
+            let [want, seen] = limiters.each_mut().map(|limiter| limiter.step(at_us, cost));
+            assert_eq!(seen, want, "{policy:?}");
+        }
+    });
+    assert!(eased > 1_000, "only {eased} changes");
 }
 
 #[test]
