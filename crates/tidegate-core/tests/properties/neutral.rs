@@ -71,7 +71,7 @@ fn looking_changes_nothing_where_the_rule_has_changed() {
             } else if what < 4 {
                 let [(want, since_us), seen] =
                     limiters.each_mut().map(|limiter| limiter.reserve(at_us, cost));
-                assert_eq!(seen, (want.clone(), since_us), "{policy:?}");
+                assert_eq!(seen, (want, since_us), "{policy:?}");
                 held.extend(want.allowed.then_some((since_us, cost)));
             } else if let (7.., Some((since_us, cost))) = (what, held.pop()) {
                 let [want, seen] = limiters
