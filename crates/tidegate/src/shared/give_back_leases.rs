@@ -25,6 +25,8 @@ use crate::store::redis::{heard, lease_key};
 const AT_THE_END: Duration = Duration::from_millis(500);
 /// How long units are still given back when the gate was dropped: the store's thread ends after that.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
+/// How often other values may decide while units are given back.
+pub(super) const MOST_CHANGES: u32 = 16;
 /// The first pause before giving back is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
@@ -88,6 +90,7 @@ impl Store {
         let limiters = self.limiters(from_ref(&ask), &[], &[]);
         let (record, kept) = (self.lease_record(&ask, rest.ticket), (rest.kept, rest.earlier));
         let (mut newer, mut pause) = (NewerValues::default(), PAUSES.0);
+        let mut changes = 0;
         loop {
             self.client.fit().await;
             let limiters = newer.limiters(&limiters);
@@ -117,8 +120,11 @@ impl Store {
                         GivenBack::NotTaken => Err(Lost::NotTaken),
                     };
                 }
-                // A changed limit alone changes nothing of what was taken.
-                Ok(Answer::Superseded(found)) if found.count_as(&limiters) => {
+                // A changed limit alone changes nothing of what was taken. Values that go on changing stop it.
+                Ok(Answer::Superseded(found))
+                    if found.count_as(&limiters) && changes < MOST_CHANGES =>
+                {
+                    changes += 1;
                     newer = newer.and(found);
                 }
                 _ => return Err(Lost::Changed),

@@ -13,6 +13,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
 use super::KeyAsk;
+use super::give_back_leases::MOST_CHANGES;
 use super::store::{PendingStep, Store, is_report};
 use crate::store::redis::script::{
     Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Step, Values,
@@ -305,6 +306,7 @@ impl Store {
     ) -> Option<Answer> {
         let mut newer = NewerValues::default();
         let until = Instant::now() + PATIENCE;
+        let mut changes = 0;
         loop {
             let now = newer.limiters(limiters);
             let call = Arc::new(Call::undo(&now, since, took.at));
@@ -317,7 +319,12 @@ impl Store {
                 reply => reply.ok()?,
             };
             match call.answer(&now, &reply).ok()? {
-                Answer::Superseded(found) if found.count_as(limiters) && Instant::now() < until => {
+                Answer::Superseded(found)
+                    if found.count_as(limiters)
+                        && changes < MOST_CHANGES
+                        && Instant::now() < until =>
+                {
+                    changes += 1;
                     newer = newer.and(found);
                 }
                 answer => return Some(answer),
