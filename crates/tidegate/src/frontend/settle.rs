@@ -1,5 +1,7 @@
 //! The limiters that a request is settled with, and the final cost of each.
 
+#[cfg(feature = "tower")]
+use tidegate_core::Since;
 use tidegate_core::{Settled, Timestamp, Token};
 
 #[cfg(feature = "redis")]
@@ -187,10 +189,12 @@ impl Taken {
         self.limiters.iter().find(|one| one.known_by == known_by)?.under
     }
 
-    /// When its units were taken, in the order of the rules, as far as that is known.
+    /// Its units as their limiter knows them, if it took them from one limiter at a known time.
     #[cfg(feature = "tower")]
-    pub(crate) fn times(&self) -> impl Iterator<Item = Timestamp> {
-        self.limiters.iter().filter_map(|one| one.since)
+    pub(crate) fn of_one(&self) -> Option<Since> {
+        let one = self.limiters.first()?;
+        let since = Since::at(one.since?);
+        Some(if one.reserves { since.of_reservation() } else { since })
     }
 
     /// The tokens of its permits, in the order of the rules.

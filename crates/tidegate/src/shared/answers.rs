@@ -39,7 +39,15 @@ impl Store {
             true => Standing::Degraded(Lack::Unavailable),
             false => Standing::Exact,
         };
-        self.answer_with(asks, Done { allowed, at, repeated, decisions }, standing)
+        let mut answer =
+            self.answer_with(asks, Done { allowed, at, repeated, decisions }, standing);
+        // A limiter with leases knows of no open reservation, so none is closed there when its rule has leases no more.
+        let is_leased =
+            |rule, variant| !self.is_looked_up(rule) && self.leases.terms(rule, variant).is_some();
+        for reply in &mut answer.replies {
+            reply.reserves &= !is_leased(reply.number, reply.variant);
+        }
+        answer
     }
 
     /// Makes the answer from decisions taken in place of the limiters.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Since, Timestamp};
+use tidegate_core::{Micros, Timestamp};
 
 use super::decider::{Admission, Decider, Later, Ruling, Soon, runs_at};
 use super::entries::Question;
@@ -50,13 +50,14 @@ impl<C: Clock> Keyed<C> {
         // A look has no cost, because its `retry_after` is not used.
         let cost = if step == Step::Peek { 0 } else { cost };
         let one = self.limiter.call_of(&key, cost).step(step);
-        self.with_answer(cost, one, read)
+        self.with_answer((cost, false), one, read)
     }
 
-    /// Passes an answer to `read` under a rule with the values of the limiter, and those that are constant under it.
+    /// Passes an answer to `read` under a rule with the values of the limiter, and those that are constant under it. It says
+    /// the cost, and whether that is reserved.
     fn with_answer<T>(
         &self,
-        cost: u64,
+        (cost, reserves): (u64, bool),
         one: One,
         read: impl FnOnce(&Answer<'_>, Option<&Constant>) -> T,
     ) -> T {
@@ -82,7 +83,7 @@ impl<C: Clock> Keyed<C> {
                 settled,
                 overflow,
                 elsewhere,
-                reserves: false,
+                reserves,
             });
         }
         let answer = Answer {
@@ -118,7 +119,7 @@ impl<C: Clock> Keyed<C> {
 
     /// Gives back all that a request took.
     fn give_back(&self, question: &Question<'_>, took: &Taken) {
-        let since = took.times().next().map(|since| Since::at(since).of_reservation());
+        let since = took.of_one();
         if took.gives_back() {
             self.step(question, Step::Settle { actual: 0, token: None, since }, |_, _| ());
         }
@@ -142,7 +143,7 @@ impl<C: Timer + 'static> Keyed<C> {
                 if let Some(ruling) = self.plain(&one, question) {
                     return Soon::Now(ruling);
                 }
-                self.with_answer(cost, one, read)
+                self.with_answer((cost, question.may_settle), one, read)
             }
         };
         let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
@@ -167,7 +168,7 @@ impl<C: Timer + 'static> Keyed<C> {
             };
             let call = this.limiter.call_of(&key, cost);
             let one = call.wait(most_wait, &this.limiter.clock).await;
-            this.with_answer(cost, one, |answer, _| {
+            this.with_answer((cost, false), one, |answer, _| {
                 Ruling::of(answer, &question, None, &this.limiter)
             })
         })

@@ -107,6 +107,36 @@ async fn what_does_not_count_is_given_back_once() {
     assert_eq!(limiter.available("ann"), 3);
 }
 
+/// A request that waited for its turn opened no reservation, so giving it back closes none of another request.
+#[test]
+fn what_a_waiting_layer_gives_back_closes_no_reservation_of_another() {
+    let clock = ManualClock::new();
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 60, Duration::from_secs(60));
+    let limiter = Arc::new(KeyedLimiter::with_clock(spec, clock.clone()).unwrap());
+    let is_free = |layer: RateLimitLayer| layer.charge_when(|_| false);
+    let slow = is_free(layer(&limiter)).layer(service_fn(|_: Request<Body>| async {
+        tokio::task::yield_now().await;
+        Ok(Response::new(Body::from("late")))
+    }));
+    let plain = layer(&limiter).layer(service_fn(hello));
+    let free = is_free(waiting(&limiter, 90)).layer(service_fn(hello));
+    let now = |service: &_| poll_once(&mut Box::pin(ask(service, Some("ann")))).unwrap().status();
+    (0..59).for_each(|_| assert_eq!(now(&plain), 200));
+    let mut held = Box::pin(ask(&slow, Some("ann")));
+    assert!(poll_once(&mut held).is_none());
+    for second in 0..70 {
+        clock.advance(Duration::from_secs(1));
+        if second == 0 {
+            assert_eq!(poll_once(&mut Box::pin(ask(&free, Some("ann")))).unwrap().status(), 200);
+        }
+        assert_eq!(now(&plain), 200);
+    }
+    // In a bucket that was never empty since, the whole unit comes back.
+    assert_eq!(limiter.available("ann"), 0);
+    assert!(poll_once(&mut held).is_some());
+    assert_eq!(limiter.available("ann"), 1);
+}
+
 #[test]
 fn who_waits_under_a_plan_goes_in_turn_and_holds_up_nobody_else() {
     let clock = ManualClock::new();

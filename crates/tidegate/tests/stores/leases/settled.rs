@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Descriptor, LeaseSpec, Request, Rule, RuleSpec, Settled, SharedGate, Spec, Taken,
+    AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, Rule, RuleSpec, Settled, SharedGate,
+    Spec, Taken,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -78,6 +79,29 @@ async fn what_drains_in_a_second_does_not_come_back_under_leases() {
     let taken = Taken::from(&gate.check(&longer).await);
     let settled = gate.settle_taken(&longer, &taken, &[0]).await.unwrap();
     assert!(settled.matched()[0].settled().late_units() < 100_000);
+}
+
+/// Under leases a reservation opens nothing in the store, so nothing of another caller is closed when the rule has none
+/// any more.
+#[tokio::test]
+async fn what_a_rule_with_leases_gave_closes_no_reservation_once_it_has_none() {
+    let server = Server::start(&[]);
+    let plain = rule(AlgorithmKind::TokenBucket, 100_000);
+    let gate = node(&server.url(), 1, vec![plain.clone()]).await;
+    let user = [("user", "ada")];
+    let descriptors = [Descriptor::new(&user).cost(COST)];
+    let request = Request::new("default", &descriptors);
+    let open = gate.hold(&request).await.unwrap();
+    gate.replace(Policy::new(vec![with_leases(plain.clone())]).unwrap()).unwrap();
+    let leased = gate.hold(&request).await.unwrap();
+    gate.replace(Policy::new(vec![plain]).unwrap()).unwrap();
+    // Of a state with an open reservation more is stored.
+    let stored = || server.run::<u64>(&["STRLEN", "tidegate:default:token_bucket:ada"]);
+    let with_mark = stored();
+    leased.settle(0).await.unwrap();
+    assert_eq!(stored(), with_mark);
+    open.settle(1).await.unwrap();
+    assert!(stored() < with_mark);
 }
 
 /// Reserves at one node until a time, and settles each reservation a little later for a random part of its cost.
