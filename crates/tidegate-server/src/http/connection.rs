@@ -14,7 +14,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
 use super::fast_path::FastPath;
-use super::head;
 use super::held::ConnectionState;
 use super::hyper_io::HyperIo;
 use super::message::{Request, Response};
@@ -43,12 +42,8 @@ pub(super) trait Endpoint: Clone + Send + Sync + 'static {
 
 /// The largest number of requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 100;
-/// Most bytes of an HTTP/2 head: a head between this and [`head::MOST_BYTES`] gets an answer with
-/// the reason.
-const HEAD_BYTES: u32 = 128 << 10;
-/// The largest number of bytes that an HTTP/1.1 connection buffers, and so of the head of a
-/// request.
-const BUFFER_BYTES: usize = head::MOST_BYTES;
+/// Most bytes of the head of a request; an HTTP/1.1 connection buffers no more.
+const HEAD_BYTES: u32 = 64 << 10;
 
 /// Speaks HTTP on the connections of a listener.
 #[derive(Clone)]
@@ -101,7 +96,7 @@ fn builder(bounds: Bounds) -> Builder<WatchedTasks> {
         .timer(TokioTimer::new())
         // hyper's own timeout would count idle time as well.
         .header_read_timeout(None)
-        .max_buf_size(BUFFER_BYTES);
+        .max_buf_size(HEAD_BYTES as usize);
     builder
         .http2()
         .timer(TokioTimer::new())

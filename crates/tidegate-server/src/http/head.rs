@@ -1,5 +1,5 @@
-//! Rules for the head of a request over every version of HTTP: its size, one host, and a body in a
-//! known coding (RFC 9112, 3.2 and 6.1).
+//! Rules for the head of a request over every version of HTTP: one host, and a body in a known
+//! coding (RFC 9112, 3.2 and 6.1).
 
 use hyper::Version;
 use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
@@ -7,24 +7,6 @@ use hyper::http::uri::Authority;
 
 use super::message::Request;
 use super::problem::{Kind, Problem};
-
-/// Most bytes of the head of a request.
-pub(super) const MOST_BYTES: usize = 64 << 10;
-/// Most header fields; hyper's own bound on HTTP/1.1.
-const MOST_FIELDS: usize = 100;
-
-/// Refuses a head that HTTP/2 accepts and HTTP/1.1 would not.
-pub(super) fn fits(request: &Request) -> Result<(), Problem> {
-    let (bytes, fields) = (bytes(request), request.headers().len());
-    if bytes <= MOST_BYTES && fields <= MOST_FIELDS {
-        return Ok(());
-    }
-    let detail = format!(
-        "the head of the request has {bytes} bytes and {fields} header fields: expected at most \
-         {MOST_BYTES} and {MOST_FIELDS}; send fewer or shorter ones"
-    );
-    Err(Problem::new(Kind::HeadTooLarge, detail))
-}
 
 /// Refuses a request whose host is missing, repeated or invalid, or whose body has a coding other
 /// than `chunked`.
@@ -63,11 +45,4 @@ fn no_host(what: &str) -> Problem {
     let detail =
         format!("{what}: expected one `host` with the name or address that is asked, and its port");
     Problem::new(Kind::InvalidRequest, detail)
-}
-
-/// Bytes of path, names and values.
-fn bytes(request: &Request) -> usize {
-    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
-    let fields = request.headers().iter();
-    fields.fold(path, |sum, (name, value)| sum + name.as_str().len() + value.len())
 }

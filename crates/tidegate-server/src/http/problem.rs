@@ -12,7 +12,6 @@ use super::message::Response;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     InvalidRequest,
-    HeadTooLarge,
     InvalidBody,
     UnsupportedMediaType,
     BodyTooLarge,
@@ -48,7 +47,6 @@ impl Kind {
             Self::Conflict | Self::SettledOtherwise => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
-            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -70,7 +68,6 @@ impl Kind {
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::InvalidRequest => ("invalid-request", "The head of the request is not clear"),
-            Self::HeadTooLarge => ("head-too-large", "The head of the request is too large"),
             Self::InvalidBody => ("invalid-body", "The body is not what is expected"),
             Self::UnsupportedMediaType => {
                 ("unsupported-media-type", "The body is not declared as what is expected")

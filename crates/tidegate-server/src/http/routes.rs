@@ -135,8 +135,7 @@ async fn go<'a>(
     route: impl FnOnce(&Request) -> Result<Route<'a>, Problem>,
 ) -> Result<Response, Problem> {
     let limiters = || Arc::clone(&app.limiters);
-    let clear = head::fits(&request).and_then(|()| head::is_clear(&request));
-    match clear.and_then(|()| route(&request)) {
+    match head::is_clear(&request).and_then(|()| route(&request)) {
         Ok((Action::Check, _)) => check::decide(app, Verb::Check, request).await,
         Ok((Action::Peek, _)) => check::decide(app, Verb::Peek, request).await,
         Ok((Action::Health, _)) => Box::pin(health::health(app)).await,

@@ -55,7 +55,7 @@ async fn a_head_too_large_is_answered_over_http_2_too() {
     let long = format!("application/json; padding={}", "a".repeat(100_000));
     let body = br#"{"descriptor": {"user": "a"}}"#.to_vec();
     let refused = client.send(Method::POST, "/v1/check", Some(&long), body).await;
-    assert!(refused.problem(431).contains("expected at most 65536"), "{}", refused.text);
+    assert_eq!((refused.status.as_u16(), refused.text.as_str()), (431, ""));
     assert_eq!(client.get("/healthz").await.status, 200, "the connection goes on");
 }
 
