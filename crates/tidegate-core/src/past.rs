@@ -77,7 +77,7 @@ struct Memory {
     most: u64,
     /// When nothing counts any more that was taken before any of these.
     until: Timestamp,
-    mark: Option<Mark>,
+    mark: Option<Box<Mark>>,
     eased: Option<Box<Eased>>,
     excess: Option<Box<Excess>>,
 }
@@ -122,6 +122,17 @@ struct Mark {
 
 impl Past {
     pub(crate) const NONE: Self = Self(None);
+
+    /// The bytes that it holds on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.0.as_deref().map_or(0, |past| {
+            let mark = past.mark.as_ref().map_or(0, |_| size_of::<Mark>());
+            let eased = past.eased.as_ref().map_or(0, |_| size_of::<Eased>());
+            let excess = past.excess.as_ref().map_or(0, |_| size_of::<Excess>());
+            size_of::<Memory>() + past.rates.heap_bytes() + mark + eased + excess
+        })
+    }
 
     #[inline]
     pub(crate) const fn is_none(&self) -> bool {
@@ -280,12 +291,16 @@ impl Past {
     pub(crate) fn open(&mut self, at: Timestamp, level: u128) {
         let mark = &mut self.0.get_or_insert_default().mark;
         match mark {
-            Some(mark) if mark.least > 0 => mark.reservations += 1,
-            Some(Mark { reservations, began, least, .. }) => {
-                *reservations += 1;
-                (*began, *least) = (at, level);
+            Some(mark) => {
+                mark.reservations += 1;
+                if mark.least == 0 {
+                    (mark.began, mark.least) = (at, level);
+                }
             }
-            None => *mark = Some(Mark { first: at, reservations: 1, began: at, least: level }),
+            None => {
+                *mark =
+                    Some(Box::new(Mark { first: at, reservations: 1, began: at, least: level }));
+            }
         }
     }
 

@@ -74,6 +74,10 @@ impl Rates {
         self.0.last().is_some_and(|former| former.until >= at)
     }
 
+    pub(crate) const fn heap_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Former>()
+    }
+
     pub(crate) const fn is_none(&self) -> bool {
         self.0.is_empty()
     }

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use peak_alloc::PeakAlloc;
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limit, OnFull, OverrideSpec, Policy,
-    Request, Rule, RuleSpec, Spec, Timestamp, Under,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limit, ManualClock, OnFull, OverrideSpec,
+    Policy, Request, Rule, RuleSpec, Spec, Timestamp, Under,
 };
 
 #[global_allocator]
@@ -88,14 +88,61 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
     };
     // Each under figures of its own, which those who share a plan would share.
     (0..1_000).for_each(|key| ask(key, key));
-    // Each key remembers its last eight limits and what a lower one eased, because units come back of what was taken then.
+    // Each key remembers its last eight limits and what a lower one eased, because units come back of what was taken then:
+    // 466 bytes, of which the limits are 128.
     (0..100_000).for_each(|call| ask(call % 1_000, call));
     let full = HEAP.current_usage().saturating_sub(before);
     (100_000..200_000).for_each(|call| ask(call % 1_000, call));
     let more = HEAP.current_usage().saturating_sub(before).saturating_sub(full);
     assert_eq!(limiter.keys(), 1_000);
     assert!(more < 4_096, "{more} bytes more after {full}");
-    assert!(full < 1_000 * 600, "{full} bytes for a thousand keys");
+    assert!(full < 1_000 * 480, "{full} bytes for a thousand keys");
+}
+
+/// What states remember of units that may come back is counted too: reservations of packed states, and former limits of
+/// keys with plans.
+#[test]
+fn what_is_remembered_of_keys_counts_in_their_memory() {
+    const KEYS: usize = 1_000;
+    let _turn = turn();
+    for by_plan in [false, true] {
+        let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(86_400));
+        let rule = RuleSpec::new("r", spec).key(["user"]);
+        let plan = Arc::new(Mutex::new(spec));
+        let (known, clock) = (Arc::clone(&plan), ManualClock::new());
+        let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock);
+        let plan_of =
+            move |_: &Descriptor<'_>| Some(Arc::new(Rule::new(*known.lock().unwrap()).unwrap()));
+        let gate = if by_plan { gate.with_plans("default", "r", plan_of).unwrap() } else { gate };
+        let counted = || gate.kept()[0].1.bytes;
+        let of_all = |reserves: bool| {
+            for number in 0..KEYS {
+                let user = number.to_string();
+                let entries = [("user", user.as_str())];
+                if reserves {
+                    gate.hold(&entries).unwrap().keep();
+                } else {
+                    assert!(gate.check(&entries).is_allowed());
+                }
+            }
+        };
+        of_all(false);
+        let before = (HEAP.current_usage(), counted());
+        if by_plan {
+            for limit in 101..120 {
+                plan.lock().unwrap().limit = Limit::Units(limit);
+                of_all(false);
+            }
+        } else {
+            of_all(true);
+        }
+        let held = HEAP.current_usage().saturating_sub(before.0);
+        let more = counted().saturating_sub(before.1);
+        assert!(held > KEYS * 50, "{held} bytes: was anything remembered?");
+        // Each shard of a table also keeps the last few rules.
+        let most = more + 32 * 1_024;
+        assert!(held <= most, "by plan {by_plan}: {held} bytes held, {more} counted");
+    }
 }
 
 /// Each override has a table of its own.

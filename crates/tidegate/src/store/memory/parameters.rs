@@ -3,7 +3,7 @@
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use tidegate_core::{Algorithm, Timestamp};
+use tidegate_core::{Algorithm, Past, Timestamp};
 
 use super::budget::Need;
 use crate::key::Fingerprint;
@@ -34,9 +34,10 @@ impl<R: Algorithm> Parameters<R> {
     }
 }
 
-/// Returns the heap bytes of a state.
+/// Returns the heap bytes of a state, with what it remembers.
 pub(super) fn heap_bytes<R: Algorithm>(algorithm: &R, state: &R::State) -> usize {
-    usize::try_from(algorithm.heap_bytes(state)).unwrap_or(usize::MAX / 2)
+    let past = algorithm.past(state).map_or(0, Past::heap_bytes);
+    usize::try_from(algorithm.heap_bytes(state)).unwrap_or(usize::MAX / 2) + past
 }
 
 pub(super) fn most_heap_bytes<R: Algorithm>(algorithm: &R) -> usize {

@@ -166,9 +166,7 @@ impl<E: Entry> Sharded<E> {
         let (kept, _) = shard.get_mut(fingerprint)?;
         let entry = kept.entry.as_mut()?;
         let allowed = entry.ask(&self.rules, cost, clock)?;
-        if entry.need(&self.rules).next > 0 {
-            kept.weigh(&self.rules, &self.budget, 0);
-        }
+        kept.weigh(&self.rules, &self.budget, 0);
         Some(allowed)
     }
 
@@ -198,14 +196,8 @@ impl<E: Entry> Sharded<E> {
         growth: usize,
     ) -> Option<One> {
         let entry = kept.entry.as_mut()?;
-        let begins = !entry.has_place(&self.rules);
         let one = entry.run(&self.rules, part.step, part.cost, now);
-        match part.step.changes(one.verdict, part.cost)
-            && (begins || entry.need(&self.rules).next > 0)
-        {
-            true => kept.weigh(&self.rules, &self.budget, growth),
-            false => self.budget.resize(growth, 0),
-        }
+        kept.weigh(&self.rules, &self.budget, growth);
         Some(one)
     }
 

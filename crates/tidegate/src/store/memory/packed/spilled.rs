@@ -7,6 +7,7 @@ use tidegate_core::Algorithm;
 
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
+use crate::store::memory::parameters::heap_bytes;
 
 /// The first word of a limiter whose state is spilled: the bit that packed states leave free.
 pub(super) const SPILLED: u64 = 1 << 63;
@@ -31,32 +32,52 @@ impl<R: Algorithm> Default for Spilled<R> {
 }
 
 impl<R: Algorithm> Spilled<R> {
-    /// The bytes counted for a state: nodes of the map are at least half full.
+    /// The bytes counted for a state that remembers nothing: nodes of the map are at least half full.
     pub(super) const BYTES: usize = 3 * size_of::<(Fingerprint, R::State)>();
+
+    /// The bytes counted for a state.
+    fn bytes(algorithm: &R, state: &R::State) -> usize {
+        Self::BYTES + heap_bytes(algorithm, state)
+    }
 
     pub(super) fn get(&self, fingerprint: Fingerprint) -> Option<R::State> {
         self.lock().get(&fingerprint).cloned()
     }
 
     /// Keeps a state, if it was kept before or there is memory for it; returns whether it is kept.
-    pub(super) fn keep(&self, fingerprint: Fingerprint, state: &R::State, budget: &Budget) -> bool {
+    pub(super) fn keep(
+        &self,
+        algorithm: &R,
+        fingerprint: Fingerprint,
+        state: &R::State,
+        budget: &Budget,
+    ) -> bool {
         let mut states = self.lock();
-        let keeps = states.contains_key(&fingerprint) || budget.claim_bytes(Self::BYTES);
-        if keeps {
-            states.insert(fingerprint, state.clone());
+        let bytes = Self::bytes(algorithm, state);
+        match states.get(&fingerprint) {
+            Some(before) => budget.resize(Self::bytes(algorithm, before), bytes),
+            None if !budget.claim_bytes(bytes) => return false,
+            None => {}
         }
-        keeps
+        states.insert(fingerprint, state.clone());
+        true
     }
 
     /// Keeps a state from another table, even without memory for it.
-    pub(super) fn adopt(&self, fingerprint: Fingerprint, state: &R::State, budget: &Budget) {
-        budget.resize(0, Self::BYTES);
+    pub(super) fn adopt(
+        &self,
+        algorithm: &R,
+        fingerprint: Fingerprint,
+        state: &R::State,
+        budget: &Budget,
+    ) {
+        budget.resize(0, Self::bytes(algorithm, state));
         self.lock().insert(fingerprint, state.clone());
     }
 
-    pub(super) fn forget(&self, fingerprint: Fingerprint, budget: &Budget) {
-        if self.lock().remove(&fingerprint).is_some() {
-            budget.resize(Self::BYTES, 0);
+    pub(super) fn forget(&self, algorithm: &R, fingerprint: Fingerprint, budget: &Budget) {
+        if let Some(state) = self.lock().remove(&fingerprint) {
+            budget.resize(Self::bytes(algorithm, &state), 0);
         }
     }
 

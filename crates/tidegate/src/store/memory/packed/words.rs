@@ -26,7 +26,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         if stays_whole::<_, WORDS>(&self.rules.algorithm, self.base, state, at) {
             return self.pack(state);
         }
-        self.spilled.adopt(fingerprint, state, &self.budget);
+        self.spilled.adopt(&self.rules.algorithm, fingerprint, state, &self.budget);
         Self::SPILLED
     }
 
@@ -61,7 +61,13 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         match state {
             None => [0; WORDS],
             Some(state)
-                if is_cut(&state) && self.spilled.keep(fingerprint, &state, &self.budget) =>
+                if is_cut(&state)
+                    && self.spilled.keep(
+                        &self.rules.algorithm,
+                        fingerprint,
+                        &state,
+                        &self.budget,
+                    ) =>
             {
                 Self::SPILLED
             }
@@ -73,7 +79,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     #[inline]
     pub(super) fn forget_spilled(&self, fingerprint: Fingerprint, words: [u64; WORDS]) {
         if is_spilled(words) {
-            self.spilled.forget(fingerprint, &self.budget);
+            self.spilled.forget(&self.rules.algorithm, fingerprint, &self.budget);
         }
     }
 }
