@@ -227,8 +227,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         }
     }
 
-    /// Units are taken at `at`, before which no time counts any more: drops what the state need not remember then. A look at
-    /// a later time drops nothing, because the clock may step back.
+    /// Drops what the state need not remember once units are taken at `at`. A look drops nothing: the clock may step back.
     #[inline]
     fn pass(&self, state: &mut Self::State, at: Timestamp) {
         if let Some(past) = self.past_mut(state) {
@@ -236,7 +235,6 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         }
     }
 
-    /// Moves a state back with its clock.
     #[cold]
     fn move_back(&self, state: &mut Self::State, now: Timestamp, last: Timestamp) {
         self.rewind(state, now);
