@@ -235,6 +235,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         }
     }
 
+    /// Moves a state back with its clock.
     #[cold]
     fn move_back(&self, state: &mut Self::State, now: Timestamp, last: Timestamp) {
         self.rewind(state, now);
@@ -260,9 +261,8 @@ pub trait Pack: Decide {
         Packing::Unpacked
     }
 
-    /// Packs the state into words; all zero is an idle state. `base` is an instant before every
-    /// state, by at most [`HORIZON`]. A debt too large for the words is cut off: see
-    /// [`Pack::packing`].
+    /// Packs the state into words; all zero is an idle state. `base` is an instant before every state, by at most
+    /// [`HORIZON`]. A debt too large for the words is cut off: see [`Pack::packing`].
     ///
     /// There are as many words as [`Pack::packing`] says, or more; the rest are zero.
     fn pack<const WORDS: usize>(&self, _base: Timestamp, _state: &Self::State) -> [u64; WORDS] {
